@@ -1,0 +1,67 @@
+//! Aggregates: events and head can be written together, and carry what replay needs.
+
+use crate::{
+    codes,
+    design::{Aggregate, Design, Entity},
+    diagnostic::{Diagnostic, list},
+};
+
+/// What the items of an aggregate carry besides its id.
+const EVENT_FIELDS: [&str; 4] = ["eventId", "eventType", "aggregateVersion", "data"];
+const HEAD_FIELDS: [&str; 2] = ["aggregateVersion", "lastEventId"];
+
+pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for aggregate in &design.aggregates {
+        let (events, head) = (&design.entities[aggregate.events], &design.entities[aggregate.head]);
+        carries(aggregate, events, &EVENT_FIELDS, problems);
+        carries(aggregate, head, &HEAD_FIELDS, problems);
+        let mut wrong = |message: String, help: &str| {
+            problems.push(Diagnostic::new(&codes::BAD_AGGREGATE, aggregate.span.clone(), message).help(help));
+        };
+        if events.table != head.table || events.key.partition.as_str() != head.key.partition.as_str() {
+            wrong(
+                format!(
+                    "`{}` and `{}` lie in different partitions, so an event and its version cannot be written together everywhere",
+                    events.name, head.name
+                ),
+                "put both into one table, with the same partition template",
+            );
+        }
+        if !design.table_of(events).stream {
+            wrong(
+                format!(
+                    "the changes of `{}` are not streamed, so nothing could be built from them",
+                    design.table_of(events).id
+                ),
+                "add `stream = true` to the table",
+            );
+        }
+        if !events.key.sort.fields().any(|field| field == "eventId" || field == "aggregateVersion") {
+            wrong(
+                format!("the sort key of `{}` does not put events in order", events.name),
+                "end it with `{eventId}` (a ULID) or `{aggregateVersion:010}`",
+            );
+        }
+        if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at])
+            && idempotency.ttl_after.is_none()
+        {
+            wrong(format!("`{}` would be kept for ever", idempotency.name), "give it `ttl_after = \"24h\"`");
+        }
+    }
+}
+
+fn carries(aggregate: &Aggregate, entity: &Entity, fields: &[&str], problems: &mut Vec<Diagnostic>) {
+    let all = fields.iter().copied().chain([aggregate.id.as_str()]);
+    let missing: Vec<_> = all.filter(|name| entity.field(name).is_none()).collect();
+    if !missing.is_empty() {
+        problems.push(
+            Diagnostic::new(
+                &codes::BAD_AGGREGATE,
+                aggregate.span.clone(),
+                format!("`{}` does not have {}", entity.name, list(&missing)),
+            )
+            .also(entity.span.clone(), "the entity")
+            .help("add the fields"),
+        );
+    }
+}

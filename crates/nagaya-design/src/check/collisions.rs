@@ -1,0 +1,101 @@
+//! Entities side by side: no two keys are equal, no query reads another entity, no partition is everybody's.
+
+use crate::{
+    codes,
+    design::{Access, Bound, Design, Entity, KeyTemplates},
+    diagnostic::Diagnostic,
+    language::Languages,
+};
+
+pub(super) fn check(design: &Design, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+    for (at, entity) in design.entities.iter().enumerate() {
+        for other in &design.entities[at + 1..] {
+            if entity.table == other.table {
+                equal_keys(entity, other, languages, problems);
+            }
+        }
+        hot_partitions(entity, problems);
+    }
+    for access in &design.accesses {
+        shadowed(design, access, languages, problems);
+    }
+}
+
+fn forms(entity: &Entity) -> impl Iterator<Item = &KeyTemplates> {
+    std::iter::once(&entity.key).chain(&entity.former_keys)
+}
+
+fn equal_keys(entity: &Entity, other: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+    for mine in forms(entity) {
+        for theirs in forms(other) {
+            let (my_sort, their_sort) = (languages.keys(&mine.sort), languages.keys(&theirs.sort));
+            let Some(sort) = languages.common(&my_sort, &their_sort) else { continue };
+            let (my_partition, their_partition) = (languages.keys(&mine.partition), languages.keys(&theirs.partition));
+            let Some(partition) = languages.common(&my_partition, &their_partition) else { continue };
+            problems.push(
+                Diagnostic::new(&codes::KEY_COLLISION, theirs.sort.span.clone(), format!("a `{}` and a `{}` can have the same key", entity.name, other.name))
+                    .here(format!("such as `{partition}` / `{sort}`"))
+                    .also(mine.sort.span.clone(), "the other key")
+                    .help("start each with a constant of its own, such as `USER#` and `USER_PREFS#`, or narrow a field with `pattern`"),
+            );
+        }
+    }
+}
+
+/// Whether the query of an access pattern can give items of another entity.
+fn shadowed(design: &Design, access: &Access, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+    let entity = &design.entities[access.entity];
+    // With a discriminator the query asks for its own entity.
+    if design.table_of(entity).discriminator.is_some() {
+        return;
+    }
+    let (_, key) = design.source_of(access);
+    let index = access.mapping.map(|at| entity.indexes[at].index);
+    let partition = languages.keys(&key.partition);
+    let sort = match access.bound {
+        Bound::Full => languages.keys(&key.sort),
+        Bound::Open | Bound::Range(_) | Bound::Prefix(_) => languages.beginning(&key.sort, access.fixed),
+    };
+    let others = design.entities.iter().filter(|other| other.table == entity.table && other.name != entity.name);
+    for other in others {
+        let theirs: Vec<_> = match index {
+            None => forms(other).collect(),
+            Some(index) => {
+                other.indexes.iter().filter(|mapping| mapping.index == index).map(|mapping| &mapping.key).collect()
+            }
+        };
+        for theirs in theirs {
+            let (their_partition, their_sort) = (languages.keys(&theirs.partition), languages.keys(&theirs.sort));
+            let Some(sort) = languages.common(&sort, &their_sort) else { continue };
+            let Some(partition) = languages.common(&partition, &their_partition) else { continue };
+            problems.push(
+                Diagnostic::new(
+                    &codes::SHADOWED_QUERY,
+                    access.span.clone(),
+                    format!("the query of `{}` also reads items of `{}`", access.name, other.name),
+                )
+                .also(theirs.sort.span.clone(), format!("such as `{partition}` / `{sort}`"))
+                .also(key.sort.span.clone(), "the query's sort key")
+                .help("start each sort key with a constant of its own, or give the table a `discriminator`"),
+            );
+        }
+    }
+}
+
+fn hot_partitions(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let keys = std::iter::once((&entity.key, None))
+        .chain(entity.indexes.iter().map(|mapping| (&mapping.key, Some(&mapping.name))));
+    for (key, index) in keys {
+        if key.partition.is_constant() && !(index.is_none() && key.sort.is_constant()) {
+            let place = index.map_or_else(String::new, |index| format!(" of `{index}`"));
+            problems.push(
+                Diagnostic::new(
+                    &codes::HOT_PARTITION,
+                    key.partition.span.clone(),
+                    format!("every `{}` lies in one partition{place}, whose throughput is limited", entity.name),
+                )
+                .help("add a field to the partition, or say why it is enough: `# NG0304: …` above this line"),
+            );
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Conditions: their fields exist, and their values are of the field's type.
+
+use serde_json::Value;
+
+use crate::{
+    codes,
+    condition::{Condition, Literal, Operand, Term},
+    design::{Design, Entity},
+    diagnostic::{Diagnostic, did_you_mean},
+    field::{Field, Type},
+    form::Precision,
+    template::is_field_name,
+    tree::Text,
+};
+
+pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic>) {
+    for entity in &design.entities {
+        let mut checker = Checker { entity, source, problems, parameters: false };
+        for mapping in &entity.indexes {
+            checker.condition(mapping.when.as_ref(), mapping.when_text.as_ref());
+        }
+        for unique in &entity.unique {
+            checker.condition(unique.when.as_ref(), unique.when_text.as_ref());
+        }
+    }
+    for access in &design.accesses {
+        let entity = &design.entities[access.entity];
+        Checker { entity, source, problems, parameters: true }
+            .condition(access.filter.as_ref(), access.filter_text.as_ref());
+    }
+}
+
+struct Checker<'a> {
+    entity: &'a Entity,
+    source: &'a str,
+    problems: &'a mut Vec<Diagnostic>,
+    /// Whether `{name}` may stand for a value.
+    parameters: bool,
+}
+
+impl Checker<'_> {
+    fn condition(&mut self, condition: Option<&Condition>, text: Option<&Text>) {
+        if let (Some(condition), Some(text)) = (condition, text) {
+            condition.each_field(&mut |field, literals| self.operand(field, literals, text));
+        }
+    }
+
+    fn operand(&mut self, operand: &Operand, literals: &[Literal], text: &Text) {
+        let span = text.piece(self.source, operand.range.clone());
+        let Some(field) = self.entity.field(&operand.path) else {
+            let names = self.entity.fields.iter().map(|field| field.name.as_str());
+            self.problems.push(
+                Diagnostic::new(
+                    &codes::CONDITION_FIELD,
+                    span,
+                    format!("`{}` has no field `{}`", self.entity.name, operand.path),
+                )
+                .help(did_you_mean(&operand.path, names)),
+            );
+            return;
+        };
+        if field.secret {
+            self.problems.push(
+                Diagnostic::new(
+                    &codes::CONDITION_VALUE,
+                    span,
+                    format!("`{}` is secret, and a condition on it would tell it", operand.path),
+                )
+                .help("use another field"),
+            );
+        }
+        for literal in literals {
+            self.literal(field, literal, text);
+        }
+    }
+
+    fn literal(&mut self, field: &Field, literal: &Literal, text: &Text) {
+        let span = text.piece(self.source, literal.range.clone());
+        match &literal.value {
+            Term::Parameter(name) if !self.parameters => self.problems.push(
+                Diagnostic::new(
+                    &codes::CONDITION_VALUE,
+                    span,
+                    format!("`{{{name}}}` is a parameter, and only the filter of an access pattern has some"),
+                )
+                .help("write a constant"),
+            ),
+            Term::Parameter(name) if !is_field_name(name) => self.problems.push(
+                Diagnostic::new(&codes::CONDITION_VALUE, span, format!("`{name}` cannot name a parameter"))
+                    .help("use letters, digits and `_`"),
+            ),
+            Term::Parameter(_) => {}
+            Term::Constant(value) if !fits(field, value) => self.problems.push(
+                Diagnostic::new(&codes::CONDITION_VALUE, span, format!("`{}` is never {}", field.name, literal.value))
+                    .also(field.span.clone(), format!("it is {}", field.wanted()))
+                    .help("compare it with a value that it can have"),
+            ),
+            Term::Constant(_) => {}
+        }
+    }
+}
+
+fn fits(field: &Field, value: &Value) -> bool {
+    match (&field.kind, value) {
+        (Type::Any, _) => true,
+        (Type::Number | Type::Integer | Type::Timestamp(Precision::Epoch), value) => value.is_number(),
+        (Type::Boolean, value) => value.is_boolean(),
+        // A comparison may name any text; only choices are known to be complete.
+        (Type::String, Value::String(text)) => field.one_of().is_empty() || field.one_of().contains(text),
+        (Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid, value) => value.is_string(),
+        _ => false,
+    }
+}

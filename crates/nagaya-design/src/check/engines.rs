@@ -1,0 +1,180 @@
+//! What one engine cannot do, or does not have.
+
+use crate::{
+    Engine, codes,
+    design::{Design, Entity, Table},
+    diagnostic::Diagnostic,
+    field::{OnDelete, Type},
+    form::Material,
+    template::Part,
+};
+
+pub(super) fn check(design: &Design, engine: Engine, problems: &mut Vec<Diagnostic>) {
+    for table in &design.tables {
+        ignored_settings(table, engine, problems);
+    }
+    if engine == Engine::Cosmos {
+        for entity in &design.entities {
+            cosmos_id(design, entity, problems);
+            cosmos_queries(design, entity, problems);
+            cosmos_batches(design, entity, problems);
+            cosmos_numbers(entity, problems);
+        }
+        cosmos_changes(design, problems);
+    }
+}
+
+fn ignored_settings(table: &Table, engine: Engine, problems: &mut Vec<Diagnostic>) {
+    let mut ignored = Vec::new();
+    if engine != Engine::Cosmos {
+        ignored.extend(table.consistency.as_ref().map(|_| "consistency"));
+        ignored.extend(table.indexing.as_ref().map(|_| "indexing"));
+    }
+    if engine == Engine::Embedded {
+        ignored.extend(table.throughput.map(|_| "throughput"));
+        ignored.extend(table.kms.then_some("encryption"));
+    }
+    if !ignored.is_empty() {
+        problems.push(
+            Diagnostic::new(
+                &codes::SETTING_IGNORED,
+                table.span.clone(),
+                format!("the {engine} engine does not have {}", crate::diagnostic::list(&ignored)),
+            )
+            .help(if ignored.contains(&"encryption") {
+                "keep its directory on an encrypted disk"
+            } else {
+                "the design runs all the same"
+            }),
+        );
+    }
+}
+
+/// Characters that a Cosmos DB id cannot have.
+const FORBIDDEN: [char; 4] = ['/', '\\', '?', '#'];
+
+fn cosmos_id(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let table = design.table_of(entity);
+    let template = &entity.key.sort;
+    let literal = template.parts.iter().find_map(|part| match part {
+        Part::Literal(literal) => literal.chars().find(|each| FORBIDDEN.contains(each)),
+        Part::Slot(_) => None,
+    });
+    if let Some(mark) = literal {
+        problems.push(
+            Diagnostic::new(
+                &codes::COSMOS_ID,
+                template.span.clone(),
+                format!("the id of a document cannot hold `{mark}`"),
+            )
+            .also(table.span.clone(), "the sort key of this table becomes the id")
+            .help("join the parts of the sort key with `_`, `-`, `:` or `|`"),
+        );
+        return;
+    }
+    let free = template.slots().find(|slot| {
+        let form = &slot.form;
+        form.material == Material::Text
+            && form.one_of.is_empty()
+            && form.format != Some(crate::form::Format::Slug)
+            && FORBIDDEN.iter().any(|mark| {
+                // `#` is escaped anyway. A pattern is asked with a text around each of the others.
+                *mark != '#'
+                    && form.pattern.as_ref().is_none_or(|pattern| {
+                        pattern.text.contains(*mark) || pattern.text.contains('.') || pattern.text.contains("[^")
+                    })
+            })
+    });
+    if let Some(slot) = free {
+        problems.push(
+            Diagnostic::new(
+                &codes::COSMOS_ID,
+                template.span.clone(),
+                format!("`{}` may hold `/`, `\\` or `?`, which the id of a document cannot", slot.path),
+            )
+            .help("narrow it with a `pattern` such as `[A-Za-z0-9_-]+`"),
+        );
+    }
+}
+
+fn cosmos_queries(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let table = design.table_of(entity);
+    for mapping in &entity.indexes {
+        if table.indexes[mapping.index].key.partition != table.key.partition {
+            problems.push(
+                Diagnostic::new(&codes::COSMOS_CROSS_QUERY, mapping.span.clone(), format!("a query by `{}` asks every partition of the container", mapping.name))
+                    .help(format!("start the index with `{}` where the tenant is known, or say why it is fine: `# NG0901: …` above this line", table.key.partition)),
+            );
+        }
+    }
+}
+
+fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let tenant = entity.tenant.as_deref();
+    let one_partition = entity.key.partition.fields().all(|path| Some(path) == tenant);
+    for unique in &entity.unique {
+        if !unique.within_tenant || !one_partition {
+            problems.push(
+                Diagnostic::new(
+                    &codes::COSMOS_BATCH,
+                    unique.span.clone(),
+                    format!(
+                        "the item and the mark that keeps {} unique lie in different partitions, and a batch has one",
+                        crate::diagnostic::list(&unique.fields)
+                    ),
+                )
+                .help("make it unique within a tenant whose partition is the container's"),
+            );
+        }
+    }
+    for field in &entity.fields {
+        let Some(reference) = field.reference.as_ref().filter(|reference| reference.on_delete == OnDelete::Cascade)
+        else {
+            continue;
+        };
+        let elsewhere = design.entity(&reference.entity).is_some_and(|target| target.table != entity.table);
+        if elsewhere {
+            problems.push(
+                Diagnostic::new(
+                    &codes::COSMOS_BATCH,
+                    reference.span.clone(),
+                    format!(
+                        "a `{}` and its `{}` lie in different containers, and a batch has one",
+                        reference.entity, entity.name
+                    ),
+                )
+                .help("keep both in one container, or use `on_delete = \"restrict\"`"),
+            );
+        }
+    }
+}
+
+fn cosmos_numbers(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    for field in entity.fields.iter().filter(|field| matches!(field.kind, Type::Integer)) {
+        let within = |bound: Option<f64>| bound.is_some_and(|bound| bound.abs() <= EXACT);
+        if !within(field.range.0) && !within(field.range.1) {
+            problems.push(
+                Diagnostic::new(
+                    &codes::COSMOS_NUMBER,
+                    field.span.clone(),
+                    format!("`{}` may exceed 2^53, beyond which numbers lose digits", field.name),
+                )
+                .help("give it a `min` and a `max`, or keep it as a string"),
+            );
+        }
+    }
+}
+
+fn cosmos_changes(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for table in design.tables.iter().filter(|table| table.stream) {
+        problems.push(
+            Diagnostic::new(
+                &codes::COSMOS_CHANGES,
+                table.span.clone(),
+                "the change feed tells the newest version of a document, without the old one and without deletions",
+            )
+            .help("consumers that need old images or deletions have to keep them, for instance by soft delete"),
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Attributes: each is one thing only, and an item lies just in the indexes that it says.
+
+use crate::{
+    codes,
+    design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE, Table},
+    diagnostic::{Diagnostic, Span},
+    template::Template,
+};
+
+pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for entity in &design.entities {
+        let table = design.table_of(entity);
+        attributes_are_derived(table, entity, problems);
+        managed_attributes(table, entity, problems);
+        undeclared_indexes(table, entity, problems);
+    }
+}
+
+/// The attributes of an entity's keys, with their templates.
+fn templates<'d>(table: &'d Table, entity: &'d Entity) -> Vec<(&'d str, &'d Template)> {
+    fn both<'d>(attributes: &'d KeyAttributes, key: &'d KeyTemplates) -> [(&'d str, &'d Template); 2] {
+        [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)]
+    }
+    let mut found = both(&table.key, &entity.key).to_vec();
+    for mapping in &entity.indexes {
+        found.extend(both(&table.indexes[mapping.index].key, &mapping.key));
+    }
+    found
+}
+
+/// An attribute of a key is a field only where the template is that field and nothing else, and two keys that share
+/// an attribute give it the same value.
+fn attributes_are_derived(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let templates = templates(table, entity);
+    for (at, (attribute, template)) in templates.iter().enumerate() {
+        if let Some(field) = entity.field(attribute)
+            && (template.as_str() != format!("{{{attribute}}}") || field.form.is_none())
+        {
+            problems.push(
+                Diagnostic::new(
+                    &codes::ATTRIBUTE_IS_FIELD,
+                    template.span.clone(),
+                    format!("`{attribute}` would be both a derived attribute and a field"),
+                )
+                .also(field.span.clone(), "the field")
+                .help(format!(
+                    "rename the field, or derive the attribute from it alone: `{attribute} = \"{{{attribute}}}\"`"
+                )),
+            );
+        }
+        if table.discriminator.as_deref() == Some(*attribute)
+            && Some(template.as_str()) != entity.discriminator.as_deref()
+        {
+            problems.push(
+                Diagnostic::new(
+                    &codes::ATTRIBUTE_IS_FIELD,
+                    template.span.clone(),
+                    format!("`{attribute}` tells entities apart, so it cannot be `{template}` here"),
+                )
+                .help(format!(
+                    "write `{attribute} = \"{}\"`, the entity's discriminator",
+                    entity.discriminator.as_deref().unwrap_or_default()
+                )),
+            );
+        }
+        let earlier =
+            templates[..at].iter().find(|(name, other)| name == attribute && other.as_str() != template.as_str());
+        if let Some((_, other)) = earlier {
+            problems.push(
+                Diagnostic::new(
+                    &codes::KEY_ATTRIBUTES,
+                    template.span.clone(),
+                    format!("`{attribute}` cannot be `{template}` and `{other}` at once"),
+                )
+                .also(other.span.clone(), "the other template")
+                .help("an attribute that several keys share needs the same template in each"),
+            );
+        }
+    }
+}
+
+fn managed_attributes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let mut managed: Vec<(&str, &str)> = Vec::new();
+    managed.extend(entity.version.as_deref().map(|name| (name, "the optimistic version")));
+    managed.extend(table.discriminator.as_deref().map(|name| (name, "the discriminator")));
+    managed.extend(entity.schema.map(|_| (SCHEMA_ATTRIBUTE, "the schema version")));
+    if entity.ttl_after.is_some() {
+        managed.extend(table.ttl.as_deref().map(|name| (name, "the expiry that `ttl_after` sets")));
+    }
+    for (name, what) in &managed {
+        if let Some(field) = entity.fields.iter().find(|field| field.name == *name) {
+            problems.push(
+                Diagnostic::new(
+                    &codes::MANAGED_ATTRIBUTE,
+                    field.span.clone(),
+                    format!("`{name}` is {what}, which the design manages"),
+                )
+                .help("leave the field out: the attribute is there without it"),
+            );
+        }
+    }
+    for (at, (name, what)) in managed.iter().enumerate() {
+        let clash = managed[..at].iter().find(|(other, _)| other == name).map(|(_, other)| *other);
+        let key =
+            templates(table, entity).iter().any(|(attribute, _)| attribute == name && *what != "the discriminator");
+        let clash = clash.or(key.then_some("a key attribute"));
+        if let Some(clash) = clash {
+            let span: Span = entity.spans.version.clone().unwrap_or_else(|| entity.span.clone());
+            problems.push(
+                Diagnostic::new(
+                    &codes::MANAGED_ATTRIBUTE,
+                    span,
+                    format!("`{name}` cannot be {clash} and {what} at once"),
+                )
+                .help("give one of them another name"),
+            );
+        }
+    }
+}
+
+/// The store puts every item into an index that has both of its attributes.
+fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let derived = templates(table, entity);
+    let carries = |attribute: &str| {
+        entity.fields.iter().any(|field| field.name == attribute)
+            || derived.iter().any(|(name, _)| *name == attribute)
+            || (table.discriminator.as_deref() == Some(attribute))
+    };
+    for index in table.indexes.iter().filter(|index| entity.mapping(&index.name).is_none()) {
+        let KeyAttributes { partition, sort } = &index.key;
+        if carries(partition) && carries(sort) {
+            problems.push(
+                Diagnostic::new(&codes::UNDECLARED_INDEX, entity.span.clone(), format!("`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`", entity.name, index.name))
+                    .also(index.span.clone(), "the index")
+                    .help(format!("say so: `index.{} = {{ {partition} = \"{{{partition}}}\", {sort} = \"{{{sort}}}\" }}`, or rename a field", index.name)),
+            );
+        }
+    }
+}

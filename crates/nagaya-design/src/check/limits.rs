@@ -1,0 +1,128 @@
+//! Limits that DynamoDB sets and the store port takes over for all engines.
+
+use crate::{
+    codes,
+    design::{Design, Entity, KeyAttributes, KeyTemplates, Table},
+    diagnostic::Diagnostic,
+    template::{Part, Template},
+};
+
+/// Bytes of the largest item.
+pub(crate) const MAX_ITEM: usize = 400 * 1024;
+/// Bytes of the longest partition key and of the longest sort key.
+const MAX_PARTITION: usize = 2048;
+const MAX_SORT: usize = 1024;
+const MAX_INDEXES: usize = 20;
+
+pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for (at, table) in design.tables.iter().enumerate() {
+        too_many_indexes(table, problems);
+        table_name(design, at, problems);
+    }
+    for entity in &design.entities {
+        let table = design.table_of(entity);
+        for (attributes, key) in keys(table, entity) {
+            key_length(&attributes.partition, &key.partition, MAX_PARTITION, problems);
+            key_length(&attributes.sort, &key.sort, MAX_SORT, problems);
+        }
+        item_size(design, entity, problems);
+    }
+}
+
+fn keys<'d>(table: &'d Table, entity: &'d Entity) -> impl Iterator<Item = (&'d KeyAttributes, &'d KeyTemplates)> {
+    let indexes = entity.indexes.iter().map(|mapping| (&table.indexes[mapping.index].key, &mapping.key));
+    std::iter::once((&table.key, &entity.key)).chain(indexes)
+}
+
+fn too_many_indexes(table: &Table, problems: &mut Vec<Diagnostic>) {
+    if let Some(index) = table.indexes.get(MAX_INDEXES) {
+        problems.push(
+            Diagnostic::new(
+                &codes::TOO_MANY_INDEXES,
+                index.span.clone(),
+                format!("`{}` has {} indexes, and a table can have {MAX_INDEXES}", table.id, table.indexes.len()),
+            )
+            .help("let entities share an index (each with its own templates), or split the table"),
+        );
+    }
+}
+
+fn table_name(design: &Design, at: usize, problems: &mut Vec<Diagnostic>) {
+    let table = &design.tables[at];
+    let name = table.physical_name(&design.name);
+    let good = (3..=255).contains(&name.len())
+        && name.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
+    if !good {
+        problems.push(
+            Diagnostic::new(&codes::TABLE_NAME, table.name_span.clone(), format!("`{name}` cannot name a table"))
+                .help("3 to 255 letters, digits, `_`, `-` and `.`; `{base}` is the only placeholder"),
+        );
+    }
+    if let Some(other) = design.tables[..at].iter().find(|other| other.name == table.name) {
+        problems.push(
+            Diagnostic::new(
+                &codes::TABLE_NAME,
+                table.name_span.clone(),
+                format!("`{}` and `{}` would be the same table `{name}`", other.id, table.id),
+            )
+            .also(other.name_span.clone(), "the other table")
+            .help("give one of them another name"),
+        );
+    }
+}
+
+fn longest(template: &Template) -> usize {
+    template.parts.iter().fold(0, |sum: usize, part| {
+        sum.saturating_add(match part {
+            Part::Literal(literal) => literal.len(),
+            Part::Slot(slot) => slot.form.max_bytes(slot.pad),
+        })
+    })
+}
+
+fn key_length(attribute: &str, template: &Template, limit: usize, problems: &mut Vec<Diagnostic>) {
+    let longest = longest(template);
+    if longest > limit {
+        problems.push(
+            Diagnostic::new(
+                &codes::KEY_TOO_LONG,
+                template.span.clone(),
+                format!("`{attribute}` can grow to {longest} bytes, and {limit} are possible"),
+            )
+            .help("give the fields in it a `max` (a character counts up to four bytes) or a bounded `pattern`"),
+        );
+    }
+}
+
+/// The most bytes that an item can take, as the stores count them.
+pub(crate) fn worst_case(design: &Design, entity: &Entity) -> usize {
+    let table = design.table_of(entity);
+    let mut sum = entity.fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.max_bytes()));
+    let mut counted: Vec<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
+    for (attributes, key) in keys(table, entity) {
+        for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
+            if !counted.contains(&attribute.as_str()) {
+                counted.push(attribute);
+                sum = sum.saturating_add(attribute.len() + longest(template));
+            }
+        }
+    }
+    // Version, expiry, discriminator and schema version.
+    sum.saturating_add(200)
+}
+
+fn item_size(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let size = worst_case(design, entity);
+    if size > MAX_ITEM {
+        let largest = entity.fields.iter().max_by_key(|field| field.max_bytes());
+        let mut diagnostic = Diagnostic::new(
+            &codes::ITEM_TOO_LARGE,
+            entity.span.clone(),
+            format!("a `{}` can grow to {} KB, and an item can have 400 KB", entity.name, size / 1024),
+        );
+        if let Some(field) = largest {
+            diagnostic = diagnostic.also(field.span.clone(), format!("up to {} KB of it", field.max_bytes() / 1024));
+        }
+        problems.push(diagnostic.help("lower `max` of its texts and lists, or keep long content in object storage"));
+    }
+}

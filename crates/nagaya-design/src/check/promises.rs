@@ -1,0 +1,223 @@
+//! What entities promise: uniqueness, references, soft deletion, expiry.
+
+use crate::{
+    codes,
+    design::{Design, Entity, SoftDelete, Unique, Wall},
+    diagnostic::{Diagnostic, did_you_mean, list},
+    field::{Field, Type},
+    form::Precision,
+};
+
+pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for entity in &design.entities {
+        for unique in &entity.unique {
+            unique_kept(design, entity, unique, problems);
+        }
+        for field in &entity.fields {
+            reference(design, entity, field, problems);
+        }
+        if let Some(soft) = &entity.soft_delete {
+            soft_delete(entity, soft, problems);
+        }
+        expiry(design, entity, problems);
+    }
+}
+
+fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut Vec<Diagnostic>) {
+    let mut wrong = |span, message: String, help: String| {
+        problems.push(Diagnostic::new(&codes::UNIQUE_NOT_KEPT, span, message).help(help));
+    };
+    if unique.fields.is_empty() {
+        wrong(
+            unique.span.clone(),
+            "a unique constraint needs a field".to_owned(),
+            "name at least one: `fields = [\"email\"]`".to_owned(),
+        );
+    }
+    for text in &unique.field_texts {
+        let path = &text.value;
+        let Some(field) = entity.field(path) else {
+            let names = entity.fields.iter().map(|field| field.name.as_str());
+            wrong(text.span.clone(), format!("`{}` has no field `{path}`", entity.name), did_you_mean(path, names));
+            continue;
+        };
+        if field.form.is_none() {
+            wrong(
+                text.span.clone(),
+                format!("`{path}` is a {}, which cannot be compared", field.kind.name()),
+                "use a text, integer, date or id".to_owned(),
+            );
+        } else if field.optional && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
+            wrong(
+                text.span.clone(),
+                format!("`{path}` is optional: whether two items without it are equal is not said"),
+                format!("make it required, or add `when = \"exists {path}\"`"),
+            );
+        } else if field.secret {
+            wrong(
+                text.span.clone(),
+                format!("`{path}` is secret, and a conflict would tell it"),
+                "use another field".to_owned(),
+            );
+        }
+    }
+    if unique.within_tenant && entity.tenant.is_none() {
+        wrong(
+            unique.span.clone(),
+            format!("`{}` belongs to no tenant, so nothing can be unique within one", entity.name),
+            "write `within = \"all\"`".to_owned(),
+        );
+    }
+    let key: Vec<_> = entity.id_fields();
+    let tenant_only = key.is_empty();
+    if !key.is_empty() && key.iter().all(|path| unique.fields.iter().any(|field| field == path))
+        || tenant_only && unique.within_tenant
+    {
+        wrong(
+            unique.span.clone(),
+            "the key makes this unique already".to_owned(),
+            "leave the constraint out".to_owned(),
+        );
+    }
+    let expires = entity.ttl_after.is_some()
+        || design.table_of(entity).ttl.as_deref().is_some_and(|ttl| entity.field(ttl).is_some());
+    if expires {
+        problems.push(
+            Diagnostic::new(
+                &codes::UNIQUE_OUTLIVES,
+                unique.span.clone(),
+                format!("{} stays taken for a while after a `{}` has expired", list(&unique.fields), entity.name),
+            )
+            .help("leave the constraint or the expiry out, or say why it is fine: `# NG0602: …` above this line"),
+        );
+    }
+}
+
+fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec<Diagnostic>) {
+    let Some(reference) = &field.reference else { return };
+    let span = field.spans.references.as_ref().map_or_else(|| reference.span.clone(), |text| text.span.clone());
+    let Some(target) = design.entity(&reference.entity) else {
+        let names = design.entities.iter().map(|entity| entity.name.as_str());
+        problems.push(
+            Diagnostic::new(&codes::BAD_REFERENCE, span, format!("there is no entity `{}`", reference.entity))
+                .help(did_you_mean(&reference.entity, names)),
+        );
+        return;
+    };
+    let ids = target.id_fields();
+    let is_tenant = entity.tenant.as_deref() == Some(field.name.as_str());
+    let fits = match ids.as_slice() {
+        [] => is_tenant,
+        [_] => true,
+        _ => false,
+    };
+    if !fits {
+        let message = match ids.len() {
+            0 => format!("a `{}` is found by its tenant alone, which `{}` is not", target.name, field.name),
+            _ => format!("a `{}` is found by {}, not by one field", target.name, list(&ids)),
+        };
+        problems.push(
+            Diagnostic::new(&codes::BAD_REFERENCE, span, message)
+                .also(target.key.sort.span.clone(), "its key")
+                .help("refer to an entity whose key has one field besides the tenant"),
+        );
+        return;
+    }
+    if target.wall == Wall::Key && entity.tenant.is_none() {
+        problems.push(
+            Diagnostic::new(
+                &codes::BAD_REFERENCE,
+                span,
+                format!("`{}` belongs to no tenant and cannot refer to a tenant's `{}`", entity.name, target.name),
+            )
+            .help("keep the tenant in it, or leave the reference out"),
+        );
+        return;
+    }
+    // Deleting the target has to find what refers to it, without a scan.
+    let finds = |access: &&crate::design::Access| {
+        is_tenant
+            || access.by.iter().any(|by| *by == field.name)
+            || access.filter.as_ref().is_some_and(|filter| filter.pinned().contains(&field.name.as_str()))
+    };
+    if design.accesses_of(entity).find(finds).is_none() {
+        problems.push(
+            Diagnostic::new(
+                &codes::REFERENCE_NOT_FOUND,
+                span,
+                format!(
+                    "no access pattern finds the `{}` items of a `{}`, so deleting one cannot look for them",
+                    entity.name, target.name
+                ),
+            )
+            .help(format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name)),
+        );
+    }
+}
+
+fn soft_delete(entity: &Entity, soft: &SoftDelete, problems: &mut Vec<Diagnostic>) {
+    let mut wrong = |message: String, help: &str| {
+        problems.push(Diagnostic::new(&codes::BAD_SOFT_DELETE, soft.span.clone(), message).help(help));
+    };
+    if soft.mark.is_none() && soft.at.is_none() {
+        wrong("nothing tells a deleted item apart".to_owned(), "give `field` and `value`, or `at`");
+    }
+    if let Some((path, value)) = &soft.mark {
+        match entity.field(path) {
+            None => wrong(format!("`{}` has no field `{path}`", entity.name), "name one of its fields"),
+            Some(field) => {
+                let mut misfits = Vec::new();
+                field.check(value, path, &mut misfits);
+                if !misfits.is_empty() {
+                    wrong(format!("`{path}` can never be {value}"), "give a value that the field can have");
+                }
+                if field.immutable || entity.is_key_field(path) {
+                    wrong(
+                        format!("`{path}` never changes, so it cannot mark deletion"),
+                        "use a field that is not immutable and not in the key",
+                    );
+                }
+            }
+        }
+    }
+    for (path, what) in [(&soft.at, "instant"), (&soft.by, "user")] {
+        let Some(path) = path else { continue };
+        match entity.field(path) {
+            None => wrong(format!("`{}` has no field `{path}` for the {what}", entity.name), "name one of its fields"),
+            Some(field) if !field.optional => wrong(
+                format!("`{path}` has to be optional: items that are not deleted do not have it"),
+                "add `optional = true`",
+            ),
+            Some(field) if what == "instant" && !matches!(field.kind, Type::Timestamp(_)) => {
+                wrong(format!("`{path}` is a {} and cannot take an instant", field.kind.name()), "make it a timestamp");
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn expiry(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let table = design.table_of(entity);
+    if let (Some(span), None) = (&entity.spans.ttl_after, &table.ttl) {
+        problems.push(
+            Diagnostic::new(
+                &codes::BAD_TTL,
+                span.clone(),
+                format!("the table `{}` has no attribute for the expiry", table.id),
+            )
+            .also(table.span.clone(), "the table")
+            .help("name one in the table: `ttl = \"expiresAt\"`"),
+        );
+    }
+    let field = table.ttl.as_deref().and_then(|ttl| entity.field(ttl));
+    if let Some(field) = field.filter(|field| !matches!(field.kind, Type::Timestamp(Precision::Epoch))) {
+        problems.push(
+            Diagnostic::new(
+                &codes::BAD_TTL,
+                field.span.clone(),
+                format!("`{}` is the table's expiry, which counts seconds since 1970", field.name),
+            )
+            .help("declare it as `{ type = \"timestamp\", precision = \"epoch\" }`, or rename it"),
+        );
+    }
+}

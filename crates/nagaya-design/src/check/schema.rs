@@ -1,0 +1,142 @@
+//! Schema versions: an unbroken chain of steps, each of which fits the fields that it finds.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    codes,
+    design::{Change, Design, Entity},
+    diagnostic::Diagnostic,
+    version::Version,
+};
+
+pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for entity in &design.entities {
+        let (Some(current), false) = (entity.schema, entity.changes.is_empty()) else {
+            missing_schema(entity, problems);
+            continue;
+        };
+        let mut steps: Vec<&Change> = entity.changes.iter().collect();
+        steps.sort_by_key(|step| step.from);
+        let before = problems.len();
+        chain(entity, current, &steps, problems);
+        for step in &steps {
+            bump(step, problems);
+        }
+        if problems.len() == before {
+            fit(entity, current, &steps, problems);
+        }
+    }
+}
+
+fn missing_schema(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    if let (None, Some(step)) = (entity.schema, entity.changes.first()) {
+        problems.push(
+            Diagnostic::new(
+                &codes::SCHEMA_GAP,
+                step.span.clone(),
+                format!("`{}` has steps but no schema version", entity.name),
+            )
+            .help(format!("say which version is written: `schema = \"{}\"`", step.to)),
+        );
+    }
+}
+
+fn chain(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<Diagnostic>) {
+    let mut wrong = |step: &Change, message: String, help: String| {
+        problems.push(Diagnostic::new(&codes::SCHEMA_GAP, step.span.clone(), message).help(help));
+    };
+    for step in steps.iter().filter(|step| step.to <= step.from) {
+        wrong(
+            step,
+            format!("a step from {} to {} does not lead on", step.from, step.to),
+            "`to` has to be later than `from`".to_owned(),
+        );
+    }
+    for pair in steps.windows(2) {
+        if pair[0].from == pair[1].from {
+            wrong(
+                pair[1],
+                format!("two steps start from {}", pair[1].from),
+                "leave one: a chain does not fork".to_owned(),
+            );
+        } else if pair[0].to != pair[1].from {
+            wrong(
+                pair[1],
+                format!("no step leads from {} to {}", pair[0].to, pair[1].from),
+                format!("add one, or let this one start from {}", pair[0].to),
+            );
+        }
+    }
+    let reached = steps.iter().any(|step| step.from == current || step.to == current);
+    if !reached && let Some(span) = &entity.spans.schema {
+        problems.push(
+            Diagnostic::new(
+                &codes::SCHEMA_GAP,
+                span.clone(),
+                format!("no step leads to or from the version {current}"),
+            )
+            .help(format!("add a step to {current}, or write the version that the steps lead to")),
+        );
+    }
+}
+
+fn bump(step: &Change, problems: &mut Vec<Diagnostic>) {
+    if step.is_breaking() && step.to.major == step.from.major {
+        problems.push(
+            Diagnostic::new(
+                &codes::SCHEMA_BUMP,
+                step.span.clone(),
+                format!("the step from {} to {} removes or changes fields", step.from, step.to),
+            )
+            .help(format!(
+                "readers of {} would fail: lead to {}.0 instead",
+                step.from,
+                step.from.major + 1
+            )),
+        );
+    }
+}
+
+/// Walks from the declared fields forward through planned steps and back through past ones.
+fn fit(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<Diagnostic>) {
+    let declared: BTreeSet<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
+    let mut wrong = |step: &Change, name: &str, reason: &str| {
+        problems.push(
+            Diagnostic::new(
+                &codes::SCHEMA_STEP,
+                step.span.clone(),
+                format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to),
+            )
+            .help("steps name the fields of the versions that they lead from and to"),
+        );
+    };
+    let mut fields = declared.clone();
+    for step in steps.iter().filter(|step| step.from >= current) {
+        for name in step.drop.iter().chain(step.rename.iter().map(|(old, _)| old)) {
+            if !fields.remove(name.as_str()) {
+                wrong(step, name, "is not a field then");
+            }
+        }
+        fields.extend(step.add.iter().map(|(name, _)| name.as_str()));
+        fields.extend(step.rename.iter().map(|(_, new)| new.as_str()));
+        for (name, _) in step.set.iter().filter(|(name, _)| !fields.contains(name.as_str())) {
+            wrong(step, name, "is not a field then");
+        }
+    }
+    let mut fields = declared;
+    for step in steps.iter().rev().filter(|step| step.to <= current) {
+        for (name, _) in step.set.iter().filter(|(name, _)| !fields.contains(name.as_str())) {
+            wrong(step, name, "is not a field then");
+        }
+        for name in step.add.iter().map(|(name, _)| name).chain(step.rename.iter().map(|(_, new)| new)) {
+            if !fields.remove(name.as_str()) {
+                wrong(step, name, "is not a field afterwards");
+            }
+        }
+        for name in step.drop.iter().chain(step.rename.iter().map(|(old, _)| old)) {
+            if !fields.insert(name) {
+                wrong(step, name, "is still a field afterwards");
+            }
+        }
+    }
+}

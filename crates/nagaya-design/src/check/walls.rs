@@ -1,0 +1,190 @@
+//! Walls: every entity and every index keeps tenants apart, or says how it is meant.
+
+use crate::{
+    codes,
+    design::{Design, Entity, KeyTemplates, Mapping, Wall},
+    diagnostic::{Diagnostic, Span, list},
+    form::Material,
+    tree::Text,
+};
+
+pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic>) {
+    for entity in &design.entities {
+        tenant_field(design, entity, problems);
+        entity_wall(entity, problems);
+        for mapping in &entity.indexes {
+            index_wall(entity, mapping, problems);
+        }
+        personal_in_keys(design, entity, source, problems);
+    }
+}
+
+fn tenant_field(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let Some((path, field)) = entity.tenant.as_ref().and_then(|path| Some((path, entity.field(path)?))) else { return };
+    let span = entity.spans.tenant.clone().unwrap_or_else(|| field.span.clone());
+    let textual = field
+        .form
+        .as_ref()
+        .is_some_and(|form| matches!(form.material, Material::Text | Material::Ulid | Material::Uuid));
+    if !textual {
+        problems.push(
+            Diagnostic::new(
+                &codes::NO_TENANT_FIELD,
+                span,
+                format!("`{path}` is a {}, which cannot name a tenant", field.kind.name()),
+            )
+            .help("a tenant is named by a string, ulid or uuid"),
+        );
+    } else if field.optional {
+        problems.push(
+            Diagnostic::new(
+                &codes::NO_TENANT_FIELD,
+                span,
+                format!("`{path}` is optional: an item without a tenant would be behind no wall"),
+            )
+            .also(design.tenant.span.clone(), "the tenant of the design")
+            .help("make it required"),
+        );
+    }
+}
+
+fn carries_tenant(entity: &Entity, key: &KeyTemplates) -> bool {
+    entity.tenant.as_deref().is_some_and(|tenant| key.partition.fields().any(|path| path == tenant))
+}
+
+fn entity_wall(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    let partition = &entity.key.partition;
+    match (entity.wall, &entity.spans.wall) {
+        (Wall::Key, declared) if entity.tenant.is_some() && !carries_tenant(entity, &entity.key) => {
+            let tenant = entity.tenant.as_deref().unwrap_or_default();
+            let help = format!(
+                "put `{{{tenant}}}` into the partition, or say which wall is meant: `wall = \"attribute\"`, `\"public\"` or `\"system\"`"
+            );
+            problems.push(match declared {
+                Some(declared) => Diagnostic::new(
+                    &codes::WALL_NOT_IN_KEY,
+                    partition.span.clone(),
+                    format!("the partition of `{}` does not carry the tenant", entity.name),
+                )
+                .also(declared.clone(), "the wall is said to be in the key")
+                .help(help),
+                None => Diagnostic::new(
+                    &codes::NO_WALL,
+                    partition.span.clone(),
+                    format!("`{}` has no wall: tenants would share this partition", entity.name),
+                )
+                .here("no tenant here")
+                .help(help),
+            });
+        }
+        (Wall::Key, _) if entity.tenant.is_none() && entity.spans.tenant.is_some() => problems.push(
+            Diagnostic::new(
+                &codes::NO_WALL,
+                entity.span.clone(),
+                format!("`{}` belongs to no tenant, so the key cannot be its wall", entity.name),
+            )
+            .help("say which wall is meant: `wall = \"public\"` or `\"system\"`"),
+        ),
+        (Wall::Attribute, declared) => {
+            problems.push(attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span)))
+        }
+        (Wall::Public, _) if entity.tenant.is_none() && entity.spans.tenant.is_none() => problems.push(
+            Diagnostic::new(
+                &codes::NO_OWNER,
+                entity.span.clone(),
+                format!("everybody reads `{}`, but nobody is said to write it", entity.name),
+            )
+            .help("name the owner's field with `tenant = \"…\"`, or write `tenant = false` if only an operator does"),
+        ),
+        _ => {}
+    }
+    if matches!(entity.wall, Wall::Public | Wall::System) {
+        exposed(entity, entity.wall, entity.spans.wall.as_ref().unwrap_or(&entity.span), problems);
+    }
+}
+
+fn index_wall(entity: &Entity, mapping: &Mapping, problems: &mut Vec<Diagnostic>) {
+    let span = mapping.wall_span.as_ref().unwrap_or(&mapping.span);
+    let wider = match (entity.wall, mapping.wall) {
+        (Wall::System, Wall::Key | Wall::Attribute | Wall::Public) => true,
+        (Wall::Key | Wall::Attribute, Wall::Public) => true,
+        _ => false,
+    };
+    if wider {
+        problems.push(
+            Diagnostic::new(
+                &codes::WIDER_INDEX_WALL,
+                span.clone(),
+                format!("the wall of `{}` is `{}`, and this index would open it", entity.name, entity.wall),
+            )
+            .help("an index can be narrower than its entity, not wider: leave `wall` out or write `\"system\"`"),
+        );
+        return;
+    }
+    let carries = carries_tenant(entity, &mapping.key);
+    match mapping.wall {
+        Wall::Key if !carries && entity.tenant.is_some() => {
+            let tenant = entity.tenant.as_deref().unwrap_or_default();
+            problems.push(
+                Diagnostic::new(&codes::WALL_NOT_IN_INDEX, mapping.key.partition.span.clone(), format!("the partition of `{}` does not carry the tenant of `{}`", mapping.name, entity.name))
+                    .here("tenants would share this partition")
+                    .help(format!("put `{{{tenant}}}` into it, or say what is meant: `wall = \"system\"` for operators only, `\"attribute\"` to check each item")),
+            );
+        }
+        Wall::Attribute if mapping.wall_span.is_some() => problems.push(attribute_wall(&mapping.name, span)),
+        _ => {}
+    }
+    if mapping.wall_span.is_some() && mapping.wall != entity.wall && matches!(mapping.wall, Wall::Public | Wall::System)
+    {
+        exposed(entity, mapping.wall, span, problems);
+    }
+}
+
+fn attribute_wall(name: &str, span: &Span) -> Diagnostic {
+    Diagnostic::new(
+        &codes::ATTRIBUTE_WALL,
+        span.clone(),
+        format!("only a condition on each item guards `{name}`: no IAM leading-key policy can"),
+    )
+    .help("put the tenant into the partition where you can; where you cannot, say why: `# NG0105: …` above this line")
+}
+
+fn exposed(entity: &Entity, wall: Wall, span: &Span, problems: &mut Vec<Diagnostic>) {
+    let personal = entity.personal_fields();
+    if personal.is_empty() {
+        return;
+    }
+    let reader = if wall == Wall::Public { "every tenant reads" } else { "operators read across tenants" };
+    problems.push(
+        Diagnostic::new(
+            &codes::EXPOSED_PERSONAL_DATA,
+            span.clone(),
+            format!("{reader} the personal data of `{}`: {}", entity.name, list(&personal)),
+        )
+        .help("keep it out, or say why it has to be: `# NG0106: …` above this line"),
+    );
+}
+
+fn personal_in_keys(design: &Design, entity: &Entity, source: &str, problems: &mut Vec<Diagnostic>) {
+    let table = design.table_of(entity);
+    let keys = std::iter::once((&table.key, &entity.key))
+        .chain(entity.indexes.iter().map(|mapping| (&table.indexes[mapping.index].key, &mapping.key)));
+    for (attributes, key) in keys {
+        for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
+            let own = entity.field(attribute).is_some();
+            for slot in
+                template.slots().filter(|slot| !own && entity.field(&slot.path).is_some_and(|field| field.personal))
+            {
+                let text = Text { value: template.as_str().to_owned(), span: template.span.clone() };
+                problems.push(
+                    Diagnostic::new(
+                        &codes::PERSONAL_IN_KEY,
+                        text.piece(source, slot.range.clone()),
+                        format!("`{}` is personal data, and keys show in logs, metrics and cursors", slot.path),
+                    )
+                    .help("use an id or a hash of it, or say why it has to be: `# NG0110: …` above this line"),
+                );
+            }
+        }
+    }
+}

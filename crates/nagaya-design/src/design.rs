@@ -1,0 +1,546 @@
+//! A design, read and resolved: what everything else is derived from.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    condition::Condition,
+    diagnostic::Span,
+    field::{self, Field, Problem},
+    template::{Fields, Template, Unfit},
+    tree::Text,
+    version::Version,
+};
+
+/// A checked key design.
+#[derive(Debug, Clone)]
+pub struct Design {
+    /// Name of the system.
+    pub name: String,
+    /// Version of the design.
+    pub version: Version,
+    /// What the system is.
+    pub description: Option<String>,
+    /// Cosmos DB database of the containers.
+    pub database: String,
+    /// Who the tenants are.
+    pub tenant: Tenant,
+    /// What every HTTP path starts with.
+    pub http_prefix: String,
+    /// The tables, in the order of the file.
+    pub tables: Vec<Table>,
+    /// The entities, in the order of the file.
+    pub entities: Vec<Entity>,
+    /// The access patterns, in the order of the file.
+    pub accesses: Vec<Access>,
+    /// The aggregates, in the order of the file.
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// Who the tenants are.
+#[derive(Debug, Clone)]
+pub struct Tenant {
+    /// The field that names an item's tenant.
+    pub field: String,
+    /// The token's claim that carries it.
+    pub claim: String,
+    /// The tenant that owns the system's own rows.
+    pub system: Option<String>,
+    pub(crate) span: Span,
+}
+
+/// The attributes of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyAttributes {
+    /// The partition attribute.
+    pub partition: String,
+    /// The sort attribute.
+    pub sort: String,
+}
+
+/// A table (container) of the store.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Its name in the design.
+    pub id: String,
+    /// Its name in the store, with `{base}` not yet filled in.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its key.
+    pub key: KeyAttributes,
+    /// Its secondary indexes.
+    pub indexes: Vec<Index>,
+    /// The attribute that says which entity an item is.
+    pub discriminator: Option<String>,
+    /// The attribute with the instant of expiry.
+    pub ttl: Option<String>,
+    /// Whether it can be restored to a past instant.
+    pub point_in_time: bool,
+    /// Whether it is encrypted with a key of one's own.
+    pub kms: bool,
+    /// Whether its changes are streamed.
+    pub stream: bool,
+    /// Lowest and highest capacity per second; `None`: pay per request.
+    pub throughput: Option<(i64, i64)>,
+    /// Cosmos DB consistency level.
+    pub consistency: Option<String>,
+    /// Cosmos DB indexing policy.
+    pub indexing: Option<Indexing>,
+    pub(crate) span: Span,
+    pub(crate) name_span: Span,
+}
+
+impl Table {
+    /// The name in the store for a base name.
+    pub fn physical_name(&self, base: &str) -> String {
+        self.name.replace("{base}", base)
+    }
+}
+
+/// A secondary index of a table.
+#[derive(Debug, Clone)]
+pub struct Index {
+    /// Its name.
+    pub name: String,
+    /// Its attributes.
+    pub key: KeyAttributes,
+    pub(crate) span: Span,
+}
+
+/// A Cosmos DB indexing policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Indexing {
+    /// `consistent` or `none`.
+    pub mode: String,
+    /// Whether documents are indexed unasked.
+    pub automatic: bool,
+    /// Paths that are indexed.
+    pub include: Vec<String>,
+    /// Paths that are not.
+    pub exclude: Vec<String>,
+}
+
+/// Where the wall between tenants is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wall {
+    /// In the partition key.
+    Key,
+    /// In an attribute that is checked on every read and write.
+    Attribute,
+    /// All read, the owner writes.
+    Public,
+    /// Only an operator reads and writes.
+    System,
+}
+
+impl Wall {
+    pub(crate) fn named(name: &str) -> Option<Wall> {
+        [Wall::Key, Wall::Attribute, Wall::Public, Wall::System].into_iter().find(|wall| wall.to_string() == name)
+    }
+}
+
+impl fmt::Display for Wall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wall::Key => "key",
+            Wall::Attribute => "attribute",
+            Wall::Public => "public",
+            Wall::System => "system",
+        })
+    }
+}
+
+/// The two templates of a key.
+#[derive(Debug, Clone)]
+pub struct KeyTemplates {
+    /// The partition's.
+    pub partition: Template,
+    /// The sort key's.
+    pub sort: Template,
+}
+
+/// A rendered key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The partition's value.
+    pub partition: String,
+    /// The sort key's value.
+    pub sort: String,
+}
+
+impl KeyTemplates {
+    /// The key of these fields.
+    pub fn render(&self, fields: &(impl Fields + ?Sized)) -> Result<Key, Unfit> {
+        Ok(Key { partition: self.partition.render(fields)?, sort: self.sort.render(fields)? })
+    }
+}
+
+/// How an entity lies in an index.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    /// Position of the index in its table.
+    pub index: usize,
+    /// The index's name.
+    pub name: String,
+    /// Its templates.
+    pub key: KeyTemplates,
+    /// Its wall.
+    pub wall: Wall,
+    /// It holds the item only while this is true.
+    pub when: Option<Condition>,
+    pub(crate) span: Span,
+    pub(crate) wall_span: Option<Span>,
+    pub(crate) when_text: Option<Text>,
+}
+
+/// Something that no two items may have in common.
+#[derive(Debug, Clone)]
+pub struct Unique {
+    /// The fields.
+    pub fields: Vec<String>,
+    /// Among the items of one tenant, or among all.
+    pub within_tenant: bool,
+    /// Only items for which this holds count.
+    pub when: Option<Condition>,
+    pub(crate) field_texts: Vec<Text>,
+    pub(crate) when_text: Option<Text>,
+    pub(crate) span: Span,
+}
+
+/// Deletion that keeps the item.
+#[derive(Debug, Clone)]
+pub struct SoftDelete {
+    /// The field that tells deleted items apart, and its value in them.
+    pub mark: Option<(String, Value)>,
+    /// The field that takes the instant.
+    pub at: Option<String>,
+    /// The field that takes the user.
+    pub by: Option<String>,
+    pub(crate) span: Span,
+}
+
+/// A step from one schema version to the next.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Where it starts.
+    pub from: Version,
+    /// Where it leads.
+    pub to: Version,
+    /// Fields added where they are missing.
+    pub add: Vec<(String, Value)>,
+    /// Fields removed.
+    pub drop: Vec<String>,
+    /// Fields renamed, old to new.
+    pub rename: Vec<(String, String)>,
+    /// Fields overwritten.
+    pub set: Vec<(String, Value)>,
+    pub(crate) span: Span,
+}
+
+impl Change {
+    /// Whether readers of the old version cannot read the new one.
+    pub fn is_breaking(&self) -> bool {
+        !self.drop.is_empty() || !self.rename.is_empty() || !self.set.is_empty()
+    }
+}
+
+/// What lies in a table.
+#[derive(Debug, Clone)]
+pub struct Entity {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// Position of its table in the design.
+    pub table: usize,
+    /// Its key.
+    pub key: KeyTemplates,
+    /// Key forms of older items.
+    pub former_keys: Vec<KeyTemplates>,
+    /// Where its wall is.
+    pub wall: Wall,
+    /// The path of the field that holds its tenant; `None`: it belongs to no tenant.
+    pub tenant: Option<String>,
+    /// Its value of the table's discriminator.
+    pub discriminator: Option<String>,
+    /// How it lies in indexes.
+    pub indexes: Vec<Mapping>,
+    /// Its fields.
+    pub fields: Vec<Field>,
+    /// The attribute with its optimistic version.
+    pub version: Option<String>,
+    /// What no two items may share.
+    pub unique: Vec<Unique>,
+    /// Seconds that it lives after its last write.
+    pub ttl_after: Option<u64>,
+    /// Deletion that keeps the item.
+    pub soft_delete: Option<SoftDelete>,
+    /// The schema version that is written.
+    pub schema: Option<Version>,
+    /// Steps between schema versions.
+    pub changes: Vec<Change>,
+    /// Its HTTP path, without the design's prefix.
+    pub path: String,
+    pub(crate) span: Span,
+    pub(crate) spans: EntitySpans,
+}
+
+/// Where the parts of an entity stand.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EntitySpans {
+    pub(crate) wall: Option<Span>,
+    pub(crate) tenant: Option<Span>,
+    pub(crate) version: Option<Span>,
+    pub(crate) ttl_after: Option<Span>,
+    pub(crate) schema: Option<Span>,
+    pub(crate) path: Option<Span>,
+}
+
+/// The attribute with an item's schema version.
+pub const SCHEMA_ATTRIBUTE: &str = "schemaVersion";
+
+impl Entity {
+    /// The field at a path.
+    pub fn field(&self, path: &str) -> Option<&Field> {
+        field::find(&self.fields, path)
+    }
+
+    /// The fields of its key that the caller has to give: all but the tenant.
+    pub fn id_fields(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        for path in self.key.partition.fields().chain(self.key.sort.fields()) {
+            if Some(path) != self.implied_tenant(self.wall) && !found.contains(&path) {
+                found.push(path);
+            }
+        }
+        found
+    }
+
+    /// The tenant's field, where a wall takes its value from the token.
+    pub(crate) fn implied_tenant(&self, wall: Wall) -> Option<&str> {
+        match wall {
+            Wall::Key | Wall::Attribute => self.tenant.as_deref(),
+            Wall::Public | Wall::System => None,
+        }
+    }
+
+    /// The mapping of an index.
+    pub fn mapping(&self, index: &str) -> Option<&Mapping> {
+        self.indexes.iter().find(|mapping| mapping.name == index)
+    }
+
+    /// Whether a field is part of the table key, and so never changes.
+    pub fn is_key_field(&self, path: &str) -> bool {
+        self.key.partition.fields().chain(self.key.sort.fields()).any(|each| each == path)
+    }
+
+    /// The paths of its personal fields.
+    pub fn personal_fields(&self) -> Vec<String> {
+        field::paths(&self.fields, &|field| field.personal)
+    }
+}
+
+/// A page of items, the only item, or how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Returns {
+    /// A page of items.
+    Many,
+    /// The only item.
+    One,
+    /// How many there are.
+    Count,
+}
+
+/// What bounds the sort key of an access pattern, after the fields that are fixed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound {
+    /// Everything that begins so.
+    Open,
+    /// The whole sort key is given.
+    Full,
+    /// `from` (inclusive) and `to` (exclusive) bound this field.
+    Range(String),
+    /// The caller gives the beginning of this field.
+    Prefix(String),
+}
+
+/// A way to list an entity.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Position of its entity in the design.
+    pub entity: usize,
+    /// Position of the mapping in its entity; `None`: the table's key.
+    pub mapping: Option<usize>,
+    /// The fields that the caller gives.
+    pub by: Vec<String>,
+    /// How many leading fields of the sort key are fixed.
+    pub fixed: usize,
+    /// What bounds the rest of the sort key.
+    pub bound: Bound,
+    /// Whether it runs from the end.
+    pub descending: bool,
+    /// Condition on what is returned.
+    pub filter: Option<Condition>,
+    /// The fields that are returned; empty: all.
+    pub projection: Vec<String>,
+    /// Page size.
+    pub limit: u32,
+    /// What it gives.
+    pub returns: Returns,
+    /// Its HTTP path, without the design's prefix.
+    pub path: Option<String>,
+    pub(crate) span: Span,
+    pub(crate) path_span: Option<Span>,
+    pub(crate) filter_text: Option<Text>,
+}
+
+/// An event of an aggregate.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Its name.
+    pub name: String,
+    /// The fields of its data.
+    pub fields: Vec<Field>,
+}
+
+/// An event-sourced aggregate.
+#[derive(Debug, Clone)]
+pub struct Aggregate {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// The field with its id.
+    pub id: String,
+    /// Position of the entity that holds its events.
+    pub events: usize,
+    /// Position of the entity with its version.
+    pub head: usize,
+    /// Position of the entity that maps idempotency keys.
+    pub idempotency: Option<usize>,
+    /// Positions of the entities built from its events.
+    pub projections: Vec<usize>,
+    /// Its events.
+    pub event: Vec<Event>,
+    pub(crate) span: Span,
+}
+
+impl Design {
+    /// The table of an entity.
+    pub fn table_of(&self, entity: &Entity) -> &Table {
+        &self.tables[entity.table]
+    }
+
+    /// The entity with this name.
+    pub fn entity(&self, name: &str) -> Option<&Entity> {
+        self.entities.iter().find(|entity| entity.name == name)
+    }
+
+    /// The access pattern with this name.
+    pub fn access(&self, name: &str) -> Option<&Access> {
+        self.accesses.iter().find(|access| access.name == name)
+    }
+
+    /// The access patterns of an entity.
+    pub fn accesses_of<'d>(&'d self, entity: &'d Entity) -> impl Iterator<Item = &'d Access> {
+        self.accesses.iter().filter(move |access| self.entities[access.entity].name == entity.name)
+    }
+
+    /// The key attributes and templates that serve an access pattern.
+    pub fn source_of(&self, access: &Access) -> (&KeyAttributes, &KeyTemplates) {
+        let entity = &self.entities[access.entity];
+        let table = self.table_of(entity);
+        match access.mapping {
+            None => (&table.key, &entity.key),
+            Some(at) => {
+                let mapping = &entity.indexes[at];
+                (&table.indexes[mapping.index].key, &mapping.key)
+            }
+        }
+    }
+
+    /// The wall that an access pattern is behind.
+    pub fn wall_of(&self, access: &Access) -> Wall {
+        let entity = &self.entities[access.entity];
+        access.mapping.map_or(entity.wall, |at| entity.indexes[at].wall)
+    }
+
+    /// Reports everything that is wrong with a stored item of an entity: fields that are missing or do not fit,
+    /// key and index attributes that are not what the fields give, attributes that the design does not know.
+    pub fn check_item(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        field::check_fields(&entity.fields, item, None, &mut problems);
+        let derived = self.derived(entity, item);
+        for (attribute, expected) in &derived {
+            match (item.get(attribute), expected) {
+                (Some(Value::String(found)), Ok(Some(expected))) if found == expected => {}
+                (Some(Value::String(found)), _) if self.is_former_key(entity, attribute, found) => {}
+                (Some(found), Ok(Some(expected))) => problems.push(Problem {
+                    path: attribute.clone(),
+                    message: format!("is {found}, but the fields give \"{expected}\""),
+                }),
+                (Some(_), Ok(None)) => problems.push(Problem {
+                    path: attribute.clone(),
+                    message: "is there, but the index's condition does not hold".to_owned(),
+                }),
+                // An item may come without its derived attributes; they are added when it is written.
+                (None, Ok(_)) => {}
+                (_, Err(unfit)) => problems.push(Problem { path: attribute.clone(), message: unfit.to_string() }),
+            }
+        }
+        let table = self.table_of(entity);
+        let managed = [table.ttl.as_deref(), table.discriminator.as_deref(), entity.version.as_deref()];
+        for (name, value) in item {
+            let known = name.starts_with('_')
+                || entity.fields.iter().any(|field| field.name == *name)
+                || derived.iter().any(|(attribute, _)| attribute == name)
+                || managed.contains(&Some(name.as_str()))
+                || (entity.schema.is_some() && name == SCHEMA_ATTRIBUTE);
+            if !known {
+                problems.push(Problem { path: name.clone(), message: "is not a field".to_owned() });
+            }
+            if table.discriminator.as_ref() == Some(name) && value.as_str() != entity.discriminator.as_deref() {
+                problems.push(Problem { path: name.clone(), message: "names another entity".to_owned() });
+            }
+        }
+        problems
+    }
+
+    /// The key and index attributes that the fields of an item give; `None` while a sparse index leaves it out.
+    pub fn derived(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<(String, Result<Option<String>, Unfit>)> {
+        let table = self.table_of(entity);
+        let mut found = Vec::new();
+        let mut add = |attributes: &KeyAttributes, key: &KeyTemplates, present: bool| {
+            for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
+                let value = if present { template.render(item).map(Some) } else { Ok(None) };
+                // An attribute that is a field of its own stays when the index lets the item go.
+                if !(value == Ok(None) && entity.field(attribute).is_some())
+                    && found.iter().all(|(name, _)| name != attribute)
+                {
+                    found.push((attribute.clone(), value));
+                }
+            }
+        };
+        add(&table.key, &entity.key, true);
+        for mapping in &entity.indexes {
+            let present = mapping.when.as_ref().is_none_or(|when| when.holds(item));
+            add(&table.indexes[mapping.index].key, &mapping.key, present);
+        }
+        found
+    }
+
+    fn is_former_key(&self, entity: &Entity, attribute: &str, value: &str) -> bool {
+        let table = self.table_of(entity);
+        entity.former_keys.iter().any(|former| {
+            let template = if attribute == table.key.partition { &former.partition } else { &former.sort };
+            (attribute == table.key.partition || attribute == table.key.sort)
+                && template.parse(value, true, |_, _| {}).is_some()
+        })
+    }
+}

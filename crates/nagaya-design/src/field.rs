@@ -1,0 +1,349 @@
+//! Fields: what they hold, and whether a value fits.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    diagnostic::Span,
+    form::{Form, Precision},
+    tree::Text,
+};
+
+/// What a field holds.
+#[derive(Debug, Clone)]
+pub enum Type {
+    /// Text.
+    String,
+    /// A number, up to 38 digits.
+    Number,
+    /// A whole number of 64 bits.
+    Integer,
+    /// `true` or `false`.
+    Boolean,
+    /// An instant.
+    Timestamp(Precision),
+    /// A calendar day, `2026-01-31`.
+    Date,
+    /// A ULID: sorts by the time it was made.
+    Ulid,
+    /// A UUID, in lower case.
+    Uuid,
+    /// A list; of anything when nothing is said about its elements.
+    List(Option<Box<Field>>),
+    /// A map with these fields; with anything when there are none.
+    Map(Vec<Field>),
+    /// Anything.
+    Any,
+}
+
+impl Type {
+    /// Its name in the language.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Type::String => "string",
+            Type::Number => "number",
+            Type::Integer => "integer",
+            Type::Boolean => "boolean",
+            Type::Timestamp(_) => "timestamp",
+            Type::Date => "date",
+            Type::Ulid => "ulid",
+            Type::Uuid => "uuid",
+            Type::List(_) => "list",
+            Type::Map(_) => "map",
+            Type::Any => "any",
+        }
+    }
+}
+
+/// Where a value comes from when none is given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Default {
+    /// A new id.
+    New,
+    /// The present instant or day.
+    Now,
+    /// Always the same.
+    Constant(Value),
+}
+
+/// What happens to an item when what it refers to is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDelete {
+    /// The deletion fails.
+    Restrict,
+    /// It is deleted too.
+    Cascade,
+}
+
+/// A reference to another entity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reference {
+    /// The entity's name.
+    pub entity: String,
+    /// What deleting it does.
+    pub on_delete: OnDelete,
+    pub(crate) span: Span,
+}
+
+/// A field of an entity.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: Type,
+    /// What it means.
+    pub description: Option<String>,
+    /// Whether it may be absent.
+    pub optional: bool,
+    /// Its value when none is given.
+    pub default: Option<Default>,
+    /// Whether it is personal data.
+    pub personal: bool,
+    /// Whether it keeps its first value.
+    pub immutable: bool,
+    /// Whether it is never read back.
+    pub secret: bool,
+    /// The entity whose id it holds.
+    pub reference: Option<Reference>,
+    /// Least and greatest number.
+    pub range: (Option<f64>, Option<f64>),
+    /// Most characters, elements or bytes; what `max` says or the default of the type.
+    pub size: usize,
+    /// Fewest elements of a list.
+    pub least: usize,
+    /// How its values look as text; `None` for what cannot be one.
+    pub(crate) form: Option<Arc<Form>>,
+    pub(crate) span: Span,
+    pub(crate) spans: FieldSpans,
+}
+
+/// Where the parts of a field stand.
+#[derive(Debug, Clone, std::default::Default)]
+pub(crate) struct FieldSpans {
+    pub(crate) default: Option<Span>,
+    pub(crate) references: Option<Text>,
+}
+
+/// Why an item does not fit its entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The field's path; dots lead into maps, `[n]` into lists.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Field {
+    /// The choices, where it has some.
+    pub fn one_of(&self) -> &[String] {
+        self.form.as_ref().map_or(&[], |form| &form.one_of)
+    }
+
+    /// What its text matches, where it says so.
+    pub fn pattern(&self) -> Option<&str> {
+        self.form.as_ref()?.pattern.as_ref().map(|pattern| pattern.text.as_str())
+    }
+
+    /// What its text starts with.
+    pub fn prefix(&self) -> &str {
+        self.form.as_ref().map_or("", |form| &form.prefix)
+    }
+
+    /// Reports everything that is wrong with `value`.
+    pub fn check(&self, value: &Value, path: &str, problems: &mut Vec<Problem>) {
+        let mut wrong = |message: String| problems.push(Problem { path: path.to_owned(), message });
+        match (&self.kind, value) {
+            (_, Value::Null) if self.optional => {}
+            (Type::Any, _) | (Type::Map(_), Value::Object(_)) if !self.fits_size(value) => {
+                wrong(format!("is larger than {} bytes", self.size));
+            }
+            (Type::Any, _) => {}
+            (Type::Boolean, Value::Bool(_)) => {}
+            (Type::Number, Value::Number(number)) => {
+                if !number.as_f64().is_some_and(|number| self.holds(number)) {
+                    wrong(format!("is not {}", self.range_text()));
+                }
+            }
+            (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => match number.as_i64() {
+                None => wrong("is not a whole number".to_owned()),
+                Some(number) if !self.form.as_ref().is_none_or(|form| form.holds(number)) => {
+                    wrong(format!("is not {}", self.range_text()));
+                }
+                Some(_) => {}
+            },
+            (Type::List(element), Value::Array(items)) => {
+                if items.len() > self.size || items.len() < self.least {
+                    wrong(format!("has {} elements, allowed are {} to {}", items.len(), self.least, self.size));
+                }
+                if let Some(element) = element {
+                    for (at, item) in items.iter().enumerate() {
+                        element.check(item, &format!("{path}[{at}]"), problems);
+                    }
+                }
+            }
+            (Type::Map(fields), Value::Object(map)) => {
+                if !fields.is_empty() {
+                    check_fields(fields, map, Some(path), problems);
+                }
+            }
+            (Type::Boolean | Type::Number | Type::Integer | Type::List(_) | Type::Map(_), _)
+            | (Type::Timestamp(Precision::Epoch), _) => {
+                wrong(format!("is not {}", self.wanted()));
+            }
+            (_, Value::String(text)) => {
+                if !self.form.as_ref().is_none_or(|form| form.accepts(text)) {
+                    wrong(format!("is not {}", self.wanted()));
+                }
+            }
+            _ => wrong(format!("is not {}", self.wanted())),
+        }
+    }
+
+    fn fits_size(&self, value: &Value) -> bool {
+        match (&self.kind, value) {
+            (Type::Map(fields), _) if !fields.is_empty() => true,
+            _ => value.to_string().len() <= self.size,
+        }
+    }
+
+    fn holds(&self, number: f64) -> bool {
+        self.range.0.is_none_or(|min| number >= min) && self.range.1.is_none_or(|max| number <= max)
+    }
+
+    fn range_text(&self) -> String {
+        match self.range {
+            (Some(min), Some(max)) => format!("between {min} and {max}"),
+            (Some(min), None) => format!("at least {min}"),
+            (None, Some(max)) => format!("at most {max}"),
+            (None, None) => "in range".to_owned(),
+        }
+    }
+
+    /// What a value has to be, in words.
+    pub fn wanted(&self) -> String {
+        let form = self.form.as_deref();
+        match &self.kind {
+            Type::String if !self.one_of().is_empty() => format!("one of {}", self.one_of().join(", ")),
+            Type::String => {
+                let mut text = format!("a text of at most {} characters", self.size);
+                if let Some(form) = form {
+                    if form.min_chars > 0 {
+                        text = format!("a text of {} to {} characters", form.min_chars, self.size);
+                    }
+                    if !form.prefix.is_empty() {
+                        text += &format!(" that starts with {}", form.prefix);
+                    }
+                    if let Some(pattern) = self.pattern() {
+                        text += &format!(" that matches {pattern}");
+                    }
+                    if let Some(format) = form.format {
+                        text += &format!(
+                            " in the form of {} {}",
+                            if matches!(format, crate::form::Format::Ip | crate::form::Format::Email) {
+                                "an"
+                            } else {
+                                "a"
+                            },
+                            format!("{format:?}").to_lowercase()
+                        );
+                    }
+                }
+                text
+            }
+            Type::Number => "a number".to_owned(),
+            Type::Integer => "a whole number".to_owned(),
+            Type::Boolean => "true or false".to_owned(),
+            Type::Timestamp(Precision::Seconds) => "an instant in the form 2026-01-31T09:30:00Z".to_owned(),
+            Type::Timestamp(Precision::Millis) => "an instant in the form 2026-01-31T09:30:00.000Z".to_owned(),
+            Type::Timestamp(Precision::Micros) => "an instant in the form 2026-01-31T09:30:00.000000Z".to_owned(),
+            Type::Timestamp(Precision::Epoch) => "an instant in whole seconds since 1970".to_owned(),
+            Type::Timestamp(Precision::Any) => "an instant in a form of RFC 3339".to_owned(),
+            Type::Date => "a day in the form 2026-01-31".to_owned(),
+            Type::Ulid => format!("a ULID{}", self.after_prefix()),
+            Type::Uuid => format!("a UUID in lower case{}", self.after_prefix()),
+            Type::List(_) => "a list".to_owned(),
+            Type::Map(_) => "an object".to_owned(),
+            Type::Any => "a value".to_owned(),
+        }
+    }
+
+    fn after_prefix(&self) -> String {
+        match self.prefix() {
+            "" => String::new(),
+            prefix => format!(" after {prefix}"),
+        }
+    }
+
+    /// The most bytes that it takes in a stored item, name included.
+    pub(crate) fn max_bytes(&self) -> usize {
+        let value = match &self.kind {
+            Type::Boolean => 1,
+            Type::Number | Type::Integer | Type::Timestamp(Precision::Epoch) => 21,
+            Type::List(Some(element)) => {
+                self.size.saturating_mul(element.max_bytes().saturating_add(1)).saturating_add(3)
+            }
+            Type::List(None) => self.size.saturating_mul(1024),
+            Type::Map(fields) if !fields.is_empty() => {
+                fields.iter().fold(3, |sum: usize, field| sum.saturating_add(field.max_bytes()).saturating_add(1))
+            }
+            Type::Map(_) | Type::Any => self.size,
+            _ => self.form.as_ref().map_or(self.size.saturating_mul(4), |form| form.max_bytes(None)),
+        };
+        value.saturating_add(self.name.len())
+    }
+}
+
+/// Reports everything that is wrong with the fields of `map`.
+pub(crate) fn check_fields(
+    fields: &[Field],
+    map: &Map<String, Value>,
+    parent: Option<&str>,
+    problems: &mut Vec<Problem>,
+) {
+    let join = |name: &str| parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}.{name}"));
+    for field in fields {
+        match map.get(&field.name) {
+            Some(value) => field.check(value, &join(&field.name), problems),
+            None if field.optional || field.default.is_some() => {}
+            None => problems.push(Problem { path: join(&field.name), message: "is missing".to_owned() }),
+        }
+    }
+    if parent.is_some() {
+        for name in map.keys().filter(|name| fields.iter().all(|field| field.name != **name)) {
+            problems.push(Problem { path: join(name), message: "is not a field".to_owned() });
+        }
+    }
+}
+
+/// The field at a dotted path.
+pub(crate) fn find<'f>(fields: &'f [Field], path: &str) -> Option<&'f Field> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let field = fields.iter().find(|field| field.name == first)?;
+    match (rest, &field.kind) {
+        (None, _) => Some(field),
+        (Some(rest), Type::Map(inner)) => find(inner, rest),
+        (Some(_), _) => None,
+    }
+}
+
+/// The paths of all fields, in maps too, for which `wanted` holds.
+pub(crate) fn paths(fields: &[Field], wanted: &dyn Fn(&Field) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for field in fields {
+        if wanted(field) {
+            found.push(field.name.clone());
+        }
+        let inner = match &field.kind {
+            Type::Map(inner) => inner.as_slice(),
+            Type::List(Some(element)) => match &element.kind {
+                Type::Map(inner) => inner.as_slice(),
+                _ => &[],
+            },
+            _ => &[],
+        };
+        found.extend(paths(inner, wanted).into_iter().map(|path| format!("{}.{path}", field.name)));
+    }
+    found
+}

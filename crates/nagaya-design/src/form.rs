@@ -1,0 +1,367 @@
+//! How a field's value looks as text: what a key template may hold, and how its order and length follow.
+
+use std::fmt::Write as _;
+
+use jiff::{SignedDuration, Timestamp, ToSpan, civil::Date};
+use regex::Regex;
+
+/// The stored form of a timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// `2026-01-01T00:00:00Z`
+    Seconds,
+    /// `2026-01-01T00:00:00.000Z`
+    Millis,
+    /// `2026-01-01T00:00:00.000000Z`
+    Micros,
+    /// The number of seconds since 1970, as a number.
+    Epoch,
+    /// Whatever RFC 3339 allows: has no text order.
+    Any,
+}
+
+impl Precision {
+    fn decimals(self) -> Option<usize> {
+        match self {
+            Precision::Seconds => Some(0),
+            Precision::Millis => Some(3),
+            Precision::Micros => Some(6),
+            Precision::Epoch | Precision::Any => None,
+        }
+    }
+
+    /// Bytes of the text form.
+    fn length(self) -> usize {
+        match self.decimals() {
+            Some(0) | None => 20,
+            Some(decimals) => 21 + decimals,
+        }
+    }
+
+    /// The shortest step between two instants of this precision.
+    fn step(self) -> SignedDuration {
+        match self {
+            Precision::Millis => SignedDuration::from_millis(1),
+            Precision::Micros => SignedDuration::from_micros(1),
+            Precision::Seconds | Precision::Epoch | Precision::Any => SignedDuration::from_secs(1),
+        }
+    }
+}
+
+/// What kind of text a string is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `name@example.com`
+    Email,
+    /// `https://example.com/path`
+    Uri,
+    /// `example.com`
+    Hostname,
+    /// An IPv4 or IPv6 address.
+    Ip,
+    /// Lower-case words with hyphens between them.
+    Slug,
+}
+
+impl Format {
+    fn accepts(self, text: &str) -> bool {
+        match self {
+            Format::Email => text
+                .rsplit_once('@')
+                .is_some_and(|(name, host)| !name.is_empty() && !name.contains(char::is_whitespace) && hostname(host)),
+            Format::Uri => text.split_once(':').is_some_and(|(scheme, rest)| {
+                scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+                    && scheme.chars().all(|each| each.is_ascii_alphanumeric() || "+-.".contains(each))
+                    && !rest.is_empty()
+                    && !rest.contains(|each: char| each.is_whitespace() || each.is_control())
+            }),
+            Format::Hostname => hostname(text),
+            Format::Ip => text.parse::<std::net::IpAddr>().is_ok(),
+            Format::Slug => text.split('-').all(|word| {
+                !word.is_empty() && word.chars().all(|each| each.is_ascii_lowercase() || each.is_ascii_digit())
+            }),
+        }
+    }
+}
+
+fn hostname(text: &str) -> bool {
+    text.len() <= 253
+        && text.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.chars().all(|each| each.is_alphanumeric() || each == '-')
+        })
+}
+
+/// What a text is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Material {
+    Text,
+    Integer,
+    Boolean,
+    Timestamp(Precision),
+    Date,
+    Ulid,
+    Uuid,
+}
+
+/// A regular expression for whole texts.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    /// As the design writes it.
+    pub(crate) text: String,
+    pub(crate) regex: Regex,
+    /// The most bytes that it matches, when that is bounded.
+    pub(crate) max_bytes: Option<usize>,
+}
+
+impl Pattern {
+    /// Compiles a pattern, or says why it cannot be.
+    pub(crate) fn new(text: &str) -> Result<Pattern, String> {
+        let last_line =
+            |error: String| error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let syntax = regex_syntax::parse(text).map_err(|error| last_line(error.to_string()))?;
+        // Key languages join patterns with other text, where "the start of the text" is not the start of the value.
+        if !syntax.properties().look_set().is_empty() {
+            return Err("anchors and word boundaries are not needed, the whole text is matched anyway".to_owned());
+        }
+        let regex = Regex::new(&format!("^(?:{text})$")).map_err(|error| last_line(error.to_string()))?;
+        Ok(Pattern { text: text.to_owned(), regex, max_bytes: syntax.properties().maximum_len() })
+    }
+
+    fn accepts(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+/// How the values of a field look as text.
+#[derive(Debug, Clone)]
+pub(crate) struct Form {
+    pub(crate) material: Material,
+    pub(crate) prefix: String,
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) one_of: Vec<String>,
+    pub(crate) also: Option<Pattern>,
+    pub(crate) format: Option<Format>,
+    pub(crate) min_chars: usize,
+    pub(crate) max_chars: usize,
+    /// Greatest and least value of an integer.
+    pub(crate) bounds: (Option<i64>, Option<i64>),
+}
+
+const ULID: &str = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
+const UUID: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+const TIME: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}";
+
+impl Form {
+    /// Whether `text` (not escaped) is a value of this form.
+    pub(crate) fn accepts(&self, text: &str) -> bool {
+        if self.also.as_ref().is_some_and(|also| also.accepts(text)) {
+            return true;
+        }
+        let Some(rest) = text.strip_prefix(self.prefix.as_str()) else { return false };
+        match self.material {
+            Material::Text => {
+                // Lengths are in characters; most texts are short enough in bytes not to be counted.
+                (text.len() <= self.max_chars || text.chars().count() <= self.max_chars)
+                    && (self.min_chars == 0 || text.chars().count() >= self.min_chars)
+                    && (self.one_of.is_empty() || self.one_of.iter().any(|choice| choice == text))
+                    && self.pattern.as_ref().is_none_or(|pattern| pattern.accepts(text))
+                    && self.format.is_none_or(|format| format.accepts(text))
+            }
+            Material::Integer => text.parse().is_ok_and(|number| self.holds(number)),
+            Material::Boolean => matches!(text, "true" | "false"),
+            Material::Timestamp(Precision::Epoch) => text.parse::<i64>().is_ok_and(|number| self.holds(number)),
+            Material::Timestamp(precision) => is_timestamp(text, precision),
+            Material::Date => is_date(text),
+            Material::Ulid => is_ulid(rest),
+            Material::Uuid => is_uuid(rest),
+        }
+    }
+
+    /// Whether an integer is within the bounds.
+    pub(crate) fn holds(&self, number: i64) -> bool {
+        self.bounds.0.is_none_or(|min| number >= min) && self.bounds.1.is_none_or(|max| number <= max)
+    }
+
+    /// The length in bytes that every value has.
+    pub(crate) fn fixed_length(&self) -> Option<usize> {
+        if self.also.is_some() {
+            return None;
+        }
+        let bare = match self.material {
+            Material::Timestamp(precision) => {
+                precision.decimals()?;
+                precision.length()
+            }
+            Material::Date => 10,
+            Material::Ulid => 26,
+            Material::Uuid => 36,
+            Material::Text | Material::Integer | Material::Boolean => return None,
+        };
+        Some(self.prefix.len() + bare)
+    }
+
+    /// Whether `mark` can stand in a value of fixed length.
+    pub(crate) fn may_contain(&self, mark: char) -> bool {
+        let in_material = match self.material {
+            Material::Timestamp(_) => mark.is_ascii_digit() || "-:TZ.".contains(mark),
+            Material::Date => mark.is_ascii_digit() || mark == '-',
+            Material::Ulid => mark.is_ascii_digit() || mark.is_ascii_uppercase(),
+            Material::Uuid => mark.is_ascii_digit() || mark.is_ascii_lowercase() || mark == '-',
+            Material::Text | Material::Integer | Material::Boolean => true,
+        };
+        in_material || self.prefix.contains(mark)
+    }
+
+    /// The regular expression (not escaped for keys) of the values, where there is one narrower than "any text".
+    pub(crate) fn expression(&self, pad: Option<usize>) -> Option<String> {
+        let prefix = regex::escape(&self.prefix);
+        let own = match self.material {
+            Material::Text if !self.one_of.is_empty() => {
+                let choices: Vec<_> = self.one_of.iter().map(|choice| regex::escape(choice)).collect();
+                choices.join("|")
+            }
+            Material::Text => match (&self.pattern, self.format) {
+                (Some(pattern), _) => pattern.text.clone(),
+                (None, Some(Format::Slug)) => format!("{prefix}[a-z0-9-]+"),
+                _ if !prefix.is_empty() => format!("{prefix}(?s:.*)"),
+                _ => return None,
+            },
+            Material::Integer | Material::Timestamp(Precision::Epoch) => match pad {
+                Some(pad) => format!("[0-9]{{{pad}}}"),
+                None => "-?[0-9]+".to_owned(),
+            },
+            Material::Boolean => "true|false".to_owned(),
+            Material::Timestamp(precision) => match precision.decimals()? {
+                0 => format!("{TIME}Z"),
+                decimals => format!("{TIME}\\.[0-9]{{{decimals}}}Z"),
+            },
+            Material::Date => DATE.to_owned(),
+            Material::Ulid => format!("{prefix}{ULID}"),
+            Material::Uuid => format!("{prefix}{UUID}"),
+        };
+        Some(match &self.also {
+            Some(also) => format!("{own}|{}", also.text),
+            None => own,
+        })
+    }
+
+    /// The most bytes that a value takes, escaped.
+    pub(crate) fn max_bytes(&self, pad: Option<usize>) -> usize {
+        if !self.one_of.is_empty() {
+            return self.one_of.iter().map(|choice| escaped_len(choice)).max().unwrap_or(0);
+        }
+        let longest = match self.material {
+            // An escaped mark takes three bytes, any other character at most four.
+            Material::Text => {
+                let matched = self.pattern.as_ref().and_then(|pattern| pattern.max_bytes);
+                self.max_chars.saturating_mul(4).min(matched.unwrap_or(usize::MAX))
+            }
+            Material::Integer | Material::Timestamp(Precision::Epoch) => pad.unwrap_or(20),
+            Material::Boolean => 5,
+            Material::Timestamp(Precision::Any) => 40,
+            Material::Timestamp(_) | Material::Date | Material::Ulid | Material::Uuid => {
+                Form { also: None, ..self.clone() }.fixed_length().unwrap_or(64)
+            }
+        };
+        // Older values are bounded like ids in general.
+        if self.also.is_some() { longest.max(64) } else { longest }
+    }
+
+    /// Whether values have an order that their text keeps.
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(self.material, Material::Timestamp(_) | Material::Date | Material::Integer | Material::Ulid)
+    }
+
+    /// The greatest value below `text`, for an upper bound that does not count.
+    pub(crate) fn before(&self, text: &str) -> Option<String> {
+        match self.material {
+            Material::Integer | Material::Timestamp(Precision::Epoch) => {
+                Some((text.parse::<i64>().ok()?.checked_sub(1)?).to_string())
+            }
+            Material::Timestamp(precision) => {
+                let instant = text.parse::<Timestamp>().ok()?.checked_sub(precision.step()).ok()?;
+                Some(timestamp(instant, precision))
+            }
+            Material::Date => Some(text.parse::<Date>().ok()?.checked_sub(1.day()).ok()?.to_string()),
+            Material::Ulid => Some(self.prefix.clone() + &ulid_before(text.strip_prefix(self.prefix.as_str())?)?),
+            Material::Text | Material::Boolean | Material::Uuid => None,
+        }
+    }
+}
+
+/// The canonical text of an instant; for `any`, with the decimals that it has.
+pub(crate) fn timestamp(instant: Timestamp, precision: Precision) -> String {
+    match precision.decimals() {
+        Some(decimals) => format!("{instant:.decimals$}"),
+        None if precision == Precision::Epoch => instant.as_second().to_string(),
+        None => instant.to_string(),
+    }
+}
+
+fn is_timestamp(text: &str, precision: Precision) -> bool {
+    let Ok(instant) = text.parse::<Timestamp>() else { return false };
+    match precision.decimals() {
+        // The parser is generous with forms; only this one, of the years 0 to 9999, sorts like time.
+        Some(_) => text.len() == precision.length() && timestamp(instant, precision) == text,
+        None => true,
+    }
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 10 && text.parse::<Date>().is_ok_and(|date| date.to_string() == text)
+}
+
+fn is_ulid(text: &str) -> bool {
+    text.len() == 26
+        && text.as_bytes()[0] <= b'7'
+        && text.bytes().all(|each| {
+            each.is_ascii_digit() || (each.is_ascii_uppercase() && !matches!(each, b'I' | b'L' | b'O' | b'U'))
+        })
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, each)| match at {
+            8 | 13 | 18 | 23 => each == b'-',
+            _ => each.is_ascii_digit() || (b'a'..=b'f').contains(&each),
+        })
+}
+
+const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+fn ulid_before(text: &str) -> Option<String> {
+    let mut number: u128 = 0;
+    for each in text.bytes() {
+        let digit = CROCKFORD.iter().position(|digit| *digit == each)?;
+        number = number.checked_mul(32)?.checked_add(digit as u128)?;
+    }
+    let number = number.checked_sub(1)?;
+    Some((0..26).rev().map(|at| char::from(CROCKFORD[(number >> (5 * at)) as usize & 31])).collect())
+}
+
+fn escaped_len(text: &str) -> usize {
+    let mut escaped = String::new();
+    escape(text, None, &mut escaped);
+    escaped.len()
+}
+
+/// Appends `value` with `%`, `#` and `stop` written as `%XX`.
+pub(crate) fn escape(value: &str, stop: Option<char>, out: &mut String) {
+    let marked = |each: char| each == '#' || each == '%' || Some(each) == stop;
+    let mut rest = value;
+    while let Some(at) = rest.find(marked) {
+        out.push_str(&rest[..at]);
+        let mark = rest[at..].chars().next().unwrap_or('%');
+        let mut bytes = [0; 4];
+        for byte in mark.encode_utf8(&mut bytes).bytes() {
+            // Writing to a string does not fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        rest = &rest[at + mark.len_utf8()..];
+    }
+    out.push_str(rest);
+}

@@ -1,0 +1,188 @@
+//! The sets of keys that templates can give, as regular languages: whether two of them have a key in common.
+//!
+//! Comparing literal prefixes only guesses. `USER#{id}` and `USER_PREFS#{id}` are apart, `tenant_{name}` and
+//! `tenant_user_{id}` are not, unless the names cannot hold an underscore: an automaton for each language and a walk
+//! through both at once decides it, and finds the key that is in both.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    rc::Rc,
+};
+
+use regex_automata::{
+    Anchored, Input, MatchKind,
+    dfa::{Automaton, StartKind, dense},
+    util::primitives::StateID,
+};
+
+use crate::{
+    form::escape,
+    template::{End, Part, Slot, Template},
+};
+
+type Dfa = dense::DFA<Vec<u32>>;
+
+/// The languages of a design's templates; each automaton is built once.
+#[derive(Default)]
+pub(crate) struct Languages {
+    built: HashMap<String, Option<Rc<Dfa>>>,
+}
+
+/// A set of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Language {
+    expression: String,
+    /// What all of them start with.
+    prefix: String,
+}
+
+/// Patterns of users can be arbitrarily large; beyond this they are taken to match anything.
+const MAX_AUTOMATON_BYTES: usize = 1 << 18;
+
+impl Languages {
+    /// The keys that a template gives.
+    pub(crate) fn keys(&mut self, template: &Template) -> Language {
+        self.language(template, usize::MAX)
+    }
+
+    /// The keys that begin like a template whose first `bound` fields are given.
+    pub(crate) fn beginning(&mut self, template: &Template, bound: usize) -> Language {
+        let mut language = self.language(template, bound);
+        language.expression.push_str("(?s:.*)");
+        language
+    }
+
+    fn language(&mut self, template: &Template, bound: usize) -> Language {
+        let mut expression = String::new();
+        let mut slots = 0;
+        for part in &template.parts {
+            match part {
+                Part::Literal(literal) => expression += &regex::escape(literal),
+                Part::Slot(_) if slots == bound => break,
+                Part::Slot(slot) => {
+                    slots += 1;
+                    expression += &self.slot(slot);
+                }
+            }
+        }
+        Language { expression, prefix: template.literal_prefix().to_owned() }
+    }
+
+    /// The escaped values of a slot.
+    fn slot(&mut self, slot: &Slot) -> String {
+        let stop = slot.stop();
+        let any = match stop {
+            Some(stop) => format!("[^#{}]+", regex::escape(&stop.to_string())),
+            None => "[^#]+".to_owned(),
+        };
+        if !slot.form.one_of.is_empty() {
+            let escaped = |choice: &String| {
+                let mut escaped = String::new();
+                escape(choice, stop, &mut escaped);
+                regex::escape(&escaped)
+            };
+            let choices: Vec<_> = slot.form.one_of.iter().map(escaped).collect();
+            return format!("(?:{})", choices.join("|"));
+        }
+        let Some(expression) = slot.form.expression(slot.pad) else { return any };
+        let expression = format!("(?:{expression})");
+        if matches!(slot.end, End::After(_)) {
+            return expression;
+        }
+        // A value that holds an escaped mark is spelt differently in the key: then the pattern says nothing of it.
+        let marks =
+            format!("(?s:.*)[#%{}](?s:.*)", stop.map_or_else(String::new, |stop| regex::escape(&stop.to_string())));
+        let plain = self.automaton(&expression).is_some() && self.walk(&expression, &marks).is_none();
+        if plain { expression } else { any }
+    }
+
+    /// A key that both languages have.
+    pub(crate) fn common(&mut self, left: &Language, right: &Language) -> Option<String> {
+        // Most pairs part at their first literal.
+        if !left.prefix.starts_with(&right.prefix) && !right.prefix.starts_with(&left.prefix) {
+            return None;
+        }
+        self.walk(&left.expression, &right.expression)
+    }
+
+    fn automaton(&mut self, expression: &str) -> Option<Rc<Dfa>> {
+        if let Some(built) = self.built.get(expression) {
+            return built.clone();
+        }
+        let config = dense::Config::new()
+            .start_kind(StartKind::Anchored)
+            .match_kind(MatchKind::All)
+            .dfa_size_limit(Some(MAX_AUTOMATON_BYTES))
+            .determinize_size_limit(Some(4 * MAX_AUTOMATON_BYTES));
+        let built = dense::Builder::new().configure(config).build(expression).ok().map(Rc::new);
+        self.built.insert(expression.to_owned(), built.clone());
+        built
+    }
+
+    /// A shortest text that both expressions match, found by walking both automata at once.
+    fn walk(&mut self, left: &str, right: &str) -> Option<String> {
+        // Without an automaton nothing is proven, so the two count as overlapping.
+        let (Some(left), Some(right)) = (self.automaton(left), self.automaton(right)) else {
+            return Some("…".to_owned());
+        };
+        let start = |dfa: &Dfa| dfa.start_state_forward(&Input::new("").anchored(Anchored::Yes)).ok();
+        let first = (start(&left)?, start(&right)?);
+        let accepts = |(a, b): (StateID, StateID)| {
+            left.is_match_state(left.next_eoi_state(a)) && right.is_match_state(right.next_eoi_state(b))
+        };
+        let mut seen = HashSet::from([first]);
+        // Each step remembers the one before it, to spell the text at the end.
+        let mut steps: Vec<(usize, u8)> = vec![(usize::MAX, 0)];
+        let mut queue = VecDeque::from([(first, 0)]);
+        while let Some(((a, b), step)) = queue.pop_front() {
+            if accepts((a, b)) {
+                return Some(spell(&steps, step));
+            }
+            for byte in BYTES {
+                let next = (left.next_state(a, byte), right.next_state(b, byte));
+                if !left.is_dead_state(next.0) && !right.is_dead_state(next.1) && seen.insert(next) {
+                    steps.push((step, byte));
+                    queue.push_back((next, steps.len() - 1));
+                }
+            }
+        }
+        None
+    }
+}
+
+fn spell(steps: &[(usize, u8)], last: usize) -> String {
+    let mut bytes = Vec::new();
+    let mut at = last;
+    while steps[at].0 != usize::MAX {
+        bytes.push(steps[at].1);
+        at = steps[at].0;
+    }
+    bytes.reverse();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// All bytes, those first that look best in an example.
+static BYTES: [u8; 256] = {
+    const ORDER: [(u8, u8); 7] =
+        [(b'a', b'z'), (b'0', b'9'), (b'A', b'Z'), (b' ', b'/'), (b':', b'@'), (b'[', b'`'), (b'{', 0xff)];
+    let mut bytes = [0; 256];
+    let mut at = 0;
+    let mut range = 0;
+    while range < ORDER.len() {
+        let (mut byte, last) = (ORDER[range].0 as usize, ORDER[range].1 as usize);
+        while byte <= last {
+            bytes[at] = byte as u8;
+            at += 1;
+            byte += 1;
+        }
+        range += 1;
+    }
+    // Control characters come last.
+    let mut byte = 0;
+    while at < 256 {
+        bytes[at] = byte;
+        at += 1;
+        byte += 1;
+    }
+    bytes
+};

@@ -1,0 +1,257 @@
+//! Entities: keys, walls, indexes and what they promise.
+
+use super::{Lower, template::Place, values};
+use crate::{
+    codes,
+    design::{Change, Design, Entity, EntitySpans, Mapping, SoftDelete, Unique, Wall},
+    diagnostic::{Diagnostic, did_you_mean},
+    field::{self, Field},
+    tree::{Entry, Node, Text, Value},
+    version,
+};
+
+impl Lower<'_> {
+    pub(super) fn entity(&mut self, entry: &Entry, design: &Design) -> Option<Entity> {
+        let node = &entry.node;
+        let fields = self.fields(node.section("fields"));
+        let table_name = node.text("table");
+        let table = table_name.and_then(|name| {
+            let names = design.tables.iter().map(|table| table.id.as_str());
+            self.resolve("table", &name, names, "table")
+        });
+        let table = table?;
+        let place = Place { sort: false, when: None, former: false };
+        let attributes = &design.tables[table].key;
+        let key = node.get("key").and_then(|key| self.key_templates(key, &entry.key_span, attributes, &fields, place));
+        let former_keys = node.get("former_keys").map_or(&[][..], Node::items);
+        let former_keys = former_keys
+            .iter()
+            .filter_map(|former| {
+                self.key_templates(former, &former.span, attributes, &fields, Place { former: true, ..place })
+            })
+            .collect();
+        let wall_name = node.text("wall");
+        let wall = wall_name.as_ref().and_then(|wall| Wall::named(&wall.value)).unwrap_or(Wall::Key);
+        let tenant = self.tenant_of(node, design, &fields, wall, entry);
+        let indexes = self.mappings(node, design, table, &fields, wall, tenant.as_deref());
+        let schema = node.text("schema");
+        Some(Entity {
+            name: entry.key.clone(),
+            description: node.string("description"),
+            table,
+            key: key?,
+            former_keys,
+            wall,
+            tenant,
+            discriminator: self.discriminator(node, design, table, entry),
+            indexes,
+            version: self.attribute(node.text("version")),
+            unique: self.uniques(node),
+            ttl_after: node.text("ttl_after").and_then(|text| self.duration(&text)),
+            soft_delete: node.get("soft_delete").map(|soft| SoftDelete {
+                mark: soft.string("field").zip(soft.get("value").map(Node::json)),
+                at: soft.string("at"),
+                by: soft.string("by"),
+                span: soft.span.clone(),
+            }),
+            schema: schema.as_ref().and_then(|schema| self.version(schema)),
+            changes: self.changes(node),
+            path: node.string("path").unwrap_or_else(|| format!("/{}", plural(&entry.key))),
+            span: entry.key_span.clone(),
+            spans: EntitySpans {
+                wall: wall_name.map(|wall| wall.span),
+                tenant: node.get("tenant").map(|node| node.span.clone()),
+                version: node.get("version").map(|node| node.span.clone()),
+                ttl_after: node.get("ttl_after").map(|node| node.span.clone()),
+                schema: schema.map(|schema| schema.span),
+                path: node.get("path").map(|node| node.span.clone()),
+            },
+            fields,
+        })
+    }
+
+    /// The path of the field that holds the entity's tenant.
+    fn tenant_of(
+        &mut self,
+        node: &Node,
+        design: &Design,
+        fields: &[Field],
+        wall: Wall,
+        entry: &Entry,
+    ) -> Option<String> {
+        let given = node.get("tenant");
+        if let Some(Value::Flag(flag)) = given.map(|node| &node.value) {
+            if *flag {
+                let span = given.map_or(0..0, |node| node.span.clone());
+                self.report(
+                    Diagnostic::new(&codes::NO_TENANT_FIELD, span, "`tenant` names a field, or is `false`")
+                        .help(format!("leave it out to use `{}`", design.tenant.field)),
+                );
+            }
+            return None;
+        }
+        let text = given.and_then(Node::as_text);
+        let path = text.as_ref().map_or(design.tenant.field.as_str(), |text| text.value.as_str());
+        if field::find(fields, path).is_some() {
+            return Some(path.to_owned());
+        }
+        let names = fields.iter().map(|field| field.name.as_str());
+        match (&text, wall) {
+            (Some(text), _) => self.report(
+                Diagnostic::new(
+                    &codes::NO_TENANT_FIELD,
+                    text.span.clone(),
+                    format!("the entity has no field `{path}`"),
+                )
+                .help(did_you_mean(path, names)),
+            ),
+            (None, Wall::Key | Wall::Attribute) => self.report(
+                Diagnostic::new(
+                    &codes::NO_TENANT_FIELD,
+                    entry.key_span.clone(),
+                    format!("`{}` does not have the tenant field `{path}`", entry.key),
+                )
+                .also(design.tenant.span.clone(), "the tenant field of the design")
+                .help(format!("add `{path}` to its fields, or say with `tenant = \"…\"` which field holds the tenant")),
+            ),
+            (None, Wall::Public | Wall::System) => {}
+        }
+        None
+    }
+
+    fn discriminator(&mut self, node: &Node, design: &Design, table: usize, entry: &Entry) -> Option<String> {
+        let given = node.text("discriminator");
+        if design.tables[table].discriminator.is_some() {
+            return Some(given.map_or_else(|| entry.key.clone(), |given| given.value));
+        }
+        if let Some(given) = given {
+            self.report(
+                Diagnostic::new(
+                    &codes::DOES_NOT_APPLY,
+                    given.span,
+                    format!("the table `{}` has no discriminator", design.tables[table].id),
+                )
+                .help("name the attribute in the table: `discriminator = \"type\"`"),
+            );
+        }
+        None
+    }
+
+    fn mappings(
+        &mut self,
+        node: &Node,
+        design: &Design,
+        table: usize,
+        fields: &[Field],
+        entity_wall: Wall,
+        tenant: Option<&str>,
+    ) -> Vec<Mapping> {
+        let table = &design.tables[table];
+        let mut mappings = Vec::new();
+        for entry in node.section("index") {
+            let names = table.indexes.iter().map(|index| index.name.as_str());
+            let Some(index) = names.clone().position(|name| name == entry.key) else {
+                self.report(
+                    Diagnostic::new(
+                        &codes::UNKNOWN_NAME,
+                        entry.key_span.clone(),
+                        format!("the table `{}` has no index `{}`", table.id, entry.key),
+                    )
+                    .also(table.span.clone(), "the table")
+                    .help(match crate::diagnostic::closest(&entry.key, names) {
+                        Some(name) => format!("did you mean `{name}`?"),
+                        None => format!("declare it in the table: `index.{0} = [\"{0}PK\", \"{0}SK\"]`", entry.key),
+                    }),
+                );
+                continue;
+            };
+            let when_text = entry.node.text("when");
+            let when = when_text.as_ref().and_then(|text| self.condition(text));
+            let place = Place { sort: false, when: when.as_ref(), former: false };
+            let wall_name = entry.node.text("wall");
+            let key = self.key_templates(&entry.node, &entry.key_span, &table.indexes[index].key, fields, place);
+            if let Some(key) = key {
+                let carries_tenant = key.partition.fields().any(|path| Some(path) == tenant);
+                // An index that carries the tenant is walled by it, even when the entity's own key is not.
+                let inherited = if entity_wall == Wall::Attribute && carries_tenant { Wall::Key } else { entity_wall };
+                mappings.push(Mapping {
+                    index,
+                    name: entry.key.clone(),
+                    key,
+                    wall: wall_name.as_ref().and_then(|wall| Wall::named(&wall.value)).unwrap_or(inherited),
+                    when,
+                    span: entry.key_span.clone(),
+                    wall_span: wall_name.map(|wall| wall.span),
+                    when_text,
+                });
+            }
+        }
+        mappings
+    }
+
+    fn uniques(&mut self, node: &Node) -> Vec<Unique> {
+        let given = node.get("unique").map_or(&[][..], Node::items);
+        let mut uniques = Vec::new();
+        for node in given {
+            let field_texts = node.texts("fields");
+            let when_text = node.text("when");
+            uniques.push(Unique {
+                fields: values(field_texts.clone()),
+                within_tenant: node.string("within").as_deref() != Some("all"),
+                when: when_text.as_ref().and_then(|text| self.condition(text)),
+                field_texts,
+                when_text,
+                span: node.span.clone(),
+            });
+        }
+        uniques
+    }
+
+    fn changes(&mut self, node: &Node) -> Vec<Change> {
+        let given = node.get("change").map_or(&[][..], Node::items);
+        let mut changes = Vec::new();
+        for node in given {
+            let pairs = |key| node.section(key).iter().map(|entry| (entry.key.clone(), entry.node.json())).collect();
+            let (Some(from), Some(to)) = (node.text("from"), node.text("to")) else { continue };
+            let (Some(from), Some(to), span) = (self.version(&from), self.version(&to), from.span) else { continue };
+            changes.push(Change {
+                from,
+                to,
+                add: pairs("add"),
+                drop: values(node.texts("drop")),
+                rename: node
+                    .section("rename")
+                    .iter()
+                    .filter_map(|entry| Some((entry.key.clone(), entry.node.as_text()?.value)))
+                    .collect(),
+                set: pairs("set"),
+                span,
+            });
+        }
+        changes
+    }
+
+    fn duration(&mut self, text: &Text) -> Option<u64> {
+        let seconds = version::seconds(&text.value);
+        if seconds.is_none() {
+            self.report(
+                Diagnostic::new(&codes::BAD_DURATION, text.span.clone(), format!("`{}` is not a duration", text.value))
+                    .help("write a number and a unit: `30s`, `15m`, `12h`, `90d` or `2w`"),
+            );
+        }
+        seconds
+    }
+}
+
+/// The English plural of a snake-case name, for paths: `tenant_application` → `tenant-applications`.
+fn plural(name: &str) -> String {
+    let name = name.replace('_', "-");
+    let consonant_y = name.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
+    match consonant_y {
+        Some(stem) => format!("{stem}ies"),
+        // Already a plural, such as `settings` or `preferences`.
+        None if name.ends_with('s') && !name.ends_with("ss") && !name.ends_with("us") => name,
+        None if ["s", "x", "z", "ch", "sh"].iter().any(|end| name.ends_with(end)) => name + "es",
+        None => name + "s",
+    }
+}

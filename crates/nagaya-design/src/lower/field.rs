@@ -1,0 +1,274 @@
+//! Fields and their constraints.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Lower;
+use crate::{
+    codes,
+    diagnostic::{Diagnostic, list},
+    field::{Default, Field, FieldSpans, OnDelete, Reference, Type},
+    form::{Form, Format, Material, Pattern, Precision},
+    grammar,
+    template::is_field_name,
+    tree::{Entry, Node, Text},
+};
+
+/// What `max` is when it is not given.
+const MAX_CHARS: usize = 1_024;
+const MAX_ELEMENTS: usize = 100;
+const MAX_BYTES: usize = 16_384;
+
+impl Lower<'_> {
+    pub(super) fn fields(&mut self, entries: &[Entry]) -> Vec<Field> {
+        let mut fields = Vec::new();
+        for entry in entries {
+            if !is_field_name(&entry.key) {
+                self.report(
+                    Diagnostic::new(&codes::BAD_NAME, entry.key_span.clone(), format!("`{}` cannot be the name of a field", entry.key))
+                        .help("use letters, digits and `_`, starting with a letter; names with `_` first belong to the stores"),
+                );
+                continue;
+            }
+            fields.extend(self.field(entry.key.clone(), &entry.key_span, &entry.node));
+        }
+        fields
+    }
+
+    fn field(&mut self, name: String, span: &std::ops::Range<usize>, node: &Node) -> Option<Field> {
+        let type_name = node.string("type")?;
+        self.applicable(node, &type_name);
+        let kind = match type_name.as_str() {
+            "string" => Type::String,
+            "number" => Type::Number,
+            "integer" => Type::Integer,
+            "boolean" => Type::Boolean,
+            "timestamp" => Type::Timestamp(match node.string("precision").as_deref() {
+                Some("millis") => Precision::Millis,
+                Some("micros") => Precision::Micros,
+                Some("epoch") => Precision::Epoch,
+                Some("any") => Precision::Any,
+                _ => Precision::Seconds,
+            }),
+            "date" => Type::Date,
+            "ulid" => Type::Ulid,
+            "uuid" => Type::Uuid,
+            "list" => Type::List(
+                node.get("items").and_then(|items| self.field(String::new(), &items.span, items)).map(Box::new),
+            ),
+            "map" => Type::Map(self.fields(node.section("fields"))),
+            "any" => Type::Any,
+            _ => return None,
+        };
+        let min = self.bound(node, "min", &kind);
+        let max = self.bound(node, "max", &kind);
+        if let (Some(min), Some(max)) = (min, max)
+            && min > max
+        {
+            let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
+            self.report(
+                Diagnostic::new(&codes::EMPTY_RANGE, span, format!("no value is at least {min} and at most {max}"))
+                    .help("`min` has to be at most `max`"),
+            );
+        }
+        let size = max.map(|max| max as usize);
+        let mut field = Field {
+            description: node.string("description"),
+            optional: node.flag("optional").unwrap_or(false),
+            default: None,
+            personal: node.flag("personal").unwrap_or(false),
+            immutable: node.flag("immutable").unwrap_or(false),
+            secret: node.flag("secret").unwrap_or(false),
+            reference: node.get("references").and_then(|reference| {
+                Some(Reference {
+                    entity: reference.string("entity")?,
+                    on_delete: match reference.string("on_delete").as_deref() {
+                        Some("cascade") => OnDelete::Cascade,
+                        _ => OnDelete::Restrict,
+                    },
+                    span: reference.get("entity")?.span.clone(),
+                })
+            }),
+            range: (min, max),
+            size: match &kind {
+                Type::List(_) => size.unwrap_or(MAX_ELEMENTS),
+                Type::Map(_) | Type::Any => size.unwrap_or(MAX_BYTES),
+                _ => size.unwrap_or(MAX_CHARS),
+            },
+            least: if matches!(kind, Type::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
+            form: self.form(node, &kind, min, max),
+            span: span.clone(),
+            spans: FieldSpans {
+                default: node.get("default").map(|node| node.span.clone()),
+                references: node.get("references").and_then(|node| node.text("entity")),
+            },
+            name,
+            kind,
+        };
+        field.default = node.get("default").and_then(|default| self.default(&field, default));
+        Some(field)
+    }
+
+    /// Reports keys that the type does not have.
+    fn applicable(&mut self, node: &Node, type_name: &str) {
+        for entry in node.entries() {
+            let Some(key) = grammar::FIELD.keys.iter().find(|key| key.name == entry.key) else { continue };
+            if !key.only.is_empty() && !key.only.contains(&type_name) {
+                self.report(
+                    Diagnostic::new(
+                        &codes::DOES_NOT_APPLY,
+                        entry.key_span.clone(),
+                        format!("`{}` does not apply to the type `{type_name}`", entry.key),
+                    )
+                    .help(format!("it is for {}", list(key.only))),
+                );
+            }
+        }
+    }
+
+    fn bound(&mut self, node: &Node, key: &str, kind: &Type) -> Option<f64> {
+        let value = node.get(key)?;
+        let number = value.json().as_f64();
+        let counts = !matches!(kind, Type::Number | Type::Integer);
+        let good = number.is_some_and(|number| match kind {
+            Type::Number => true,
+            _ => number.fract() == 0.0 && (!counts || number >= 0.0),
+        });
+        if !good {
+            let wanted = if counts { "a whole number that is not negative" } else { "a number of the field's type" };
+            self.report(
+                Diagnostic::new(&codes::WRONG_TYPE, value.span.clone(), format!("`{key}` should be {wanted}"))
+                    .help(format!("write {wanted}")),
+            );
+            return None;
+        }
+        number
+    }
+
+    fn form(&mut self, node: &Node, kind: &Type, min: Option<f64>, max: Option<f64>) -> Option<Arc<Form>> {
+        let material = match kind {
+            Type::String => Material::Text,
+            Type::Integer => Material::Integer,
+            Type::Boolean => Material::Boolean,
+            Type::Timestamp(precision) => Material::Timestamp(*precision),
+            Type::Date => Material::Date,
+            Type::Ulid => Material::Ulid,
+            Type::Uuid => Material::Uuid,
+            Type::Number | Type::List(_) | Type::Map(_) | Type::Any => return None,
+        };
+        let textual = matches!(kind, Type::String);
+        let pattern = node.text("pattern").filter(|_| textual);
+        let one_of = if textual { self.choices(node) } else { Vec::new() };
+        let prefix = node.text("prefix").filter(|_| matches!(kind, Type::String | Type::Ulid | Type::Uuid));
+        if let Some(prefix) = &prefix
+            && !prefix.value.chars().all(|each| each.is_ascii_alphanumeric() || "_-.".contains(each))
+        {
+            self.report(
+                Diagnostic::new(
+                    &codes::BAD_NAME,
+                    prefix.span.clone(),
+                    format!("`{}` cannot be a prefix", prefix.value),
+                )
+                .help("use letters, digits, `_`, `-` and `.`"),
+            );
+        }
+        let is_integer = matches!(kind, Type::Integer);
+        Some(Arc::new(Form {
+            material,
+            prefix: prefix.map_or_else(String::new, |prefix| prefix.value),
+            pattern: pattern.and_then(|pattern| self.pattern(&pattern)),
+            one_of,
+            also: node.text("also").and_then(|also| self.pattern(&also)),
+            format: match node.string("format").as_deref().filter(|_| textual) {
+                Some("email") => Some(Format::Email),
+                Some("uri") => Some(Format::Uri),
+                Some("hostname") => Some(Format::Hostname),
+                Some("ip") => Some(Format::Ip),
+                Some("slug") => Some(Format::Slug),
+                _ => None,
+            },
+            min_chars: min.filter(|_| textual).map_or(0, |min| min as usize),
+            max_chars: max.filter(|_| textual).map_or(MAX_CHARS, |max| max as usize),
+            bounds: (
+                min.filter(|_| is_integer).map(|min| min as i64),
+                max.filter(|_| is_integer).map(|max| max as i64),
+            ),
+        }))
+    }
+
+    fn pattern(&mut self, text: &Text) -> Option<Pattern> {
+        match Pattern::new(&text.value) {
+            Ok(pattern) => Some(pattern),
+            Err(reason) => {
+                self.report(
+                    Diagnostic::new(
+                        &codes::BAD_PATTERN,
+                        text.span.clone(),
+                        format!("this regular expression cannot be used: {reason}"),
+                    )
+                    .help("it is matched against the whole text; single quotes save the backslashes: `'[a-z]+[0-9]'`"),
+                );
+                None
+            }
+        }
+    }
+
+    fn choices(&mut self, node: &Node) -> Vec<String> {
+        let choices = node.texts("one_of");
+        if let Some(list) = node.get("one_of")
+            && list.items().is_empty()
+        {
+            self.report(
+                Diagnostic::new(&codes::BAD_CHOICES, list.span.clone(), "there is nothing to choose from")
+                    .help("name at least one value"),
+            );
+        }
+        for (at, choice) in choices.iter().enumerate() {
+            if choices[..at].iter().any(|earlier| earlier.value == choice.value) {
+                self.report(
+                    Diagnostic::new(
+                        &codes::BAD_CHOICES,
+                        choice.span.clone(),
+                        format!("`{}` is there twice", choice.value),
+                    )
+                    .help("leave one out"),
+                );
+            }
+        }
+        super::values(choices)
+    }
+
+    fn default(&mut self, field: &Field, node: &Node) -> Option<Default> {
+        let value = node.json();
+        match (&field.kind, value.as_str()) {
+            (Type::Ulid | Type::Uuid | Type::String, Some("new")) if field.one_of().is_empty() => {
+                return Some(Default::New);
+            }
+            (Type::Timestamp(_) | Type::Date, Some("now")) => return Some(Default::Now),
+            _ => {}
+        }
+        let mut wrong = Vec::new();
+        field.check(&value, &field.name, &mut wrong);
+        if value == Value::Null || !wrong.is_empty() {
+            self.report(
+                Diagnostic::new(
+                    &codes::BAD_DEFAULT,
+                    node.span.clone(),
+                    format!("the default of `{}` does not fit it", field.name),
+                )
+                .help(format!(
+                    "write {}{}",
+                    field.wanted(),
+                    match field.kind {
+                        Type::Ulid | Type::Uuid => ", or \"new\"",
+                        Type::Timestamp(_) | Type::Date => ", or \"now\"",
+                        _ => "",
+                    }
+                )),
+            );
+            return None;
+        }
+        Some(Default::Constant(value))
+    }
+}

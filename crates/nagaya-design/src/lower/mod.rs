@@ -1,0 +1,265 @@
+//! From a tree to a [`Design`]: names are resolved, templates parsed and bound to their fields.
+//!
+//! What cannot be resolved is reported and left out, so that the checks that follow see only what makes sense and
+//! one mistake gives one diagnostic.
+
+mod access;
+mod aggregate;
+mod entity;
+mod field;
+mod template;
+
+use crate::{
+    codes,
+    condition::{self, Condition},
+    design::{Design, Index, Indexing, KeyAttributes, Table, Tenant},
+    diagnostic::{Diagnostic, Span, did_you_mean},
+    template::is_field_name,
+    tree::{Entry, Node, Text},
+    version::Version,
+};
+
+/// Resolves a tree that has been held to the grammar. `None` when the very frame of a design is missing.
+pub(crate) fn lower(root: &Node, source: &str, problems: &mut Vec<Diagnostic>) -> Option<Design> {
+    Lower { source, problems, root }.design()
+}
+
+struct Lower<'a> {
+    source: &'a str,
+    problems: &'a mut Vec<Diagnostic>,
+    root: &'a Node,
+}
+
+/// The default of `limit`.
+const PAGE: u32 = 100;
+
+impl<'a> Lower<'a> {
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.problems.push(diagnostic);
+    }
+
+    fn design(&mut self) -> Option<Design> {
+        let root = self.root;
+        let name = root.text("name")?;
+        if !is_system_name(&name.value) {
+            self.report(
+                Diagnostic::new(&codes::BAD_NAME, name.span.clone(), format!("`{}` cannot name a system", name.value))
+                    .help("use lower-case letters, digits and `-`, starting with a letter"),
+            );
+        }
+        let version = self.version(&root.text("version")?);
+        let tenant = self.tenant(root.get("tenant")?)?;
+        let http_prefix = root.get("http").and_then(|http| http.text("prefix"));
+        if let Some(prefix) = &http_prefix
+            && (!prefix.value.starts_with('/')
+                || prefix.value.ends_with('/')
+                || prefix.value.contains(['{', ' ', '?', '#']))
+        {
+            self.report(
+                Diagnostic::new(
+                    &codes::BAD_PATH,
+                    prefix.span.clone(),
+                    format!("`{}` cannot start a path", prefix.value),
+                )
+                .help("write it like `/v1`: a slash first, none last"),
+            );
+        }
+        let mut design = Design {
+            database: root.string("database").unwrap_or_else(|| name.value.clone()),
+            name: name.value,
+            version: version?,
+            description: root.string("description"),
+            tenant,
+            http_prefix: http_prefix.map_or_else(String::new, |prefix| prefix.value),
+            tables: Vec::new(),
+            entities: Vec::new(),
+            accesses: Vec::new(),
+            aggregates: Vec::new(),
+        };
+        for entry in self.named("table") {
+            design.tables.extend(self.table(entry));
+        }
+        for entry in self.named("entity") {
+            design.entities.extend(self.entity(entry, &design));
+        }
+        for entry in self.named("access") {
+            design.accesses.extend(self.access(entry, &design));
+        }
+        for entry in self.named("aggregate") {
+            design.aggregates.extend(self.aggregate(entry, &design));
+        }
+        Some(design)
+    }
+
+    /// The entries of a section whose names can be used.
+    fn named(&mut self, section: &str) -> Vec<&'a Entry> {
+        let root = self.root;
+        let (good, bad): (Vec<_>, Vec<_>) = root.section(section).iter().partition(|entry| is_field_name(&entry.key));
+        for entry in bad {
+            self.report(
+                Diagnostic::new(&codes::BAD_NAME, entry.key_span.clone(), format!("`{}` cannot be a name", entry.key))
+                    .help("use letters, digits and `_`, starting with a letter"),
+            );
+        }
+        good
+    }
+
+    fn version(&mut self, text: &Text) -> Option<Version> {
+        let version = text.value.parse().ok();
+        if version.is_none() {
+            self.report(
+                Diagnostic::new(&codes::BAD_VERSION, text.span.clone(), format!("`{}` is not a version", text.value))
+                    .help("write `major.minor`, such as `\"1.0\"`"),
+            );
+        }
+        version
+    }
+
+    fn tenant(&mut self, node: &Node) -> Option<Tenant> {
+        let field = node.text("field")?;
+        self.field_name(&field);
+        Some(Tenant {
+            claim: node.string("claim").unwrap_or_else(|| field.value.clone()),
+            system: node.string("system"),
+            span: field.span,
+            field: field.value,
+        })
+    }
+
+    fn field_name(&mut self, text: &Text) {
+        if !is_field_name(&text.value) {
+            self.report(
+                Diagnostic::new(
+                    &codes::BAD_NAME,
+                    text.span.clone(),
+                    format!("`{}` cannot be the name of a field", text.value),
+                )
+                .help("use letters, digits and `_`, starting with a letter"),
+            );
+        }
+    }
+
+    fn table(&mut self, entry: &Entry) -> Option<Table> {
+        let node = &entry.node;
+        let name = node.text("name");
+        let throughput = node.get("throughput").and_then(|node| Some((node.whole("min")?, node.whole("max")?)));
+        if let Some((min, max)) = throughput
+            && !(1..=max).contains(&min)
+        {
+            let span = node.get("throughput").map_or(entry.key_span.clone(), |node| node.span.clone());
+            self.report(
+                Diagnostic::new(&codes::EMPTY_RANGE, span, format!("a throughput from {min} to {max} is not possible"))
+                    .help("`min` is at least 1, and `max` at least `min`"),
+            );
+        }
+        let mut indexes = Vec::new();
+        for entry in node.section("index") {
+            indexes.extend(self.attributes(&entry.node).map(|key| Index {
+                name: entry.key.clone(),
+                key,
+                span: entry.key_span.clone(),
+            }));
+        }
+        let indexing = node.get("indexing").map(|policy| Indexing {
+            mode: policy.string("mode").unwrap_or_else(|| "consistent".to_owned()),
+            automatic: policy.flag("automatic").unwrap_or(true),
+            include: values(policy.texts("include")),
+            exclude: values(policy.texts("exclude")),
+        });
+        Some(Table {
+            id: entry.key.clone(),
+            name_span: name.as_ref().map_or(entry.key_span.clone(), |name| name.span.clone()),
+            name: name.map_or_else(|| format!("{{base}}-{}", entry.key), |name| name.value),
+            description: node.string("description"),
+            key: self.attributes(node.get("key")?)?,
+            indexes,
+            discriminator: self.attribute(node.text("discriminator")),
+            ttl: self.attribute(node.text("ttl")),
+            point_in_time: node.string("recovery").as_deref() == Some("point-in-time"),
+            kms: node.string("encryption").as_deref() == Some("kms"),
+            stream: node.flag("stream").unwrap_or(false),
+            throughput,
+            consistency: node.string("consistency"),
+            indexing,
+            span: entry.key_span.clone(),
+        })
+    }
+
+    fn attributes(&mut self, node: &Node) -> Option<KeyAttributes> {
+        let [partition, sort] = node.pair()?;
+        if partition.value == sort.value {
+            self.report(
+                Diagnostic::new(
+                    &codes::KEY_ATTRIBUTES,
+                    node.span.clone(),
+                    format!("`{}` cannot be both parts of a key", sort.value),
+                )
+                .help("name two different attributes"),
+            );
+            return None;
+        }
+        Some(KeyAttributes { partition: self.attribute(Some(partition))?, sort: self.attribute(Some(sort))? })
+    }
+
+    fn attribute(&mut self, text: Option<Text>) -> Option<String> {
+        let text = text?;
+        if !is_field_name(&text.value) || text.value.len() > 255 {
+            self.report(
+                Diagnostic::new(&codes::BAD_NAME, text.span, format!("`{}` cannot name an attribute", text.value))
+                    .help("use letters, digits and `_`, starting with a letter"),
+            );
+            return None;
+        }
+        Some(text.value)
+    }
+
+    /// The position of the named thing, or a report that there is none.
+    fn resolve<'n>(
+        &mut self,
+        what: &str,
+        text: &Text,
+        names: impl Iterator<Item = &'n str> + Clone,
+        section: &str,
+    ) -> Option<usize> {
+        let found = names.clone().position(|name| name == text.value);
+        // What is there but was left out has been reported already.
+        if found.is_none() && !self.root.section(section).iter().any(|entry| entry.key == text.value) {
+            self.report(
+                Diagnostic::new(
+                    &codes::UNKNOWN_NAME,
+                    text.span.clone(),
+                    format!("there is no {what} `{}`", text.value),
+                )
+                .help(did_you_mean(&text.value, names)),
+            );
+        }
+        found
+    }
+
+    fn condition(&mut self, text: &Text) -> Option<Condition> {
+        match condition::parse(&text.value) {
+            Ok(condition) => Some(condition),
+            Err(malformed) => {
+                let span = text.piece(self.source, malformed.range);
+                self.report(
+                    Diagnostic::new(&codes::CONDITION_SYNTAX, span, malformed.message)
+                        .help("write it like `completed = false`, `status in ('open', 'done')` or `exists taskId and not isPrivate = true`"),
+                );
+                None
+            }
+        }
+    }
+
+    fn piece(&self, text: &Text, range: &Span) -> Span {
+        text.piece(self.source, range.clone())
+    }
+}
+
+fn values(texts: Vec<Text>) -> Vec<String> {
+    texts.into_iter().map(|text| text.value).collect()
+}
+
+fn is_system_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.chars().all(|each| each.is_ascii_lowercase() || each.is_ascii_digit() || each == '-')
+}

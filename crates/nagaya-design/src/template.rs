@@ -1,0 +1,414 @@
+//! Key templates: `AUDIT#{timestamp}#{uuid}` turns fields into a key and a key back into fields.
+//!
+//! A template is parsed once, when the design is. Rendering and parsing are exact inverses: a value is escaped
+//! so that the mark after it cannot occur in it, or has a fixed length that it is cut by.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use crate::{
+    diagnostic::Span,
+    form::{Form, Material, Precision, escape},
+};
+
+/// A parsed key template, bound to the fields of its entity.
+#[derive(Debug, Clone)]
+pub struct Template {
+    text: String,
+    pub(crate) span: Span,
+    pub(crate) parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Part {
+    Literal(String),
+    Slot(Slot),
+}
+
+/// The place of a field in a template.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    /// The field's name; dots lead into maps.
+    pub(crate) path: String,
+    pub(crate) pad: Option<usize>,
+    /// Where it stands in the template's text.
+    pub(crate) range: Span,
+    pub(crate) form: Arc<Form>,
+    pub(crate) end: End,
+}
+
+/// How a parser knows where a value ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// At the end of the key.
+    Last,
+    /// Before this character, which is escaped inside the value.
+    Before(char),
+    /// After this many bytes.
+    After(usize),
+}
+
+/// A template as written, before its fields are known.
+#[derive(Debug, Clone)]
+pub(crate) enum Raw {
+    Literal(String),
+    Field { path: String, pad: Option<usize>, range: Span },
+}
+
+/// Why a template's text cannot be read, and where.
+#[derive(Debug)]
+pub(crate) struct Malformed {
+    pub(crate) range: Span,
+    pub(crate) message: &'static str,
+    pub(crate) help: &'static str,
+}
+
+/// Splits a template into literals and fields.
+pub(crate) fn split(text: &str) -> Result<Vec<Raw>, Malformed> {
+    let fail = |range, message, help| Err(Malformed { range, message, help });
+    let mut parts = Vec::new();
+    let mut at = 0;
+    if text.is_empty() {
+        return fail(
+            0..0,
+            "a template cannot be empty",
+            "write a constant such as `PROFILE#` or a field such as `{id}`",
+        );
+    }
+    while at < text.len() {
+        let rest = &text[at..];
+        let open = rest.find('{').unwrap_or(rest.len());
+        let literal = &rest[..open];
+        if let Some(close) = literal.find('}') {
+            return fail(at + close..at + close + 1, "a `}` without its `{`", "fields are written `{name}`");
+        }
+        if let Some(percent) = literal.find('%') {
+            let range = at + percent..at + percent + 1;
+            return fail(
+                range,
+                "`%` cannot be part of a template: it marks escaped values",
+                "use another mark, such as `#`",
+            );
+        }
+        if literal.chars().any(char::is_control) {
+            return fail(at..at + open, "a template cannot hold control characters", "write visible characters only");
+        }
+        if !literal.is_empty() {
+            parts.push(Raw::Literal(literal.to_owned()));
+        }
+        if open == rest.len() {
+            break;
+        }
+        let Some(close) = rest[open..].find('}').map(|close| open + close) else {
+            return fail(at + open..text.len(), "a `{` without its `}`", "fields are written `{name}`");
+        };
+        let range = at + open..at + close + 1;
+        let inside = &rest[open + 1..close];
+        let (path, pad) = match inside.split_once(':') {
+            None => (inside, None),
+            Some((path, pad)) => match pad.strip_prefix('0').and_then(|width| width.parse().ok()) {
+                Some(width @ 1..=19) => (path, Some(width)),
+                _ => {
+                    return fail(
+                        range,
+                        "the padding cannot be read",
+                        "write `{count:010}` for ten digits; 1 to 19 are possible",
+                    );
+                }
+            },
+        };
+        if !path.split('.').all(is_field_name) {
+            return fail(
+                range,
+                "this is not the name of a field",
+                "write `{name}`, or `{map.name}` for a field inside a map",
+            );
+        }
+        parts.push(Raw::Field { path: path.to_owned(), pad, range });
+        at += close + 1;
+    }
+    Ok(parts)
+}
+
+/// Letters, digits and `_`, not starting with a digit or `_`.
+pub(crate) fn is_field_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|each| each.is_ascii_alphanumeric() || each == '_')
+}
+
+/// A value that goes into a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar<'a> {
+    /// A text, date, timestamp or id.
+    Text(&'a str),
+    /// A whole number.
+    Integer(i64),
+    /// A truth value.
+    Boolean(bool),
+}
+
+/// Something that fields can be read from by path.
+pub trait Fields {
+    /// The value at `path`; dots lead into maps.
+    fn scalar(&self, path: &str) -> Option<Scalar<'_>>;
+}
+
+impl Fields for serde_json::Map<String, serde_json::Value> {
+    fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
+        let value = match path.split_once('.') {
+            None => self.get(path)?,
+            Some((first, rest)) => return self.get(first)?.as_object()?.scalar(rest),
+        };
+        match value {
+            serde_json::Value::String(text) => Some(Scalar::Text(text)),
+            serde_json::Value::Bool(flag) => Some(Scalar::Boolean(*flag)),
+            serde_json::Value::Number(number) => number.as_i64().map(Scalar::Integer),
+            _ => None,
+        }
+    }
+}
+
+impl Fields for [(&str, &str)] {
+    fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
+        self.iter().find(|(name, _)| *name == path).map(|(_, value)| Scalar::Text(value))
+    }
+}
+
+impl<const N: usize> Fields for [(&str, &str); N] {
+    fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
+        self.as_slice().scalar(path)
+    }
+}
+
+/// Why a key cannot be made from these fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    /// The field.
+    pub field: String,
+    /// What is wrong with its value.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.field, self.reason)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+impl Template {
+    pub(crate) fn new(text: String, span: Span, parts: Vec<Part>) -> Self {
+        Template { text, span, parts }
+    }
+
+    /// The template as written in the design.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Slot(slot) => Some(slot),
+            Part::Literal(_) => None,
+        })
+    }
+
+    /// The paths of its fields, in order.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.slots().map(|slot| slot.path.as_str())
+    }
+
+    /// Whether it is the same text for every item.
+    pub fn is_constant(&self) -> bool {
+        self.slots().next().is_none()
+    }
+
+    /// What every key of this template starts with.
+    pub(crate) fn literal_prefix(&self) -> &str {
+        match self.parts.first() {
+            Some(Part::Literal(literal)) => literal,
+            _ => "",
+        }
+    }
+
+    /// The key of these fields.
+    pub fn render(&self, fields: &(impl Fields + ?Sized)) -> Result<String, Unfit> {
+        let mut key = String::with_capacity(self.text.len() + 32);
+        self.render_into(fields, &mut key)?;
+        Ok(key)
+    }
+
+    /// Appends the key of these fields to `out`.
+    pub fn render_into(&self, fields: &(impl Fields + ?Sized), out: &mut String) -> Result<(), Unfit> {
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => out.push_str(literal),
+                Part::Slot(slot) => {
+                    let value = fields.scalar(&slot.path).ok_or_else(|| slot.unfit("is missing"))?;
+                    slot.render(value, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the beginning that all keys with the same first `bound` fields share, each field by `write`.
+    pub(crate) fn leading(
+        &self,
+        bound: usize,
+        out: &mut String,
+        write: &mut dyn FnMut(&Slot, &mut String) -> Result<(), Unfit>,
+    ) -> Result<(), Unfit> {
+        let mut slots = 0;
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => out.push_str(literal),
+                Part::Slot(_) if slots == bound => break,
+                Part::Slot(slot) => {
+                    slots += 1;
+                    write(slot, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing follows its last field.
+    pub(crate) fn ends_with_slot(&self) -> bool {
+        matches!(self.parts.last(), Some(Part::Slot(_)))
+    }
+
+    /// The values that `key` was made from, in the order of the template's fields.
+    ///
+    /// With `typed`, values that their field would not accept do not match.
+    pub(crate) fn parse<'t, 'k>(
+        &'t self,
+        key: &'k str,
+        typed: bool,
+        mut found: impl FnMut(&'t Slot, Cow<'k, str>),
+    ) -> Option<()> {
+        let mut rest = key;
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => rest = rest.strip_prefix(literal.as_str())?,
+                Part::Slot(slot) => {
+                    let length = match slot.end {
+                        End::Last => rest.len(),
+                        End::Before(mark) => rest.find(mark)?,
+                        End::After(length) => length,
+                    };
+                    let (raw, after) = rest.split_at_checked(length)?;
+                    let value = slot.parse(raw, typed)?;
+                    found(slot, value);
+                    rest = after;
+                }
+            }
+        }
+        rest.is_empty().then_some(())
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Slot {
+    fn unfit(&self, reason: &'static str) -> Unfit {
+        Unfit { field: self.path.clone(), reason }
+    }
+
+    /// The mark that has to be escaped in its values, besides `#` and `%`.
+    pub(crate) fn stop(&self) -> Option<char> {
+        match self.end {
+            End::Before(mark) => Some(mark),
+            End::Last | End::After(_) => None,
+        }
+    }
+
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.form.material, Material::Integer | Material::Timestamp(Precision::Epoch))
+    }
+
+    pub(crate) fn render(&self, value: Scalar<'_>, out: &mut String) -> Result<(), Unfit> {
+        let start = out.len();
+        match value {
+            Scalar::Text(text) if self.is_number() => {
+                let number = text.parse().map_err(|_| self.unfit("is not a whole number"))?;
+                return self.render(Scalar::Integer(number), out);
+            }
+            Scalar::Text("") => return Err(self.unfit("is empty, and a key cannot hold an empty value")),
+            Scalar::Text(text) => escape(text, self.stop(), out),
+            Scalar::Boolean(flag) => out.push_str(if flag { "true" } else { "false" }),
+            Scalar::Integer(number) => self.render_number(number, out)?,
+        }
+        match self.end {
+            End::After(length) if out.len() - start != length => {
+                Err(self.unfit("does not have the length of its type"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn render_number(&self, number: i64, out: &mut String) -> Result<(), Unfit> {
+        let mut digits = [b'0'; 20];
+        let mut at = digits.len();
+        let mut left = number.unsigned_abs();
+        while left > 0 || at == digits.len() {
+            at -= 1;
+            digits[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        if let Some(pad) = self.pad {
+            if number < 0 {
+                return Err(self.unfit("is negative, and a padded number cannot be"));
+            }
+            if digits.len() - at > pad {
+                return Err(self.unfit("has more digits than its padding"));
+            }
+            at = digits.len() - pad;
+        } else if number < 0 {
+            out.push('-');
+        }
+        out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+        Ok(())
+    }
+
+    fn parse<'k>(&self, raw: &'k str, typed: bool) -> Option<Cow<'k, str>> {
+        if raw.is_empty() || raw.contains('#') {
+            return None;
+        }
+        let value = if raw.contains('%') { Cow::Owned(self.unescape(raw)?) } else { Cow::Borrowed(raw) };
+        let value = if self.is_number() { self.unpad(value)? } else { value };
+        (!typed || self.form.accepts(&value)).then_some(value)
+    }
+
+    /// A number is stored without its zeros, and in one spelling.
+    fn unpad<'k>(&self, digits: Cow<'k, str>) -> Option<Cow<'k, str>> {
+        let number: i64 = digits.parse().ok()?;
+        let mut again = String::with_capacity(digits.len());
+        self.render_number(number, &mut again).ok()?;
+        (again == digits).then(|| Cow::Owned(number.to_string()))
+    }
+
+    fn unescape(&self, raw: &str) -> Option<String> {
+        let mut bytes = Vec::with_capacity(raw.len());
+        let mut rest = raw.as_bytes();
+        while let [first, after @ ..] = rest {
+            if *first == b'%' {
+                let hex = std::str::from_utf8(after.get(..2)?).ok()?;
+                bytes.push(u8::from_str_radix(hex, 16).ok()?);
+                rest = &after[2..];
+            } else {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+        let value = String::from_utf8(bytes).ok()?;
+        // Only what escaping produces is a key; another spelling of the same value is not.
+        let mut again = String::with_capacity(raw.len());
+        escape(&value, self.stop(), &mut again);
+        (again == raw).then_some(value)
+    }
+}

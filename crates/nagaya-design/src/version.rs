@@ -1,0 +1,51 @@
+//! `major.minor` versions of designs and schemas, and durations.
+
+use std::{fmt, str::FromStr};
+
+/// A version of a design or of an entity's schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// Grows with breaking changes.
+    pub major: u32,
+    /// Grows with the others.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl FromStr for Version {
+    type Err = NotAVersion;
+
+    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+        let (major, minor) = text.split_once('.').ok_or(NotAVersion)?;
+        Ok(Version { major: number(major)?, minor: number(minor)? })
+    }
+}
+
+/// The text is not `major.minor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAVersion;
+
+/// One spelling per number: no sign, no leading zero.
+fn number(text: &str) -> Result<u32, NotAVersion> {
+    let number: u32 = text.parse().map_err(|_| NotAVersion)?;
+    if number.to_string() == text { Ok(number) } else { Err(NotAVersion) }
+}
+
+/// The seconds of a duration such as `90d`, `12h` or `30s`.
+pub(crate) fn seconds(text: &str) -> Option<u64> {
+    let unit = match text.chars().last()? {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 604_800,
+        _ => return None,
+    };
+    let count = number(&text[..text.len() - 1]).ok()?;
+    (count > 0).then(|| u64::from(count) * unit)
+}

@@ -1,0 +1,65 @@
+//! The command line: one module per command. Data goes to stdout, everything else to stderr.
+
+mod check;
+mod diff;
+mod docs;
+mod explain;
+mod report;
+mod schema;
+mod source;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A key design goes in, a running multi-tenant backend comes out.
+#[derive(Debug, Parser)]
+#[command(name = "nagaya", version, about, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 fine, 1 found a problem, 2 wrong usage.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::Args),
+    Explain(explain::Args),
+    Docs(docs::Args),
+    Diff(diff::Args),
+    Schema(schema::Args),
+}
+
+/// How a command ended, apart from failures to run at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Fine,
+    FoundProblem,
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn run() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Check(args) => check::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Docs(args) => docs::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Schema(args) => schema::run(&args),
+    };
+    match outcome {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::FoundProblem) => ExitCode::from(1),
+        Err(error) => {
+            // The reader of our output has gone: nothing is left to say, and nobody to say it to.
+            if is_broken_pipe(&error) {
+                return ExitCode::SUCCESS;
+            }
+            eprintln!("nagaya: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
