@@ -141,6 +141,11 @@ impl Condition {
         }
     }
 
+    /// Whether it holds just where `path` is present.
+    pub(crate) fn is_presence_of(&self, path: &str) -> bool {
+        matches!(self, Condition::Exists(field) if field.path == path)
+    }
+
     /// Every field it reads, with the values it is compared with.
     pub(crate) fn each_field<'c>(&'c self, visit: &mut impl FnMut(&'c Operand, &'c [Literal])) {
         match self {

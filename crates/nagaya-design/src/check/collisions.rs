@@ -86,7 +86,9 @@ fn hot_partitions(entity: &Entity, problems: &mut Vec<Diagnostic>) {
     let keys = std::iter::once((&entity.key, None))
         .chain(entity.indexes.iter().map(|mapping| (&mapping.key, Some(&mapping.name))));
     for (key, index) in keys {
-        if key.partition.is_constant() && !(index.is_none() && key.sort.is_constant()) {
+        // An index that keeps the table's own partition makes it no hotter.
+        let known = index.is_some() && key.partition.as_str() == entity.key.partition.as_str();
+        if key.partition.is_constant() && !known && !(index.is_none() && key.sort.is_constant()) {
             let place = index.map_or_else(String::new, |index| format!(" of `{index}`"));
             problems.push(
                 Diagnostic::new(

@@ -118,7 +118,7 @@ fn managed_attributes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
     }
 }
 
-/// The store puts every item into an index that has both of its attributes.
+/// The store puts every item into an index that has both of its attributes, whatever a condition says.
 fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
     let derived = templates(table, entity);
     let carries = |attribute: &str| {
@@ -136,4 +136,27 @@ fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
             );
         }
     }
+    for mapping in &entity.indexes {
+        let (Some(when), Some(text)) = (&mapping.when, &mapping.when_text) else { continue };
+        let KeyAttributes { partition, sort } = &table.indexes[mapping.index].key;
+        let own = |attribute: &str| table.key.partition == attribute || table.key.sort == attribute;
+        // What is only in this index can be left out; a field is there as long as the item has it.
+        let stays = |attribute: &str| own(attribute) || carries_anyway(table, entity, attribute);
+        let leaves = [partition, sort].iter().any(|attribute| !stays(attribute) || when.is_presence_of(attribute));
+        if !leaves {
+            problems.push(
+                Diagnostic::new(
+                    &codes::UNDECLARED_INDEX,
+                    text.span.clone(),
+                    format!("`{partition}` and `{sort}` are fields, so the item stays in `{}` when this ends", mapping.name),
+                )
+                .help("give the index an attribute of its own, which can be left out"),
+            );
+        }
+    }
+}
+
+/// Whether an item has an attribute even when an index does not ask for it.
+fn carries_anyway(table: &Table, entity: &Entity, attribute: &str) -> bool {
+    entity.fields.iter().any(|field| field.name == attribute) || table.discriminator.as_deref() == Some(attribute)
 }
