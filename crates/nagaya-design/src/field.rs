@@ -122,7 +122,6 @@ pub struct Field {
 /// Where the parts of a field stand.
 #[derive(Debug, Clone, std::default::Default)]
 pub(crate) struct FieldSpans {
-    pub(crate) default: Option<Span>,
     pub(crate) references: Option<Text>,
 }
 

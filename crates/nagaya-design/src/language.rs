@@ -105,6 +105,13 @@ impl Languages {
         self.walk(&left.expression, &right.expression)
     }
 
+    /// A shortest text that an expression matches.
+    pub(crate) fn shortest(&mut self, expression: &str) -> Option<String> {
+        let expression = format!("(?:{expression})");
+        self.automaton(&expression)?;
+        self.walk(&expression, &expression)
+    }
+
     fn automaton(&mut self, expression: &str) -> Option<Rc<Dfa>> {
         if let Some(built) = self.built.get(expression) {
             return built.clone();

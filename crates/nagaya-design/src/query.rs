@@ -123,15 +123,20 @@ impl Design {
         Ok(query)
     }
 
-    /// The query with `<name>` in the place of each parameter, for people.
-    pub fn query_outline(&self, access: &Access) -> Query {
-        let fill = |_: &Slot, name: &str, out: &mut String| {
-            out.push('<');
-            out.push_str(name);
-            out.push('>');
+    /// The query for people: what is `known` filled in, `<name>` in the place of every other parameter.
+    pub fn query_outline(&self, access: &Access, known: &(impl Fields + ?Sized)) -> Query {
+        let fill = |slot: &Slot, name: &str, out: &mut String| {
+            let start = out.len();
+            let rendered = known.scalar(name).is_some_and(|value| slot.render(value, out).is_ok());
+            if !rendered {
+                out.truncate(start);
+                out.push('<');
+                out.push_str(name);
+                out.push('>');
+            }
             Ok(true)
         };
-        // Nothing is rendered, so nothing can be unfit.
+        // Every parameter is filled with something, so nothing can be missing.
         self.query_with(access, &fill, false).unwrap_or_else(|unfit| unreachable!("{unfit}"))
     }
 

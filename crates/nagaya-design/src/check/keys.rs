@@ -148,7 +148,10 @@ fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
                 Diagnostic::new(
                     &codes::UNDECLARED_INDEX,
                     text.span.clone(),
-                    format!("`{partition}` and `{sort}` are fields, so the item stays in `{}` when this ends", mapping.name),
+                    format!(
+                        "`{partition}` and `{sort}` are fields, so the item stays in `{}` when this ends",
+                        mapping.name
+                    ),
                 )
                 .help("give the index an attribute of its own, which can be left out"),
             );

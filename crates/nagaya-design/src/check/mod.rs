@@ -11,6 +11,8 @@ mod routes;
 mod schema;
 mod walls;
 
+pub(crate) use limits::worst_case;
+
 use crate::{
     Engine,
     design::Design,

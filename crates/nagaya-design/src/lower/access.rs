@@ -113,7 +113,8 @@ impl Lower<'_> {
                 },
             );
             diagnostic = diagnostic.also(key.partition.span.clone(), format!("needs {}", list(&partition)));
-            let other = entity.indexes.iter().find(|each| leading(&each.key, entity.implied_tenant(each.wall), &by).is_some());
+            let other =
+                entity.indexes.iter().find(|each| leading(&each.key, entity.implied_tenant(each.wall), &by).is_some());
             let by_key = mapping.is_some() && leading(&entity.key, entity.implied_tenant(entity.wall), &by).is_some();
             self.report(diagnostic.help(match other {
                 Some(other) => format!("`{}` does: write `index = \"{}\"`", other.name, other.name),

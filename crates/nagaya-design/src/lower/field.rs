@@ -99,10 +99,7 @@ impl Lower<'_> {
             least: if matches!(kind, Type::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
             form: self.form(node, &kind, min, max),
             span: span.clone(),
-            spans: FieldSpans {
-                default: node.get("default").map(|node| node.span.clone()),
-                references: node.get("references").and_then(|node| node.text("entity")),
-            },
+            spans: FieldSpans { references: node.get("references").and_then(|node| node.text("entity")) },
             name,
             kind,
         };

@@ -82,7 +82,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             let diagnostics: Vec<_> = checked.diagnostics.iter().map(|each| report::json(source, each)).collect();
             files.push(json!({ "file": source.name, "ok": checked.design.is_some(), "diagnostics": diagnostics }));
         } else {
-            let shown: Vec<_> = checked.diagnostics.iter().filter(|each| args.all || each.explained.is_none()).collect();
+            let shown: Vec<_> =
+                checked.diagnostics.iter().filter(|each| args.all || each.explained.is_none()).collect();
             report::show(source, &shown)?;
         }
     }
@@ -112,7 +113,12 @@ fn summary(files: usize, totals: &Totals) -> String {
         0 => String::new(),
         count => format!(" ({} explained)", some(count, "more")).replace("mores", "more"),
     };
-    let text = format!("{} checked: {}, {}{explained}", some(files, "design"), some(totals.errors, "error"), some(totals.warnings, "warning"));
+    let text = format!(
+        "{} checked: {}, {}{explained}",
+        some(files, "design"),
+        some(totals.errors, "error"),
+        some(totals.warnings, "warning")
+    );
     let plain = !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     match (plain, totals.errors) {
         (true, _) => text,

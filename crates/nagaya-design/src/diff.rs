@@ -1,0 +1,444 @@
+//! What changed between two designs, and what of it breaks readers, writers or stored items.
+
+use std::fmt;
+
+use crate::{
+    design::{Access, Aggregate, Design, Entity, KeyTemplates, Returns, Table},
+    field::{Field, OnDelete, Type},
+    form::Precision,
+};
+
+/// A difference between two designs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What it is about: `entity.user.fields.email`.
+    pub path: String,
+    /// What changed.
+    pub what: String,
+    /// Why it breaks something; `None` when it does not.
+    pub breaks: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.what)?;
+        match &self.breaks {
+            Some(reason) => write!(f, " ({reason})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every difference between two designs, in the order of the new one.
+pub fn diff(old: &Design, new: &Design) -> Vec<Difference> {
+    let mut found = Differences::default();
+    found.design(old, new);
+    found.found
+}
+
+/// Whether the new version says that the change may break.
+pub fn allows_breaking(old: &Design, new: &Design) -> bool {
+    new.version.major > old.version.major
+}
+
+#[derive(Default)]
+struct Differences {
+    found: Vec<Difference>,
+}
+
+const KEYS: &str = "stored items are found under their old keys only";
+const READERS: &str = "readers of the old design fail";
+const WRITERS: &str = "writers of the old design fail";
+const ITEMS: &str = "stored items may not fit";
+const CALLERS: &str = "callers of the old design fail";
+
+impl Differences {
+    fn add(&mut self, path: &str, what: impl Into<String>, breaks: Option<&str>) {
+        self.found.push(Difference { path: path.to_owned(), what: what.into(), breaks: breaks.map(str::to_owned) });
+    }
+
+    /// A value that changed.
+    fn changed(&mut self, path: &str, key: &str, old: &str, new: &str, breaks: Option<&str>) {
+        if old != new {
+            let what = match (old, new) {
+                ("", new) => format!("{key} is now `{new}`"),
+                (old, "") => format!("{key} `{old}` is gone"),
+                (old, new) => format!("{key} changed from `{old}` to `{new}`"),
+            };
+            self.add(path, what, breaks);
+        }
+    }
+
+    /// Things with names: those gone, those new, and pairs to compare.
+    fn named<'d, T>(
+        &mut self,
+        section: &str,
+        old: &'d [T],
+        new: &'d [T],
+        name: impl Fn(&T) -> &str,
+        gone: &str,
+    ) -> Vec<(String, &'d T, &'d T)> {
+        let path = |each: &T| format!("{section}.{}", name(each));
+        for each in old.iter().filter(|each| new.iter().all(|other| name(other) != name(each))) {
+            self.add(&path(each), "removed", Some(gone));
+        }
+        let mut pairs = Vec::new();
+        for each in new {
+            match old.iter().find(|other| name(other) == name(each)) {
+                Some(other) => pairs.push((path(each), other, each)),
+                None => self.add(&path(each), "added", None),
+            }
+        }
+        pairs
+    }
+
+    fn design(&mut self, old: &Design, new: &Design) {
+        self.changed("name", "the name", &old.name, &new.name, None);
+        self.changed("database", "the database", &old.database, &new.database, Some(KEYS));
+        self.changed("tenant", "the field", &old.tenant.field, &new.tenant.field, Some("every wall moves"));
+        self.changed(
+            "tenant",
+            "the claim",
+            &old.tenant.claim,
+            &new.tenant.claim,
+            Some("tokens of the old design name no tenant"),
+        );
+        let system = |design: &Design| design.tenant.system.clone().unwrap_or_default();
+        self.changed("tenant", "the system tenant", &system(old), &system(new), Some(KEYS));
+        self.changed("http", "the prefix", &old.http_prefix, &new.http_prefix, Some(CALLERS));
+        for (path, old, new) in
+            self.named("table", &old.tables, &new.tables, |table| &table.id, "its items are out of reach")
+        {
+            self.table(&path, old, new);
+        }
+        for (path, before, after) in self.named("entity", &old.entities, &new.entities, |entity| &entity.name, READERS)
+        {
+            self.entity(&path, (old, before), (new, after));
+        }
+        for (path, before, after) in self.named("access", &old.accesses, &new.accesses, |access| &access.name, CALLERS)
+        {
+            self.access(&path, (old, before), (new, after));
+        }
+        let gone = "its events are out of reach";
+        for (path, before, after) in self.named("aggregate", &old.aggregates, &new.aggregates, |each| &each.name, gone)
+        {
+            self.aggregate(&path, (old, before), (new, after));
+        }
+    }
+
+    fn table(&mut self, path: &str, old: &Table, new: &Table) {
+        self.changed(path, "the name", &old.name, &new.name, Some(KEYS));
+        let key = |table: &Table| format!("{}/{}", table.key.partition, table.key.sort);
+        self.changed(path, "the key", &key(old), &key(new), Some(KEYS));
+        let section = format!("{path}.index");
+        for (path, old, new) in self.named(&section, &old.indexes, &new.indexes, |index| &index.name, CALLERS) {
+            let key = |index: &crate::design::Index| format!("{}/{}", index.key.partition, index.key.sort);
+            self.changed(&path, "the key", &key(old), &key(new), Some("the index has to be built anew"));
+        }
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        self.changed(path, "the discriminator", &text(&old.discriminator), &text(&new.discriminator), Some(ITEMS));
+        self.changed(
+            path,
+            "the TTL attribute",
+            &text(&old.ttl),
+            &text(&new.ttl),
+            Some("stored expiries no longer count"),
+        );
+        let stopped = (old.stream && !new.stream).then_some("consumers of the stream see nothing");
+        self.flag(path, "stream", old.stream, new.stream, stopped);
+        let unprotected = (old.point_in_time && !new.point_in_time).then_some("past states can no longer be restored");
+        self.flag(path, "point-in-time recovery", old.point_in_time, new.point_in_time, unprotected);
+        self.flag(path, "encryption with a key of one's own", old.kms, new.kms, None);
+        self.changed(path, "the throughput", &debug(&old.throughput), &debug(&new.throughput), None);
+        self.changed(path, "the consistency", &text(&old.consistency), &text(&new.consistency), None);
+        self.changed(path, "the indexing policy", &debug(&old.indexing), &debug(&new.indexing), None);
+    }
+
+    fn flag(&mut self, path: &str, key: &str, old: bool, new: bool, breaks: Option<&str>) {
+        if old != new {
+            self.add(path, format!("{key} is now {}", if new { "on" } else { "off" }), breaks);
+        }
+    }
+
+    fn key(&mut self, path: &str, old: &KeyTemplates, new: &KeyTemplates) {
+        self.changed(path, "the partition", old.partition.as_str(), new.partition.as_str(), Some(KEYS));
+        self.changed(path, "the sort key", old.sort.as_str(), new.sort.as_str(), Some(KEYS));
+    }
+
+    fn entity(&mut self, path: &str, (old_design, old): (&Design, &Entity), (new_design, new): (&Design, &Entity)) {
+        let table = |design: &Design, entity: &Entity| design.table_of(entity).id.clone();
+        self.changed(path, "the table", &table(old_design, old), &table(new_design, new), Some(KEYS));
+        self.key(&format!("{path}.key"), &old.key, &new.key);
+        let wall = Some("who may read and write it changes");
+        self.changed(path, "the wall", &old.wall.to_string(), &new.wall.to_string(), wall);
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        self.changed(path, "the tenant's field", &text(&old.tenant), &text(&new.tenant), wall);
+        self.changed(path, "the discriminator", &text(&old.discriminator), &text(&new.discriminator), Some(ITEMS));
+        let lost = old.version.is_some().then_some("the versions of stored items no longer count");
+        self.changed(path, "the version attribute", &text(&old.version), &text(&new.version), lost);
+        self.changed(path, "the path", &old.path, &new.path, Some(CALLERS));
+        let section = format!("{path}.index");
+        for (path, old, new) in self.named(&section, &old.indexes, &new.indexes, |mapping| &mapping.name, CALLERS) {
+            self.key(&path, &old.key, &new.key);
+            self.changed(&path, "the wall", &old.wall.to_string(), &new.wall.to_string(), wall);
+            let when =
+                |mapping: &crate::design::Mapping| mapping.when.as_ref().map_or_else(String::new, ToString::to_string);
+            self.changed(
+                &path,
+                "the condition",
+                &when(old),
+                &when(new),
+                Some("stored items are in the index by the old one"),
+            );
+        }
+        self.fields(&format!("{path}.fields"), &old.fields, &new.fields, &new.changes);
+        self.promises(path, old, new);
+        let schema = |entity: &Entity| entity.schema.map_or_else(String::new, |schema| schema.to_string());
+        self.changed(path, "the schema version", &schema(old), &schema(new), None);
+    }
+
+    fn promises(&mut self, path: &str, old: &Entity, new: &Entity) {
+        let uniques = |entity: &Entity| -> Vec<String> {
+            let text = |unique: &crate::design::Unique| {
+                let within = if unique.within_tenant { "within a tenant" } else { "among all" };
+                let when = unique.when.as_ref().map_or_else(String::new, |when| format!(" when {when}"));
+                format!("{} {within}{when}", unique.fields.join("+"))
+            };
+            entity.unique.iter().map(text).collect()
+        };
+        let (before, after) = (uniques(old), uniques(new));
+        for each in before.iter().filter(|each| !after.contains(each)) {
+            self.add(&format!("{path}.unique"), format!("`{each}` is no longer unique"), None);
+        }
+        for each in after.iter().filter(|each| !before.contains(each)) {
+            self.add(&format!("{path}.unique"), format!("`{each}` has to be unique"), Some(ITEMS));
+        }
+        let ttl = |entity: &Entity| entity.ttl_after.map_or_else(String::new, |seconds| format!("{seconds}s"));
+        let sooner = new.ttl_after.is_some_and(|new| old.ttl_after.is_none_or(|old| new < old));
+        self.changed(path, "the time to live", &ttl(old), &ttl(new), sooner.then_some("items go earlier than before"));
+        let soft = |entity: &Entity| {
+            entity
+                .soft_delete
+                .as_ref()
+                .map_or_else(String::new, |soft| format!("{:?} {:?} {:?}", soft.mark, soft.at, soft.by))
+        };
+        if soft(old) != soft(new) {
+            let breaks = new.soft_delete.is_none().then_some("deleting now removes items for good");
+            self.add(path, "what deleting does changed", breaks);
+        }
+    }
+
+    fn fields(&mut self, section: &str, old: &[Field], new: &[Field], steps: &[crate::design::Change]) {
+        let has = |fields: &[Field], name: &str| fields.iter().any(|field| field.name == name);
+        let gone: Vec<&Field> = old.iter().filter(|field| !has(new, &field.name)).collect();
+        let come: Vec<&Field> = new.iter().filter(|field| !has(old, &field.name)).collect();
+        let mut renamed: Vec<(&str, &str)> = Vec::new();
+        for (from, to) in steps.iter().flat_map(|step| &step.rename) {
+            if gone.iter().any(|field| field.name == *from) && come.iter().any(|field| field.name == *to) {
+                renamed.push((from, to));
+            }
+        }
+        // Without a step, one field gone and one of the same type come is most likely the same field.
+        if let ([from], [to], true) = (gone.as_slice(), come.as_slice(), renamed.is_empty())
+            && form(from) == form(to)
+        {
+            renamed.push((&from.name, &to.name));
+        }
+        for (from, to) in &renamed {
+            self.add(&format!("{section}.{to}"), format!("renamed from `{from}`"), Some(READERS));
+        }
+        for field in gone.iter().filter(|field| renamed.iter().all(|(from, _)| *from != field.name)) {
+            self.add(&format!("{section}.{}", field.name), "removed", Some(READERS));
+        }
+        for field in come.iter().filter(|field| renamed.iter().all(|(_, to)| *to != field.name)) {
+            let required = !field.optional && field.default.is_none();
+            let what = if required { "added, required" } else { "added" };
+            self.add(
+                &format!("{section}.{}", field.name),
+                what,
+                required.then_some("old writers and stored items do not have it"),
+            );
+        }
+        for field in new {
+            if let Some(before) = old.iter().find(|before| before.name == field.name) {
+                self.field(&format!("{section}.{}", field.name), before, field, steps);
+            }
+        }
+    }
+
+    fn field(&mut self, path: &str, old: &Field, new: &Field, steps: &[crate::design::Change]) {
+        if form(old) != form(new) {
+            self.changed(path, "the type", &form(old), &form(new), Some(READERS));
+            return;
+        }
+        match (old.optional, new.optional) {
+            (true, false) => self.add(path, "required now", Some("old writers and stored items may not have it")),
+            (false, true) => self.add(path, "optional now", None),
+            _ => {}
+        }
+        let missing = |choices: &[String], among: &[String]| -> Vec<String> {
+            choices.iter().filter(|choice| !among.contains(choice)).cloned().collect()
+        };
+        match (old.one_of(), new.one_of()) {
+            ([], []) => {}
+            ([], _) => self.add(path, "limited to choices", Some(ITEMS)),
+            (_, []) => self.add(path, "no longer limited to choices", None),
+            (before, after) => {
+                for choice in missing(before, after) {
+                    self.add(path, format!("the choice `{choice}` is gone"), Some(ITEMS));
+                }
+                for choice in missing(after, before) {
+                    self.add(path, format!("the choice `{choice}` is new"), None);
+                }
+            }
+        }
+        self.bounds(path, old, new);
+        self.changed(
+            path,
+            "the pattern",
+            old.pattern().unwrap_or(""),
+            new.pattern().unwrap_or(""),
+            new.pattern().map(|_| ITEMS),
+        );
+        let format = |field: &Field| {
+            field
+                .form
+                .as_ref()
+                .and_then(|form| form.format)
+                .map_or_else(String::new, |format| format!("{format:?}").to_lowercase())
+        };
+        self.changed(path, "the format", &format(old), &format(new), (!format(new).is_empty()).then_some(ITEMS));
+        let default = |field: &Field| field.default.as_ref().map_or_else(String::new, |default| format!("{default:?}"));
+        if default(old) != default(new) {
+            let lost = new.default.is_none() && !new.optional;
+            let what = if new.default.is_none() { "the default is gone" } else { "the default changed" };
+            self.add(path, what, lost.then_some(WRITERS));
+        }
+        self.flag(path, "immutable", old.immutable, new.immutable, new.immutable.then_some(WRITERS));
+        self.flag(path, "secret", old.secret, new.secret, new.secret.then_some(READERS));
+        self.flag(path, "personal", old.personal, new.personal, None);
+        let reference = |field: &Field| {
+            field.reference.as_ref().map_or_else(String::new, |reference| {
+                let on_delete = if reference.on_delete == OnDelete::Cascade { "cascade" } else { "restrict" };
+                format!("{} ({on_delete})", reference.entity)
+            })
+        };
+        self.changed(
+            path,
+            "the reference",
+            &reference(old),
+            &reference(new),
+            new.reference.as_ref().map(|_| "deleting does something else"),
+        );
+        match (&old.kind, &new.kind) {
+            (Type::Map(before), Type::Map(after)) => self.fields(path, before, after, steps),
+            (Type::List(Some(before)), Type::List(Some(after))) => {
+                self.field(&format!("{path}.items"), before, after, steps)
+            }
+            _ => {}
+        }
+    }
+
+    fn bounds(&mut self, path: &str, old: &Field, new: &Field) {
+        let text = |bound: Option<f64>| bound.map_or_else(String::new, |bound| bound.to_string());
+        let min = (old.range.0.unwrap_or(f64::MIN), new.range.0.unwrap_or(f64::MIN));
+        self.changed(path, "the least value", &text(old.range.0), &text(new.range.0), (min.1 > min.0).then_some(ITEMS));
+        let sized = matches!(new.kind, Type::String | Type::List(_) | Type::Map(_) | Type::Any);
+        if sized {
+            let narrower = new.size < old.size;
+            self.changed(
+                path,
+                "the greatest size",
+                &old.size.to_string(),
+                &new.size.to_string(),
+                narrower.then_some(ITEMS),
+            );
+        } else {
+            let max = (old.range.1.unwrap_or(f64::MAX), new.range.1.unwrap_or(f64::MAX));
+            self.changed(
+                path,
+                "the greatest value",
+                &text(old.range.1),
+                &text(new.range.1),
+                (max.1 < max.0).then_some(ITEMS),
+            );
+        }
+    }
+
+    fn access(&mut self, path: &str, (old_design, old): (&Design, &Access), (new_design, new): (&Design, &Access)) {
+        let entity = |design: &Design, access: &Access| design.entities[access.entity].name.clone();
+        self.changed(path, "the entity", &entity(old_design, old), &entity(new_design, new), Some(CALLERS));
+        let index = |design: &Design, access: &Access| {
+            let entity = &design.entities[access.entity];
+            access.mapping.map_or_else(|| "key".to_owned(), |at| entity.indexes[at].name.clone())
+        };
+        self.changed(path, "what serves it", &index(old_design, old), &index(new_design, new), None);
+        let parameters = |design: &Design, access: &Access| -> String {
+            let given = design.parameters(access).into_iter().filter(|parameter| !parameter.from_token);
+            given.map(|parameter| parameter.name).collect::<Vec<_>>().join(", ")
+        };
+        self.changed(path, "the parameters", &parameters(old_design, old), &parameters(new_design, new), Some(CALLERS));
+        let filter = |access: &Access| access.filter.as_ref().map_or_else(String::new, ToString::to_string);
+        self.changed(path, "the filter", &filter(old), &filter(new), Some("it gives other items"));
+        let order = |access: &Access| if access.descending { "descending" } else { "ascending" };
+        self.changed(path, "the order", order(old), order(new), Some("it gives items in another order"));
+        let returns = |access: &Access| match access.returns {
+            Returns::Many => "many",
+            Returns::One => "one",
+            Returns::Count => "count",
+        };
+        self.changed(path, "what it returns", returns(old), returns(new), Some(CALLERS));
+        self.projection(path, &old.projection, &new.projection);
+        let wall = |design: &Design, access: &Access| design.wall_of(access).to_string();
+        self.changed(path, "the wall", &wall(old_design, old), &wall(new_design, new), Some("who may ask changes"));
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        self.changed(path, "the path", &text(&old.path), &text(&new.path), Some(CALLERS));
+        self.changed(path, "the page size", &old.limit.to_string(), &new.limit.to_string(), None);
+    }
+
+    fn projection(&mut self, path: &str, old: &[String], new: &[String]) {
+        // No projection means all fields.
+        let narrower = !new.is_empty() && (old.is_empty() || old.iter().any(|field| !new.contains(field)));
+        if old != new {
+            self.add(path, "the fields that it returns changed", narrower.then_some(READERS));
+        }
+    }
+
+    fn aggregate(
+        &mut self,
+        path: &str,
+        (old_design, old): (&Design, &Aggregate),
+        (new_design, new): (&Design, &Aggregate),
+    ) {
+        let entity = |design: &Design, at: usize| design.entities[at].name.clone();
+        let gone = Some("its events are out of reach");
+        self.changed(path, "the id", &old.id, &new.id, gone);
+        self.changed(path, "the events", &entity(old_design, old.events), &entity(new_design, new.events), gone);
+        self.changed(path, "the head", &entity(old_design, old.head), &entity(new_design, new.head), gone);
+        let section = format!("{path}.event");
+        let unreadable = "stored events cannot be read";
+        for (path, old, new) in self.named(&section, &old.event, &new.event, |event| &event.name, unreadable) {
+            self.fields(&path, &old.fields, &new.fields, &[]);
+        }
+    }
+}
+
+fn debug<T: fmt::Debug>(value: &Option<T>) -> String {
+    value.as_ref().map_or_else(String::new, |value| format!("{value:?}"))
+}
+
+/// The stored form of a field: its type, precision and prefix.
+fn form(field: &Field) -> String {
+    let precision = match field.kind {
+        Type::Timestamp(Precision::Epoch) => " (epoch)",
+        Type::Timestamp(Precision::Millis) => " (millis)",
+        Type::Timestamp(Precision::Micros) => " (micros)",
+        Type::Timestamp(Precision::Any) => " (any)",
+        _ => "",
+    };
+    let prefix = match field.prefix() {
+        "" => String::new(),
+        prefix => format!(" after {prefix}"),
+    };
+    format!("{}{precision}{prefix}", field.kind.name())
+}

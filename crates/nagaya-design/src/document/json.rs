@@ -1,0 +1,79 @@
+//! A design as JSON, for programs that build on it.
+
+use serde_json::{Value, json};
+
+use crate::design::{Design, KeyAttributes, KeyTemplates, Returns};
+
+/// Tables, entities and access patterns of a design, with the query that each pattern becomes.
+pub fn json(design: &Design) -> Value {
+    let attributes = |key: &KeyAttributes| json!([key.partition, key.sort]);
+    let templates = |attributes: &KeyAttributes, key: &KeyTemplates| -> Value {
+        let pairs = [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)];
+        pairs.into_iter().map(|(name, template)| (name.clone(), Value::from(template.as_str()))).collect()
+    };
+    let tables = design.tables.iter().map(|table| {
+        let indexes = table.indexes.iter().map(|index| (index.name.clone(), attributes(&index.key)));
+        json!({
+            "id": table.id,
+            "name": table.physical_name(&design.name),
+            "key": attributes(&table.key),
+            "indexes": indexes.collect::<Value>(),
+            "ttl": table.ttl,
+            "stream": table.stream,
+        })
+    });
+    let entities = design.entities.iter().map(|entity| {
+        let table = design.table_of(entity);
+        let indexes = entity.indexes.iter().map(|mapping| {
+            let mut value = templates(&table.indexes[mapping.index].key, &mapping.key);
+            value["wall"] = mapping.wall.to_string().into();
+            value["when"] = mapping.when.as_ref().map(ToString::to_string).into();
+            (mapping.name.clone(), value)
+        });
+        let fields = entity.fields.iter().map(|field| {
+            let about = json!({
+                "type": field.kind.name(),
+                "optional": field.optional,
+                "personal": field.personal,
+                "secret": field.secret,
+                "immutable": field.immutable,
+            });
+            (field.name.clone(), about)
+        });
+        json!({
+            "name": entity.name,
+            "table": table.id,
+            "wall": entity.wall.to_string(),
+            "tenant": entity.tenant,
+            "key": templates(&table.key, &entity.key),
+            "indexes": indexes.collect::<Value>(),
+            "fields": fields.collect::<Value>(),
+            "example": design.example(entity),
+        })
+    });
+    let accesses = design.accesses.iter().map(|access| {
+        let query = design.query_outline(access, &[]);
+        json!({
+            "name": access.name,
+            "entity": design.entities[access.entity].name,
+            "wall": design.wall_of(access).to_string(),
+            "index": query.index,
+            "query": query.to_string(),
+            "filter": access.filter.as_ref().map(ToString::to_string),
+            "parameters": design.parameters(access).into_iter().map(|each| each.name).collect::<Vec<_>>(),
+            "returns": match access.returns {
+                Returns::Many => "many",
+                Returns::One => "one",
+                Returns::Count => "count",
+            },
+        })
+    });
+    json!({
+        "name": design.name,
+        "version": design.version.to_string(),
+        "tenant": { "field": design.tenant.field, "claim": design.tenant.claim, "system": design.tenant.system },
+        "tables": tables.collect::<Vec<_>>(),
+        "entities": entities.collect::<Vec<_>>(),
+        "accesses": accesses.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,438 @@
+//! A design as a Markdown document.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::diagram;
+use crate::{
+    check::worst_case,
+    design::{Access, Aggregate, Design, Entity, Returns, Table, Wall},
+    field::{Default, Field, OnDelete, Type},
+    form::Precision,
+};
+
+/// The document of a design, in Markdown with a Mermaid diagram.
+pub fn markdown(design: &Design) -> String {
+    let mut page = Page { out: String::new(), design };
+    page.front();
+    page.tables();
+    page.entities();
+    page.accesses();
+    page.aggregates();
+    page.out
+}
+
+struct Page<'d> {
+    out: String,
+    design: &'d Design,
+}
+
+impl Page<'_> {
+    fn line(&mut self, text: impl AsRef<str>) {
+        self.out.push_str(text.as_ref());
+        self.out.push('\n');
+    }
+
+    fn paragraph(&mut self, text: impl AsRef<str>) {
+        self.line(text);
+        self.line("");
+    }
+
+    fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
+        self.line(format!("| {} |", header.join(" | ")));
+        self.line(format!("|{}", " --- |".repeat(header.len())));
+        for row in rows {
+            let cells: Vec<_> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+            self.line(format!("| {} |", cells.join(" | ")));
+        }
+        self.line("");
+    }
+
+    fn front(&mut self) {
+        let design = self.design;
+        self.paragraph(format!("# {}", design.name));
+        if let Some(description) = &design.description {
+            self.paragraph(description);
+        }
+        let tenant = &design.tenant;
+        let system = match &tenant.system {
+            Some(system) => format!(" The tenant {} owns the rows of the system itself.", code(system)),
+            None => String::new(),
+        };
+        self.paragraph(format!(
+            "Design version {}. A tenant is named by the field {}, which comes from the token's claim {} and never from a \
+             request.{system}",
+            design.version,
+            code(&tenant.field),
+            code(&tenant.claim),
+        ));
+        self.paragraph("## Overview");
+        self.line("```mermaid");
+        let diagram = diagram::mermaid(design);
+        self.line(diagram.trim_end());
+        self.paragraph("```");
+    }
+
+    fn tables(&mut self) {
+        self.paragraph("## Tables");
+        self.paragraph(format!(
+            "{} is {} or, when that is not set, {}.",
+            code("{base}"),
+            code("DYNAMODB_TABLE_NAME"),
+            code(&self.design.name)
+        ));
+        for table in &self.design.tables {
+            self.one_table(table);
+        }
+    }
+
+    fn one_table(&mut self, table: &Table) {
+        self.paragraph(format!("### {}", code(&table.name)));
+        if let Some(description) = &table.description {
+            self.paragraph(description);
+        }
+        let mut keys = vec![vec!["table".to_owned(), code(&table.key.partition), code(&table.key.sort)]];
+        keys.extend(
+            table
+                .indexes
+                .iter()
+                .map(|index| vec![code(&index.name), code(&index.key.partition), code(&index.key.sort)]),
+        );
+        self.table(&["key", "partition", "sort"], &keys);
+        let mut settings = Vec::new();
+        settings.extend(table.ttl.as_ref().map(|ttl| format!("Items expire at {} (seconds since 1970).", code(ttl))));
+        settings
+            .extend(table.discriminator.as_ref().map(|name| format!("{} says which entity an item is.", code(name))));
+        settings.push(match table.throughput {
+            None => "Paid per request.".to_owned(),
+            Some((min, max)) => format!("Scales from {min} to {max} units (RU/s) a second."),
+        });
+        settings.push(match table.kms {
+            true => "Encrypted with a key of one's own (KMS).".to_owned(),
+            false => "Encrypted with the store's key.".to_owned(),
+        });
+        settings.extend(table.point_in_time.then(|| "Can be restored to a past instant.".to_owned()));
+        settings.extend(table.stream.then(|| "Changes are streamed.".to_owned()));
+        settings.extend(table.consistency.as_ref().map(|level| format!("Consistency (Cosmos DB): {level}.")));
+        settings.extend(table.indexing.as_ref().map(|policy| {
+            let paths = |paths: &[String]| paths.iter().map(|path| code(path)).collect::<Vec<_>>().join(", ");
+            let mut text = format!("Indexing policy (Cosmos DB): {}", policy.mode);
+            if !policy.include.is_empty() {
+                let _ = write!(text, ", include {}", paths(&policy.include));
+            }
+            if !policy.exclude.is_empty() {
+                let _ = write!(text, ", exclude {}", paths(&policy.exclude));
+            }
+            text + "."
+        }));
+        for setting in settings {
+            self.line(format!("- {setting}"));
+        }
+        self.line("");
+    }
+
+    fn entities(&mut self) {
+        self.paragraph("## Entities");
+        let rows: Vec<_> = self
+            .design
+            .entities
+            .iter()
+            .map(|entity| {
+                vec![
+                    format!("[{}](#{})", entity.name, anchor(&entity.name)),
+                    code(&self.design.table_of(entity).name),
+                    code(entity.key.partition.as_str()),
+                    code(entity.key.sort.as_str()),
+                    entity.wall.to_string(),
+                ]
+            })
+            .collect();
+        self.table(&["entity", "table", "partition", "sort", "wall"], &rows);
+        for entity in &self.design.entities {
+            self.entity(entity);
+        }
+    }
+
+    fn entity(&mut self, entity: &Entity) {
+        let table = self.design.table_of(entity);
+        self.paragraph(format!("### {}", entity.name));
+        if let Some(description) = &entity.description {
+            self.paragraph(description);
+        }
+        self.paragraph(wall_in_words(entity));
+        let key = |attribute: &str, template: &str| format!("{} = {}", code(attribute), code(template));
+        let mut rows = vec![vec![
+            code(&table.name),
+            key(&table.key.partition, entity.key.partition.as_str()),
+            key(&table.key.sort, entity.key.sort.as_str()),
+            String::new(),
+        ]];
+        for mapping in &entity.indexes {
+            let attributes = &table.indexes[mapping.index].key;
+            let mut notes = Vec::new();
+            if mapping.wall != entity.wall {
+                notes.push(format!("wall {}", mapping.wall));
+            }
+            notes.extend(mapping.when.as_ref().map(|when| format!("only while {}", code(&when.to_string()))));
+            rows.push(vec![
+                code(&mapping.name),
+                key(&attributes.partition, mapping.key.partition.as_str()),
+                key(&attributes.sort, mapping.key.sort.as_str()),
+                notes.join(", "),
+            ]);
+        }
+        self.table(&["key", "partition", "sort", "notes"], &rows);
+        let mut rows = Vec::new();
+        field_rows(&entity.fields, "", &mut rows);
+        self.table(&["field", "type", "default", "notes"], &rows);
+        let mut notes = promises(entity);
+        notes.push(format!("At most {} KB.", worst_case(self.design, entity).div_ceil(1024)));
+        for note in notes {
+            self.line(format!("- {note}"));
+        }
+        self.line("");
+        self.line("```json");
+        self.line(format!("{:#}", Value::Object(self.design.example(entity))));
+        self.paragraph("```");
+    }
+
+    fn accesses(&mut self) {
+        if self.design.accesses.is_empty() {
+            return;
+        }
+        self.paragraph("## Access patterns");
+        self.paragraph("These are the only ways to list things. A single item is read by its key.");
+        let rows: Vec<_> = self.design.accesses.iter().map(|access| self.access(access)).collect();
+        self.table(&["pattern", "gives", "query", "parameters", "wall"], &rows);
+    }
+
+    fn access(&self, access: &Access) -> Vec<String> {
+        let design = self.design;
+        let entity = &design.entities[access.entity];
+        let query = design.query_outline(access, &[]);
+        let place = match &query.index {
+            Some(index) => format!("{} {}", code(&design.table_of(entity).name), code(index)),
+            None => code(&design.table_of(entity).name),
+        };
+        let mut text = format!("{place}<br>{}", code(&query.to_string()));
+        if let Some(filter) = &access.filter {
+            let _ = write!(text, "<br>filter {}", code(&filter.to_string()));
+        }
+        if !access.projection.is_empty() {
+            let _ = write!(
+                text,
+                "<br>only {}",
+                access.projection.iter().map(|field| code(field)).collect::<Vec<_>>().join(", ")
+            );
+        }
+        let gives = match access.returns {
+            Returns::Many if access.descending => format!("{}, last first", entity.name),
+            Returns::Many => entity.name.clone(),
+            Returns::One => format!("one {}", entity.name),
+            Returns::Count => format!("number of {}", entity.name),
+        };
+        let parameters: Vec<_> = design
+            .parameters(access)
+            .iter()
+            .map(|parameter| match (parameter.from_token, parameter.required) {
+                (true, _) => format!("{} (token)", code(&parameter.name)),
+                (false, true) => code(&parameter.name),
+                (false, false) => format!("{} (optional)", code(&parameter.name)),
+            })
+            .collect();
+        let name = match &access.description {
+            Some(description) => format!("{}<br>{description}", code(&access.name)),
+            None => code(&access.name),
+        };
+        vec![name, gives, text, parameters.join(", "), design.wall_of(access).to_string()]
+    }
+
+    fn aggregates(&mut self) {
+        if self.design.aggregates.is_empty() {
+            return;
+        }
+        self.paragraph("## Aggregates");
+        for aggregate in &self.design.aggregates {
+            self.aggregate(aggregate);
+        }
+    }
+
+    fn aggregate(&mut self, aggregate: &Aggregate) {
+        let name = |at: usize| code(&self.design.entities[at].name);
+        let mut text =
+            format!("Events are {} items, its version is in {}", name(aggregate.events), name(aggregate.head));
+        if let Some(at) = aggregate.idempotency {
+            let _ = write!(text, ", repeated requests are told by {}", name(at));
+        }
+        let projections: Vec<_> = aggregate.projections.iter().map(|at| name(*at)).collect();
+        if !projections.is_empty() {
+            let _ = write!(text, "; {} is built from its events", projections.join(", "));
+        }
+        self.paragraph(format!("### aggregate {}", aggregate.name));
+        if let Some(description) = &aggregate.description {
+            self.paragraph(description);
+        }
+        self.paragraph(text + ".");
+        let rows: Vec<_> = aggregate
+            .event
+            .iter()
+            .map(|event| {
+                let fields: Vec<_> =
+                    event.fields.iter().map(|field| format!("{} {}", code(&field.name), field.kind.name())).collect();
+                vec![code(&event.name), fields.join(", ")]
+            })
+            .collect();
+        self.table(&["event", "data"], &rows);
+    }
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+/// The anchor that Markdown renderers give a heading.
+pub(super) fn anchor(heading: &str) -> String {
+    let kept = heading
+        .to_lowercase()
+        .chars()
+        .filter(|each| each.is_alphanumeric() || "-_ ".contains(*each))
+        .collect::<String>();
+    kept.replace(' ', "-")
+}
+
+fn wall_in_words(entity: &Entity) -> String {
+    let tenant = entity.tenant.as_deref().map(code);
+    match (entity.wall, tenant) {
+        (Wall::Key, Some(tenant)) => {
+            format!("Wall: the key. The partition carries {tenant}, so a tenant reaches its own items only.")
+        }
+        (Wall::Attribute, Some(tenant)) => {
+            format!(
+                "Wall: the attribute {tenant}, checked on every item read and written. No IAM leading-key policy covers it."
+            )
+        }
+        (Wall::Public, Some(tenant)) => format!("Wall: public. Every tenant reads it, the one in {tenant} writes it."),
+        (Wall::Public, None) => "Wall: public. Every tenant reads it, only an operator writes it.".to_owned(),
+        (Wall::System, _) => {
+            "Wall: system. Only an operator reads and writes it, with a reason, and audited.".to_owned()
+        }
+        (Wall::Key | Wall::Attribute, None) => String::new(),
+    }
+}
+
+fn field_rows(fields: &[Field], parent: &str, rows: &mut Vec<Vec<String>>) {
+    for field in fields {
+        let path = format!("{parent}{}", field.name);
+        rows.push(vec![code(&path), type_in_words(field), default_in_words(field), field_notes(field).join(", ")]);
+        match &field.kind {
+            Type::Map(inner) => field_rows(inner, &format!("{path}."), rows),
+            Type::List(Some(element)) => {
+                if let Type::Map(inner) = &element.kind {
+                    field_rows(inner, &format!("{path}[]."), rows);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn type_in_words(field: &Field) -> String {
+    match &field.kind {
+        Type::Timestamp(Precision::Millis) => "timestamp (ms)".to_owned(),
+        Type::Timestamp(Precision::Micros) => "timestamp (µs)".to_owned(),
+        Type::Timestamp(Precision::Epoch) => "timestamp (epoch)".to_owned(),
+        Type::List(Some(element)) => format!("list of {}", element.kind.name()),
+        other => match field.prefix() {
+            "" => other.name().to_owned(),
+            prefix => format!("{} + {}", code(prefix), other.name()),
+        },
+    }
+}
+
+fn default_in_words(field: &Field) -> String {
+    match &field.default {
+        None => String::new(),
+        Some(Default::New) => "new id".to_owned(),
+        Some(Default::Now) => "now".to_owned(),
+        Some(Default::Constant(value)) => code(&value.to_string()),
+    }
+}
+
+fn field_notes(field: &Field) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(field.description.clone());
+    notes.extend(field.optional.then(|| "optional".to_owned()));
+    if !field.one_of().is_empty() {
+        notes.push(format!(
+            "one of {}",
+            field.one_of().iter().map(|choice| code(choice)).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    notes.extend(field.pattern().map(|pattern| format!("matches {}", code(pattern))));
+    if let Some(format) = field.form.as_ref().and_then(|form| form.format) {
+        notes.push(format!("{format:?}").to_lowercase());
+    }
+    match (&field.kind, field.range) {
+        (Type::Number | Type::Integer, (Some(min), Some(max))) => notes.push(format!("{min} to {max}")),
+        (Type::Number | Type::Integer, (Some(min), None)) => notes.push(format!("at least {min}")),
+        (Type::Number | Type::Integer, (None, Some(max))) => notes.push(format!("at most {max}")),
+        (Type::String, (_, Some(max))) if field.pattern().is_none() => notes.push(format!("up to {max} characters")),
+        (Type::List(_), _) => notes.push(format!("up to {} elements", field.size)),
+        _ => {}
+    }
+    notes.extend(field.immutable.then(|| "immutable".to_owned()));
+    notes.extend(field.personal.then(|| "**personal**".to_owned()));
+    notes.extend(field.secret.then(|| "**secret**".to_owned()));
+    notes.extend(field.reference.as_ref().map(|reference| {
+        let on_delete = match reference.on_delete {
+            OnDelete::Restrict => "which cannot be deleted before",
+            OnDelete::Cascade => "deleted with it",
+        };
+        format!("refers to [{}](#{}), {on_delete}", reference.entity, anchor(&reference.entity))
+    }));
+    notes
+}
+
+fn promises(entity: &Entity) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(entity.version.as_ref().map(|version| format!("Optimistic version in {}.", code(version))));
+    for unique in &entity.unique {
+        let fields = unique.fields.iter().map(|field| code(field)).collect::<Vec<_>>().join(" and ");
+        let within = if unique.within_tenant { "within a tenant" } else { "among all tenants" };
+        let when = unique
+            .when
+            .as_ref()
+            .map_or_else(String::new, |when| format!(", counting items with {}", code(&when.to_string())));
+        notes.push(format!("Unique {within}: {fields}{when}."));
+    }
+    notes.extend(entity.ttl_after.map(|seconds| format!("Lives for {} after its last write.", duration(seconds))));
+    if let Some(soft) = &entity.soft_delete {
+        let mut marks: Vec<String> =
+            soft.mark.iter().map(|(field, value)| format!("{} = {}", code(field), code(&value.to_string()))).collect();
+        marks.extend([&soft.at, &soft.by].into_iter().flatten().map(|field| code(field)));
+        notes.push(format!("Deleting keeps it, marked by {}.", marks.join(", ")));
+    }
+    for former in &entity.former_keys {
+        notes.push(format!(
+            "Older items have the key {} / {}.",
+            code(former.partition.as_str()),
+            code(former.sort.as_str())
+        ));
+    }
+    if let Some(schema) = entity.schema {
+        let steps: Vec<_> = entity.changes.iter().map(|step| format!("{} → {}", step.from, step.to)).collect();
+        let steps = if steps.is_empty() { String::new() } else { format!(" Steps: {}.", steps.join(", ")) };
+        notes.push(format!("Schema version {schema}.{steps}"));
+    }
+    notes
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        seconds if seconds % 86_400 == 0 => format!("{} days", seconds / 86_400),
+        seconds if seconds % 3_600 == 0 => format!("{} hours", seconds / 3_600),
+        seconds if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} seconds"),
+    }
+}

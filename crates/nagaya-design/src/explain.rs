@@ -1,0 +1,177 @@
+//! A stored key in words: which entity it is, what it says, and which access patterns reach it.
+
+use std::borrow::Cow;
+
+use crate::{
+    design::{Access, Design, Entity, KeyAttributes, KeyTemplates, Wall},
+    query::Query,
+    route::{Routed, Router},
+    template::{Fields, Scalar},
+};
+
+/// A part of a key that somebody asks about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPart {
+    /// The attribute, when it is named: `GSI1PK=USER`.
+    pub attribute: Option<String>,
+    /// Its value.
+    pub value: String,
+}
+
+/// What a key is.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The table in the design.
+    pub table: String,
+    /// The index, when it is an index key.
+    pub index: Option<String>,
+    /// The entity.
+    pub entity: String,
+    /// The attributes and templates of the key: partition, then sort.
+    pub templates: [(String, String); 2],
+    /// The fields that are in the key.
+    pub fields: Vec<(String, String)>,
+    /// Fields whose value is not one that the field accepts, with what it should be.
+    pub doubts: Vec<(String, String)>,
+    /// Whether it has the form of an older key.
+    pub former: bool,
+    /// Whether only the partition was given.
+    pub partition_only: bool,
+    /// The wall that it is behind.
+    pub wall: Wall,
+    /// The access patterns that reach it, with their query.
+    pub reached_by: Vec<(String, Query)>,
+}
+
+/// Fields that were read from a key.
+struct Known<'k>(&'k [(&'k str, Cow<'k, str>)]);
+
+impl Fields for Known<'_> {
+    fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
+        self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| Scalar::Text(value))
+    }
+}
+
+impl Design {
+    /// Everything that a key can be: a partition and a sort key, or a partition alone.
+    pub fn explain(&self, parts: &[KeyPart]) -> Vec<Explanation> {
+        let router = Router::new(self);
+        // A table's key tells more than an index's, and a value that no field accepts tells least: what fits better
+        // hides the rest.
+        let order = [(true, false), (true, true), (false, false), (false, true)];
+        order
+            .into_iter()
+            .map(|(typed, indexes)| self.explain_places(&router, parts, typed, indexes))
+            .find(|found| !found.is_empty())
+            .unwrap_or_default()
+    }
+
+    fn explain_places(&self, router: &Router<'_>, parts: &[KeyPart], typed: bool, indexes: bool) -> Vec<Explanation> {
+        let mut found = Vec::new();
+        for table in &self.tables {
+            let places: Vec<_> = match indexes {
+                false => vec![(None, &table.key)],
+                true => table.indexes.iter().map(|index| (Some(index.name.as_str()), &index.key)).collect(),
+            };
+            for (index, attributes) in places {
+                match assign(parts, attributes) {
+                    Some((partition, Some(sort))) => found.extend(
+                        router
+                            .find(&table.id, index, partition, sort, typed)
+                            .map(|routed| self.explanation(&table.id, index, routed, false)),
+                    ),
+                    Some((partition, None)) => found.extend(self.in_partition(&table.id, index, partition, typed)),
+                    None => {}
+                }
+            }
+        }
+        found
+    }
+
+    fn in_partition(&self, table: &str, index: Option<&str>, partition: &str, typed: bool) -> Vec<Explanation> {
+        let entities = self.entities.iter().filter(|entity| self.table_of(entity).id == table);
+        let mut found = Vec::new();
+        for entity in entities {
+            let key = match index {
+                None => Some(&entity.key),
+                Some(index) => entity.mapping(index).map(|mapping| &mapping.key),
+            };
+            let Some(key) = key else { continue };
+            let mut fields = Vec::new();
+            let parsed = key.partition.parse(partition, typed, |slot, value| fields.push((slot.path.as_str(), value)));
+            if parsed.is_some() {
+                let routed = Routed { entity: &entity.name, fields, former: false, typed };
+                found.push(self.explanation(table, index, routed, true));
+            }
+        }
+        found
+    }
+
+    fn explanation(
+        &self,
+        table: &str,
+        index: Option<&str>,
+        routed: Routed<'_, '_>,
+        partition_only: bool,
+    ) -> Explanation {
+        let entity = self.entities.iter().find(|entity| entity.name == routed.entity);
+        let entity = entity.unwrap_or_else(|| unreachable!("the router knows only entities of the design"));
+        let mapping = index.and_then(|index| entity.mapping(index));
+        let (attributes, key) = self.place(entity, index, routed.former);
+        let doubts = routed.fields.iter().filter_map(|(path, value)| {
+            let field = entity.field(path)?;
+            let accepted = field.form.as_ref().is_none_or(|form| form.accepts(value));
+            (!accepted).then(|| ((*path).to_owned(), field.wanted()))
+        });
+        Explanation {
+            table: table.to_owned(),
+            index: index.map(str::to_owned),
+            entity: entity.name.clone(),
+            templates: [
+                (attributes.partition.clone(), key.partition.as_str().to_owned()),
+                (attributes.sort.clone(), key.sort.as_str().to_owned()),
+            ],
+            doubts: doubts.collect(),
+            fields: routed.fields.iter().map(|(path, value)| ((*path).to_owned(), value.to_string())).collect(),
+            former: routed.former,
+            partition_only,
+            wall: mapping.map_or(entity.wall, |mapping| mapping.wall),
+            reached_by: self
+                .accesses_of(entity)
+                .map(|access: &Access| (access.name.clone(), self.query_outline(access, &Known(&routed.fields))))
+                .collect(),
+        }
+    }
+
+    fn place<'d>(
+        &'d self,
+        entity: &'d Entity,
+        index: Option<&str>,
+        former: bool,
+    ) -> (&'d KeyAttributes, &'d KeyTemplates) {
+        let table = self.table_of(entity);
+        match index.and_then(|index| entity.mapping(index)) {
+            Some(mapping) => (&table.indexes[mapping.index].key, &mapping.key),
+            None => (&table.key, entity.former_keys.first().filter(|_| former).unwrap_or(&entity.key)),
+        }
+    }
+}
+
+/// Which part is the partition and which the sort key; `None` when a named part is of another key.
+fn assign<'p>(parts: &'p [KeyPart], attributes: &KeyAttributes) -> Option<(&'p str, Option<&'p str>)> {
+    let mut partition = None;
+    let mut sort = None;
+    for part in parts {
+        let place = match part.attribute.as_deref() {
+            Some(name) if name == attributes.partition => &mut partition,
+            Some(name) if name == attributes.sort => &mut sort,
+            Some(_) => return None,
+            None if partition.is_none() => &mut partition,
+            None => &mut sort,
+        };
+        if place.replace(part.value.as_str()).is_some() {
+            return None;
+        }
+    }
+    Some((partition?, sort))
+}
