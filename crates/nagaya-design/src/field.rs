@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use crate::{
     diagnostic::Span,
     form::{Form, Precision},
-    tree::Text,
 };
 
 /// What a field holds.
@@ -116,13 +115,6 @@ pub struct Field {
     /// How its values look as text; `None` for what cannot be one.
     pub(crate) form: Option<Arc<Form>>,
     pub(crate) span: Span,
-    pub(crate) spans: FieldSpans,
-}
-
-/// Where the parts of a field stand.
-#[derive(Debug, Clone, std::default::Default)]
-pub(crate) struct FieldSpans {
-    pub(crate) references: Option<Text>,
 }
 
 /// Why an item does not fit its entity.

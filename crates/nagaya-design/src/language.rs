@@ -26,6 +26,8 @@ type Dfa = dense::DFA<Vec<u32>>;
 #[derive(Default)]
 pub(crate) struct Languages {
     built: HashMap<String, Option<Rc<Dfa>>>,
+    /// Whether an expression can be taken as it is in front of a mark.
+    plain: HashMap<(String, Option<char>), bool>,
 }
 
 /// A set of keys.
@@ -89,11 +91,20 @@ impl Languages {
         if matches!(slot.end, End::After(_)) {
             return expression;
         }
-        // A value that holds an escaped mark is spelt differently in the key: then the pattern says nothing of it.
-        let marks =
-            format!("(?s:.*)[#%{}](?s:.*)", stop.map_or_else(String::new, |stop| regex::escape(&stop.to_string())));
-        let plain = self.automaton(&expression).is_some() && self.walk(&expression, &marks).is_none();
-        if plain { expression } else { any }
+        if self.is_plain(&expression, stop) { expression } else { any }
+    }
+
+    /// Whether no value holds an escaped mark: such a value is spelt differently in the key.
+    fn is_plain(&mut self, expression: &str, stop: Option<char>) -> bool {
+        let asked = (expression.to_owned(), stop);
+        if let Some(known) = self.plain.get(&asked) {
+            return *known;
+        }
+        let stop = stop.map_or_else(String::new, |stop| regex::escape(&stop.to_string()));
+        let marked = format!("(?s:.*)[#%{stop}](?s:.*)");
+        let plain = self.automaton(expression).is_some() && self.walk(expression, &marked).is_none();
+        self.plain.insert(asked, plain);
+        plain
     }
 
     /// A key that both languages have.

@@ -1,5 +1,71 @@
-//! Designs: how a multi-tenant system's data lies in a partition-keyed store.
-#![doc = ""]
+//! Designs: how the data of a multi-tenant system lies in a partition-keyed store.
+//!
+//! A design is a TOML file with tables, entities, key templates, walls between tenants, and access patterns. This crate
+//! reads one, checks it, and answers what everything else is derived from: which key an item has, which item a key
+//! belongs to, which query an access pattern becomes, what a change of the design breaks.
+//!
+//! It is pure: no I/O, no async, no clock. It is not a store and not a validator of requests; those stand on it.
+//!
+//! # A tour
+//!
+//! ```
+//! use nagaya_design::{Router, check};
+//!
+//! let source = r#"
+//!     name    = "notes"
+//!     version = "1.0"
+//!
+//!     [tenant]
+//!     field = "teamId"
+//!
+//!     [table.main]
+//!     key = ["PK", "SK"]
+//!
+//!     [entity.note]
+//!     table = "main"
+//!     key   = { PK = "TEAM#{teamId}", SK = "NOTE#{createdAt}#{noteId}" }
+//!
+//!     [entity.note.fields]
+//!     teamId    = { type = "string", max = 64 }
+//!     noteId    = { type = "ulid", default = "new" }
+//!     text      = { type = "string", max = 4000 }
+//!     createdAt = { type = "timestamp", default = "now" }
+//!
+//!     [access.notes_between]
+//!     entity = "note"
+//!     range  = "createdAt"
+//! "#;
+//!
+//! // Everything that is wrong with a design is told at once; nothing is, here.
+//! let checked = check(source, &[]);
+//! assert!(checked.diagnostics.is_empty());
+//! let design = checked.design.expect("a design without errors");
+//!
+//! // Fields give a key. A value cannot break out of its place: `#` and `%` are escaped.
+//! let note = design.entity("note").expect("declared above");
+//! let key = note.key.render(&[
+//!     ("teamId", "red#blue"),
+//!     ("noteId", "01KG9S5Q60T4N2Y8ZC3M7VXR1E"),
+//!     ("createdAt", "2026-01-31T09:30:00Z"),
+//! ])?;
+//! assert_eq!(key.partition, "TEAM#red%23blue");
+//! assert_eq!(key.sort, "NOTE#2026-01-31T09:30:00Z#01KG9S5Q60T4N2Y8ZC3M7VXR1E");
+//!
+//! // A key gives the entity and its fields back.
+//! let router = Router::new(&design);
+//! let routed = router.route("main", &key.partition, &key.sort).expect("a key of this design");
+//! assert_eq!(routed.entity, "note");
+//! assert_eq!(routed.fields[0], ("teamId", "red#blue".into()));
+//!
+//! // An access pattern becomes one query on one partition.
+//! let access = design.access("notes_between").expect("declared above");
+//! let query = design.query(access, &[("teamId", "red"), ("from", "2026-01-01T00:00:00Z"), ("to", "2026-02-01T00:00:00Z")])?;
+//! assert_eq!(
+//!     query.to_string(),
+//!     "PK = TEAM#red AND SK BETWEEN NOTE#2026-01-01T00:00:00Z AND NOTE#2026-02-01T00:00:00Z",
+//! );
+//! # Ok::<(), nagaya_design::Unfit>(())
+//! ```
 
 mod check;
 mod codes;

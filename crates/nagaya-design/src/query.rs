@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     condition::{Condition, Literal, Operator, Term},
     design::{Access, Bound, Design, KeyTemplates, Returns},
+    field::{Field, Type},
+    form::Precision,
     template::{Fields, Scalar, Slot, Template, Unfit},
 };
 
@@ -110,11 +112,11 @@ impl Design {
             Some(value) => slot.render(value, out).map(|()| true),
             None => Ok(false),
         };
-        let value = |name: &str| match parameters.scalar(name) {
-            Some(Scalar::Text(text)) => Some(Value::from(text)),
-            Some(Scalar::Integer(number)) => Some(number.into()),
-            Some(Scalar::Boolean(flag)) => Some(flag.into()),
-            None => None,
+        let entity = &self.entities[access.entity];
+        let value = |name: &str, path: &str| {
+            let unfit = |reason| Unfit { field: name.to_owned(), reason };
+            let given = parameters.scalar(name).ok_or_else(|| unfit("is missing"))?;
+            typed(given, entity.field(path)).ok_or_else(|| unfit("is not a value of its field's type"))
         };
         let mut query = self.query_with(access, &fill, true)?;
         if let Some(filter) = &mut query.filter {
@@ -195,6 +197,9 @@ fn sort(access: &Access, key: &KeyTemplates, fill: Fill<'_>, exact: bool) -> Res
         Bound::Range(field) => {
             let last = key.sort.slots().count() == access.fixed + 1 && key.sort.ends_with_slot();
             let to = with("to")?;
+            if let (None, Some(to), true) = (with("from")?, &to, prefix.is_empty()) {
+                return Ok(Sort::Below(to.clone()));
+            }
             // A key that goes on after the bound lies beyond it anyway; one that ends with it needs the value before.
             let upper = match to {
                 Some(to) if last && exact => Some(before(key, access.fixed, &prefix, &to, field)?),
@@ -204,7 +209,6 @@ fn sort(access: &Access, key: &KeyTemplates, fill: Fill<'_>, exact: bool) -> Res
                 (Some(from), Some(to)) => Sort::Between(from, to),
                 (Some(from), None) if prefix.is_empty() => Sort::AtLeast(from),
                 (Some(from), None) => Sort::Between(from, format!("{prefix}{AFTER_ALL}")),
-                (None, Some(to)) if prefix.is_empty() => Sort::Between(String::from("0"), to),
                 (None, Some(to)) => Sort::Between(prefix, to),
                 (None, None) if prefix.is_empty() => Sort::Any,
                 (None, None) => Sort::BeginsWith(prefix),
@@ -223,17 +227,36 @@ fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str, field: &str)
     Ok(upper)
 }
 
-fn fill_parameters(condition: &mut Condition, value: &dyn Fn(&str) -> Option<Value>) -> Result<(), Unfit> {
-    let fill = |literal: &mut Literal| {
+/// A parameter as a value of its field: requests carry numbers and truth values as text.
+fn typed(given: Scalar<'_>, field: Option<&Field>) -> Option<Value> {
+    let Scalar::Text(text) = given else {
+        return Some(match given {
+            Scalar::Integer(number) => number.into(),
+            Scalar::Boolean(flag) => flag.into(),
+            Scalar::Text(text) => text.into(),
+        });
+    };
+    match field.map(|field| &field.kind) {
+        Some(Type::Integer | Type::Timestamp(Precision::Epoch)) => text.parse::<i64>().ok().map(Value::from),
+        Some(Type::Number) => text.parse::<serde_json::Number>().ok().map(Value::from),
+        Some(Type::Boolean) => text.parse::<bool>().ok().map(Value::from),
+        _ => Some(text.into()),
+    }
+}
+
+/// Gives the value of a parameter that is compared with a field.
+type ParameterValue<'f> = &'f dyn Fn(&str, &str) -> Result<Value, Unfit>;
+
+fn fill_parameters(condition: &mut Condition, value: ParameterValue<'_>) -> Result<(), Unfit> {
+    let fill = |literal: &mut Literal, path: &str| {
         if let Term::Parameter(name) = &literal.value {
-            let found = value(name).ok_or_else(|| Unfit { field: name.clone(), reason: "is missing" })?;
-            literal.value = Term::Constant(found);
+            literal.value = Term::Constant(value(name, path)?);
         }
         Ok(())
     };
     match condition {
-        Condition::Compare { value, .. } => fill(value),
-        Condition::In { values, .. } => values.iter_mut().try_for_each(fill),
+        Condition::Compare { field, value, .. } => fill(value, &field.path),
+        Condition::In { field, values } => values.iter_mut().try_for_each(|literal| fill(literal, &field.path)),
         Condition::Exists(_) | Condition::Absent(_) => Ok(()),
         Condition::And(inner) | Condition::Or(inner) => {
             inner.iter_mut().try_for_each(|each| fill_parameters(each, value))

@@ -95,7 +95,7 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
 
 fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec<Diagnostic>) {
     let Some(reference) = &field.reference else { return };
-    let span = field.spans.references.as_ref().map_or_else(|| reference.span.clone(), |text| text.span.clone());
+    let span = reference.span.clone();
     let Some(target) = design.entity(&reference.entity) else {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
         problems.push(

@@ -8,7 +8,7 @@ use super::Lower;
 use crate::{
     codes,
     diagnostic::{Diagnostic, list},
-    field::{Default, Field, FieldSpans, OnDelete, Reference, Type},
+    field::{Default, Field, OnDelete, Reference, Type},
     form::{Form, Format, Material, Pattern, Precision},
     grammar,
     template::is_field_name,
@@ -99,7 +99,6 @@ impl Lower<'_> {
             least: if matches!(kind, Type::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
             form: self.form(node, &kind, min, max),
             span: span.clone(),
-            spans: FieldSpans { references: node.get("references").and_then(|node| node.text("entity")) },
             name,
             kind,
         };
@@ -195,7 +194,8 @@ impl Lower<'_> {
     }
 
     fn pattern(&mut self, text: &Text) -> Option<Pattern> {
-        match Pattern::new(&text.value) {
+        let compiled = self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value));
+        match compiled.clone() {
             Ok(pattern) => Some(pattern),
             Err(reason) => {
                 self.report(

@@ -9,11 +9,14 @@ mod entity;
 mod field;
 mod template;
 
+use std::collections::HashMap;
+
 use crate::{
     codes,
     condition::{self, Condition},
     design::{Design, Index, Indexing, KeyAttributes, Table, Tenant},
     diagnostic::{Diagnostic, Span, did_you_mean},
+    form::Pattern,
     template::is_field_name,
     tree::{Entry, Node, Text},
     version::Version,
@@ -21,13 +24,15 @@ use crate::{
 
 /// Resolves a tree that has been held to the grammar. `None` when the very frame of a design is missing.
 pub(crate) fn lower(root: &Node, source: &str, problems: &mut Vec<Diagnostic>) -> Option<Design> {
-    Lower { source, problems, root }.design()
+    Lower { source, problems, root, patterns: HashMap::new() }.design()
 }
 
 struct Lower<'a> {
     source: &'a str,
     problems: &'a mut Vec<Diagnostic>,
     root: &'a Node,
+    /// Patterns compiled so far: many fields of a design share one.
+    patterns: HashMap<String, Result<Pattern, String>>,
 }
 
 /// The default of `limit`.

@@ -1,0 +1,117 @@
+//! Whatever the file: a list of diagnostics, never a panic.
+
+use nagaya_design::{Engine, check, diff, html, markdown};
+use proptest::prelude::*;
+
+const ENGINES: [Engine; 3] = [Engine::Embedded, Engine::Dynamodb, Engine::Cosmos];
+
+/// Checks a text and, when it is a design, everything that is derived from one.
+fn survives(source: &str) {
+    let checked = check(source, &ENGINES);
+    for diagnostic in &checked.diagnostics {
+        for label in &diagnostic.labels {
+            assert!(label.span.start <= label.span.end && label.span.end <= source.len(), "{diagnostic:?}");
+            assert!(source.is_char_boundary(label.span.start) && source.is_char_boundary(label.span.end), "{diagnostic:?}");
+        }
+    }
+    if let Some(design) = checked.design {
+        markdown(&design);
+        html(&design);
+        assert_eq!(diff(&design, &design), []);
+    }
+}
+
+/// Words of the language, and values that are nearly right.
+fn word() -> impl Strategy<Value = String> {
+    let words = [
+        "name", "version", "tenant", "field", "table", "entity", "access", "aggregate", "key", "index", "GSI1", "fields",
+        "type", "wall", "when", "unique", "references", "PK", "SK", "user", "userId", "tenantId", "range", "prefix", "by",
+        "change", "from", "to", "schema", "soft_delete", "ttl", "ttl_after", "pattern", "one_of", "min", "max", "default",
+        "items", "event", "filter", "path", "日本", "",
+    ];
+    proptest::sample::select(words.to_vec()).prop_map(str::to_owned)
+}
+
+fn value() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        word().prop_map(|word| format!("\"{word}\"")),
+        Just("true".to_owned()),
+        any::<i64>().prop_map(|number| number.to_string()),
+        Just("1e400".to_owned()),
+        Just("2026-01-01".to_owned()),
+        "[A-Z]{1,4}#\\{[a-zA-Z.:0]{0,9}\\}?[#_%]?".prop_map(|template| format!("\"{template}\"")),
+        "[a-z]{1,5} (=|in|<) ('x'|\\(|[0-9]{1,20}|\\{a\\})( and| or|\\))?".prop_map(|condition| format!("\"{condition}\"")),
+        "[\\[\\](){}a-z|*+?^$0-9,]{1,10}".prop_map(|pattern| format!("'{pattern}'")),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(", "))),
+            proptest::collection::vec((word(), inner), 0..4).prop_map(|entries| {
+                let entries: Vec<_> = entries.into_iter().map(|(key, value)| format!("\"{key}\" = {value}")).collect();
+                format!("{{ {} }}", entries.join(", "))
+            }),
+        ]
+    })
+}
+
+fn document() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        (word(), value()).prop_map(|(key, value)| format!("\"{key}\" = {value}")),
+        proptest::collection::vec(word(), 1..5).prop_map(|path| format!("[\"{}\"]", path.join("\".\""))),
+        word().prop_map(|word| format!("# NG0304: {word}")),
+    ];
+    proptest::collection::vec(line, 0..30).prop_map(|lines| lines.join("\n"))
+}
+
+/// A real design with a few pieces replaced: gets further into the checks than chance does.
+fn mutated() -> impl Strategy<Value = String> {
+    let designs = [
+        include_str!("../../../systems/aiagent/design/single.toml"),
+        include_str!("../../../systems/todo/design/todo.toml"),
+        include_str!("../../../systems/kondate/design/kondate.toml"),
+        include_str!("../../../systems/management/design/management.toml"),
+    ];
+    let edit = (any::<prop::sample::Index>(), 0..60usize, prop_oneof![value(), word(), "\\PC{0,8}"]);
+    (proptest::sample::select(designs.to_vec()), proptest::collection::vec(edit, 1..4)).prop_map(|(design, edits)| {
+        let mut text = design.to_owned();
+        for (at, length, with) in edits {
+            let start = text.floor_char_boundary(at.index(text.len()));
+            let end = text.ceil_char_boundary((start + length).min(text.len()));
+            text.replace_range(start..end, &with);
+        }
+        text
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn arbitrary_text(source in "\\PC{0,400}") {
+        survives(&source);
+    }
+
+    #[test]
+    fn arbitrary_toml(source in document()) {
+        survives(&source);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn mutated_designs(source in mutated()) {
+        survives(&source);
+    }
+}
+
+#[test]
+fn the_five_designs_survive_being_cut_at_every_line() {
+    let design = include_str!("../../../systems/todo/design/todo.toml");
+    let mut at = 0;
+    for line in design.split_inclusive('\n') {
+        at += line.len();
+        survives(&design[..at]);
+    }
+}
