@@ -1,0 +1,83 @@
+//! What the tests of the five designs share.
+
+use std::{fs, path::PathBuf};
+
+use nagaya_design::{Design, Query, Severity, Sort, check};
+use serde_json::{Map, Value};
+
+/// The text of a file under `systems/`.
+pub(crate) fn source(path: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../systems").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The design in a file under `systems/`.
+pub(crate) fn design(path: &str) -> Design {
+    accepted(&source(path))
+}
+
+/// A design that the checker has nothing against.
+pub(crate) fn accepted(source: &str) -> Design {
+    let checked = check(source, &[]);
+    checked.design.unwrap_or_else(|| panic!("the design is rejected: {:#?}", checked.diagnostics))
+}
+
+/// The codes of the errors that a design is rejected with, each with the line that it points at; empty when it is not.
+pub(crate) fn errors(source: &str) -> Vec<(&'static str, String)> {
+    let checked = check(source, &[]);
+    let errors = checked.diagnostics.iter().filter(|diagnostic| diagnostic.severity() == Severity::Error);
+    let errors: Vec<_> = errors
+        .map(|error| {
+            let start = source[..error.span().start].rfind('\n').map_or(0, |newline| newline + 1);
+            (error.code.id, source[start..].lines().next().unwrap_or_default().to_owned())
+        })
+        .collect();
+    assert_eq!(checked.design.is_none(), !errors.is_empty(), "a design with errors is no design: {errors:?}");
+    errors
+}
+
+/// Every key and index attribute that the fields of an item give: `PK=TENANT#t1 SK=USER#u1 GSI1PK=USER …`.
+pub(crate) fn lies_at(design: &Design, entity: &str, fields: &Value) -> String {
+    let derived = derived(design, entity, fields).into_iter();
+    derived.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The query that an access pattern becomes.
+pub(crate) fn query(design: &Design, access: &str, parameters: &[(&str, &str)]) -> Query {
+    let found = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
+    design.query(found, parameters).unwrap_or_else(|unfit| panic!("{access}: {unfit}"))
+}
+
+/// Whether a store would answer the query with this item.
+pub(crate) fn finds(design: &Design, query: &Query, entity: &str, fields: &Value) -> bool {
+    let attributes = derived(design, entity, fields);
+    let value = |name: &str| attributes.iter().find(|(each, _)| each == name).map(|(_, value)| value.as_str());
+    let entity = design.entity(entity).unwrap_or_else(|| panic!("no entity {entity}"));
+    let sort = value(&query.sort_attribute);
+    design.table_of(entity).id == query.table
+        && value(&query.partition_attribute) == Some(query.partition.as_str())
+        && sort.is_some_and(|sort| match &query.sort {
+            Sort::Any => true,
+            Sort::Equal(key) => sort == key,
+            Sort::BeginsWith(key) => sort.starts_with(key),
+            Sort::Between(from, to) => from.as_str() <= sort && sort <= to.as_str(),
+            Sort::AtLeast(from) => from.as_str() <= sort,
+            Sort::Below(to) => sort < to.as_str(),
+        })
+        && query.discriminator.as_ref().is_none_or(|(_, kind)| entity.discriminator.as_ref() == Some(kind))
+        && query.filter.as_ref().is_none_or(|filter| filter.holds(object(fields)))
+}
+
+fn derived(design: &Design, entity: &str, fields: &Value) -> Vec<(String, String)> {
+    let found = design.entity(entity).unwrap_or_else(|| panic!("no entity {entity}"));
+    let derived = design.derived(found, object(fields)).into_iter();
+    let present = derived.filter_map(|(name, value)| match value {
+        Ok(value) => value.map(|value| (name, value)),
+        Err(unfit) => panic!("{entity}: {name}: {unfit}"),
+    });
+    present.collect()
+}
+
+fn object(fields: &Value) -> &Map<String, Value> {
+    fields.as_object().expect("the fields of an item are an object")
+}
