@@ -35,6 +35,8 @@ codes! {
     Error   BAD_DURATION          "NG0009" "a duration that cannot be read";
     Error   DOES_NOT_APPLY        "NG0010" "a key that does not apply here";
 
+    Warning STALE_EXPLANATION     "NG0011" "a comment that explains a warning that is not there";
+
     // Walls.
     Error   NO_WALL               "NG0101" "an entity without a wall";
     Error   WALL_NOT_IN_KEY       "NG0102" "the tenant is not in the partition key";
@@ -46,6 +48,8 @@ codes! {
     Error   WIDER_INDEX_WALL      "NG0108" "an index that opens its entity's wall";
     Error   SECRET_IN_KEY         "NG0109" "a secret in a key";
     Warning PERSONAL_IN_KEY       "NG0110" "personal data in a key";
+
+    Error   SHARED_PARTITION      "NG0111" "two tenants that can share a partition";
 
     // Templates and keys.
     Error   TEMPLATE_SYNTAX       "NG0201" "a template that cannot be read";

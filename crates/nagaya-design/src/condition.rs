@@ -119,7 +119,9 @@ impl Condition {
             }
             Condition::Compare { .. } => false,
             Condition::In { field, values } => lookup(item, &field.path).is_some_and(|found| {
-                values.iter().any(|each| matches!(&each.value, Term::Constant(value) if value == found))
+                values.iter().any(|each| {
+                    matches!(&each.value, Term::Constant(value) if compare(found, value) == Some(Ordering::Equal))
+                })
             }),
             Condition::Exists(field) => lookup(item, &field.path).is_some_and(|found| !found.is_null()),
             Condition::Absent(field) => lookup(item, &field.path).is_none_or(Value::is_null),
@@ -168,6 +170,11 @@ impl Condition {
             Condition::And(all) => all.iter().flat_map(Condition::pinned).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Whether it does nothing but pin this field to a parameter.
+    pub(crate) fn is_pin_of(&self, path: &str) -> bool {
+        matches!(self, Condition::Compare { .. }) && self.pinned() == [path]
     }
 
     /// The parameters that it needs, each with the field that it is compared with.

@@ -36,6 +36,8 @@ pub struct Design {
     pub accesses: Vec<Access>,
     /// The aggregates, in the order of the file.
     pub aggregates: Vec<Aggregate>,
+    /// Entities that are declared but could not be read: what refers to them is not judged.
+    pub(crate) unread: Vec<String>,
 }
 
 /// Who the tenants are.
@@ -292,6 +294,8 @@ pub struct Entity {
 pub(crate) struct EntitySpans {
     pub(crate) wall: Option<Span>,
     pub(crate) tenant: Option<Span>,
+    /// Whether it says `tenant = false`.
+    pub(crate) tenantless: bool,
     pub(crate) version: Option<Span>,
     pub(crate) ttl_after: Option<Span>,
     pub(crate) schema: Option<Span>,
@@ -305,6 +309,21 @@ impl Entity {
     /// The field at a path.
     pub fn field(&self, path: &str) -> Option<&Field> {
         field::find(&self.fields, path)
+    }
+
+    /// Whether a field, or a map that it is in, may be absent.
+    pub fn is_optional(&self, path: &str) -> bool {
+        field::is_marked(&self.fields, path, |field| field.optional)
+    }
+
+    /// Whether a field, or a map that it is in, is secret.
+    pub fn is_secret(&self, path: &str) -> bool {
+        field::is_marked(&self.fields, path, |field| field.secret)
+    }
+
+    /// Whether a field, or a map that it is in, is personal data.
+    pub fn is_personal(&self, path: &str) -> bool {
+        field::is_marked(&self.fields, path, |field| field.personal)
     }
 
     /// The fields of its key that the caller has to give: all but the tenant.

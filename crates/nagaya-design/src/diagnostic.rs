@@ -113,6 +113,13 @@ pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = 
     }
 }
 
+/// A noun with its article.
+pub(crate) fn a(noun: &str) -> String {
+    // A ulid and a uuid start with a consonant when spoken.
+    let vowel = noun.starts_with(['a', 'e', 'i', 'o']);
+    format!("{} {noun}", if vowel { "an" } else { "a" })
+}
+
 /// `` `a`, `b` and `c` ``.
 pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
     match names {

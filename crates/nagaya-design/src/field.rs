@@ -112,6 +112,8 @@ pub struct Field {
     pub size: usize,
     /// Fewest elements of a list.
     pub least: usize,
+    /// Whether its type could be read; what it is used for is not judged otherwise.
+    pub(crate) known: bool,
     /// How its values look as text; `None` for what cannot be one.
     pub(crate) form: Option<Arc<Form>>,
     pub(crate) span: Span,
@@ -319,6 +321,18 @@ pub(crate) fn find<'f>(fields: &'f [Field], path: &str) -> Option<&'f Field> {
     }
 }
 
+/// Whether `marked` holds for a field or for a map that it is in.
+pub(crate) fn is_marked(fields: &[Field], path: &str, marked: fn(&Field) -> bool) -> bool {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    fields.iter().find(|field| field.name == first).is_some_and(|field| {
+        marked(field)
+            || match (rest, &field.kind) {
+                (Some(rest), Type::Map(inner)) => is_marked(inner, rest, marked),
+                _ => false,
+            }
+    })
+}
+
 /// The paths of all fields, in maps too, for which `wanted` holds.
 pub(crate) fn paths(fields: &[Field], wanted: &dyn Fn(&Field) -> bool) -> Vec<String> {
     let mut found = Vec::new();
@@ -328,10 +342,15 @@ pub(crate) fn paths(fields: &[Field], wanted: &dyn Fn(&Field) -> bool) -> Vec<St
         }
         let inner = match &field.kind {
             Type::Map(inner) => inner.as_slice(),
-            Type::List(Some(element)) => match &element.kind {
-                Type::Map(inner) => inner.as_slice(),
-                _ => &[],
-            },
+            Type::List(Some(element)) => {
+                if wanted(element) && !wanted(field) {
+                    found.push(format!("{}[]", field.name));
+                }
+                match &element.kind {
+                    Type::Map(inner) => inner.as_slice(),
+                    _ => &[],
+                }
+            }
             _ => &[],
         };
         found.extend(paths(inner, wanted).into_iter().map(|path| format!("{}.{path}", field.name)));

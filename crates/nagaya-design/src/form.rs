@@ -161,7 +161,7 @@ impl Form {
         if self.also.as_ref().is_some_and(|also| also.accepts(text)) {
             return true;
         }
-        let Some(rest) = text.strip_prefix(self.prefix.as_str()) else { return false };
+        let Some(rest) = strip(text, &self.prefix) else { return false };
         match self.material {
             Material::Text => {
                 // Lengths are in characters; most texts are short enough in bytes not to be counted.
@@ -202,6 +202,15 @@ impl Form {
             Material::Text | Material::Integer | Material::Boolean => return None,
         };
         Some(self.prefix.len() + bare)
+    }
+
+    /// Whether it is a number that can start with a sign.
+    pub(crate) fn may_be_negative(&self) -> bool {
+        match self.material {
+            Material::Integer => self.bounds.0.is_none_or(|min| min < 0),
+            Material::Timestamp(Precision::Epoch) => true,
+            _ => false,
+        }
     }
 
     /// Whether `mark` can stand in a value of fixed length.
@@ -249,13 +258,12 @@ impl Form {
         })
     }
 
-    /// The most bytes that a value takes, escaped.
+    /// The most bytes that a value takes.
     pub(crate) fn max_bytes(&self, pad: Option<usize>) -> usize {
         if !self.one_of.is_empty() {
-            return self.one_of.iter().map(|choice| escaped_len(choice)).max().unwrap_or(0);
+            return self.one_of.iter().map(String::len).max().unwrap_or(0);
         }
         let longest = match self.material {
-            // An escaped mark takes three bytes, any other character at most four.
             Material::Text => {
                 let matched = self.pattern.as_ref().and_then(|pattern| pattern.max_bytes);
                 self.max_chars.saturating_mul(4).min(matched.unwrap_or(usize::MAX))
@@ -271,9 +279,18 @@ impl Form {
         if self.also.is_some() { longest.max(64) } else { longest }
     }
 
-    /// Whether values have an order that their text keeps.
+    /// Whether the beginning of a value says something: texts, dates and ids, not numbers and truth values.
+    pub(crate) fn has_beginning(&self) -> bool {
+        !matches!(
+            self.material,
+            Material::Integer | Material::Boolean | Material::Timestamp(Precision::Epoch | Precision::Any)
+        )
+    }
+
+    /// Whether values have an order that their text keeps; older forms have their own.
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self.material, Material::Timestamp(_) | Material::Date | Material::Integer | Material::Ulid)
+        self.also.is_none()
+            && matches!(self.material, Material::Timestamp(_) | Material::Date | Material::Integer | Material::Ulid)
     }
 
     /// The greatest value below `text`, for an upper bound that does not count.
@@ -343,12 +360,6 @@ fn ulid_before(text: &str) -> Option<String> {
     Some((0..26).rev().map(|at| char::from(CROCKFORD[(number >> (5 * at)) as usize & 31])).collect())
 }
 
-fn escaped_len(text: &str) -> usize {
-    let mut escaped = String::new();
-    escape(text, None, &mut escaped);
-    escaped.len()
-}
-
 /// Appends `value` with `%`, `#` and `stop` written as `%XX`.
 pub(crate) fn escape(value: &str, stop: Option<char>, out: &mut String) {
     let marked = |each: char| each == '#' || each == '%' || Some(each) == stop;
@@ -364,4 +375,10 @@ pub(crate) fn escape(value: &str, stop: Option<char>, out: &mut String) {
         rest = &rest[at + mark.len_utf8()..];
     }
     out.push_str(rest);
+}
+
+/// `text` without `literal` in front. Literals are a few bytes, where a loop beats the call that the library makes.
+pub(crate) fn strip<'k>(text: &'k str, literal: &str) -> Option<&'k str> {
+    let (front, rest) = text.split_at_checked(literal.len())?;
+    front.bytes().zip(literal.bytes()).all(|(a, b)| a == b).then_some(rest)
 }

@@ -253,6 +253,7 @@ pub(crate) static CHANGE: Table = Table {
 
 const TEXTUAL: &[&str] = &["string"];
 const IDS: &[&str] = &["string", "ulid", "uuid"];
+const COUNTED: &[&str] = &["string", "number", "integer", "list"];
 const SIZED: &[&str] = &["string", "number", "integer", "list", "map", "any"];
 
 pub(crate) static FIELD: Table = Table {
@@ -264,7 +265,7 @@ pub(crate) static FIELD: Table = Table {
         may(
             "default",
             Any,
-            "Its value where none is given. `\"new\"` makes an id (ulid, uuid, string), `\"now\"` the present (timestamp, date).",
+            "Its value where none is given. `\"new\"` makes an id (a ulid or uuid; for a string a ULID after its prefix), `\"now\"` the present (timestamp, date).",
         ),
         only(TEXTUAL, "format", OneOf(FORMATS), "What kind of text it is."),
         only(TEXTUAL, "pattern", Text, "Regular expression that the whole text has to match."),
@@ -277,12 +278,12 @@ pub(crate) static FIELD: Table = Table {
             OneOf(PRECISIONS),
             "Its stored form: `2026-01-01T00:00:00Z` (`seconds`, the default), with three or six decimals (`millis`, `micros`), the number of seconds since 1970 (`epoch`), or whatever RFC 3339 allows (`any`).",
         ),
-        only(SIZED, "min", Any, "Least value; for text its least length, for lists the least count."),
+        only(COUNTED, "min", Any, "Least value; for text its least length, for lists the least count."),
         only(
             SIZED,
             "max",
             Any,
-            "Greatest value; for text its length in characters (default 1024), for lists the count (default 100), for `map` and `any` the bytes as JSON (default 16384).",
+            "Greatest value; for text its length in characters (default 256), for lists the count (default 100), for `map` and `any` the bytes as JSON (default 16384).",
         ),
         only(&["list"], "items", Shape::Table(&FIELD), "What the list's elements are."),
         only(&["map"], "fields", Named(&Shape::Table(&FIELD)), "The map's own fields; without them it holds anything."),

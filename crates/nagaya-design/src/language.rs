@@ -70,6 +70,24 @@ impl Languages {
         Language { expression, prefix: template.literal_prefix().to_owned() }
     }
 
+    /// Whether a value of a slot can hold a mark that is escaped in the key.
+    pub(crate) fn holds_marks(&mut self, slot: &Slot) -> bool {
+        let marked = |text: &String| text.contains(['#', '%']) || slot.stop().is_some_and(|stop| text.contains(stop));
+        if !slot.form.one_of.is_empty() {
+            return slot.form.one_of.iter().any(marked);
+        }
+        match slot.form.expression(slot.pad) {
+            Some(expression) => !self.is_plain(&format!("(?:{expression})"), slot.stop()),
+            None => true,
+        }
+    }
+
+    /// Whether a value of a slot can hold one of a class of characters, such as `[/?]`.
+    pub(crate) fn can_hold(&mut self, slot: &Slot, class: &str) -> bool {
+        let values = self.slot(slot);
+        self.walk(&values, &format!("(?s:.*){class}(?s:.*)")).is_some()
+    }
+
     /// The escaped values of a slot.
     fn slot(&mut self, slot: &Slot) -> String {
         let stop = slot.stop();

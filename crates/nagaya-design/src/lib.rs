@@ -117,6 +117,11 @@ pub enum Engine {
     Cosmos,
 }
 
+impl Engine {
+    /// All engines.
+    pub const ALL: [Engine; 3] = [Engine::Embedded, Engine::Dynamodb, Engine::Cosmos];
+}
+
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -144,7 +149,16 @@ pub fn check(source: &str, engines: &[Engine]) -> Checked {
     if let Some(design) = &design {
         check::check(design, source, engines, &mut diagnostics);
     }
-    check::mark_explained(source, &mut diagnostics);
+    // After a syntax error the rest of the file is guesswork: what is said before it still holds.
+    if let Some(broken) =
+        diagnostics.iter().filter(|each| each.code == &codes::SYNTAX).map(|each| each.span().start).min()
+    {
+        diagnostics.retain(|each| {
+            each.span().start <= broken
+                && each.labels.iter().all(|label| label.span.end <= broken || each.code == &codes::SYNTAX)
+        });
+    }
+    check::mark_explained(source, engines, &mut diagnostics);
     diagnostics.sort_by_key(|diagnostic| (diagnostic.span().start, diagnostic.code.id));
     diagnostics.dedup_by(|a, b| a.code == b.code && a.span() == b.span() && a.message == b.message);
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error);

@@ -109,7 +109,17 @@ impl Design {
     /// filter.
     pub fn query(&self, access: &Access, parameters: &(impl Fields + ?Sized)) -> Result<Query, Unfit> {
         let fill = |slot: &Slot, name: &str, out: &mut String| match parameters.scalar(name) {
-            Some(value) => slot.render(value, out).map(|()| true),
+            Some(Scalar::Text(text)) if access.bound == Bound::Prefix(name.to_owned()) => {
+                slot.render_beginning(text, out);
+                Ok(true)
+            }
+            Some(value) => {
+                let bounds = matches!(name, "from" | "to") && slot.path != name;
+                if bounds && matches!(value, Scalar::Text(text) if !slot.form.accepts(text)) {
+                    return Err(Unfit { field: name.to_owned(), reason: "is not a value of its field's type" });
+                }
+                slot.render(value, out).map(|()| true)
+            }
             None => Ok(false),
         };
         let entity = &self.entities[access.entity];
@@ -194,18 +204,22 @@ fn sort(access: &Access, key: &KeyTemplates, fill: Fill<'_>, exact: bool) -> Res
         Bound::Prefix(field) => {
             Sort::BeginsWith(with(field)?.ok_or_else(|| Unfit { field: field.clone(), reason: "is missing" })?)
         }
-        Bound::Range(field) => {
+        Bound::Range(_) => {
             let last = key.sort.slots().count() == access.fixed + 1 && key.sort.ends_with_slot();
-            let to = with("to")?;
-            if let (None, Some(to), true) = (with("from")?, &to, prefix.is_empty()) {
-                return Ok(Sort::Below(to.clone()));
+            let (from, to) = (with("from")?, with("to")?);
+            match (&from, &to) {
+                (Some(from), Some(to)) if exact && from >= to => {
+                    return Err(Unfit { field: "to".to_owned(), reason: "is not after `from`" });
+                }
+                (None, Some(to)) if prefix.is_empty() => return Ok(Sort::Below(to.clone())),
+                _ => {}
             }
             // A key that goes on after the bound lies beyond it anyway; one that ends with it needs the value before.
             let upper = match to {
-                Some(to) if last && exact => Some(before(key, access.fixed, &prefix, &to, field)?),
+                Some(to) if last && exact => Some(before(key, access.fixed, &prefix, &to)?),
                 to => to,
             };
-            match (with("from")?, upper) {
+            match (from, upper) {
                 (Some(from), Some(to)) => Sort::Between(from, to),
                 (Some(from), None) if prefix.is_empty() => Sort::AtLeast(from),
                 (Some(from), None) => Sort::Between(from, format!("{prefix}{AFTER_ALL}")),
@@ -218,12 +232,12 @@ fn sort(access: &Access, key: &KeyTemplates, fill: Fill<'_>, exact: bool) -> Res
 }
 
 /// The greatest sort key below `to`, whose last field is at position `fixed`.
-fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str, field: &str) -> Result<String, Unfit> {
-    let unfit = || Unfit { field: field.to_owned(), reason: "has no value before `to`" };
+fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str) -> Result<String, Unfit> {
+    let unfit = || Unfit { field: "to".to_owned(), reason: "is the least value, and nothing comes before it" };
     let slot = key.sort.slots().nth(fixed).ok_or_else(unfit)?;
     let value = slot.form.before(&to[prefix.len()..]).ok_or_else(unfit)?;
     let mut upper = prefix.to_owned();
-    slot.render(Scalar::Text(&value), &mut upper)?;
+    slot.render(Scalar::Text(&value), &mut upper).map_err(|_| unfit())?;
     Ok(upper)
 }
 
@@ -392,6 +406,7 @@ impl Expression<'_> {
     fn value(&mut self, value: &Value) -> String {
         let placeholder = format!(":v{}", self.values.len());
         let typed = match value {
+            Value::Null => json!({ "NULL": true }),
             Value::Bool(flag) => json!({ "BOOL": flag }),
             Value::Number(number) => json!({ "N": number.to_string() }),
             other => json!({ "S": other.as_str().unwrap_or_default() }),
@@ -409,8 +424,12 @@ impl Expression<'_> {
 
     fn condition(&mut self, condition: &Condition) -> String {
         match condition {
+            // To DynamoDB an absent attribute differs from every value; to a condition it is not there to differ.
+            Condition::Compare { field, operator: Operator::NotEqual, value } => {
+                let name = self.name(&field.path);
+                format!("(attribute_exists({name}) AND {name} <> {})", self.term(&value.value))
+            }
             Condition::Compare { field, operator, value } => {
-                let operator = if *operator == Operator::NotEqual { "<>".to_owned() } else { operator.to_string() };
                 format!("{} {operator} {}", self.name(&field.path), self.term(&value.value))
             }
             Condition::In { field, values } => {
@@ -418,8 +437,15 @@ impl Expression<'_> {
                 let values: Vec<_> = values.iter().map(|value| self.term(&value.value)).collect();
                 format!("{name} IN ({})", values.join(", "))
             }
-            Condition::Exists(field) => format!("attribute_exists({})", self.name(&field.path)),
-            Condition::Absent(field) => format!("attribute_not_exists({})", self.name(&field.path)),
+            // A null counts as absent.
+            Condition::Exists(field) => {
+                let name = self.name(&field.path);
+                format!("(attribute_exists({name}) AND {name} <> {})", self.value(&Value::Null))
+            }
+            Condition::Absent(field) => {
+                let name = self.name(&field.path);
+                format!("(attribute_not_exists({name}) OR {name} = {})", self.value(&Value::Null))
+            }
             Condition::And(inner) => self.join(inner, " AND "),
             Condition::Or(inner) => self.join(inner, " OR "),
             Condition::Not(inner) => format!("NOT ({})", self.condition(inner)),
@@ -447,10 +473,12 @@ fn sql(condition: &Condition) -> String {
             let values: Vec<_> = values.iter().map(term).collect();
             format!("c.{} IN ({})", field.path, values.join(", "))
         }
-        Condition::Exists(field) => format!("IS_DEFINED(c.{})", field.path),
-        Condition::Absent(field) => format!("NOT IS_DEFINED(c.{})", field.path),
+        // A null counts as absent.
+        Condition::Exists(field) => format!("(IS_DEFINED(c.{0}) AND NOT IS_NULL(c.{0}))", field.path),
+        Condition::Absent(field) => format!("(NOT IS_DEFINED(c.{0}) OR IS_NULL(c.{0}))", field.path),
         Condition::And(inner) => join(inner, " AND "),
         Condition::Or(inner) => join(inner, " OR "),
-        Condition::Not(inner) => format!("NOT ({})", sql(inner)),
+        // A comparison with an undefined property is undefined, and so would be its negation.
+        Condition::Not(inner) => format!("NOT (({}) ?? false)", sql(inner)),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     codes,
-    diagnostic::{Diagnostic, Span, did_you_mean, list},
+    diagnostic::{Diagnostic, Span, closest, did_you_mean, list},
     grammar::{self, Shape, Table},
     tree::{self, Entry, Node, Value},
 };
@@ -12,6 +12,13 @@ pub(crate) fn read(source: &str, problems: &mut Vec<Diagnostic>) -> Node {
     let root = tree::parse(source, problems);
     // After a syntax error whole sections may be missing; to complain of each would bury the cause.
     let whole = problems.is_empty();
+    if root.entries().is_empty() && whole {
+        problems.push(
+            Diagnostic::new(&codes::MISSING_KEY, 0..0, "there is no design in this file")
+                .help("start with `name` and `version`, then `[tenant]`, `[table.…]` and `[entity.…]`"),
+        );
+        return root;
+    }
     Reader { problems, whole }.table(&root, &grammar::DESIGN, 0..0);
     root
 }
@@ -24,6 +31,12 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn shape(&mut self, node: &Node, shape: &'static Shape, at: Span) {
         match (shape, &node.value) {
+            (Shape::Any, Value::List(items)) => {
+                items.iter().for_each(|item| self.shape(item, &Shape::Any, item.span.clone()));
+            }
+            (Shape::Any, Value::Table(entries)) => {
+                entries.iter().for_each(|entry| self.shape(&entry.node, &Shape::Any, entry.key_span.clone()));
+            }
             (Shape::Any, _) if !matches!(node.value, Value::Datetime) => {}
             (Shape::Text, Value::Text(_)) | (Shape::Flag, Value::Flag(_)) | (Shape::Whole, Value::Whole(_)) => {}
             (Shape::OneOf(choices), Value::Text(text)) => {
@@ -34,11 +47,10 @@ impl Reader<'_> {
                             node.span.clone(),
                             format!("`{text}` is not one of the choices"),
                         )
-                        .help(format!(
-                            "{}; the choices are {}",
-                            did_you_mean(text, choices.iter().copied()),
-                            list(choices)
-                        )),
+                        .help(match closest(text, choices.iter().copied()) {
+                            Some(near) => format!("did you mean `{near}`? The choices are {}", list(choices)),
+                            None => format!("the choices are {}", list(choices)),
+                        }),
                     );
                 }
             }
@@ -63,7 +75,11 @@ impl Reader<'_> {
     }
 
     fn wrong_type(&mut self, node: &Node, shape: &Shape) {
-        let message = format!("this should be {}, not {}", wanted(shape), node.kind());
+        let found = match (shape, &node.value) {
+            (Shape::Pair, Value::List(items)) => format!("a list of {}", items.len()),
+            _ => node.kind().to_owned(),
+        };
+        let message = format!("this should be {}, not {found}", wanted(shape));
         let help = match (shape, &node.value) {
             (Shape::Pair, _) => "name the partition attribute and the sort attribute: `[\"PK\", \"SK\"]`".to_owned(),
             (Shape::Text | Shape::OneOf(_), Value::Whole(_) | Value::Real(_) | Value::Flag(_)) => {
@@ -94,7 +110,7 @@ impl Reader<'_> {
                         at.clone(),
                         format!("{} needs the key `{}`", table.called, key.name),
                     )
-                    .help(format!("{}: {}", key.name, key.doc)),
+                    .help(format!("add `{}`: {}", key.name, key.doc)),
                 );
             }
         }

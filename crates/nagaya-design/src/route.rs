@@ -1,6 +1,6 @@
 //! From a stored key back to the entity and the fields that it was made from.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cmp::Reverse};
 
 use crate::{
     design::{Design, Entity, KeyTemplates, Table},
@@ -15,19 +15,25 @@ pub struct Router<'d> {
     places: Vec<Vec<Lanes<'d>>>,
 }
 
-/// The keys that can lie in one place, ordered by what their sort key starts with.
-#[derive(Debug, Default)]
-struct Lanes<'d> {
-    sorted: Vec<Lane<'d>>,
-    /// Those whose sort key starts with a value.
-    open: Vec<Lane<'d>>,
-}
+/// The keys that can lie in one place, those with the longest beginning first.
+type Lanes<'d> = Vec<Lane<'d>>;
 
 #[derive(Debug, Clone, Copy)]
 struct Lane<'d> {
     entity: &'d Entity,
     key: &'d KeyTemplates,
     former: bool,
+    /// The first bytes that its sort keys have, and which of them count.
+    head: u64,
+    mask: u64,
+}
+
+/// The first eight bytes of a text, the first one highest; zeros where it is shorter.
+fn head(text: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let length = text.len().min(8);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    u64::from_be_bytes(bytes)
 }
 
 /// What a key turned out to be.
@@ -79,50 +85,35 @@ impl<'d> Router<'d> {
             None => 0,
             Some(index) => 1 + self.design.tables[at].indexes.iter().position(|each| each.name == index)?,
         };
-        self.places[at][place].candidates(sort).find_map(|lane| lane.read(partition, sort, typed))
+        let head = head(sort);
+        let candidates = self.places[at][place].iter().filter(|lane| head & lane.mask == lane.head);
+        candidates.into_iter().find_map(|lane| lane.read(partition, sort, typed))
     }
 }
 
 fn table_lanes<'d>(design: &'d Design, table: usize, of: &Table) -> Vec<Lanes<'d>> {
-    let mut places: Vec<Lanes<'d>> = (0..=of.indexes.len()).map(|_| Lanes::default()).collect();
+    let mut places: Vec<Lanes<'d>> = vec![Vec::new(); of.indexes.len() + 1];
     for entity in design.entities.iter().filter(|entity| entity.table == table) {
-        places[0].add(Lane { entity, key: &entity.key, former: false });
-        for former in &entity.former_keys {
-            places[0].add(Lane { entity, key: former, former: true });
-        }
+        places[0].push(Lane::new(entity, &entity.key, false));
+        places[0].extend(entity.former_keys.iter().map(|former| Lane::new(entity, former, true)));
         for mapping in &entity.indexes {
-            places[1 + mapping.index].add(Lane { entity, key: &mapping.key, former: false });
+            places[1 + mapping.index].push(Lane::new(entity, &mapping.key, false));
         }
     }
     for lanes in &mut places {
-        lanes.sorted.sort_by_key(|lane| lane.key.sort.literal_prefix());
+        lanes.sort_by_key(|lane| Reverse(lane.key.sort.literal_prefix().len()));
     }
     places
 }
 
-impl<'d> Lanes<'d> {
-    fn add(&mut self, lane: Lane<'d>) {
-        match lane.key.sort.literal_prefix() {
-            "" => self.open.push(lane),
-            _ => self.sorted.push(lane),
-        }
-    }
-
-    /// Those that `sort` can belong to, the longest beginning first.
-    fn candidates(&self, sort: &str) -> impl Iterator<Item = &Lane<'d>> {
-        // What is a prefix of a text does not sort after it, and shares its first byte.
-        let end = self.sorted.partition_point(|lane| lane.key.sort.literal_prefix() <= sort);
-        let first = sort.bytes().next();
-        let near = self.sorted[..end].iter().rev();
-        near.take_while(move |lane| lane.key.sort.literal_prefix().bytes().next() == first).chain(&self.open)
-    }
-}
-
 impl<'d> Lane<'d> {
+    fn new(entity: &'d Entity, key: &'d KeyTemplates, former: bool) -> Self {
+        let prefix = key.sort.literal_prefix();
+        let mask = if prefix.len() >= 8 { u64::MAX } else { !(u64::MAX >> (8 * prefix.len())) };
+        Lane { entity, key, former, head: head(prefix), mask }
+    }
+
     fn read<'k>(&self, partition: &'k str, sort: &'k str, typed: bool) -> Option<Routed<'d, 'k>> {
-        if !sort.starts_with(self.key.sort.literal_prefix()) {
-            return None;
-        }
         let mut fields = Vec::new();
         read(&self.key.partition, partition, typed, &mut fields)?;
         read(&self.key.sort, sort, typed, &mut fields)?;

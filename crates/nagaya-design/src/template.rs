@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use crate::{
     diagnostic::Span,
-    form::{Form, Material, Precision, escape},
+    form::{Form, Material, Precision, escape, strip},
 };
 
 /// A parsed key template, bound to the fields of its entity.
@@ -290,7 +290,7 @@ impl Template {
         let mut rest = key;
         for part in &self.parts {
             match part {
-                Part::Literal(literal) => rest = rest.strip_prefix(literal.as_str())?,
+                Part::Literal(literal) => rest = strip(rest, literal)?,
                 Part::Slot(slot) => {
                     let length = match slot.end {
                         End::Last => rest.len(),
@@ -349,6 +349,11 @@ impl Slot {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Appends the beginning of a value: whatever starts with it starts so in the key.
+    pub(crate) fn render_beginning(&self, text: &str, out: &mut String) {
+        escape(text, self.stop(), out);
     }
 
     fn render_number(&self, number: i64, out: &mut String) -> Result<(), Unfit> {

@@ -43,11 +43,7 @@ fn design() -> Design {
 
 /// Texts full of what keys are made of.
 fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[#%_a-z0-9]{1,12}",
-        "(TENANT|NOTE|#|%|%23|%25|_|USER#x|t1|T1|é|e\u{301}|日本|/|~){1,5}",
-        "\\PC{1,12}",
-    ]
+    prop_oneof!["[#%_a-z0-9]{1,12}", "(TENANT|NOTE|#|%|%23|%25|_|USER#x|t1|T1|é|e\u{301}|日本|/|~){1,5}", "\\PC{1,12}",]
 }
 
 fn uuid() -> impl Strategy<Value = String> {

@@ -11,7 +11,10 @@ fn survives(source: &str) {
     for diagnostic in &checked.diagnostics {
         for label in &diagnostic.labels {
             assert!(label.span.start <= label.span.end && label.span.end <= source.len(), "{diagnostic:?}");
-            assert!(source.is_char_boundary(label.span.start) && source.is_char_boundary(label.span.end), "{diagnostic:?}");
+            assert!(
+                source.is_char_boundary(label.span.start) && source.is_char_boundary(label.span.end),
+                "{diagnostic:?}"
+            );
         }
     }
     if let Some(design) = checked.design {
@@ -24,10 +27,49 @@ fn survives(source: &str) {
 /// Words of the language, and values that are nearly right.
 fn word() -> impl Strategy<Value = String> {
     let words = [
-        "name", "version", "tenant", "field", "table", "entity", "access", "aggregate", "key", "index", "GSI1", "fields",
-        "type", "wall", "when", "unique", "references", "PK", "SK", "user", "userId", "tenantId", "range", "prefix", "by",
-        "change", "from", "to", "schema", "soft_delete", "ttl", "ttl_after", "pattern", "one_of", "min", "max", "default",
-        "items", "event", "filter", "path", "日本", "",
+        "name",
+        "version",
+        "tenant",
+        "field",
+        "table",
+        "entity",
+        "access",
+        "aggregate",
+        "key",
+        "index",
+        "GSI1",
+        "fields",
+        "type",
+        "wall",
+        "when",
+        "unique",
+        "references",
+        "PK",
+        "SK",
+        "user",
+        "userId",
+        "tenantId",
+        "range",
+        "prefix",
+        "by",
+        "change",
+        "from",
+        "to",
+        "schema",
+        "soft_delete",
+        "ttl",
+        "ttl_after",
+        "pattern",
+        "one_of",
+        "min",
+        "max",
+        "default",
+        "items",
+        "event",
+        "filter",
+        "path",
+        "日本",
+        "",
     ];
     proptest::sample::select(words.to_vec()).prop_map(str::to_owned)
 }
@@ -40,7 +82,8 @@ fn value() -> impl Strategy<Value = String> {
         Just("1e400".to_owned()),
         Just("2026-01-01".to_owned()),
         "[A-Z]{1,4}#\\{[a-zA-Z.:0]{0,9}\\}?[#_%]?".prop_map(|template| format!("\"{template}\"")),
-        "[a-z]{1,5} (=|in|<) ('x'|\\(|[0-9]{1,20}|\\{a\\})( and| or|\\))?".prop_map(|condition| format!("\"{condition}\"")),
+        "[a-z]{1,5} (=|in|<) ('x'|\\(|[0-9]{1,20}|\\{a\\})( and| or|\\))?"
+            .prop_map(|condition| format!("\"{condition}\"")),
         "[\\[\\](){}a-z|*+?^$0-9,]{1,10}".prop_map(|pattern| format!("'{pattern}'")),
     ];
     leaf.prop_recursive(3, 24, 4, |inner| {

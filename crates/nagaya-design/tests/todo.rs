@@ -73,8 +73,7 @@ fn an_event_has_the_documented_shape_and_no_other() {
     assert!(problems(&design, "event", &event(FIRST)).is_empty());
 
     let names: Vec<_> = entity.fields.iter().map(|field| field.name.as_str()).collect();
-    let documented =
-        ["aggregateType", "aggregateId", "aggregateVersion", "eventId", "eventType", "data", "metadata"];
+    let documented = ["aggregateType", "aggregateId", "aggregateVersion", "eventId", "eventType", "data", "metadata"];
     assert_eq!(names, documented);
     for (path, kind) in [
         ("aggregateType", "string"),

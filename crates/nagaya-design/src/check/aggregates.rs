@@ -4,6 +4,7 @@ use crate::{
     codes,
     design::{Aggregate, Design, Entity},
     diagnostic::{Diagnostic, list},
+    form::Material,
 };
 
 /// What the items of an aggregate carry besides its id.
@@ -36,10 +37,16 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
                 "add `stream = true` to the table",
             );
         }
-        if !events.key.sort.fields().any(|field| field == "eventId" || field == "aggregateVersion") {
+        let first = events.key.sort.slots().next();
+        let ordered = first.is_some_and(|slot| match slot.path.as_str() {
+            "eventId" => slot.form.material == Material::Ulid,
+            "aggregateVersion" => slot.pad.is_some(),
+            _ => false,
+        });
+        if !ordered {
             wrong(
                 format!("the sort key of `{}` does not put events in order", events.name),
-                "end it with `{eventId}` (a ULID) or `{aggregateVersion:010}`",
+                "let it go on with `{eventId}`, a ulid, or with `{aggregateVersion:010}`",
             );
         }
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at])

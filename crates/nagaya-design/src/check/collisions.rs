@@ -12,6 +12,7 @@ pub(super) fn check(design: &Design, languages: &mut Languages, problems: &mut V
         for other in &design.entities[at + 1..] {
             if entity.table == other.table {
                 equal_keys(entity, other, languages, problems);
+                equal_discriminators(entity, other, problems);
             }
         }
         hot_partitions(entity, problems);
@@ -39,6 +40,25 @@ fn equal_keys(entity: &Entity, other: &Entity, languages: &mut Languages, proble
                     .help("start each with a constant of its own, such as `USER#` and `USER_PREFS#`, or narrow a field with `pattern`"),
             );
         }
+    }
+}
+
+fn equal_discriminators(entity: &Entity, other: &Entity, problems: &mut Vec<Diagnostic>) {
+    if let (Some(mine), Some(theirs)) = (&entity.discriminator, &other.discriminator)
+        && mine == theirs
+    {
+        problems.push(
+            Diagnostic::new(
+                &codes::SHADOWED_QUERY,
+                other.span.clone(),
+                format!(
+                    "`{}` and `{}` have the same discriminator `{mine}`, so no query tells them apart",
+                    entity.name, other.name
+                ),
+            )
+            .also(entity.span.clone(), "the other entity")
+            .help("give one of them another `discriminator`"),
+        );
     }
 }
 

@@ -59,7 +59,7 @@ impl Checker<'_> {
             );
             return;
         };
-        if field.secret {
+        if self.entity.is_secret(&operand.path) {
             self.problems.push(
                 Diagnostic::new(
                     &codes::CONDITION_VALUE,
@@ -107,7 +107,9 @@ fn fits(field: &Field, value: &Value) -> bool {
         (Type::Boolean, value) => value.is_boolean(),
         // A comparison may name any text; only choices are known to be complete.
         (Type::String, Value::String(text)) => field.one_of().is_empty() || field.one_of().contains(text),
-        (Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid, value) => value.is_string(),
+        (Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid, Value::String(text)) => {
+            field.form.as_ref().is_some_and(|form| form.accepts(text))
+        }
         _ => false,
     }
 }

@@ -5,17 +5,17 @@ use crate::{
     design::{Design, Entity, Table},
     diagnostic::Diagnostic,
     field::{OnDelete, Type},
-    form::Material,
+    language::Languages,
     template::Part,
 };
 
-pub(super) fn check(design: &Design, engine: Engine, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, engine: Engine, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
     for table in &design.tables {
         ignored_settings(table, engine, problems);
     }
     if engine == Engine::Cosmos {
         for entity in &design.entities {
-            cosmos_id(design, entity, problems);
+            cosmos_id(design, entity, languages, problems);
             cosmos_queries(design, entity, problems);
             cosmos_batches(design, entity, problems);
             cosmos_numbers(entity, problems);
@@ -53,7 +53,7 @@ fn ignored_settings(table: &Table, engine: Engine, problems: &mut Vec<Diagnostic
 /// Characters that a Cosmos DB id cannot have.
 const FORBIDDEN: [char; 4] = ['/', '\\', '?', '#'];
 
-fn cosmos_id(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
     let template = &entity.key.sort;
     let literal = template.parts.iter().find_map(|part| match part {
@@ -72,19 +72,8 @@ fn cosmos_id(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
         );
         return;
     }
-    let free = template.slots().find(|slot| {
-        let form = &slot.form;
-        form.material == Material::Text
-            && form.one_of.is_empty()
-            && form.format != Some(crate::form::Format::Slug)
-            && FORBIDDEN.iter().any(|mark| {
-                // `#` is escaped anyway. A pattern is asked with a text around each of the others.
-                *mark != '#'
-                    && form.pattern.as_ref().is_none_or(|pattern| {
-                        pattern.text.contains(*mark) || pattern.text.contains('.') || pattern.text.contains("[^")
-                    })
-            })
-    });
+    // `#` is escaped in values; the others are not.
+    let free = template.slots().find(|slot| languages.can_hold(slot, "[/\\\\?]"));
     if let Some(slot) = free {
         problems.push(
             Diagnostic::new(
@@ -132,18 +121,20 @@ fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnosti
         else {
             continue;
         };
-        let elsewhere = design.entity(&reference.entity).is_some_and(|target| target.table != entity.table);
+        let elsewhere = design.entity(&reference.entity).is_some_and(|target| {
+            target.table != entity.table || target.key.partition.as_str() != entity.key.partition.as_str()
+        });
         if elsewhere {
             problems.push(
                 Diagnostic::new(
                     &codes::COSMOS_BATCH,
                     reference.span.clone(),
                     format!(
-                        "a `{}` and its `{}` lie in different containers, and a batch has one",
+                        "a `{}` and its `{}` lie in different partitions, and a batch has one",
                         reference.entity, entity.name
                     ),
                 )
-                .help("keep both in one container, or use `on_delete = \"restrict\"`"),
+                .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`"),
             );
         }
     }
@@ -153,7 +144,7 @@ fn cosmos_numbers(entity: &Entity, problems: &mut Vec<Diagnostic>) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     for field in entity.fields.iter().filter(|field| matches!(field.kind, Type::Integer)) {
         let within = |bound: Option<f64>| bound.is_some_and(|bound| bound.abs() <= EXACT);
-        if !within(field.range.0) && !within(field.range.1) {
+        if !within(field.range.0) || !within(field.range.1) {
             problems.push(
                 Diagnostic::new(
                     &codes::COSMOS_NUMBER,
@@ -167,6 +158,24 @@ fn cosmos_numbers(entity: &Entity, problems: &mut Vec<Diagnostic>) {
 }
 
 fn cosmos_changes(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for aggregate in &design.aggregates {
+        let events = &design.entities[aggregate.events];
+        let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) else { continue };
+        if idempotency.key.partition.as_str() != events.key.partition.as_str() || idempotency.table != events.table {
+            problems.push(
+                Diagnostic::new(
+                    &codes::COSMOS_BATCH,
+                    aggregate.span.clone(),
+                    format!(
+                        "`{}` and `{}` lie in different partitions, and a batch has one",
+                        idempotency.name, events.name
+                    ),
+                )
+                .also(idempotency.key.partition.span.clone(), "its partition")
+                .help("give both the same partition"),
+            );
+        }
+    }
     for table in design.tables.iter().filter(|table| table.stream) {
         problems.push(
             Diagnostic::new(

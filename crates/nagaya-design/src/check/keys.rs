@@ -79,16 +79,18 @@ fn attributes_are_derived(table: &Table, entity: &Entity, problems: &mut Vec<Dia
     }
 }
 
+const EXPIRY: &str = "the expiry";
+
 fn managed_attributes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
     let mut managed: Vec<(&str, &str)> = Vec::new();
     managed.extend(entity.version.as_deref().map(|name| (name, "the optimistic version")));
     managed.extend(table.discriminator.as_deref().map(|name| (name, "the discriminator")));
     managed.extend(entity.schema.map(|_| (SCHEMA_ATTRIBUTE, "the schema version")));
-    if entity.ttl_after.is_some() {
-        managed.extend(table.ttl.as_deref().map(|name| (name, "the expiry that `ttl_after` sets")));
-    }
+    managed.extend(table.ttl.as_deref().map(|name| (name, EXPIRY)));
     for (name, what) in &managed {
-        if let Some(field) = entity.fields.iter().find(|field| field.name == *name) {
+        // Without `ttl_after` the application sets the expiry itself, so it is a field.
+        let free = *what == EXPIRY && entity.ttl_after.is_none();
+        if let Some(field) = entity.fields.iter().find(|field| field.name == *name && !free) {
             problems.push(
                 Diagnostic::new(
                     &codes::MANAGED_ATTRIBUTE,
@@ -126,13 +128,30 @@ fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
             || derived.iter().any(|(name, _)| *name == attribute)
             || (table.discriminator.as_deref() == Some(attribute))
     };
+    let template = |attribute: &str| match derived.iter().find(|(name, _)| *name == attribute) {
+        Some((_, template)) => template.as_str().to_owned(),
+        None if table.discriminator.as_deref() == Some(attribute) => entity.discriminator.clone().unwrap_or_default(),
+        None => format!("{{{attribute}}}"),
+    };
     for index in table.indexes.iter().filter(|index| entity.mapping(&index.name).is_none()) {
         let KeyAttributes { partition, sort } = &index.key;
         if carries(partition) && carries(sort) {
             problems.push(
-                Diagnostic::new(&codes::UNDECLARED_INDEX, entity.span.clone(), format!("`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`", entity.name, index.name))
-                    .also(index.span.clone(), "the index")
-                    .help(format!("say so: `index.{} = {{ {partition} = \"{{{partition}}}\", {sort} = \"{{{sort}}}\" }}`, or rename a field", index.name)),
+                Diagnostic::new(
+                    &codes::UNDECLARED_INDEX,
+                    entity.span.clone(),
+                    format!(
+                        "`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`",
+                        entity.name, index.name
+                    ),
+                )
+                .also(index.span.clone(), "the index")
+                .help(format!(
+                    "say so: `index.{} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`, or rename a field",
+                    index.name,
+                    template(partition),
+                    template(sort),
+                )),
             );
         }
     }

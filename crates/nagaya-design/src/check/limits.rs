@@ -4,6 +4,7 @@ use crate::{
     codes,
     design::{Design, Entity, KeyAttributes, KeyTemplates, Table},
     diagnostic::Diagnostic,
+    language::Languages,
     template::{Part, Template},
 };
 
@@ -14,7 +15,7 @@ const MAX_PARTITION: usize = 2048;
 const MAX_SORT: usize = 1024;
 const MAX_INDEXES: usize = 20;
 
-pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
     for (at, table) in design.tables.iter().enumerate() {
         too_many_indexes(table, problems);
         table_name(design, at, problems);
@@ -22,10 +23,10 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
     for entity in &design.entities {
         let table = design.table_of(entity);
         for (attributes, key) in keys(table, entity) {
-            key_length(&attributes.partition, &key.partition, MAX_PARTITION, problems);
-            key_length(&attributes.sort, &key.sort, MAX_SORT, problems);
+            key_length(&attributes.partition, &key.partition, MAX_PARTITION, languages, problems);
+            key_length(&attributes.sort, &key.sort, MAX_SORT, languages, problems);
         }
-        item_size(design, entity, problems);
+        item_size(design, entity, languages, problems);
     }
 }
 
@@ -50,15 +51,17 @@ fn too_many_indexes(table: &Table, problems: &mut Vec<Diagnostic>) {
 fn table_name(design: &Design, at: usize, problems: &mut Vec<Diagnostic>) {
     let table = &design.tables[at];
     let name = table.physical_name(&design.name);
-    let good = (3..=255).contains(&name.len())
-        && name.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
+    // The name of the design is judged by itself.
+    let sample = table.physical_name("base");
+    let good = (3..=255).contains(&sample.len())
+        && sample.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
     if !good {
         problems.push(
             Diagnostic::new(&codes::TABLE_NAME, table.name_span.clone(), format!("`{name}` cannot name a table"))
                 .help("3 to 255 letters, digits, `_`, `-` and `.`; `{base}` is the only placeholder"),
         );
     }
-    if let Some(other) = design.tables[..at].iter().find(|other| other.name == table.name) {
+    if let Some(other) = design.tables[..at].iter().find(|other| other.physical_name(&design.name) == name) {
         problems.push(
             Diagnostic::new(
                 &codes::TABLE_NAME,
@@ -71,17 +74,34 @@ fn table_name(design: &Design, at: usize, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-fn longest(template: &Template) -> usize {
+/// The most bytes of a key.
+fn longest(template: &Template, languages: &mut Languages) -> usize {
     template.parts.iter().fold(0, |sum: usize, part| {
         sum.saturating_add(match part {
             Part::Literal(literal) => literal.len(),
-            Part::Slot(slot) => slot.form.max_bytes(slot.pad),
+            Part::Slot(slot) => {
+                let plain = slot.form.max_bytes(slot.pad);
+                // An escaped mark takes three bytes, any other character at most four.
+                let wide = slot.stop().map_or(4, |stop| 4.max(3 * stop.len_utf8()));
+                let characters = slot.form.max_chars.saturating_mul(wide);
+                if languages.holds_marks(slot) {
+                    plain.saturating_mul(wide.max(3)).min(characters.max(plain))
+                } else {
+                    plain
+                }
+            }
         })
     })
 }
 
-fn key_length(attribute: &str, template: &Template, limit: usize, problems: &mut Vec<Diagnostic>) {
-    let longest = longest(template);
+fn key_length(
+    attribute: &str,
+    template: &Template,
+    limit: usize,
+    languages: &mut Languages,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let longest = longest(template, languages);
     if longest > limit {
         problems.push(
             Diagnostic::new(
@@ -96,6 +116,10 @@ fn key_length(attribute: &str, template: &Template, limit: usize, problems: &mut
 
 /// The most bytes that an item can take, as the stores count them.
 pub(crate) fn worst_case(design: &Design, entity: &Entity) -> usize {
+    worst_case_with(design, entity, &mut Languages::default())
+}
+
+fn worst_case_with(design: &Design, entity: &Entity, languages: &mut Languages) -> usize {
     let table = design.table_of(entity);
     let mut sum = entity.fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.max_bytes()));
     let mut counted: Vec<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
@@ -103,7 +127,7 @@ pub(crate) fn worst_case(design: &Design, entity: &Entity) -> usize {
         for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
             if !counted.contains(&attribute.as_str()) {
                 counted.push(attribute);
-                sum = sum.saturating_add(attribute.len() + longest(template));
+                sum = sum.saturating_add(attribute.len() + longest(template, languages));
             }
         }
     }
@@ -111,8 +135,8 @@ pub(crate) fn worst_case(design: &Design, entity: &Entity) -> usize {
     sum.saturating_add(200)
 }
 
-fn item_size(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
-    let size = worst_case(design, entity);
+fn item_size(design: &Design, entity: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+    let size = worst_case_with(design, entity, languages);
     if size > MAX_ITEM {
         let largest = entity.fields.iter().max_by_key(|field| field.max_bytes());
         let mut diagnostic = Diagnostic::new(

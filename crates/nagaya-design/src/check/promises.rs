@@ -2,8 +2,8 @@
 
 use crate::{
     codes,
-    design::{Design, Entity, SoftDelete, Unique, Wall},
-    diagnostic::{Diagnostic, did_you_mean, list},
+    design::{Access, Design, Entity, Returns, SoftDelete, Unique, Wall},
+    diagnostic::{Diagnostic, a, did_you_mean, list},
     field::{Field, Type},
     form::Precision,
 };
@@ -15,6 +15,9 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
         }
         for field in &entity.fields {
             reference(design, entity, field, problems);
+            if let Type::Map(inner) = &field.kind {
+                inner_references(inner, problems);
+            }
         }
         if let Some(soft) = &entity.soft_delete {
             soft_delete(entity, soft, problems);
@@ -44,16 +47,16 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
         if field.form.is_none() {
             wrong(
                 text.span.clone(),
-                format!("`{path}` is a {}, which cannot be compared", field.kind.name()),
+                format!("`{path}` is {}, which cannot be compared", a(field.kind.name())),
                 "use a text, integer, date or id".to_owned(),
             );
-        } else if field.optional && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
+        } else if entity.is_optional(path) && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
             wrong(
                 text.span.clone(),
                 format!("`{path}` is optional: whether two items without it are equal is not said"),
                 format!("make it required, or add `when = \"exists {path}\"`"),
             );
-        } else if field.secret {
+        } else if entity.is_secret(path) {
             wrong(
                 text.span.clone(),
                 format!("`{path}` is secret, and a conflict would tell it"),
@@ -93,9 +96,31 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
     }
 }
 
+/// Nothing can find an item by a field inside a map, so nothing there can refer to another entity.
+fn inner_references(fields: &[Field], problems: &mut Vec<Diagnostic>) {
+    for field in fields {
+        if let Some(reference) = &field.reference {
+            problems.push(
+                Diagnostic::new(
+                    &codes::BAD_REFERENCE,
+                    reference.span.clone(),
+                    format!("`{}` is inside a map, where a reference cannot be followed back", field.name),
+                )
+                .help("refer from a field of the entity itself"),
+            );
+        }
+        if let Type::Map(inner) = &field.kind {
+            inner_references(inner, problems);
+        }
+    }
+}
+
 fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec<Diagnostic>) {
     let Some(reference) = &field.reference else { return };
     let span = reference.span.clone();
+    if design.unread.contains(&reference.entity) {
+        return;
+    }
     let Some(target) = design.entity(&reference.entity) else {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
         problems.push(
@@ -123,6 +148,27 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
         );
         return;
     }
+    let material = |field: Option<&Field>| field.and_then(|field| field.form.as_ref()).map(|form| form.material);
+    if let [id] = ids.as_slice()
+        && material(target.field(id)) != material(Some(field))
+    {
+        let wanted = target.field(id).map_or("string", |field| field.kind.name());
+        problems.push(
+            Diagnostic::new(
+                &codes::BAD_REFERENCE,
+                span,
+                format!(
+                    "`{}` is {}, and the id of a `{}` is {}",
+                    field.name,
+                    a(field.kind.name()),
+                    target.name,
+                    a(wanted)
+                ),
+            )
+            .help("give both the same type"),
+        );
+        return;
+    }
     if target.wall == Wall::Key && entity.tenant.is_none() {
         problems.push(
             Diagnostic::new(
@@ -134,13 +180,17 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
         );
         return;
     }
-    // Deleting the target has to find what refers to it, without a scan.
-    let finds = |access: &&crate::design::Access| {
-        is_tenant
-            || access.by.iter().any(|by| *by == field.name)
-            || access.filter.as_ref().is_some_and(|filter| filter.pinned().contains(&field.name.as_str()))
+    // Deleting the target has to find everything that refers to it, without a scan.
+    let finds = |access: &&Access| {
+        let sparse = access.mapping.and_then(|at| entity.indexes[at].when.as_ref());
+        let whole = access.returns == Returns::Many
+            && sparse.is_none_or(|when| when.is_presence_of(&field.name))
+            && access.filter.as_ref().is_none_or(|filter| filter.is_pin_of(&field.name));
+        let by = access.by == [field.name.as_str()] || (is_tenant || access.filter.is_some()) && access.by.is_empty();
+        whole && by
     };
-    if design.accesses_of(entity).find(finds).is_none() {
+    let by_key = entity.id_fields() == [field.name.as_str()];
+    if !by_key && design.accesses_of(entity).find(finds).is_none() {
         problems.push(
             Diagnostic::new(
                 &codes::REFERENCE_NOT_FOUND,
@@ -189,7 +239,10 @@ fn soft_delete(entity: &Entity, soft: &SoftDelete, problems: &mut Vec<Diagnostic
                 "add `optional = true`",
             ),
             Some(field) if what == "instant" && !matches!(field.kind, Type::Timestamp(_)) => {
-                wrong(format!("`{path}` is a {} and cannot take an instant", field.kind.name()), "make it a timestamp");
+                wrong(
+                    format!("`{path}` is {} and cannot take an instant", a(field.kind.name())),
+                    "make it a timestamp",
+                );
             }
             Some(_) => {}
         }

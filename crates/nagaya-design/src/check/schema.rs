@@ -122,8 +122,11 @@ fn fit(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<
         for (name, _) in step.set.iter().filter(|(name, _)| !fields.contains(name.as_str())) {
             wrong(step, name, "is not a field then");
         }
+        for name in copied(step).filter(|name| !fields.contains(name) && !step.drop.iter().any(|gone| gone == name)) {
+            wrong(step, name, "is not a field then");
+        }
     }
-    let mut fields = declared;
+    let mut fields = declared.clone();
     for step in steps.iter().rev().filter(|step| step.to <= current) {
         for (name, _) in step.set.iter().filter(|(name, _)| !fields.contains(name.as_str())) {
             wrong(step, name, "is not a field then");
@@ -138,5 +141,30 @@ fn fit(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<
                 wrong(step, name, "is still a field afterwards");
             }
         }
+        for name in copied(step).filter(|name| !fields.contains(name)) {
+            wrong(step, name, "is not a field then");
+        }
     }
+    for step in steps {
+        let constants = step.add.iter().chain(&step.set).filter(|(_, value)| placeholder(value).is_none());
+        for (name, value) in constants {
+            let mut misfits = Vec::new();
+            if let Some(field) = entity.field(name) {
+                field.check(value, name, &mut misfits);
+            }
+            if !misfits.is_empty() {
+                wrong(step, name, "does not accept the value it is given");
+            }
+        }
+    }
+}
+
+/// The field that a value copies: `"{other}"`.
+fn placeholder(value: &serde_json::Value) -> Option<&str> {
+    value.as_str()?.strip_prefix('{')?.strip_suffix('}')
+}
+
+/// The fields that a step copies from.
+fn copied(step: &Change) -> impl Iterator<Item = &str> {
+    step.set.iter().filter_map(|(_, value)| placeholder(value))
 }

@@ -3,19 +3,25 @@
 use crate::{
     codes,
     design::{Design, Entity, KeyTemplates, Mapping, Wall},
-    diagnostic::{Diagnostic, Span, list},
+    diagnostic::{Diagnostic, Span, a, list},
     form::Material,
+    language::Languages,
+    template::{Part, Template},
     tree::Text,
 };
 
-pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic>) {
-    for entity in &design.entities {
+pub(super) fn check(design: &Design, source: &str, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+    for (at, entity) in design.entities.iter().enumerate() {
         tenant_field(design, entity, problems);
         entity_wall(entity, problems);
+        former_walls(entity, problems);
         for mapping in &entity.indexes {
             index_wall(entity, mapping, problems);
         }
         personal_in_keys(design, entity, source, problems);
+        for other in design.entities[at..].iter().filter(|other| other.table == entity.table) {
+            shared_partitions(entity, other, languages, problems);
+        }
     }
 }
 
@@ -31,11 +37,11 @@ fn tenant_field(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>
             Diagnostic::new(
                 &codes::NO_TENANT_FIELD,
                 span,
-                format!("`{path}` is a {}, which cannot name a tenant", field.kind.name()),
+                format!("`{path}` is {}, which cannot name a tenant", a(field.kind.name())),
             )
             .help("a tenant is named by a string, ulid or uuid"),
         );
-    } else if field.optional {
+    } else if entity.is_optional(path) {
         problems.push(
             Diagnostic::new(
                 &codes::NO_TENANT_FIELD,
@@ -77,11 +83,11 @@ fn entity_wall(entity: &Entity, problems: &mut Vec<Diagnostic>) {
                 .help(help),
             });
         }
-        (Wall::Key, _) if entity.tenant.is_none() && entity.spans.tenant.is_some() => problems.push(
+        (Wall::Key | Wall::Attribute, _) if entity.spans.tenantless => problems.push(
             Diagnostic::new(
                 &codes::NO_WALL,
                 entity.span.clone(),
-                format!("`{}` belongs to no tenant, so the key cannot be its wall", entity.name),
+                format!("`{}` belongs to no tenant, so nothing tells whose it is", entity.name),
             )
             .help("say which wall is meant: `wall = \"public\"` or `\"system\"`"),
         ),
@@ -123,7 +129,7 @@ fn index_wall(entity: &Entity, mapping: &Mapping, problems: &mut Vec<Diagnostic>
     }
     let carries = carries_tenant(entity, &mapping.key);
     match mapping.wall {
-        Wall::Key if !carries && entity.tenant.is_some() => {
+        Wall::Key if !carries && (entity.tenant.is_some() || mapping.wall_span.is_some()) => {
             let tenant = entity.tenant.as_deref().unwrap_or_default();
             problems.push(
                 Diagnostic::new(&codes::WALL_NOT_IN_INDEX, mapping.key.partition.span.clone(), format!("the partition of `{}` does not carry the tenant of `{}`", mapping.name, entity.name))
@@ -138,6 +144,67 @@ fn index_wall(entity: &Entity, mapping: &Mapping, problems: &mut Vec<Diagnostic>
     {
         exposed(entity, mapping.wall, span, problems);
     }
+}
+
+/// Older keys are behind the same wall.
+fn former_walls(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+    for former in &entity.former_keys {
+        if entity.wall == Wall::Key && entity.tenant.is_some() && !carries_tenant(entity, former) {
+            problems.push(
+                Diagnostic::new(
+                    &codes::WALL_NOT_IN_KEY,
+                    former.partition.span.clone(),
+                    format!("the former partition of `{}` does not carry the tenant", entity.name),
+                )
+                .help("items behind no wall have to be moved before they can be read"),
+            );
+        }
+    }
+}
+
+/// Two entities that both keep tenants apart by the partition, but at different places of it: `{tenant}#{x}` and
+/// `{x}#{tenant}` give one partition to two tenants.
+fn shared_partitions(entity: &Entity, other: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+    let walled = |entity: &Entity| entity.wall == Wall::Key && carries_tenant(entity, &entity.key);
+    let mut pairs = Vec::new();
+    if entity.name != other.name && walled(entity) && walled(other) {
+        pairs.push((&entity.key.partition, &other.key.partition));
+    }
+    for mine in entity.indexes.iter().filter(|mapping| mapping.wall == Wall::Key) {
+        let theirs = other.indexes.iter().filter(|theirs| theirs.index == mine.index && theirs.wall == Wall::Key);
+        pairs.extend(theirs.map(|theirs| (&mine.key.partition, &theirs.key.partition)));
+    }
+    for (mine, theirs) in pairs {
+        if up_to_tenant(entity, mine) == up_to_tenant(other, theirs) {
+            continue;
+        }
+        let (my_keys, their_keys) = (languages.keys(mine), languages.keys(theirs));
+        if let Some(shared) = languages.common(&my_keys, &their_keys) {
+            problems.push(
+                Diagnostic::new(
+                    &codes::SHARED_PARTITION,
+                    theirs.span.clone(),
+                    format!("a `{}` and a `{}` of different tenants can share a partition", entity.name, other.name),
+                )
+                .here(format!("such as `{shared}`"))
+                .also(mine.span.clone(), "the other partition")
+                .help("put the tenant at the same place of both, after the same constant"),
+            );
+        }
+    }
+}
+
+/// The template up to the tenant, with the names of fields left out.
+fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<Option<String>> {
+    let is_tenant =
+        |part: &Part| matches!(part, Part::Slot(slot) if Some(slot.path.as_str()) == entity.tenant.as_deref());
+    let before = template.parts.iter().take_while(|part| !is_tenant(part));
+    before
+        .map(|part| match part {
+            Part::Literal(literal) => Some(literal.clone()),
+            Part::Slot(_) => None,
+        })
+        .collect()
 }
 
 fn attribute_wall(name: &str, span: &Span) -> Diagnostic {
@@ -172,9 +239,7 @@ fn personal_in_keys(design: &Design, entity: &Entity, source: &str, problems: &m
     for (attributes, key) in keys {
         for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
             let own = entity.field(attribute).is_some();
-            for slot in
-                template.slots().filter(|slot| !own && entity.field(&slot.path).is_some_and(|field| field.personal))
-            {
+            for slot in template.slots().filter(|slot| !own && entity.is_personal(&slot.path)) {
                 let text = Text { value: template.as_str().to_owned(), span: template.span.clone() };
                 problems.push(
                     Diagnostic::new(

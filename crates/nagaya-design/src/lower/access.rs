@@ -3,6 +3,7 @@
 use super::{Lower, PAGE, values};
 use crate::{
     codes,
+    condition::Condition,
     design::{Access, Bound, Design, Entity, KeyTemplates, Returns},
     diagnostic::{Diagnostic, did_you_mean, list},
     template::Template,
@@ -27,6 +28,7 @@ impl Lower<'_> {
         let (range, prefix) = (node.text("range"), node.text("prefix"));
         let asked = Asked { by: given.as_deref(), range: range.as_ref(), prefix: prefix.as_ref() };
         let (by, fixed, bound) = self.serve(entry, entity, key, mapping, design, &asked)?;
+        self.parameter_names(&filter, filter_text.as_ref(), &bound);
         let limit = node.get("limit").zip(node.whole("limit"));
         if let Some((node, limit)) = limit
             && !(1..=1000).contains(&limit)
@@ -102,6 +104,17 @@ impl Lower<'_> {
         };
         for text in asked.by.unwrap_or_default() {
             self.known_field(text, entity)?;
+            if tenant == Some(text.value.as_str()) {
+                self.report(
+                    Diagnostic::new(
+                        &codes::BAD_SELECTION,
+                        text.span.clone(),
+                        format!("`{}` comes from the token, never from the caller", text.value),
+                    )
+                    .help("leave it out of `by`: every pattern is asked within the tenant"),
+                );
+                return None;
+            }
         }
         let Some(fixed) = leading(key, tenant, &by) else {
             let mut diagnostic = Diagnostic::new(
@@ -112,7 +125,14 @@ impl Lower<'_> {
                     Some(at) => format!("`{}` cannot find items by {}", entity.indexes[at].name, list(&by)),
                 },
             );
-            diagnostic = diagnostic.also(key.partition.span.clone(), format!("needs {}", list(&partition)));
+            diagnostic = diagnostic.also(
+                key.partition.span.clone(),
+                match (partition.is_empty(), key.sort.slots().nth(leading(key, tenant, &partition).unwrap_or(0))) {
+                    (false, _) => format!("needs {}", list(&partition)),
+                    (true, Some(next)) => format!("its sort key goes on with `{}`", next.path),
+                    (true, None) => "its sort key goes on with nothing".to_owned(),
+                },
+            );
             let other =
                 entity.indexes.iter().find(|each| leading(&each.key, entity.implied_tenant(each.wall), &by).is_some());
             let by_key = mapping.is_some() && leading(&entity.key, entity.implied_tenant(entity.wall), &by).is_some();
@@ -171,6 +191,17 @@ impl Lower<'_> {
             );
             return None;
         }
+        if !is_range && !slots[fixed].form.has_beginning() {
+            self.report(
+                Diagnostic::new(
+                    &codes::RANGE_WITHOUT_ORDER,
+                    text.span.clone(),
+                    format!("`{}` is a number or a truth value, which nobody asks for by its beginning", text.value),
+                )
+                .help("use `range` for numbers, `by` for truth values"),
+            );
+            return None;
+        }
         if is_range && !slots[fixed].form.is_ordered() {
             self.report(
                 Diagnostic::new(
@@ -184,6 +215,25 @@ impl Lower<'_> {
         }
         let bound = if is_range { Bound::Range(text.value.clone()) } else { Bound::Prefix(text.value.clone()) };
         Some((owned(&by), fixed, bound))
+    }
+
+    /// Parameters of a filter cannot be called like those that every list has.
+    fn parameter_names(&mut self, filter: &Option<Condition>, text: Option<&Text>, bound: &Bound) {
+        let ranged = matches!(bound, Bound::Range(_));
+        let names = filter.iter().flat_map(|filter| filter.parameters());
+        for (name, _) in names {
+            let taken = matches!(name, "cursor" | "limit" | "order") || ranged && matches!(name, "from" | "to");
+            if let (true, Some(text)) = (taken, text) {
+                self.report(
+                    Diagnostic::new(
+                        &codes::BAD_SELECTION,
+                        text.span.clone(),
+                        format!("`{name}` is a parameter that every such list has already"),
+                    )
+                    .help("give the filter's parameter another name"),
+                );
+            }
+        }
     }
 
     fn known_field(&mut self, text: &Text, entity: &Entity) -> Option<()> {
@@ -204,7 +254,7 @@ impl Lower<'_> {
 
     fn projection(&mut self, texts: Vec<Text>, entity: &Entity) -> Vec<String> {
         for text in &texts {
-            if self.known_field(text, entity).is_some() && entity.field(&text.value).is_some_and(|field| field.secret) {
+            if self.known_field(text, entity).is_some() && entity.is_secret(&text.value) {
                 self.report(
                     Diagnostic::new(
                         &codes::BAD_SELECTION,

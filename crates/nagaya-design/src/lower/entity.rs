@@ -20,9 +20,9 @@ impl Lower<'_> {
             self.resolve("table", &name, names, "table")
         });
         let table = table?;
-        let place = Place { sort: false, when: None, former: false };
+        let place = Place { sort: false, when: None, former: false, index: false };
         let attributes = &design.tables[table].key;
-        let key = node.get("key").and_then(|key| self.key_templates(key, &entry.key_span, attributes, &fields, place));
+        let key = node.get("key").and_then(|key| self.key_templates(key, &key.span, attributes, &fields, place));
         let former_keys = node.get("former_keys").map_or(&[][..], Node::items);
         let former_keys = former_keys
             .iter()
@@ -48,11 +48,13 @@ impl Lower<'_> {
             version: self.attribute(node.text("version")),
             unique: self.uniques(node),
             ttl_after: node.text("ttl_after").and_then(|text| self.duration(&text)),
-            soft_delete: node.get("soft_delete").map(|soft| SoftDelete {
-                mark: soft.string("field").zip(soft.get("value").map(Node::json)),
-                at: soft.string("at"),
-                by: soft.string("by"),
-                span: soft.span.clone(),
+            soft_delete: node.get("soft_delete").filter(|soft| self.soft_delete_is_whole(soft)).map(|soft| {
+                SoftDelete {
+                    mark: soft.string("field").zip(soft.get("value").map(Node::json)),
+                    at: soft.string("at"),
+                    by: soft.string("by"),
+                    span: soft.span.clone(),
+                }
             }),
             schema: schema.as_ref().and_then(|schema| self.version(schema)),
             changes: self.changes(node),
@@ -61,6 +63,7 @@ impl Lower<'_> {
             spans: EntitySpans {
                 wall: wall_name.map(|wall| wall.span),
                 tenant: node.get("tenant").map(|node| node.span.clone()),
+                tenantless: node.flag("tenant") == Some(false),
                 version: node.get("version").map(|node| node.span.clone()),
                 ttl_after: node.get("ttl_after").map(|node| node.span.clone()),
                 schema: schema.map(|schema| schema.span),
@@ -68,6 +71,20 @@ impl Lower<'_> {
             },
             fields,
         })
+    }
+
+    /// Whether `field` and `value` come together.
+    fn soft_delete_is_whole(&mut self, soft: &Node) -> bool {
+        let missing = match (soft.get("field"), soft.get("value")) {
+            (Some(_), None) => "value",
+            (None, Some(_)) => "field",
+            _ => return true,
+        };
+        self.report(
+            Diagnostic::new(&codes::BAD_SOFT_DELETE, soft.span.clone(), format!("`{missing}` is missing"))
+                .help("`field` names the field that tells deleted items apart, `value` what it becomes"),
+        );
+        false
     }
 
     /// The path of the field that holds the entity's tenant.
@@ -80,15 +97,13 @@ impl Lower<'_> {
         entry: &Entry,
     ) -> Option<String> {
         let given = node.get("tenant");
-        if let Some(Value::Flag(flag)) = given.map(|node| &node.value) {
-            if *flag {
-                let span = given.map_or(0..0, |node| node.span.clone());
-                self.report(
-                    Diagnostic::new(&codes::NO_TENANT_FIELD, span, "`tenant` names a field, or is `false`")
-                        .help(format!("leave it out to use `{}`", design.tenant.field)),
-                );
-            }
-            return None;
+        match given.map(|node| (&node.value, &node.span)) {
+            Some((Value::Flag(false), _)) => return None,
+            Some((Value::Flag(true), span)) => self.report(
+                Diagnostic::new(&codes::NO_TENANT_FIELD, span.clone(), "`tenant` names a field, or is `false`")
+                    .help(format!("leave it out to use `{}`", design.tenant.field)),
+            ),
+            _ => {}
         }
         let text = given.and_then(Node::as_text);
         let path = text.as_ref().map_or(design.tenant.field.as_str(), |text| text.value.as_str());
@@ -151,6 +166,11 @@ impl Lower<'_> {
         for entry in node.section("index") {
             let names = table.indexes.iter().map(|index| index.name.as_str());
             let Some(index) = names.clone().position(|name| name == entry.key) else {
+                // One that is there but could not be read has been reported.
+                let declared = self.root.get("table").and_then(|tables| tables.get(&table.id));
+                if declared.is_some_and(|node| node.section("index").iter().any(|index| index.key == entry.key)) {
+                    continue;
+                }
                 self.report(
                     Diagnostic::new(
                         &codes::UNKNOWN_NAME,
@@ -167,7 +187,7 @@ impl Lower<'_> {
             };
             let when_text = entry.node.text("when");
             let when = when_text.as_ref().and_then(|text| self.condition(text));
-            let place = Place { sort: false, when: when.as_ref(), former: false };
+            let place = Place { sort: false, when: when.as_ref(), former: false, index: true };
             let wall_name = entry.node.text("wall");
             let key = self.key_templates(&entry.node, &entry.key_span, &table.indexes[index].key, fields, place);
             if let Some(key) = key {

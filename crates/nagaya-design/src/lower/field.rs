@@ -15,8 +15,11 @@ use crate::{
     tree::{Entry, Node, Text},
 };
 
+/// What a new id looks like.
+const EXAMPLE_ULID: &str = "01KG9S5Q60T4N2Y8ZC3M7VXR1E";
+
 /// What `max` is when it is not given.
-const MAX_CHARS: usize = 1_024;
+const MAX_CHARS: usize = 256;
 const MAX_ELEMENTS: usize = 100;
 const MAX_BYTES: usize = 16_384;
 
@@ -37,8 +40,12 @@ impl Lower<'_> {
     }
 
     fn field(&mut self, name: String, span: &std::ops::Range<usize>, node: &Node) -> Option<Field> {
-        let type_name = node.string("type")?;
-        self.applicable(node, &type_name);
+        // A type that is missing or misspelt has been reported; the name is known all the same.
+        let type_name = node.string("type").unwrap_or_default();
+        let known = grammar::TYPES.contains(&type_name.as_str());
+        if known {
+            self.applicable(node, &type_name);
+        }
         let kind = match type_name.as_str() {
             "string" => Type::String,
             "number" => Type::Number,
@@ -58,9 +65,19 @@ impl Lower<'_> {
                 node.get("items").and_then(|items| self.field(String::new(), &items.span, items)).map(Box::new),
             ),
             "map" => Type::Map(self.fields(node.section("fields"))),
-            "any" => Type::Any,
-            _ => return None,
+            _ => Type::Any,
         };
+        if let (Type::Map(fields), Some(max)) = (&kind, node.get("max"))
+            && !fields.is_empty()
+        {
+            self.report(
+                Diagnostic::new(&codes::DOES_NOT_APPLY, max.span.clone(), "`max` does not apply to a map with fields")
+                    .help("limit its fields instead"),
+            );
+        }
+        if let Type::List(Some(_)) = &kind {
+            self.element(node);
+        }
         let min = self.bound(node, "min", &kind);
         let max = self.bound(node, "max", &kind);
         if let (Some(min), Some(max)) = (min, max)
@@ -99,11 +116,46 @@ impl Lower<'_> {
             least: if matches!(kind, Type::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
             form: self.form(node, &kind, min, max),
             span: span.clone(),
+            known,
             name,
             kind,
         };
-        field.default = node.get("default").and_then(|default| self.default(&field, default));
+        field.default = node.get("default").filter(|_| known).and_then(|default| self.default(&field, default));
+        self.choices_fit(&field, node);
         Some(field)
+    }
+
+    /// Each choice has to be a value that the rest of the field allows.
+    fn choices_fit(&mut self, field: &Field, node: &Node) {
+        let Some(form) = &field.form else { return };
+        for choice in node.texts("one_of") {
+            if !form.one_of.is_empty() && !form.accepts(&choice.value) {
+                self.report(
+                    Diagnostic::new(
+                        &codes::BAD_CHOICES,
+                        choice.span.clone(),
+                        format!("`{}` is a choice, but `{}` does not accept it", choice.value, field.name),
+                    )
+                    .help("a choice has to fit `min`, `max`, `prefix`, `pattern` and `format` too"),
+                );
+            }
+        }
+    }
+
+    /// Reports keys that mean nothing for the elements of a list.
+    fn element(&mut self, list: &Node) {
+        for entry in list.get("items").map_or(&[][..], Node::entries) {
+            if matches!(entry.key.as_str(), "optional" | "default" | "immutable" | "references") {
+                self.report(
+                    Diagnostic::new(
+                        &codes::DOES_NOT_APPLY,
+                        entry.key_span.clone(),
+                        format!("`{}` does not apply to the elements of a list", entry.key),
+                    )
+                    .help("say it of the list"),
+                );
+            }
+        }
     }
 
     /// Reports keys that the type does not have.
@@ -169,7 +221,8 @@ impl Lower<'_> {
                 .help("use letters, digits, `_`, `-` and `.`"),
             );
         }
-        let is_integer = matches!(kind, Type::Integer);
+        // Whole numbers are kept as such: a float would lose digits beyond 2^53.
+        let whole = |key: &str| node.whole(key).filter(|_| matches!(kind, Type::Integer));
         Some(Arc::new(Form {
             material,
             prefix: prefix.map_or_else(String::new, |prefix| prefix.value),
@@ -186,10 +239,7 @@ impl Lower<'_> {
             },
             min_chars: min.filter(|_| textual).map_or(0, |min| min as usize),
             max_chars: max.filter(|_| textual).map_or(MAX_CHARS, |max| max as usize),
-            bounds: (
-                min.filter(|_| is_integer).map(|min| min as i64),
-                max.filter(|_| is_integer).map(|max| max as i64),
-            ),
+            bounds: (whole("min"), whole("max")),
         }))
     }
 
@@ -238,8 +288,10 @@ impl Lower<'_> {
 
     fn default(&mut self, field: &Field, node: &Node) -> Option<Default> {
         let value = node.json();
+        let made = format!("{}{}", field.prefix(), EXAMPLE_ULID);
         match (&field.kind, value.as_str()) {
-            (Type::Ulid | Type::Uuid | Type::String, Some("new")) if field.one_of().is_empty() => {
+            (Type::Ulid | Type::Uuid, Some("new")) => return Some(Default::New),
+            (Type::String, Some("new")) if field.form.as_ref().is_some_and(|form| form.accepts(&made)) => {
                 return Some(Default::New);
             }
             (Type::Timestamp(_) | Type::Date, Some("now")) => return Some(Default::Now),
@@ -247,22 +299,24 @@ impl Lower<'_> {
         }
         let mut wrong = Vec::new();
         field.check(&value, &field.name, &mut wrong);
-        if value == Value::Null || !wrong.is_empty() {
+        // A TOML date has been reported as no value at all.
+        let good = value == Value::Null || wrong.is_empty();
+        if !good || (value == "new" && matches!(field.kind, Type::String) && field.one_of().is_empty()) {
+            let help = match (&field.kind, value.as_str()) {
+                (Type::String, Some("new")) => {
+                    format!("`new` makes a ULID such as {made}, which the field does not accept")
+                }
+                (Type::Ulid | Type::Uuid, _) => format!("write {}, or \"new\"", field.wanted()),
+                (Type::Timestamp(_) | Type::Date, _) => format!("write {}, or \"now\"", field.wanted()),
+                _ => format!("write {}", field.wanted()),
+            };
             self.report(
                 Diagnostic::new(
                     &codes::BAD_DEFAULT,
                     node.span.clone(),
                     format!("the default of `{}` does not fit it", field.name),
                 )
-                .help(format!(
-                    "write {}{}",
-                    field.wanted(),
-                    match field.kind {
-                        Type::Ulid | Type::Uuid => ", or \"new\"",
-                        Type::Timestamp(_) | Type::Date => ", or \"now\"",
-                        _ => "",
-                    }
-                )),
+                .help(help),
             );
             return None;
         }

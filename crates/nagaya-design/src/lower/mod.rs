@@ -45,14 +45,15 @@ impl<'a> Lower<'a> {
 
     fn design(&mut self) -> Option<Design> {
         let root = self.root;
-        let name = root.text("name")?;
+        // A name or version that cannot be read has been reported; the rest is judged all the same.
+        let name = root.text("name").unwrap_or_else(|| Text { value: "unnamed".to_owned(), span: 0..0 });
         if !is_system_name(&name.value) {
             self.report(
                 Diagnostic::new(&codes::BAD_NAME, name.span.clone(), format!("`{}` cannot name a system", name.value))
                     .help("use lower-case letters, digits and `-`, starting with a letter"),
             );
         }
-        let version = self.version(&root.text("version")?);
+        let version = root.text("version").and_then(|text| self.version(&text));
         let tenant = self.tenant(root.get("tenant")?)?;
         let http_prefix = root.get("http").and_then(|http| http.text("prefix"));
         if let Some(prefix) = &http_prefix
@@ -72,7 +73,7 @@ impl<'a> Lower<'a> {
         let mut design = Design {
             database: root.string("database").unwrap_or_else(|| name.value.clone()),
             name: name.value,
-            version: version?,
+            version: version.unwrap_or(Version { major: 1, minor: 0 }),
             description: root.string("description"),
             tenant,
             http_prefix: http_prefix.map_or_else(String::new, |prefix| prefix.value),
@@ -80,12 +81,16 @@ impl<'a> Lower<'a> {
             entities: Vec::new(),
             accesses: Vec::new(),
             aggregates: Vec::new(),
+            unread: Vec::new(),
         };
         for entry in self.named("table") {
             design.tables.extend(self.table(entry));
         }
         for entry in self.named("entity") {
-            design.entities.extend(self.entity(entry, &design));
+            match self.entity(entry, &design) {
+                Some(entity) => design.entities.push(entity),
+                None => design.unread.push(entry.key.clone()),
+            }
         }
         for entry in self.named("access") {
             design.accesses.extend(self.access(entry, &design));
@@ -159,6 +164,7 @@ impl<'a> Lower<'a> {
         }
         let mut indexes = Vec::new();
         for entry in node.section("index") {
+            self.index_name(entry);
             indexes.extend(self.attributes(&entry.node).map(|key| Index {
                 name: entry.key.clone(),
                 key,
@@ -190,6 +196,21 @@ impl<'a> Lower<'a> {
         })
     }
 
+    fn index_name(&mut self, entry: &Entry) {
+        let good = (3..=255).contains(&entry.key.len())
+            && entry.key.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
+        if !good {
+            self.report(
+                Diagnostic::new(
+                    &codes::BAD_NAME,
+                    entry.key_span.clone(),
+                    format!("`{}` cannot name an index", entry.key),
+                )
+                .help("use 3 to 255 letters, digits, `_`, `-` and `.`"),
+            );
+        }
+    }
+
     fn attributes(&mut self, node: &Node) -> Option<KeyAttributes> {
         let [partition, sort] = node.pair()?;
         if partition.value == sort.value {
@@ -208,10 +229,16 @@ impl<'a> Lower<'a> {
 
     fn attribute(&mut self, text: Option<Text>) -> Option<String> {
         let text = text?;
-        if !is_field_name(&text.value) || text.value.len() > 255 {
+        // An index mapping has keys of its own beside its attributes.
+        let taken = matches!(text.value.as_str(), "wall" | "when");
+        if !is_field_name(&text.value) || text.value.len() > 255 || taken {
             self.report(
                 Diagnostic::new(&codes::BAD_NAME, text.span, format!("`{}` cannot name an attribute", text.value))
-                    .help("use letters, digits and `_`, starting with a letter"),
+                    .help(if taken {
+                        "`wall` and `when` mean something else in an index mapping: use another name"
+                    } else {
+                        "use letters, digits and `_`, starting with a letter"
+                    }),
             );
             return None;
         }

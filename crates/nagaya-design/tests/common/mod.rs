@@ -18,8 +18,7 @@ pub(crate) fn design(path: &str) -> Design {
 
 /// A design that the checker has nothing against.
 pub(crate) fn accepted(source: &str) -> Design {
-    let checked = check(source, &[]);
-    checked.design.unwrap_or_else(|| panic!("the design is rejected: {:#?}", checked.diagnostics))
+    check(source, &[]).design.unwrap_or_else(|| panic!("the design is rejected: {:#?}", errors(source)))
 }
 
 /// The codes of the errors that a design is rejected with, each with the line that it points at; empty when it is not.
