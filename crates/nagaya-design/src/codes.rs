@@ -107,7 +107,7 @@ codes! {
     // What one engine cannot do.
     Warning COSMOS_CROSS_QUERY    "NG0901" "Cosmos DB: a query over all partitions";
     Error   COSMOS_ID             "NG0902" "Cosmos DB: a character that an id cannot have";
-    Error   COSMOS_BATCH          "NG0903" "Cosmos DB: a write set that spans partitions";
+    Warning COSMOS_BATCH          "NG0903" "Cosmos DB: a write set that spans partitions";
     Warning COSMOS_NUMBER         "NG0904" "Cosmos DB: an integer beyond 2^53";
     Warning COSMOS_CHANGES        "NG0905" "Cosmos DB: changes without old images";
     Warning SETTING_IGNORED       "NG0906" "a setting that the engine does not have";

@@ -1,6 +1,6 @@
 //! A design, read and resolved: what everything else is derived from.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::{
     condition::Condition,
     diagnostic::Span,
     field::{self, Field, Problem},
-    template::{Fields, Template, Unfit},
+    template::{Fields, Scalar, Slot, Template, Unfit},
     tree::Text,
     version::Version,
 };
@@ -495,25 +495,26 @@ impl Design {
     pub fn check_item(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<Problem> {
         let mut problems = Vec::new();
         field::check_fields(&entity.fields, item, None, &mut problems);
-        let derived = self.derived(entity, item);
-        for (attribute, expected) in &derived {
-            match (item.get(attribute), expected) {
-                (Some(Value::String(found)), Ok(Some(expected))) if found == expected => {}
-                (Some(Value::String(found)), _) if self.is_former_key(entity, attribute, found) => {}
-                (Some(found), Ok(Some(expected))) => problems.push(Problem {
-                    path: attribute.clone(),
-                    message: format!("is {found}, but the fields give \"{expected}\""),
-                }),
-                (Some(_), Ok(None)) => problems.push(Problem {
-                    path: attribute.clone(),
-                    message: "is there, but the index's condition does not hold".to_owned(),
-                }),
-                // An item may come without its derived attributes; they are added when it is written.
-                (None, Ok(_)) => {}
-                (_, Err(unfit)) => problems.push(Problem { path: attribute.clone(), message: unfit.to_string() }),
-            }
-        }
         let table = self.table_of(entity);
+        let derived = self.derived(entity, item);
+        let former = self.has_former_key(entity, item);
+        for (attribute, expected) in &derived {
+            let is_key = *attribute == table.key.partition || *attribute == table.key.sort;
+            let message = match (item.get(attribute), expected) {
+                _ if is_key && former => continue,
+                (Some(Value::String(found)), Ok(Some(expected))) if found == expected => continue,
+                // An item may be written without its index attributes; they are derived then.
+                (None, Ok(_)) if !is_key => continue,
+                (None, Ok(_)) => "is missing".to_owned(),
+                (Some(found), Ok(Some(expected))) => format!("is {found}, but the fields give \"{expected}\""),
+                (Some(_), Ok(None)) => "is there, but the index's condition does not hold".to_owned(),
+                (_, Err(unfit)) => unfit.to_string(),
+            };
+            problems.push(Problem { path: attribute.clone(), message });
+        }
+        if let Some(name) = table.discriminator.as_ref().filter(|name| !item.contains_key(*name)) {
+            problems.push(Problem { path: name.clone(), message: "is missing".to_owned() });
+        }
         let managed = [table.ttl.as_deref(), table.discriminator.as_deref(), entity.version.as_deref()];
         for (name, value) in item {
             let known = name.starts_with('_')
@@ -554,12 +555,24 @@ impl Design {
         found
     }
 
-    fn is_former_key(&self, entity: &Entity, attribute: &str, value: &str) -> bool {
-        let table = self.table_of(entity);
+    /// Whether the item lies under a key of an older form, made from the item's own fields.
+    fn has_former_key(&self, entity: &Entity, item: &Map<String, Value>) -> bool {
+        let key = &self.table_of(entity).key;
+        let text = |attribute: &str| item.get(attribute).and_then(Value::as_str);
+        let (Some(partition), Some(sort)) = (text(&key.partition), text(&key.sort)) else { return false };
         entity.former_keys.iter().any(|former| {
-            let template = if attribute == table.key.partition { &former.partition } else { &former.sort };
-            (attribute == table.key.partition || attribute == table.key.sort)
-                && template.parse(value, true, |_, _| {}).is_some()
+            let mut agrees = true;
+            let mut compare = |slot: &Slot, value: Cow<'_, str>| {
+                // A field that only the key has is not in the item.
+                let mut expected = String::new();
+                let own = item.scalar(&slot.path).map(|own| slot.render(own, &mut expected));
+                let mut found = String::new();
+                let given = slot.render(Scalar::Text(&value), &mut found);
+                agrees &= own.is_none_or(|own| own.is_ok() && given.is_ok() && expected == found);
+            };
+            let parsed = former.partition.parse(partition, true, &mut compare).is_some()
+                && former.sort.parse(sort, true, &mut compare).is_some();
+            parsed && agrees
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::{
-    design::{Access, Design, Entity, KeyAttributes, KeyTemplates, Wall},
+    design::{Access, Design, KeyAttributes, Wall},
     query::Query,
     route::{Routed, Router},
     template::{Fields, Scalar},
@@ -78,6 +78,8 @@ impl Design {
                     Some((partition, Some(sort))) => found.extend(
                         router
                             .find(&table.id, index, partition, sort, typed)
+                            .into_iter()
+                            .flatten()
                             .map(|routed| self.explanation(&table.id, index, routed, false)),
                     ),
                     Some((partition, None)) => found.extend(self.in_partition(&table.id, index, partition, typed)),
@@ -100,7 +102,7 @@ impl Design {
             let mut fields = Vec::new();
             let parsed = key.partition.parse(partition, typed, |slot, value| fields.push((slot.path.as_str(), value)));
             if parsed.is_some() {
-                let routed = Routed { entity: &entity.name, fields, former: false, typed };
+                let routed = Routed { entity: &entity.name, fields, former: false, key };
                 found.push(self.explanation(table, index, routed, true));
             }
         }
@@ -117,7 +119,9 @@ impl Design {
         let entity = self.entities.iter().find(|entity| entity.name == routed.entity);
         let entity = entity.unwrap_or_else(|| unreachable!("the router knows only entities of the design"));
         let mapping = index.and_then(|index| entity.mapping(index));
-        let (attributes, key) = self.place(entity, index, routed.former);
+        let key = routed.key;
+        let table_of = self.table_of(entity);
+        let attributes = mapping.map_or(&table_of.key, |mapping| &table_of.indexes[mapping.index].key);
         let doubts = routed.fields.iter().filter_map(|(path, value)| {
             let field = entity.field(path)?;
             let accepted = field.form.as_ref().is_none_or(|form| form.accepts(value));
@@ -140,19 +144,6 @@ impl Design {
                 .accesses_of(entity)
                 .map(|access: &Access| (access.name.clone(), self.query_outline(access, &Known(&routed.fields))))
                 .collect(),
-        }
-    }
-
-    fn place<'d>(
-        &'d self,
-        entity: &'d Entity,
-        index: Option<&str>,
-        former: bool,
-    ) -> (&'d KeyAttributes, &'d KeyTemplates) {
-        let table = self.table_of(entity);
-        match index.and_then(|index| entity.mapping(index)) {
-            Some(mapping) => (&table.indexes[mapping.index].key, &mapping.key),
-            None => (&table.key, entity.former_keys.first().filter(|_| former).unwrap_or(&entity.key)),
         }
     }
 }

@@ -84,8 +84,8 @@ impl Languages {
 
     /// Whether a value of a slot can hold one of a class of characters, such as `[/?]`.
     pub(crate) fn can_hold(&mut self, slot: &Slot, class: &str) -> bool {
-        let values = self.slot(slot);
-        self.walk(&values, &format!("(?s:.*){class}(?s:.*)")).is_some()
+        let values = slot.form.expression(slot.pad).unwrap_or_else(|| "(?s:.*)".to_owned());
+        self.walk(&format!("(?:{values})"), &format!("(?s:.*){class}(?s:.*)")).is_some()
     }
 
     /// The escaped values of a slot.

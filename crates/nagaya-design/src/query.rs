@@ -297,12 +297,18 @@ impl fmt::Display for Query {
 }
 
 impl Query {
+    /// The discriminator, where the key does not say it already.
+    pub fn discriminator_filter(&self) -> Option<(&str, &str)> {
+        let (name, value) = self.discriminator.as_ref()?;
+        (*name != self.sort_attribute && *name != self.partition_attribute).then_some((name, value))
+    }
+
     /// The request as DynamoDB takes it.
     pub fn dynamodb(&self, table_name: &str) -> Value {
         let mut names = Map::new();
         let mut values = Map::new();
         let mut expression = Expression { names: &mut names, values: &mut values };
-        let sort = expression.name(&self.sort_attribute);
+        let sort = if self.sort == Sort::Any { String::new() } else { expression.name(&self.sort_attribute) };
         let partition = format!(
             "{} = {}",
             expression.name(&self.partition_attribute),
@@ -318,15 +324,12 @@ impl Query {
             Sort::Below(to) => Some(format!("{sort} < {}", text(to))),
         };
         let key = [Some(partition), condition].into_iter().flatten().collect::<Vec<_>>().join(" AND ");
-        let discriminator = self.discriminator.as_ref().filter(|(name, _)| *name != self.sort_attribute);
-        let discriminator = discriminator
-            .map(|(name, value)| format!("{} = {}", expression.name(name), expression.value(&value.as_str().into())));
+        let discriminator = self
+            .discriminator_filter()
+            .map(|(name, value)| format!("{} = {}", expression.name(name), expression.value(&value.into())));
         let filter = self.filter.as_ref().map(|filter| expression.condition(filter));
         let filters: Vec<_> = [discriminator, filter].into_iter().flatten().collect();
         let projection: Vec<_> = self.projection.iter().map(|name| expression.name(name)).collect();
-        if self.sort == Sort::Any {
-            expression.forget(&self.sort_attribute);
-        }
         let mut request = json!({
             "TableName": table_name,
             "KeyConditionExpression": key,
@@ -365,7 +368,7 @@ impl Query {
             Sort::AtLeast(from) => conditions.push(format!("{sort} >= {}", quoted(from))),
             Sort::Below(to) => conditions.push(format!("{sort} < {}", quoted(to))),
         }
-        if let Some((name, value)) = self.discriminator.as_ref().filter(|(name, _)| *name != self.sort_attribute) {
+        if let Some((name, value)) = self.discriminator_filter() {
             conditions.push(format!("c.{name} = {}", quoted(value)));
         }
         conditions.extend(self.filter.as_ref().map(sql));
@@ -375,8 +378,10 @@ impl Query {
             (_, true) => "*".to_owned(),
             (_, false) => selected.join(", "),
         };
-        let order = match (self.returns, self.descending) {
-            (Returns::Count, _) => String::new(),
+        // Sorting costs: what has one value, or is only counted, is left in any order.
+        let unsorted = self.returns == Returns::Count || matches!(self.sort, Sort::Equal(_));
+        let order = match (unsorted, self.descending) {
+            (true, _) => String::new(),
             (_, false) => format!(" ORDER BY {sort}"),
             (_, true) => format!(" ORDER BY {sort} DESC"),
         };
@@ -397,10 +402,6 @@ impl Expression<'_> {
             self.names.insert(placeholder(segment), segment.into());
         }
         path.split('.').map(placeholder).collect::<Vec<_>>().join(".")
-    }
-
-    fn forget(&mut self, name: &str) {
-        self.names.remove(&format!("#{name}"));
     }
 
     fn value(&mut self, value: &Value) -> String {

@@ -37,7 +37,7 @@ fn head(text: &str) -> u64 {
 }
 
 /// What a key turned out to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Routed<'d, 'k> {
     /// Name of the entity.
     pub entity: &'d str,
@@ -45,8 +45,8 @@ pub struct Routed<'d, 'k> {
     pub fields: Vec<(&'d str, Cow<'k, str>)>,
     /// Whether it has the form of an older key.
     pub former: bool,
-    /// Whether each value is one that its field accepts.
-    pub typed: bool,
+    /// The templates that it was made from.
+    pub key: &'d KeyTemplates,
 }
 
 impl<'d> Router<'d> {
@@ -58,20 +58,15 @@ impl<'d> Router<'d> {
 
     /// The entity whose key this is, in the table with this name in the design.
     pub fn route<'k>(&self, table: &str, partition: &'k str, sort: &'k str) -> Option<Routed<'d, 'k>> {
-        self.find(table, None, partition, sort, true)
+        self.find(table, None, partition, sort, true)?.next()
     }
 
-    /// The entity whose index key this is.
-    pub fn route_index<'k>(
-        &self,
-        table: &str,
-        index: &str,
-        partition: &'k str,
-        sort: &'k str,
-    ) -> Option<Routed<'d, 'k>> {
-        self.find(table, Some(index), partition, sort, true)
+    /// The entities whose index key this is: in an index, several can have the same.
+    pub fn route_index<'k>(&self, table: &str, index: &str, partition: &'k str, sort: &'k str) -> Vec<Routed<'d, 'k>> {
+        self.find(table, Some(index), partition, sort, true).into_iter().flatten().collect()
     }
 
+    /// All that a key of a table (or of one of its indexes) can be; `None` when there is no such place.
     pub(crate) fn find<'k>(
         &self,
         table: &str,
@@ -79,15 +74,15 @@ impl<'d> Router<'d> {
         partition: &'k str,
         sort: &'k str,
         typed: bool,
-    ) -> Option<Routed<'d, 'k>> {
+    ) -> Option<impl Iterator<Item = Routed<'d, 'k>>> {
         let at = self.design.tables.iter().position(|each| each.id == table)?;
         let place = match index {
             None => 0,
             Some(index) => 1 + self.design.tables[at].indexes.iter().position(|each| each.name == index)?,
         };
         let head = head(sort);
-        let candidates = self.places[at][place].iter().filter(|lane| head & lane.mask == lane.head);
-        candidates.into_iter().find_map(|lane| lane.read(partition, sort, typed))
+        let candidates = self.places[at][place].iter().filter(move |lane| head & lane.mask == lane.head);
+        Some(candidates.filter_map(move |lane| lane.read(partition, sort, typed)))
     }
 }
 
@@ -117,7 +112,7 @@ impl<'d> Lane<'d> {
         let mut fields = Vec::new();
         read(&self.key.partition, partition, typed, &mut fields)?;
         read(&self.key.sort, sort, typed, &mut fields)?;
-        Some(Routed { entity: &self.entity.name, fields, former: self.former, typed })
+        Some(Routed { entity: &self.entity.name, fields, former: self.former, key: self.key })
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn parse(source: &str, problems: &mut Vec<Diagnostic>) -> Node {
         let span = error.span().unwrap_or(0..0);
         problems.push(
             Diagnostic::new(&codes::SYNTAX, span, format!("this is not TOML: {}", error.message()))
-                .help("mend the syntax; the rest of the file was read as well as it could be"),
+                .help("mend it to see what there is to say about the rest of the file"),
         );
     }
     table(root.get_ref(), root.span(), problems)

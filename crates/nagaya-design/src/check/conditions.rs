@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     codes,
     condition::{Condition, Literal, Operand, Term},
-    design::{Design, Entity},
+    design::{Design, Entity, SCHEMA_ATTRIBUTE},
     diagnostic::{Diagnostic, did_you_mean},
     field::{Field, Type},
     form::Precision,
@@ -47,6 +47,9 @@ impl Checker<'_> {
 
     fn operand(&mut self, operand: &Operand, literals: &[Literal], text: &Text) {
         let span = text.piece(self.source, operand.range.clone());
+        if operand.path == SCHEMA_ATTRIBUTE && self.entity.schema.is_some() {
+            return;
+        }
         let Some(field) = self.entity.field(&operand.path) else {
             let names = self.entity.fields.iter().map(|field| field.name.as_str());
             self.problems.push(

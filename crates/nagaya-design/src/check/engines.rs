@@ -16,10 +16,10 @@ pub(super) fn check(design: &Design, engine: Engine, languages: &mut Languages, 
     if engine == Engine::Cosmos {
         for entity in &design.entities {
             cosmos_id(design, entity, languages, problems);
-            cosmos_queries(design, entity, problems);
             cosmos_batches(design, entity, problems);
             cosmos_numbers(entity, problems);
         }
+        cosmos_queries(design, problems);
         cosmos_changes(design, problems);
     }
 }
@@ -86,13 +86,22 @@ fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, proble
     }
 }
 
-fn cosmos_queries(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
-    let table = design.table_of(entity);
-    for mapping in &entity.indexes {
-        if table.indexes[mapping.index].key.partition != table.key.partition {
+fn cosmos_queries(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for access in &design.accesses {
+        let table = design.table_of(&design.entities[access.entity]);
+        let (attributes, _) = design.source_of(access);
+        if attributes.partition != table.key.partition {
             problems.push(
-                Diagnostic::new(&codes::COSMOS_CROSS_QUERY, mapping.span.clone(), format!("a query by `{}` asks every partition of the container", mapping.name))
-                    .help(format!("start the index with `{}` where the tenant is known, or say why it is fine: `# NG0901: …` above this line", table.key.partition)),
+                Diagnostic::new(
+                    &codes::COSMOS_CROSS_QUERY,
+                    access.span.clone(),
+                    format!("the query of `{}` asks every partition of the container", access.name),
+                )
+                .help(format!(
+                    "start its index with `{}` where the tenant is known, or say why it is fine: `# NG0901: …` above \
+                     this line",
+                    table.key.partition
+                )),
             );
         }
     }
@@ -108,7 +117,7 @@ fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnosti
                     &codes::COSMOS_BATCH,
                     unique.span.clone(),
                     format!(
-                        "the item and the mark that keeps {} unique lie in different partitions, and a batch has one",
+                        "the item and the mark that keeps {} unique lie in different partitions, and a batch has one: they are written in steps",
                         crate::diagnostic::list(&unique.fields)
                     ),
                 )
@@ -130,7 +139,7 @@ fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnosti
                     &codes::COSMOS_BATCH,
                     reference.span.clone(),
                     format!(
-                        "a `{}` and its `{}` lie in different partitions, and a batch has one",
+                        "a `{}` and its `{}` lie in different partitions, and a batch has one: they are written in steps",
                         reference.entity, entity.name
                     ),
                 )
@@ -167,7 +176,7 @@ fn cosmos_changes(design: &Design, problems: &mut Vec<Diagnostic>) {
                     &codes::COSMOS_BATCH,
                     aggregate.span.clone(),
                     format!(
-                        "`{}` and `{}` lie in different partitions, and a batch has one",
+                        "`{}` and `{}` lie in different partitions, and a batch has one: they are written in steps",
                         idempotency.name, events.name
                     ),
                 )

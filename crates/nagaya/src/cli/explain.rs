@@ -229,7 +229,7 @@ fn access_text(design: &Design, access: &Access, query: &Query, base: &str) -> S
         let _ = writeln!(out, "  {description}");
     }
     let _ = writeln!(out, "  Query {}\n    {query}", place(query, design, base));
-    if let Some((name, value)) = query.discriminator.as_ref().filter(|(name, _)| *name != query.sort_attribute) {
+    if let Some((name, value)) = query.discriminator_filter() {
         let _ = writeln!(out, "    filter {name} = '{value}'");
     }
     if let Some(filter) = &query.filter {

@@ -2,7 +2,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Report};
+use miette::{
+    GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, MietteError, MietteSpanContents, Report,
+    SourceCode, SourceSpan, SpanContents,
+};
 use nagaya_design::{Diagnostic, Severity, Span, line_and_column};
 use serde_json::{Value, json};
 
@@ -40,7 +43,7 @@ fn rendered(source: &Source, diagnostic: &Diagnostic, colours: bool) -> String {
     }
     let theme = if colours { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_links(false);
-    let report = Report::new(report).with_source_code(NamedSource::new(&source.name, source.text.clone()));
+    let report = Report::new(report).with_source_code(Text { name: source.name.clone(), text: source.text.clone() });
     let mut text = String::new();
     // Rendering into a string does not fail; should it ever, the message itself must not be lost.
     if handler.render_report(&mut text, report.as_ref()).is_err() {
@@ -48,6 +51,34 @@ fn rendered(source: &Source, diagnostic: &Diagnostic, colours: bool) -> String {
     }
     text.push('\n');
     text
+}
+
+/// The text of a file, whose columns are counted in characters, as editors do, and not in bytes.
+#[derive(Debug)]
+struct Text {
+    name: String,
+    text: String,
+}
+
+impl SourceCode for Text {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let found = self.text.read_span(span, before, after)?;
+        let start = found.span().offset();
+        let line = &self.text[start - found.column().min(start)..start];
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            found.data(),
+            *found.span(),
+            found.line(),
+            line.chars().count(),
+            found.line_count(),
+        )))
+    }
 }
 
 /// A diagnostic as JSON.
