@@ -1,2 +1,37 @@
-//! Tasks for contributors.
-fn main() {}
+//! Tasks for contributors: `cargo xtask test`, `cargo xtask mission`, `cargo xtask fuzz`, `cargo xtask bench`.
+
+mod fuzz;
+mod mission;
+mod run;
+mod test;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks for contributors
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Set up what is missing, then format check, lints, licences and all tests
+    Test,
+    /// List every requirement with the tests that prove it, and those without one
+    Mission(mission::Args),
+    /// Feed the checker with generated files until it panics or time is up
+    Fuzz(fuzz::Args),
+    /// Measure the hot paths of keys
+    Bench,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().task {
+        Task::Test => test::run(),
+        Task::Mission(args) => mission::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
+        Task::Bench => run::step("benchmarks", run::cargo(["bench", "--package", "nagaya-design"])),
+    }
+}

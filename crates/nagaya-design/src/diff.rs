@@ -333,7 +333,7 @@ impl Differences {
         match (&old.kind, &new.kind) {
             (Type::Map(before), Type::Map(after)) => self.fields(path, before, after, steps),
             (Type::List(Some(before)), Type::List(Some(after))) => {
-                self.field(&format!("{path}.items"), before, after, steps)
+                self.field(&format!("{path}.items"), before, after, steps);
             }
             _ => {}
         }

@@ -34,7 +34,7 @@ fn equal_keys(entity: &Entity, other: &Entity, languages: &mut Languages, proble
             let (my_partition, their_partition) = (languages.keys(&mine.partition), languages.keys(&theirs.partition));
             let Some(partition) = languages.common(&my_partition, &their_partition) else { continue };
             problems.push(
-                Diagnostic::new(&codes::KEY_COLLISION, theirs.sort.span.clone(), format!("a `{}` and a `{}` can have the same key", entity.name, other.name))
+                Diagnostic::new(&codes::KEY_COLLISION, theirs.sort.span.clone(), format!("`{}` and `{}` items can have the same key", entity.name, other.name))
                     .here(format!("such as `{partition}` / `{sort}`"))
                     .also(mine.sort.span.clone(), "the other key")
                     .help("start each with a constant of its own, such as `USER#` and `USER_PREFS#`, or narrow a field with `pattern`"),

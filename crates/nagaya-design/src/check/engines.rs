@@ -139,7 +139,7 @@ fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnosti
                     &codes::COSMOS_BATCH,
                     reference.span.clone(),
                     format!(
-                        "a `{}` and its `{}` lie in different partitions, and a batch has one: they are written in steps",
+                        "`{}` and its `{}` items lie in different partitions, and a batch has one: they are written in steps",
                         reference.entity, entity.name
                     ),
                 )

@@ -142,7 +142,7 @@ fn item_size(design: &Design, entity: &Entity, languages: &mut Languages, proble
         let mut diagnostic = Diagnostic::new(
             &codes::ITEM_TOO_LARGE,
             entity.span.clone(),
-            format!("a `{}` can grow to {} KB, and an item can have 400 KB", entity.name, size / 1024),
+            format!("`{}` can grow to {} KB, and an item can have 400 KB", entity.name, size / 1024),
         );
         if let Some(field) = largest {
             diagnostic = diagnostic.also(field.span.clone(), format!("up to {} KB of it", field.max_bytes() / 1024));

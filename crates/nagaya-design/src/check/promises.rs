@@ -89,7 +89,11 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
             Diagnostic::new(
                 &codes::UNIQUE_OUTLIVES,
                 unique.span.clone(),
-                format!("{} stays taken for a while after a `{}` has expired", list(&unique.fields), entity.name),
+                format!(
+                    "{} stays taken for a while after the `{}` item has expired",
+                    list(&unique.fields),
+                    entity.name
+                ),
             )
             .help("leave the constraint or the expiry out, or say why it is fine: `# NG0602: …` above this line"),
         );
@@ -138,8 +142,8 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
     };
     if !fits {
         let message = match ids.len() {
-            0 => format!("a `{}` is found by its tenant alone, which `{}` is not", target.name, field.name),
-            _ => format!("a `{}` is found by {}, not by one field", target.name, list(&ids)),
+            0 => format!("`{}` is found by its tenant alone, which `{}` is not", target.name, field.name),
+            _ => format!("`{}` is found by {}, not by one field", target.name, list(&ids)),
         };
         problems.push(
             Diagnostic::new(&codes::BAD_REFERENCE, span, message)
@@ -158,7 +162,7 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
                 &codes::BAD_REFERENCE,
                 span,
                 format!(
-                    "`{}` is {}, and the id of a `{}` is {}",
+                    "`{}` is {}, and the id of `{}` is {}",
                     field.name,
                     a(field.kind.name()),
                     target.name,
@@ -196,7 +200,7 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
                 &codes::REFERENCE_NOT_FOUND,
                 span,
                 format!(
-                    "no access pattern finds the `{}` items of a `{}`, so deleting one cannot look for them",
+                    "no access pattern finds the `{}` items that refer to one `{}`, so deleting it cannot look for them",
                     entity.name, target.name
                 ),
             )

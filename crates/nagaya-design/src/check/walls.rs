@@ -92,7 +92,7 @@ fn entity_wall(entity: &Entity, problems: &mut Vec<Diagnostic>) {
             .help("say which wall is meant: `wall = \"public\"` or `\"system\"`"),
         ),
         (Wall::Attribute, declared) => {
-            problems.push(attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span)))
+            problems.push(attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span)));
         }
         (Wall::Public, _) if entity.tenant.is_none() && entity.spans.tenant.is_none() => problems.push(
             Diagnostic::new(
@@ -111,11 +111,10 @@ fn entity_wall(entity: &Entity, problems: &mut Vec<Diagnostic>) {
 
 fn index_wall(entity: &Entity, mapping: &Mapping, problems: &mut Vec<Diagnostic>) {
     let span = mapping.wall_span.as_ref().unwrap_or(&mapping.span);
-    let wider = match (entity.wall, mapping.wall) {
-        (Wall::System, Wall::Key | Wall::Attribute | Wall::Public) => true,
-        (Wall::Key | Wall::Attribute, Wall::Public) => true,
-        _ => false,
-    };
+    let wider = matches!(
+        (entity.wall, mapping.wall),
+        (Wall::System, Wall::Key | Wall::Attribute | Wall::Public) | (Wall::Key | Wall::Attribute, Wall::Public)
+    );
     if wider {
         problems.push(
             Diagnostic::new(
@@ -184,7 +183,7 @@ fn shared_partitions(entity: &Entity, other: &Entity, languages: &mut Languages,
                 Diagnostic::new(
                     &codes::SHARED_PARTITION,
                     theirs.span.clone(),
-                    format!("a `{}` and a `{}` of different tenants can share a partition", entity.name, other.name),
+                    format!("`{}` and `{}` items of different tenants can share a partition", entity.name, other.name),
                 )
                 .here(format!("such as `{shared}`"))
                 .also(mine.span.clone(), "the other partition")

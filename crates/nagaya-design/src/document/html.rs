@@ -32,7 +32,7 @@ fn body(design: &Design, source: &str) -> (String, String) {
     for event in Parser::new_ext(source, Options::ENABLE_TABLES) {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) if &*language == "mermaid" => {
-                in_diagram = true
+                in_diagram = true;
             }
             Event::End(TagEnd::CodeBlock) if in_diagram => {
                 in_diagram = false;

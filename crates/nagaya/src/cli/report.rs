@@ -2,10 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use miette::{
-    GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, MietteError, MietteSpanContents, Report,
-    SourceCode, SourceSpan, SpanContents,
-};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use nagaya_design::{Diagnostic, Severity, Span, line_and_column};
 use serde_json::{Value, json};
 
@@ -26,59 +23,21 @@ fn colours() -> bool {
 }
 
 fn rendered(source: &Source, diagnostic: &Diagnostic, colours: bool) -> String {
-    let labels = diagnostic.labels.iter().enumerate().map(|(at, label)| {
-        let text = (!label.text.is_empty()).then(|| label.text.clone());
-        let span = label.span.clone();
-        if at == 0 { LabeledSpan::new_primary_with_span(text, span) } else { LabeledSpan::new_with_span(text, span) }
+    let level = match diagnostic.severity() {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let annotations = diagnostic.labels.iter().enumerate().map(|(at, label)| {
+        let kind = if at == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+        let text = (!label.text.is_empty()).then_some(label.text.as_str());
+        kind.span(label.span.clone()).label(text)
     });
-    let mut report = MietteDiagnostic::new(diagnostic.message.clone())
-        .with_code(format!("{} {}", diagnostic.severity(), diagnostic.code.id))
-        .with_severity(match diagnostic.severity() {
-            Severity::Error => miette::Severity::Error,
-            Severity::Warning => miette::Severity::Warning,
-        })
-        .with_labels(labels);
-    if let Some(help) = &diagnostic.help {
-        report = report.with_help(help);
-    }
-    let theme = if colours { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_links(false);
-    let report = Report::new(report).with_source_code(Text { name: source.name.clone(), text: source.text.clone() });
-    let mut text = String::new();
-    // Rendering into a string does not fail; should it ever, the message itself must not be lost.
-    if handler.render_report(&mut text, report.as_ref()).is_err() {
-        text = format!("{} {}: {}", diagnostic.severity(), diagnostic.code.id, diagnostic.message);
-    }
-    text.push('\n');
-    text
-}
-
-/// The text of a file, whose columns are counted in characters, as editors do, and not in bytes.
-#[derive(Debug)]
-struct Text {
-    name: String,
-    text: String,
-}
-
-impl SourceCode for Text {
-    fn read_span<'a>(
-        &'a self,
-        span: &SourceSpan,
-        before: usize,
-        after: usize,
-    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        let found = self.text.read_span(span, before, after)?;
-        let start = found.span().offset();
-        let line = &self.text[start - found.column().min(start)..start];
-        Ok(Box::new(MietteSpanContents::new_named(
-            self.name.clone(),
-            found.data(),
-            *found.span(),
-            found.line(),
-            line.chars().count(),
-            found.line_count(),
-        )))
-    }
+    let snippet = Snippet::source(source.text.as_str()).path(source.name.as_str()).annotations(annotations);
+    let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code.id);
+    let help = diagnostic.help.as_deref().map(|help| Level::HELP.message(help));
+    let report = [title.element(snippet).elements(help)];
+    let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
+    renderer.term_width(160).render(&report) + "\n\n"
 }
 
 /// A diagnostic as JSON.

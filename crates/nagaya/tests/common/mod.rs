@@ -7,12 +7,12 @@ use std::{
 };
 
 /// The root of the repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")
 }
 
 /// What a run of the command gave.
-pub struct Run {
+pub(crate) struct Run {
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
@@ -27,12 +27,12 @@ impl std::fmt::Display for Run {
 }
 
 /// Runs `nagaya` in the root of the repository.
-pub fn nagaya(args: &[&str]) -> Run {
+pub(crate) fn nagaya(args: &[&str]) -> Run {
     nagaya_with(args, "")
 }
 
 /// Runs `nagaya` with a text on its standard input.
-pub fn nagaya_with(args: &[&str], input: &str) -> Run {
+pub(crate) fn nagaya_with(args: &[&str], input: &str) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
         .args(args)
         .current_dir(root())
