@@ -91,6 +91,14 @@ fn every_code_has_a_page_with_its_title_and_a_row_in_the_list() {
 }
 
 #[test]
+fn the_design_of_the_readme_passes() {
+    for (line, example) in blocks(&read("README.md"), "toml") {
+        let diagnostics = check(&example, &[]).diagnostics;
+        assert!(diagnostics.is_empty(), "the design at line {line} of README.md: {diagnostics:#?}");
+    }
+}
+
+#[test]
 fn the_designs_of_the_tutorial_pass() {
     for path in ["docs/tutorials/desk.toml", "docs/tutorials/desk-1.toml"] {
         let open: Vec<_> =
