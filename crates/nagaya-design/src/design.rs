@@ -1,14 +1,14 @@
 //! A design, read and resolved: what everything else is derived from.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     condition::Condition,
     diagnostic::Span,
-    field::{self, Field, Problem},
-    template::{Fields, Scalar, Slot, Template, Unfit},
+    field::{self, Field},
+    template::{Fields, Template, Unfit},
     tree::Text,
     version::Version,
 };
@@ -488,90 +488,5 @@ impl Design {
     pub fn wall_of(&self, access: &Access) -> Wall {
         let entity = &self.entities[access.entity];
         access.mapping.map_or(entity.wall, |at| entity.indexes[at].wall)
-    }
-
-    /// Reports everything that is wrong with a stored item of an entity: fields that are missing or do not fit,
-    /// key and index attributes that are not what the fields give, attributes that the design does not know.
-    pub fn check_item(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        field::check_fields(&entity.fields, item, None, &mut problems);
-        let table = self.table_of(entity);
-        let derived = self.derived(entity, item);
-        let former = self.has_former_key(entity, item);
-        for (attribute, expected) in &derived {
-            let is_key = *attribute == table.key.partition || *attribute == table.key.sort;
-            let message = match (item.get(attribute), expected) {
-                _ if is_key && former => continue,
-                (Some(Value::String(found)), Ok(Some(expected))) if found == expected => continue,
-                // An item may come without what is derived; it is added when the item is written.
-                (None, Ok(_)) => continue,
-                (Some(found), Ok(Some(expected))) => format!("is {found}, but the fields give \"{expected}\""),
-                (Some(_), Ok(None)) => "is there, but the index's condition does not hold".to_owned(),
-                (_, Err(unfit)) => unfit.to_string(),
-            };
-            problems.push(Problem { path: attribute.clone(), message });
-        }
-        if let Some(name) = table.discriminator.as_ref().filter(|name| !item.contains_key(*name)) {
-            problems.push(Problem { path: name.clone(), message: "is missing".to_owned() });
-        }
-        let managed = [table.ttl.as_deref(), table.discriminator.as_deref(), entity.version.as_deref()];
-        for (name, value) in item {
-            let known = name.starts_with('_')
-                || entity.fields.iter().any(|field| field.name == *name)
-                || derived.iter().any(|(attribute, _)| attribute == name)
-                || managed.contains(&Some(name.as_str()))
-                || (entity.schema.is_some() && name == SCHEMA_ATTRIBUTE);
-            if !known {
-                problems.push(Problem { path: name.clone(), message: "is not a field".to_owned() });
-            }
-            if table.discriminator.as_ref() == Some(name) && value.as_str() != entity.discriminator.as_deref() {
-                problems.push(Problem { path: name.clone(), message: "names another entity".to_owned() });
-            }
-        }
-        problems
-    }
-
-    /// The key and index attributes that the fields of an item give; `None` while a sparse index leaves it out.
-    pub fn derived(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<(String, Result<Option<String>, Unfit>)> {
-        let table = self.table_of(entity);
-        let mut found = Vec::new();
-        let mut add = |attributes: &KeyAttributes, key: &KeyTemplates, present: bool| {
-            for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-                let value = if present { template.render(item).map(Some) } else { Ok(None) };
-                // An attribute that is a field of its own stays when the index lets the item go.
-                if !(value == Ok(None) && entity.field(attribute).is_some())
-                    && found.iter().all(|(name, _)| name != attribute)
-                {
-                    found.push((attribute.clone(), value));
-                }
-            }
-        };
-        add(&table.key, &entity.key, true);
-        for mapping in &entity.indexes {
-            let present = mapping.when.as_ref().is_none_or(|when| when.holds(item));
-            add(&table.indexes[mapping.index].key, &mapping.key, present);
-        }
-        found
-    }
-
-    /// Whether the item lies under a key of an older form, made from the item's own fields.
-    fn has_former_key(&self, entity: &Entity, item: &Map<String, Value>) -> bool {
-        let key = &self.table_of(entity).key;
-        let text = |attribute: &str| item.get(attribute).and_then(Value::as_str);
-        let (Some(partition), Some(sort)) = (text(&key.partition), text(&key.sort)) else { return false };
-        entity.former_keys.iter().any(|former| {
-            let mut agrees = true;
-            let mut compare = |slot: &Slot, value: Cow<'_, str>| {
-                // A field that only the key has is not in the item.
-                let mut expected = String::new();
-                let own = item.scalar(&slot.path).map(|own| slot.render(own, &mut expected));
-                let mut found = String::new();
-                let given = slot.render(Scalar::Text(&value), &mut found);
-                agrees &= own.is_none_or(|own| own.is_ok() && given.is_ok() && expected == found);
-            };
-            let parsed = former.partition.parse(partition, true, &mut compare).is_some()
-                && former.sort.parse(sort, true, &mut compare).is_some();
-            parsed && agrees
-        })
     }
 }

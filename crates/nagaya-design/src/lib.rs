@@ -79,6 +79,7 @@ mod explain;
 mod field;
 mod form;
 mod grammar;
+mod item;
 mod json_schema;
 mod language;
 mod lower;
