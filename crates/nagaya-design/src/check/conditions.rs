@@ -11,6 +11,7 @@ use crate::{
     form::Precision,
     template::is_field_name,
     tree::Text,
+    version::Version,
 };
 
 pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic>) {
@@ -48,6 +49,7 @@ impl Checker<'_> {
     fn operand(&mut self, operand: &Operand, literals: &[Literal], text: &Text) {
         let span = text.piece(self.source, operand.range.clone());
         if operand.path == SCHEMA_ATTRIBUTE && self.entity.schema.is_some() {
+            literals.iter().for_each(|literal| self.schema_version(literal, text));
             return;
         }
         let Some(field) = self.entity.field(&operand.path) else {
@@ -74,6 +76,25 @@ impl Checker<'_> {
         }
         for literal in literals {
             self.literal(field, literal, text);
+        }
+    }
+
+    /// The schema version is no field, but conditions may ask for it.
+    fn schema_version(&mut self, literal: &Literal, text: &Text) {
+        let good = match &literal.value {
+            Term::Parameter(_) => self.parameters,
+            Term::Constant(value) => value.as_str().is_some_and(|version| version.parse::<Version>().is_ok()),
+        };
+        if !good {
+            let span = text.piece(self.source, literal.range.clone());
+            self.problems.push(
+                Diagnostic::new(
+                    &codes::CONDITION_VALUE,
+                    span,
+                    format!("`{SCHEMA_ATTRIBUTE}` is never {}", literal.value),
+                )
+                .help("write a version in quotes, such as `'1.0'`"),
+            );
         }
     }
 

@@ -66,7 +66,7 @@ pub(crate) fn mark_explained(source: &str, engines: &[Engine], problems: &mut Ve
         // Warnings of one engine come only with that engine, and others may come once the errors are gone.
         let expected = !failed && (!code.starts_with("NG09") || engines.len() == Engine::ALL.len());
         if expected && !used.contains(&at) {
-            let start = starts[at] + line.find('#').unwrap_or(0);
+            let start = starts[at] + comment(line).map_or(0, |comment| line.len() - comment.len() - 1);
             problems.push(
                 Diagnostic::new(
                     &codes::STALE_EXPLANATION,
@@ -87,10 +87,24 @@ fn above(lines: &[&str], line: usize, code: &str) -> Option<usize> {
 
 /// The code and the reason of a line's comment.
 fn explanation(line: &str) -> Option<(&str, &str)> {
-    // A comment follows every value; quotes and brackets end those that can hold a `#`.
-    let values = line.rfind(['"', '\'', ']', '}']).filter(|_| !line.trim_start().starts_with('#'));
-    let (_, comment) = line[values.unwrap_or(0)..].split_once('#')?;
-    let (code, reason) = comment.trim_start().split_once(':')?;
+    let (code, reason) = comment(line)?.trim_start().split_once(':')?;
     let is_code = code.len() == 6 && code.starts_with("NG") && code[2..].bytes().all(|digit| digit.is_ascii_digit());
     (is_code && !reason.trim().is_empty()).then(|| (code, reason.trim()))
+}
+
+/// What follows the `#` of a line, outside of texts.
+fn comment(line: &str) -> Option<&str> {
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, each) in line.char_indices() {
+        match quote {
+            None if each == '#' => return Some(&line[at + 1..]),
+            None if matches!(each, '"' | '\'') => quote = Some(each),
+            Some('"') if escaped => escaped = false,
+            Some('"') if each == '\\' => escaped = true,
+            Some(open) if each == open => quote = None,
+            _ => {}
+        }
+    }
+    None
 }

@@ -146,8 +146,8 @@ fn fit(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<
         }
     }
     for step in steps {
-        let constants = step.add.iter().chain(&step.set).filter(|(_, value)| placeholder(value).is_none());
-        for (name, value) in constants {
+        let constants = step.set.iter().filter(|(_, value)| placeholder(value).is_none());
+        for (name, value) in step.add.iter().chain(constants) {
             let mut misfits = Vec::new();
             if let Some(field) = entity.field(name) {
                 field.check(value, name, &mut misfits);

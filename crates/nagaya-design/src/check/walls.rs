@@ -187,23 +187,22 @@ fn shared_partitions(entity: &Entity, other: &Entity, languages: &mut Languages,
                 )
                 .here(format!("such as `{shared}`"))
                 .also(mine.span.clone(), "the other partition")
-                .help("put the tenant at the same place of both, after the same constant"),
+                .help("put the tenant at the same place of both, after the same constant, and `#` after it"),
             );
         }
     }
 }
 
-/// The template up to the tenant, with the names of fields left out.
-fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<Option<String>> {
+/// The template up to the tenant, without the names of fields: what they look like and how they end is what counts.
+fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<String> {
     let is_tenant =
         |part: &Part| matches!(part, Part::Slot(slot) if Some(slot.path.as_str()) == entity.tenant.as_deref());
-    let before = template.parts.iter().take_while(|part| !is_tenant(part));
-    before
-        .map(|part| match part {
-            Part::Literal(literal) => Some(literal.clone()),
-            Part::Slot(_) => None,
-        })
-        .collect()
+    let tenant = template.parts.iter().position(is_tenant).unwrap_or(0);
+    let shape = |part: &Part| match part {
+        Part::Literal(literal) => literal.clone(),
+        Part::Slot(slot) => format!("{{{:?} {:?}}}", slot.form.fixed_length(), slot.end),
+    };
+    template.parts[..=tenant].iter().map(shape).collect()
 }
 
 fn attribute_wall(name: &str, span: &Span) -> Diagnostic {

@@ -140,7 +140,8 @@ impl Expression<'_> {
             // To DynamoDB an absent attribute differs from every value; to a condition it is not there to differ.
             Condition::Compare { field, operator: Operator::NotEqual, value } => {
                 let name = self.name(&field.path);
-                format!("(attribute_exists({name}) AND {name} <> {})", self.term(&value.value))
+                let (value, null) = (self.term(&value.value), self.value(&Value::Null));
+                format!("(attribute_exists({name}) AND {name} <> {value} AND {name} <> {null})")
             }
             Condition::Compare { field, operator, value } => {
                 format!("{} {operator} {}", self.name(&field.path), self.term(&value.value))

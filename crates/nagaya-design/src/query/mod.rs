@@ -117,7 +117,8 @@ impl Design {
             }
             Some(value) => {
                 let bounds = matches!(name, "from" | "to") && slot.path != name;
-                if bounds && matches!(value, Scalar::Text(text) if !slot.form.accepts(text)) {
+                // A number may lie beyond the field's own bounds; `to` does so to mean "all".
+                if bounds && !slot.is_number() && matches!(value, Scalar::Text(text) if !slot.form.accepts(text)) {
                     return Err(Unfit { field: name.to_owned(), reason: "is not a value of its field's type" });
                 }
                 slot.render(value, out).map(|()| true)

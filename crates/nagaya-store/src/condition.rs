@@ -1,0 +1,180 @@
+//! Conditions on items, evaluated the way DynamoDB does.
+
+use std::cmp::Ordering;
+
+use crate::{Item, Path, Value};
+
+/// A condition on an item. An item that does not exist has no attributes.
+///
+/// ```
+/// use nagaya_store::{Condition, Item, Operand};
+///
+/// let item = Item::new().with("status", "open").with("version", 3);
+/// assert!(Condition::equal("version", 3).holds(&item));
+/// assert!(Condition::absent("deletedAt").and(Condition::equal("status", "open")).holds(&item));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// There is a value.
+    Exists(Path),
+    /// There is none.
+    Absent(Path),
+    /// A comparison. Values of different kinds are unequal and have no order; an absent one is unequal to all.
+    Compare(Operand, Comparison, Value),
+    /// At least the first and at most the second.
+    Between(Operand, Value, Value),
+    /// One of these.
+    In(Operand, Vec<Value>),
+    /// A text or bytes that begin so.
+    BeginsWith(Path, Value),
+    /// A text with this part, or a set or list with this element.
+    Contains(Path, Value),
+    /// All hold.
+    And(Vec<Condition>),
+    /// At least one holds.
+    Or(Vec<Condition>),
+    /// It does not hold.
+    Not(Box<Condition>),
+}
+
+/// What a comparison looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operand {
+    /// The value at a path.
+    Value(Path),
+    /// The length of the value at a path: bytes of texts, elements of lists, maps and sets.
+    Size(Path),
+}
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl Condition {
+    /// There is a value.
+    pub fn exists(path: impl Into<Path>) -> Self {
+        Condition::Exists(path.into())
+    }
+
+    /// There is none.
+    pub fn absent(path: impl Into<Path>) -> Self {
+        Condition::Absent(path.into())
+    }
+
+    /// The value at the path is this.
+    pub fn equal(path: impl Into<Path>, value: impl Into<Value>) -> Self {
+        Condition::Compare(Operand::Value(path.into()), Comparison::Equal, value.into())
+    }
+
+    /// Both hold.
+    #[must_use]
+    pub fn and(self, other: Condition) -> Self {
+        match self {
+            Condition::And(mut all) => {
+                all.push(other);
+                Condition::And(all)
+            }
+            one => Condition::And(vec![one, other]),
+        }
+    }
+
+    /// One of the two holds.
+    #[must_use]
+    pub fn or(self, other: Condition) -> Self {
+        match self {
+            Condition::Or(mut any) => {
+                any.push(other);
+                Condition::Or(any)
+            }
+            one => Condition::Or(vec![one, other]),
+        }
+    }
+
+    /// Whether it holds for an item.
+    pub fn holds(&self, item: &Item) -> bool {
+        match self {
+            Condition::Exists(path) => item.at(path).is_some(),
+            Condition::Absent(path) => item.at(path).is_none(),
+            Condition::Compare(operand, comparison, value) => compare(item, operand, *comparison, value),
+            Condition::Between(operand, least, most) => {
+                compare(item, operand, Comparison::GreaterOrEqual, least)
+                    && compare(item, operand, Comparison::LessOrEqual, most)
+            }
+            Condition::In(operand, values) => {
+                values.iter().any(|value| compare(item, operand, Comparison::Equal, value))
+            }
+            Condition::BeginsWith(path, start) => match (item.at(path), start) {
+                (Some(Value::String(text)), Value::String(start)) => text.starts_with(start.as_str()),
+                (Some(Value::Binary(bytes)), Value::Binary(start)) => bytes.starts_with(start),
+                _ => false,
+            },
+            Condition::Contains(path, part) => item.at(path).is_some_and(|value| contains(value, part)),
+            Condition::And(all) => all.iter().all(|each| each.holds(item)),
+            Condition::Or(any) => any.iter().any(|each| each.holds(item)),
+            Condition::Not(inner) => !inner.holds(item),
+        }
+    }
+}
+
+fn compare(item: &Item, operand: &Operand, comparison: Comparison, value: &Value) -> bool {
+    let length;
+    let found = match operand {
+        Operand::Value(path) => item.at(path),
+        Operand::Size(path) => {
+            length = item.at(path).and_then(Value::length).map(|length| Value::Number((length as u64).into()));
+            // What has no length cannot be compared by it, not even as unequal.
+            match &length {
+                None => return false,
+                found => found.as_ref(),
+            }
+        }
+    };
+    let Some(found) = found else { return comparison == Comparison::NotEqual };
+    match comparison {
+        Comparison::Equal => found == value,
+        Comparison::NotEqual => found != value,
+        _ => order(found, value).is_some_and(|order| match comparison {
+            Comparison::Less => order.is_lt(),
+            Comparison::LessOrEqual => order.is_le(),
+            Comparison::Greater => order.is_gt(),
+            _ => order.is_ge(),
+        }),
+    }
+}
+
+/// The order of two values that have one: numbers by value, texts and bytes by bytes.
+fn order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => Some(left.cmp(right)),
+        (Value::String(left), Value::String(right)) => Some(left.as_bytes().cmp(right.as_bytes())),
+        (Value::Binary(left), Value::Binary(right)) => Some(left.cmp(right)),
+        _ => None,
+    }
+}
+
+fn contains(value: &Value, part: &Value) -> bool {
+    match (value, part) {
+        (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
+        (Value::Binary(bytes), Value::Binary(part)) => {
+            part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
+        }
+        (Value::StringSet(all), Value::String(one)) => all.contains(one),
+        (Value::NumberSet(all), Value::Number(one)) => all.contains(one),
+        (Value::BinarySet(all), Value::Binary(one)) => all.contains(one),
+        (Value::List(all), one) => all.contains(one),
+        _ => false,
+    }
+}

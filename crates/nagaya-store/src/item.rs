@@ -1,0 +1,158 @@
+//! Items and paths into them.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::Value;
+
+/// An item: attributes by name.
+///
+/// ```
+/// use nagaya_store::{Item, Path};
+///
+/// let item = Item::new().with("PK", "TENANT#t1").with("SK", "USER#u1").with("age", 7);
+/// assert_eq!(item.get("SK").and_then(|value| value.as_str()), Some("USER#u1"));
+/// assert_eq!(item.at(&Path::attribute("name")), None);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Item(BTreeMap<String, Value>);
+
+impl Item {
+    /// An item without attributes.
+    pub fn new() -> Self {
+        Item::default()
+    }
+
+    /// The item with one attribute more.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The value of an attribute.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// Sets an attribute.
+    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// Removes an attribute.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
+    /// The value at a path.
+    pub fn at(&self, path: &Path) -> Option<&Value> {
+        let (first, rest) = path.0.split_first()?;
+        let Step::Attribute(name) = first else { return None };
+        rest.iter().try_fold(self.0.get(name)?, |value, step| match (step, value) {
+            (Step::Attribute(name), Value::Map(values)) => values.get(name),
+            (Step::Index(at), Value::List(values)) => values.get(*at),
+            _ => None,
+        })
+    }
+
+    /// The attributes, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The bytes that it takes, as the stores count them: names and values.
+    pub fn size(&self) -> usize {
+        self.0.iter().map(|(name, value)| name.len() + value.size()).sum()
+    }
+
+    pub(crate) fn attributes_mut(&mut self) -> &mut BTreeMap<String, Value> {
+        &mut self.0
+    }
+}
+
+impl FromIterator<(String, Value)> for Item {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(attributes: I) -> Self {
+        Item(attributes.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Item {
+    type Item = (String, Value);
+    type IntoIter = std::collections::btree_map::IntoIter<String, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// A step into an item.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// An attribute, or an entry of a map.
+    Attribute(String),
+    /// An element of a list.
+    Index(usize),
+}
+
+/// The way to a value: an attribute, then entries of maps and elements of lists.
+///
+/// Names are taken as they are, dots and brackets included, so that no value can break out of its place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Path(Vec<Step>);
+
+impl Path {
+    /// A top-level attribute.
+    pub fn attribute(name: impl Into<String>) -> Self {
+        Path(vec![Step::Attribute(name.into())])
+    }
+
+    /// The entry of the map at this path.
+    #[must_use]
+    pub fn entry(mut self, name: impl Into<String>) -> Self {
+        self.0.push(Step::Attribute(name.into()));
+        self
+    }
+
+    /// The element of the list at this path.
+    #[must_use]
+    pub fn index(mut self, at: usize) -> Self {
+        self.0.push(Step::Index(at));
+        self
+    }
+
+    /// The steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    /// The top-level attribute that it starts with.
+    pub fn root(&self) -> &str {
+        match self.0.first() {
+            Some(Step::Attribute(name)) => name,
+            _ => "",
+        }
+    }
+
+    /// Whether one of the two leads into the other, or both are the same.
+    pub fn overlaps(&self, other: &Path) -> bool {
+        self.0.iter().zip(&other.0).all(|(mine, theirs)| mine == theirs)
+    }
+}
+
+impl From<&str> for Path {
+    fn from(name: &str) -> Self {
+        Path::attribute(name)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Attribute(name) if at == 0 => f.write_str(name)?,
+                Step::Attribute(name) => write!(f, ".{name}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Decimal numbers of up to 38 digits, exact and ordered by value.
+
+use std::{cmp::Ordering, fmt, str::FromStr};
+
+/// An exact decimal number: up to 38 significant digits, magnitude between 1E-130 and 9.99…E+125.
+///
+/// Two numbers are equal when their values are: `1.50` is `1.5`.
+///
+/// ```
+/// use nagaya_store::Number;
+///
+/// let tenth: Number = "0.1".parse()?;
+/// let fifth: Number = "0.2".parse()?;
+/// assert_eq!(tenth.plus(&fifth)?.to_string(), "0.3");
+/// assert!("9".parse::<Number>()? < "10".parse()?);
+/// # Ok::<(), nagaya_store::NotANumber>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Number {
+    negative: bool,
+    /// Without trailing zeros; zero has none at all.
+    digits: u128,
+    /// The value is `digits` times ten to this power.
+    exponent: i16,
+}
+
+/// Why a text or a result is not a number that can be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotANumber {
+    /// The text does not read as a decimal number.
+    Malformed,
+    /// It has more than 38 significant digits.
+    TooManyDigits,
+    /// Its magnitude is over 9.99…E+125 or under 1E-130.
+    OutOfRange,
+}
+
+impl fmt::Display for NotANumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotANumber::Malformed => "this is not a decimal number",
+            NotANumber::TooManyDigits => "a number has at most 38 significant digits",
+            NotANumber::OutOfRange => "a number is between 1E-130 and 9.99E+125 in magnitude",
+        })
+    }
+}
+
+impl std::error::Error for NotANumber {}
+
+const MAX_DIGITS: u32 = 38;
+/// Powers of ten of the first digit.
+const LARGEST: i32 = 125;
+const SMALLEST: i32 = -130;
+
+impl Number {
+    /// Zero.
+    pub const ZERO: Number = Number { negative: false, digits: 0, exponent: 0 };
+
+    fn new(negative: bool, mut digits: u128, mut exponent: i32) -> Result<Number, NotANumber> {
+        if digits == 0 {
+            return Ok(Number::ZERO);
+        }
+        while digits.is_multiple_of(10) {
+            digits /= 10;
+            exponent += 1;
+        }
+        let count = digits.ilog10() + 1;
+        if count > MAX_DIGITS {
+            return Err(NotANumber::TooManyDigits);
+        }
+        let first = exponent + count as i32 - 1;
+        if !(SMALLEST..=LARGEST).contains(&first) {
+            return Err(NotANumber::OutOfRange);
+        }
+        let exponent = i16::try_from(exponent).map_err(|_| NotANumber::OutOfRange)?;
+        Ok(Number { negative, digits, exponent })
+    }
+
+    /// The power of ten of its first digit.
+    fn magnitude(&self) -> i32 {
+        i32::from(self.exponent) + self.digits.checked_ilog10().unwrap_or(0) as i32
+    }
+
+    /// The exact sum.
+    pub fn plus(&self, other: &Number) -> Result<Number, NotANumber> {
+        let exponent = self.exponent.min(other.exponent);
+        let aligned = |number: &Number| {
+            let shift = u32::try_from(number.exponent - exponent).map_err(|_| NotANumber::TooManyDigits)?;
+            let scale = 10_u128.checked_pow(shift).ok_or(NotANumber::TooManyDigits)?;
+            let digits = number.digits.checked_mul(scale).ok_or(NotANumber::TooManyDigits)?;
+            let digits = i128::try_from(digits).map_err(|_| NotANumber::TooManyDigits)?;
+            Ok(if number.negative { -digits } else { digits })
+        };
+        // A zero has no digits to align.
+        match (self.digits, other.digits) {
+            (0, _) => return Ok(*other),
+            (_, 0) => return Ok(*self),
+            _ => {}
+        }
+        let sum = aligned(self)?.checked_add(aligned(other)?).ok_or(NotANumber::TooManyDigits)?;
+        Number::new(sum < 0, sum.unsigned_abs(), i32::from(exponent))
+    }
+
+    /// The exact difference.
+    pub fn minus(&self, other: &Number) -> Result<Number, NotANumber> {
+        self.plus(&Number { negative: !other.negative && other.digits > 0, ..*other })
+    }
+
+    /// Bytes that it takes in a stored item.
+    pub fn size(&self) -> usize {
+        let digits = self.digits.checked_ilog10().map_or(0, |digits| digits as usize + 1);
+        digits.div_ceil(2) + 1 + usize::from(self.negative)
+    }
+
+    /// Appends bytes that sort like the number.
+    pub fn encode_ordered(&self, out: &mut Vec<u8>) {
+        if self.digits == 0 {
+            out.push(1);
+            return;
+        }
+        let start = out.len();
+        out.push(2);
+        // The biased magnitude, then the digits, each plus one so that a shorter number sorts first.
+        out.extend(u16::try_from(self.magnitude() + 1_000).unwrap_or(0).to_be_bytes());
+        out.extend(self.digits.to_string().bytes().map(|digit| digit - b'0' + 1));
+        out.push(0);
+        if self.negative {
+            out[start] = 0;
+            out[start + 1..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+}
+
+impl Ord for Number {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let sign = |number: &Number| match (number.digits, number.negative) {
+            (0, _) => 0,
+            (_, true) => -1,
+            (_, false) => 1,
+        };
+        let size = || {
+            self.magnitude().cmp(&other.magnitude()).then_with(|| {
+                // Of one magnitude, the digits compare as if both had all 38.
+                let filled = |number: &Number| {
+                    let count = number.digits.checked_ilog10().unwrap_or(0);
+                    number.digits * 10_u128.pow(MAX_DIGITS - 1 - count)
+                };
+                filled(self).cmp(&filled(other))
+            })
+        };
+        sign(self).cmp(&sign(other)).then_with(|| if self.negative { size().reverse() } else { size() })
+    }
+}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl From<i64> for Number {
+    fn from(number: i64) -> Self {
+        // Nineteen digits always fit.
+        Number::new(number < 0, u128::from(number.unsigned_abs()), 0).unwrap_or(Number::ZERO)
+    }
+}
+
+impl From<u64> for Number {
+    fn from(number: u64) -> Self {
+        // Twenty digits always fit.
+        Number::new(false, u128::from(number), 0).unwrap_or(Number::ZERO)
+    }
+}
+
+impl TryFrom<Number> for i64 {
+    type Error = NotANumber;
+
+    fn try_from(number: Number) -> Result<i64, NotANumber> {
+        let scale = u32::try_from(number.exponent).map_err(|_| NotANumber::Malformed)?;
+        let scale = 10_i128.checked_pow(scale).ok_or(NotANumber::OutOfRange)?;
+        let digits = i128::try_from(number.digits).map_err(|_| NotANumber::OutOfRange)?;
+        let value = digits.checked_mul(scale).ok_or(NotANumber::OutOfRange)?;
+        i64::try_from(if number.negative { -value } else { value }).map_err(|_| NotANumber::OutOfRange)
+    }
+}
+
+impl FromStr for Number {
+    type Err = NotANumber;
+
+    fn from_str(text: &str) -> Result<Self, NotANumber> {
+        let (negative, unsigned) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (mantissa, power) = match unsigned.split_once(['e', 'E']) {
+            Some((mantissa, power)) => (mantissa, power.parse::<i32>().map_err(|_| NotANumber::Malformed)?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + fraction.len() == 0 || !all_digits(whole) || !all_digits(fraction) {
+            return Err(NotANumber::Malformed);
+        }
+        // Zeros in front and behind carry no digits, however many there are.
+        let text = format!("{whole}{fraction}");
+        let trimmed = text.trim_start_matches('0').trim_end_matches('0');
+        if trimmed.is_empty() {
+            return Ok(Number::ZERO);
+        }
+        if trimmed.len() > MAX_DIGITS as usize {
+            return Err(NotANumber::TooManyDigits);
+        }
+        let zeros = text.len() - text.trim_end_matches('0').len();
+        let shift = i32::try_from(zeros).ok().zip(i32::try_from(fraction.len()).ok());
+        let exponent = shift.and_then(|(zeros, fraction)| power.checked_add(zeros)?.checked_sub(fraction));
+        let digits = trimmed.parse().map_err(|_| NotANumber::TooManyDigits)?;
+        Number::new(negative, digits, exponent.ok_or(NotANumber::OutOfRange)?)
+    }
+}
+
+impl fmt::Display for Number {
+    /// Plain decimals as far as people read them, an exponent beyond.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.negative { "-" } else { "" };
+        let digits = self.digits.to_string();
+        let exponent = i32::from(self.exponent);
+        let point = digits.len() as i32 + exponent;
+        match (exponent, point) {
+            (0..=20, _) => write!(f, "{sign}{digits}{}", "0".repeat(exponent as usize)),
+            (_, 1..) if exponent < 0 => {
+                let (whole, fraction) = digits.split_at(point as usize);
+                write!(f, "{sign}{whole}.{fraction}")
+            }
+            (_, -20..=0) if exponent < 0 => write!(f, "{sign}0.{}{digits}", "0".repeat(-point as usize)),
+            _ => {
+                let (first, rest) = digits.split_at(1);
+                let point = if rest.is_empty() { "" } else { "." };
+                write!(f, "{sign}{first}{point}{rest}E{:+}", self.magnitude())
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Attribute values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Number;
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing, on purpose; not the same as an absent attribute.
+    Null,
+    /// A truth value.
+    Boolean(bool),
+    /// A number.
+    Number(Number),
+    /// Text.
+    String(String),
+    /// Bytes.
+    Binary(Vec<u8>),
+    /// Values in order.
+    List(Vec<Value>),
+    /// Values by name.
+    Map(BTreeMap<String, Value>),
+    /// Different texts; never empty.
+    StringSet(BTreeSet<String>),
+    /// Different numbers; never empty.
+    NumberSet(BTreeSet<Number>),
+    /// Different byte strings; never empty.
+    BinarySet(BTreeSet<Vec<u8>>),
+}
+
+/// Which kind of value an attribute has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// [`Value::Null`]
+    Null,
+    /// [`Value::Boolean`]
+    Boolean,
+    /// [`Value::Number`]
+    Number,
+    /// [`Value::String`]
+    String,
+    /// [`Value::Binary`]
+    Binary,
+    /// [`Value::List`]
+    List,
+    /// [`Value::Map`]
+    Map,
+    /// [`Value::StringSet`]
+    StringSet,
+    /// [`Value::NumberSet`]
+    NumberSet,
+    /// [`Value::BinarySet`]
+    BinarySet,
+}
+
+impl Value {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Value::Null => Kind::Null,
+            Value::Boolean(_) => Kind::Boolean,
+            Value::Number(_) => Kind::Number,
+            Value::String(_) => Kind::String,
+            Value::Binary(_) => Kind::Binary,
+            Value::List(_) => Kind::List,
+            Value::Map(_) => Kind::Map,
+            Value::StringSet(_) => Kind::StringSet,
+            Value::NumberSet(_) => Kind::NumberSet,
+            Value::BinarySet(_) => Kind::BinarySet,
+        }
+    }
+
+    /// Its text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its number, if it is one.
+    pub fn as_number(&self) -> Option<Number> {
+        match self {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The bytes that it takes in an item, as the stores count them.
+    pub fn size(&self) -> usize {
+        match self {
+            Value::Null | Value::Boolean(_) => 1,
+            Value::Number(number) => number.size(),
+            Value::String(text) => text.len(),
+            Value::Binary(bytes) => bytes.len(),
+            Value::List(values) => values.iter().fold(3, |sum, value| sum + 1 + value.size()),
+            Value::Map(values) => values.iter().fold(3, |sum, (name, value)| sum + 1 + name.len() + value.size()),
+            Value::StringSet(texts) => texts.iter().map(String::len).sum(),
+            Value::NumberSet(numbers) => numbers.iter().map(Number::size).sum(),
+            Value::BinarySet(all) => all.iter().map(Vec::len).sum(),
+        }
+    }
+
+    /// How deep maps and lists are nested in it: a text is 0, a list of texts 1.
+    pub fn depth(&self) -> usize {
+        match self {
+            Value::List(values) => 1 + values.iter().map(Value::depth).max().unwrap_or(0),
+            Value::Map(values) => 1 + values.values().map(Value::depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// How many elements or bytes it has, as the `size` function of a condition counts; `None` for what has no size.
+    pub fn length(&self) -> Option<usize> {
+        match self {
+            Value::String(text) => Some(text.len()),
+            Value::Binary(bytes) => Some(bytes.len()),
+            Value::List(values) => Some(values.len()),
+            Value::Map(values) => Some(values.len()),
+            Value::StringSet(all) => Some(all.len()),
+            Value::NumberSet(all) => Some(all.len()),
+            Value::BinarySet(all) => Some(all.len()),
+            Value::Null | Value::Boolean(_) | Value::Number(_) => None,
+        }
+    }
+
+    /// Whether a set in it is empty.
+    pub(crate) fn has_empty_set(&self) -> bool {
+        match self {
+            Value::StringSet(all) => all.is_empty(),
+            Value::NumberSet(all) => all.is_empty(),
+            Value::BinarySet(all) => all.is_empty(),
+            Value::List(values) => values.iter().any(Value::has_empty_set),
+            Value::Map(values) => values.values().any(Value::has_empty_set),
+            _ => false,
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::String(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::String(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Value::Boolean(flag)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Value::Number(number.into())
+    }
+}
+
+impl From<Number> for Value {
+    fn from(number: Number) -> Self {
+        Value::Number(number)
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(values: Vec<Value>) -> Self {
+        Value::List(values)
+    }
+}
