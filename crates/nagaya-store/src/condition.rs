@@ -134,7 +134,7 @@ fn compare(item: &Item, operand: &Operand, comparison: Comparison, value: &Value
     let found = match operand {
         Operand::Value(path) => item.at(path),
         Operand::Size(path) => {
-            length = item.at(path).and_then(Value::length).map(|length| Value::Number((length as u64).into()));
+            length = item.at(path).and_then(Value::length).map(|length| Value::from(length as i64));
             // What has no length cannot be compared by it, not even as unequal.
             match &length {
                 None => return false,

@@ -165,13 +165,6 @@ impl From<i64> for Number {
     }
 }
 
-impl From<u64> for Number {
-    fn from(number: u64) -> Self {
-        // Twenty digits always fit.
-        Number::new(false, u128::from(number), 0).unwrap_or(Number::ZERO)
-    }
-}
-
 impl TryFrom<Number> for i64 {
     type Error = NotANumber;
 
