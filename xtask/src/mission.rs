@@ -25,23 +25,29 @@ type Id = (char, u32);
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let page = fs::read_to_string(root().join("docs/mission.md")).context("docs/mission.md cannot be read")?;
     let mut proofs: BTreeMap<Id, Vec<String>> = requirements(&page).into_iter().map(|id| (id, Vec::new())).collect();
+    let mut parts: BTreeMap<Id, Vec<String>> = BTreeMap::new();
     let mut unknown = Vec::new();
     for file in sources(&root())? {
         let text = fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
         let name = file.strip_prefix(root()).unwrap_or(&file).display().to_string();
-        for (id, test) in claims(&text) {
+        for claim in claims(&text) {
+            let Claim { id, test, whole } = claim;
+            let place = format!("{name}::{test}");
             match proofs.get_mut(&id) {
-                Some(tests) => tests.push(format!("{name}::{test}")),
-                None => unknown.push(format!("{}{} in {name}::{test}", id.0, id.1)),
+                Some(tests) if whole => tests.push(place),
+                Some(_) => parts.entry(id).or_default().push(place),
+                None => unknown.push(format!("{}{} in {place}", id.0, id.1)),
             }
         }
     }
     let (proven, open): (Vec<_>, Vec<_>) = proofs.into_iter().partition(|(_, tests)| !tests.is_empty());
     let names: Vec<_> = open.iter().map(|((letter, number), _)| format!("{letter}{number}")).collect();
     if args.json {
-        let proven: serde_json::Map<_, _> =
-            proven.into_iter().map(|((letter, number), tests)| (format!("{letter}{number}"), json!(tests))).collect();
-        println!("{:#}", json!({ "proven": proven, "open": names, "unknown": unknown }));
+        let named = |tests: Vec<(Id, Vec<String>)>| -> serde_json::Map<_, _> {
+            tests.into_iter().map(|((letter, number), tests)| (format!("{letter}{number}"), json!(tests))).collect()
+        };
+        let parts = named(parts.into_iter().collect());
+        println!("{:#}", json!({ "proven": named(proven), "inPart": parts, "open": names, "unknown": unknown }));
         return Ok(());
     }
     println!("{} of {} requirements have a test", proven.len(), proven.len() + open.len());
@@ -49,7 +55,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         println!("  {letter}{number}");
         tests.iter().for_each(|test| println!("    {test}"));
     }
-    println!("without a test: {}", names.join(" "));
+    println!("in part");
+    for ((letter, number), tests) in &parts {
+        println!("  {letter}{number}");
+        tests.iter().for_each(|test| println!("    {test}"));
+    }
+    println!("without a test that proves all of it: {}", names.join(" "));
     if !unknown.is_empty() {
         println!("claimed but not a requirement: {}", unknown.join(", "));
     }
@@ -80,16 +91,28 @@ fn id(word: &str) -> Option<Id> {
     Some((letter, word[1..].parse().ok()?))
 }
 
+/// What a test claims to prove.
+#[derive(Debug, PartialEq)]
+struct Claim {
+    id: Id,
+    test: String,
+    /// Whether it claims the whole requirement: `Proves A6`, and not `Proves the design's part of A6`.
+    whole: bool,
+}
+
 /// What the tests of a file claim to prove, each with the name of the test that follows.
-fn claims(text: &str) -> Vec<(Id, String)> {
+fn claims(text: &str) -> Vec<Claim> {
     let mut found = Vec::new();
-    let mut waiting: Vec<Id> = Vec::new();
+    let mut waiting: Vec<(Id, bool)> = Vec::new();
     for line in text.lines() {
         let comment = line.trim_start().strip_prefix("//").map(|comment| comment.trim_start_matches(['/', '!']).trim());
         if let Some(claim) = comment.and_then(|comment| comment.strip_prefix("Proves ")) {
-            waiting.extend(claim.split(|each: char| !each.is_ascii_alphanumeric()).filter_map(id));
+            let part = claim.split_once(" part of ").filter(|(whose, _)| whose.starts_with("the "));
+            let ids = part.map_or(claim, |(_, ids)| ids);
+            let found = ids.split(|each: char| !each.is_ascii_alphanumeric()).filter_map(id);
+            waiting.extend(found.map(|id| (id, part.is_none())));
         } else if let Some(name) = function(line) {
-            found.extend(waiting.drain(..).map(|id| (id, name.to_owned())));
+            found.extend(waiting.drain(..).map(|(id, whole)| Claim { id, test: name.to_owned(), whole }));
         }
     }
     found
@@ -131,10 +154,14 @@ mod tests {
 
     #[test]
     fn a_claim_belongs_to_the_test_that_follows() {
-        let text = "/// Proves A1, A2.\n#[test]\nfn one() {}\n// Proves nothing.\nfn two() {}\n/// Proves C17 and T3.\nasync fn three() {}";
-        let found: Vec<_> =
-            claims(text).into_iter().map(|((letter, number), test)| format!("{letter}{number} {test}")).collect();
-        assert_eq!(found, ["A1 one", "A2 one", "C17 three", "T3 three"]);
+        let text = "/// Proves A1, A2.\n#[test]\nfn one() {}\n// Proves nothing.\nfn two() {}\n\
+                    /// Proves C17 and T3.\nasync fn three() {}\n/// Proves the design's part of A6.\nfn four() {}";
+        let shown = |claim: Claim| {
+            let part = if claim.whole { "" } else { " in part" };
+            format!("{}{} {}{part}", claim.id.0, claim.id.1, claim.test)
+        };
+        let found: Vec<_> = claims(text).into_iter().map(shown).collect();
+        assert_eq!(found, ["A1 one", "A2 one", "C17 three", "T3 three", "A6 four in part"]);
     }
 
     #[test]

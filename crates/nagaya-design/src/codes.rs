@@ -112,6 +112,9 @@ codes! {
     Warning COSMOS_CHANGES        "NG0905" "Cosmos DB: changes without old images";
     Warning SETTING_IGNORED       "NG0906" "a setting that the engine does not have";
 
+    Error   COSMOS_TTL            "NG0907" "Cosmos DB: an expiry that is not called ttl";
+    Error   DYNAMODB_FILTER       "NG0908" "DynamoDB: a filter on an attribute of the key";
+
     // HTTP and aggregates.
     Error   SAME_ROUTE            "NG1001" "two things at one HTTP path";
     Error   BAD_PATH              "NG1002" "an HTTP path that cannot be one";

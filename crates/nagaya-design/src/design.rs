@@ -242,6 +242,11 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether it changes the same fields in the same way.
+    pub(crate) fn does_the_same(&self, other: &Change) -> bool {
+        (&self.add, &self.drop, &self.rename, &self.set) == (&other.add, &other.drop, &other.rename, &other.set)
+    }
+
     /// Whether readers of the old version cannot read the new one.
     pub fn is_breaking(&self) -> bool {
         !self.drop.is_empty() || !self.rename.is_empty() || !self.set.is_empty()

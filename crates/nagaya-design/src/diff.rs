@@ -69,6 +69,13 @@ impl Differences {
         }
     }
 
+    /// A description that changed; never breaking.
+    fn described(&mut self, path: &str, old: &Option<String>, new: &Option<String>) {
+        if old != new {
+            self.add(path, "the description changed", None);
+        }
+    }
+
     /// Things with names: those gone, those new, and pairs to compare.
     fn named<'d, T>(
         &mut self,
@@ -93,7 +100,10 @@ impl Differences {
     }
 
     fn design(&mut self, old: &Design, new: &Design) {
-        self.changed("name", "the name", &old.name, &new.name, None);
+        let moves =
+            new.tables.iter().any(|table| table.name.contains("{base}")).then_some("tables are called after it");
+        self.changed("name", "the name", &old.name, &new.name, moves);
+        self.described("description", &old.description, &new.description);
         self.changed("database", "the database", &old.database, &new.database, Some(KEYS));
         self.changed("tenant", "the field", &old.tenant.field, &new.tenant.field, Some("every wall moves"));
         self.changed(
@@ -127,6 +137,7 @@ impl Differences {
     }
 
     fn table(&mut self, path: &str, old: &Table, new: &Table) {
+        self.described(path, &old.description, &new.description);
         self.changed(path, "the name", &old.name, &new.name, Some(KEYS));
         let key = |table: &Table| format!("{}/{}", table.key.partition, table.key.sort);
         self.changed(path, "the key", &key(old), &key(new), Some(KEYS));
@@ -149,9 +160,19 @@ impl Differences {
         let unprotected = (old.point_in_time && !new.point_in_time).then_some("past states can no longer be restored");
         self.flag(path, "point-in-time recovery", old.point_in_time, new.point_in_time, unprotected);
         self.flag(path, "encryption with a key of one's own", old.kms, new.kms, None);
-        self.changed(path, "the throughput", &debug(&old.throughput), &debug(&new.throughput), None);
-        self.changed(path, "the consistency", &text(&old.consistency), &text(&new.consistency), None);
-        self.changed(path, "the indexing policy", &debug(&old.indexing), &debug(&new.indexing), None);
+        let throughput = |table: &Table| match table.throughput {
+            None => "on-demand".to_owned(),
+            Some((min, max)) => format!("{min} to {max}"),
+        };
+        self.changed(path, "the throughput", &throughput(old), &throughput(new), None);
+        const LEVELS: [&str; 5] = ["strong", "bounded", "session", "prefix", "eventual"];
+        let level = |table: &Table| LEVELS.iter().position(|level| Some(*level) == table.consistency.as_deref());
+        let weaker = level(old).zip(level(new)).is_some_and(|(old, new)| new > old);
+        let breaks = weaker.then_some("readers may see older states than before");
+        self.changed(path, "the consistency", &text(&old.consistency), &text(&new.consistency), breaks);
+        if old.indexing != new.indexing {
+            self.add(path, "the indexing policy changed", None);
+        }
     }
 
     fn flag(&mut self, path: &str, key: &str, old: bool, new: bool, breaks: Option<&str>) {
@@ -168,7 +189,9 @@ impl Differences {
     fn entity(&mut self, path: &str, (old_design, old): (&Design, &Entity), (new_design, new): (&Design, &Entity)) {
         let table = |design: &Design, entity: &Entity| design.table_of(entity).id.clone();
         self.changed(path, "the table", &table(old_design, old), &table(new_design, new), Some(KEYS));
+        self.described(path, &old.description, &new.description);
         self.key(&format!("{path}.key"), &old.key, &new.key);
+        self.former_keys(path, old, new);
         let wall = Some("who may read and write it changes");
         self.changed(path, "the wall", &old.wall.to_string(), &new.wall.to_string(), wall);
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -193,8 +216,41 @@ impl Differences {
         }
         self.fields(&format!("{path}.fields"), &old.fields, &new.fields, &new.changes);
         self.promises(path, old, new);
+        self.steps(path, old, new);
         let schema = |entity: &Entity| entity.schema.map_or_else(String::new, |schema| schema.to_string());
         self.changed(path, "the schema version", &schema(old), &schema(new), None);
+    }
+
+    fn former_keys(&mut self, path: &str, old: &Entity, new: &Entity) {
+        let texts = |entity: &Entity| -> Vec<String> {
+            entity.former_keys.iter().map(|key| format!("{} / {}", key.partition, key.sort)).collect()
+        };
+        let (before, after) = (texts(old), texts(new));
+        for each in before.iter().filter(|each| !after.contains(each)) {
+            self.add(path, format!("the former key `{each}` is gone"), Some("items under it are out of reach"));
+        }
+        for each in after.iter().filter(|each| !before.contains(each)) {
+            self.add(path, format!("the former key `{each}` is new"), None);
+        }
+    }
+
+    fn steps(&mut self, path: &str, old: &Entity, new: &Entity) {
+        for step in &old.changes {
+            let same = |other: &&crate::design::Change| other.from == step.from && other.to == step.to;
+            let name = format!("the step from {} to {}", step.from, step.to);
+            match new.changes.iter().find(same) {
+                None => self.add(path, format!("{name} is gone"), Some("items of the older version cannot be lifted")),
+                Some(other) if !step.does_the_same(other) => {
+                    self.add(path, format!("{name} does something else"), Some("items lifted before and after differ"));
+                }
+                Some(_) => {}
+            }
+        }
+        for step in &new.changes {
+            if !old.changes.iter().any(|other| other.from == step.from && other.to == step.to) {
+                self.add(path, format!("a step from {} to {}", step.from, step.to), None);
+            }
+        }
     }
 
     fn promises(&mut self, path: &str, old: &Entity, new: &Entity) {
@@ -216,15 +272,17 @@ impl Differences {
         let ttl = |entity: &Entity| entity.ttl_after.map_or_else(String::new, |seconds| format!("{seconds}s"));
         let sooner = new.ttl_after.is_some_and(|new| old.ttl_after.is_none_or(|old| new < old));
         self.changed(path, "the time to live", &ttl(old), &ttl(new), sooner.then_some("items go earlier than before"));
-        let soft = |entity: &Entity| {
-            entity
-                .soft_delete
-                .as_ref()
-                .map_or_else(String::new, |soft| format!("{:?} {:?} {:?}", soft.mark, soft.at, soft.by))
-        };
-        if soft(old) != soft(new) {
-            let breaks = new.soft_delete.is_none().then_some("deleting now removes items for good");
-            self.add(path, "what deleting does changed", breaks);
+        match (&old.soft_delete, &new.soft_delete) {
+            (Some(_), None) => {
+                self.add(path, "deleting removes items for good", Some("deleted items cannot come back"))
+            }
+            (None, Some(_)) => self.add(path, "deleting keeps items, marked", None),
+            (Some(before), Some(after))
+                if (&before.mark, &before.at, &before.by) != (&after.mark, &after.at, &after.by) =>
+            {
+                self.add(path, "deleted items are marked otherwise", Some("items deleted before look alive"));
+            }
+            _ => {}
         }
     }
 
@@ -330,7 +388,26 @@ impl Differences {
             &reference(new),
             new.reference.as_ref().map(|_| "deleting does something else"),
         );
+        let also = |field: &Field| {
+            field.form.as_ref().and_then(|form| form.also.as_ref()).map_or_else(String::new, |also| also.text.clone())
+        };
+        self.changed(
+            path,
+            "the form of older values",
+            &also(old),
+            &also(new),
+            (!also(old).is_empty()).then_some(ITEMS),
+        );
+        self.described(path, &old.description, &new.description);
         match (&old.kind, &new.kind) {
+            (Type::Map(before), Type::Map(after)) if before.is_empty() && !after.is_empty() => {
+                self.add(path, "limited to fields", Some(ITEMS));
+            }
+            (Type::Map(before), Type::Map(after)) if after.is_empty() && !before.is_empty() => {
+                self.add(path, "no longer limited to fields", None);
+            }
+            (Type::List(None), Type::List(Some(_))) => self.add(path, "its elements have a type now", Some(ITEMS)),
+            (Type::List(Some(_)), Type::List(None)) => self.add(path, "its elements have no type any more", None),
             (Type::Map(before), Type::Map(after)) => self.fields(path, before, after, steps),
             (Type::List(Some(before)), Type::List(Some(after))) => {
                 self.field(&format!("{path}.items"), before, after, steps);
@@ -372,7 +449,16 @@ impl Differences {
             let entity = &design.entities[access.entity];
             access.mapping.map_or_else(|| "key".to_owned(), |at| entity.indexes[at].name.clone())
         };
-        self.changed(path, "what serves it", &index(old_design, old), &index(new_design, new), None);
+        self.described(path, &old.description, &new.description);
+        // Another index gives the same answers only if it sorts and leaves out alike.
+        let gives = |design: &Design, access: &Access| {
+            let entity = &design.entities[access.entity];
+            let when = access.mapping.and_then(|at| entity.indexes[at].when.as_ref()).map(ToString::to_string);
+            (design.source_of(access).1.sort.as_str().to_owned(), when)
+        };
+        let other = (gives(old_design, old) != gives(new_design, new))
+            .then_some("it may give other items, or in another order");
+        self.changed(path, "what serves it", &index(old_design, old), &index(new_design, new), other);
         let parameters = |design: &Design, access: &Access| -> String {
             let given = design.parameters(access).into_iter().filter(|parameter| !parameter.from_token);
             given.map(|parameter| parameter.name).collect::<Vec<_>>().join(", ")
@@ -415,16 +501,34 @@ impl Differences {
         self.changed(path, "the id", &old.id, &new.id, gone);
         self.changed(path, "the events", &entity(old_design, old.events), &entity(new_design, new.events), gone);
         self.changed(path, "the head", &entity(old_design, old.head), &entity(new_design, new.head), gone);
+        self.described(path, &old.description, &new.description);
+        let idempotency = |design: &Design, aggregate: &Aggregate| {
+            aggregate.idempotency.map_or_else(String::new, |at| entity(design, at))
+        };
+        let repeats = old.idempotency.map(|_| "repeated requests are no longer told apart");
+        self.changed(
+            path,
+            "the idempotency entity",
+            &idempotency(old_design, old),
+            &idempotency(new_design, new),
+            repeats,
+        );
+        let projections = |design: &Design, aggregate: &Aggregate| -> Vec<String> {
+            aggregate.projections.iter().map(|at| entity(design, *at)).collect()
+        };
+        let (before, after) = (projections(old_design, old), projections(new_design, new));
+        for each in before.iter().filter(|each| !after.contains(each)) {
+            self.add(path, format!("`{each}` is no longer built from it"), Some("it stays as it was"));
+        }
+        for each in after.iter().filter(|each| !before.contains(each)) {
+            self.add(path, format!("`{each}` is built from it now"), None);
+        }
         let section = format!("{path}.event");
         let unreadable = "stored events cannot be read";
         for (path, old, new) in self.named(&section, &old.event, &new.event, |event| &event.name, unreadable) {
             self.fields(&path, &old.fields, &new.fields, &[]);
         }
     }
-}
-
-fn debug<T: fmt::Debug>(value: &Option<T>) -> String {
-    value.as_ref().map_or_else(String::new, |value| format!("{value:?}"))
 }
 
 /// The stored form of a field: its type, precision and prefix.

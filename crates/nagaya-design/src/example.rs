@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
+    check::MAX_ITEM,
     design::{Design, Entity, SCHEMA_ATTRIBUTE},
     field::{Default, Field, Type},
     form::{Format, Precision},
@@ -69,8 +70,8 @@ impl Field {
             Type::Date => "2026-01-31".into(),
             Type::Ulid => format!("{}{ULID}", self.prefix()).into(),
             Type::Uuid => format!("{}{UUID}", self.prefix()).into(),
-            Type::List(Some(element)) => vec![element.example(); self.least.max(1).min(self.size)].into(),
-            Type::List(None) => vec![Value::from("…"); self.least].into(),
+            Type::List(Some(element)) => vec![element.example(); self.least.clamp(1, 100).min(self.size)].into(),
+            Type::List(None) => vec![Value::from("…"); self.least.min(100)].into(),
             Type::Map(fields) => example_fields(fields).into(),
             Type::Any => json!({}),
         }
@@ -97,7 +98,7 @@ impl Field {
         tries.extend(form.expression(None).and_then(|expression| Languages::default().shortest(&expression)));
         let longest: String = plain.chars().take(form.max_chars).collect();
         tries.push(longest);
-        tries.push(plain.clone() + &"x".repeat(form.min_chars));
+        tries.push(plain.clone() + &"x".repeat(form.min_chars.min(MAX_ITEM)));
         tries.into_iter().find(|text| form.accepts(text)).unwrap_or(plain)
     }
 }

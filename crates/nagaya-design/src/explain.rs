@@ -142,6 +142,7 @@ impl Design {
             wall: mapping.map_or(entity.wall, |mapping| mapping.wall),
             reached_by: self
                 .accesses_of(entity)
+                .filter(|access| !routed.former || access.mapping.is_some())
                 .map(|access: &Access| (access.name.clone(), self.query_outline(access, &Known(&routed.fields))))
                 .collect(),
         }

@@ -119,6 +119,9 @@ pub struct Field {
     pub(crate) span: Span,
 }
 
+/// Most bytes, as JSON, of an element of a list that does not say what its elements are.
+const FREE_ELEMENT: usize = 1_024;
+
 /// Why an item does not fit its entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -149,6 +152,7 @@ impl Field {
         let mut wrong = |message: String| problems.push(Problem { path: path.to_owned(), message });
         match (&self.kind, value) {
             (_, Value::Null) if self.optional => {}
+            (_, Value::Null) => wrong("is null".to_owned()),
             (Type::Any, _) | (Type::Map(_), Value::Object(_)) if !self.fits_size(value) => {
                 wrong(format!("is larger than {} bytes", self.size));
             }
@@ -170,9 +174,15 @@ impl Field {
                 if items.len() > self.size || items.len() < self.least {
                     wrong(format!("has {} elements, allowed are {} to {}", items.len(), self.least, self.size));
                 }
-                if let Some(element) = element {
-                    for (at, item) in items.iter().enumerate() {
-                        element.check(item, &format!("{path}[{at}]"), problems);
+                for (at, item) in items.iter().enumerate() {
+                    let path = format!("{path}[{at}]");
+                    match element {
+                        Some(element) => element.check(item, &path, problems),
+                        None if item.to_string().len() > FREE_ELEMENT => {
+                            let message = format!("is larger than {FREE_ELEMENT} bytes");
+                            problems.push(Problem { path, message });
+                        }
+                        None => {}
                     }
                 }
             }
@@ -277,7 +287,7 @@ impl Field {
             Type::List(Some(element)) => {
                 self.size.saturating_mul(element.max_bytes().saturating_add(1)).saturating_add(3)
             }
-            Type::List(None) => self.size.saturating_mul(1024),
+            Type::List(None) => self.size.saturating_mul(FREE_ELEMENT + 1),
             Type::Map(fields) if !fields.is_empty() => {
                 fields.iter().fold(3, |sum: usize, field| sum.saturating_add(field.max_bytes()).saturating_add(1))
             }

@@ -236,6 +236,8 @@ impl Form {
             Material::Text => match (&self.pattern, self.format) {
                 (Some(pattern), _) => pattern.text.clone(),
                 (None, Some(Format::Slug)) => format!("{prefix}[a-z0-9-]+"),
+                (None, Some(Format::Email)) => format!("{prefix}(?s:.+)@(?s:.+)"),
+                (None, Some(Format::Ip)) => "[0-9A-Fa-f.:]+".to_owned(),
                 _ if !prefix.is_empty() => format!("{prefix}(?s:.*)"),
                 _ => return None,
             },
@@ -275,8 +277,8 @@ impl Form {
                 Form { also: None, ..self.clone() }.fixed_length().unwrap_or(64)
             }
         };
-        // Older values are bounded like ids in general.
-        if self.also.is_some() { longest.max(64) } else { longest }
+        let older = self.also.as_ref().and_then(|also| also.max_bytes);
+        longest.max(older.unwrap_or(0))
     }
 
     /// Whether the beginning of a value says something: texts, dates and ids, not numbers and truth values.

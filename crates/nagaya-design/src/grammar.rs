@@ -114,7 +114,11 @@ pub(crate) static TABLE: Table = Table {
         must("key", Pair, "The partition attribute and the sort attribute. Both hold strings."),
         may("index", Named(&Pair), "Secondary indexes: name, then partition attribute and sort attribute."),
         may("discriminator", Text, "The attribute that says which entity an item is, such as `type`."),
-        may("ttl", Text, "The attribute with the instant (seconds since 1970) after which an item is gone."),
+        may(
+            "ttl",
+            Text,
+            "The attribute with the instant (seconds since 1970) after which an item is gone. On Cosmos DB it has to be `ttl`, and the engine stores the seconds that are left.",
+        ),
         may(
             "recovery",
             OneOf(&["point-in-time", "none"]),

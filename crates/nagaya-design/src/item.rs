@@ -8,7 +8,11 @@ use crate::{
     design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE},
     field::{self, Problem},
     template::{Fields as _, Scalar, Slot, Unfit},
+    version::Version,
 };
+
+/// Attributes that Cosmos DB adds to its documents.
+const STORE_ATTRIBUTES: [&str; 6] = ["_ts", "_etag", "_rid", "_self", "_attachments", "_lsn"];
 
 impl Design {
     /// Reports everything that is wrong with a stored item of an entity: fields that are missing or do not fit,
@@ -37,11 +41,20 @@ impl Design {
         }
         let managed = [table.ttl.as_deref(), table.discriminator.as_deref(), entity.version.as_deref()];
         for (name, value) in item {
-            let known = name.starts_with('_')
+            let known = STORE_ATTRIBUTES.contains(&name.as_str())
                 || entity.fields.iter().any(|field| field.name == *name)
                 || derived.iter().any(|(attribute, _)| attribute == name)
                 || managed.contains(&Some(name.as_str()))
                 || (entity.schema.is_some() && name == SCHEMA_ATTRIBUTE);
+            let counted = entity.version.as_ref() == Some(name)
+                || (entity.ttl_after.is_some() && table.ttl.as_ref() == Some(name));
+            if counted && !value.is_u64() {
+                problems.push(Problem { path: name.clone(), message: "is not a whole number".to_owned() });
+            }
+            let is_version = |value: &Value| value.as_str().is_some_and(|text| text.parse::<Version>().is_ok());
+            if entity.schema.is_some() && name == SCHEMA_ATTRIBUTE && !is_version(value) {
+                problems.push(Problem { path: name.clone(), message: "is not a version".to_owned() });
+            }
             if !known {
                 problems.push(Problem { path: name.clone(), message: "is not a field".to_owned() });
             }
@@ -60,10 +73,14 @@ impl Design {
             for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
                 let value = if present { template.render(item).map(Some) } else { Ok(None) };
                 // An attribute that is a field of its own stays when the index lets the item go.
-                if !(value == Ok(None) && entity.field(attribute).is_some())
-                    && found.iter().all(|(name, _)| name != attribute)
-                {
-                    found.push((attribute.clone(), value));
+                if value == Ok(None) && entity.field(attribute).is_some() {
+                    continue;
+                }
+                // What one index lets go another may still hold.
+                match found.iter_mut().find(|(name, _)| name == attribute) {
+                    Some((_, earlier)) if *earlier == Ok(None) => *earlier = value,
+                    Some(_) => {}
+                    None => found.push((attribute.clone(), value)),
                 }
             }
         };

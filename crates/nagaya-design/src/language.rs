@@ -16,7 +16,7 @@ use regex_automata::{
 };
 
 use crate::{
-    form::escape,
+    form::{Format, escape},
     template::{End, Part, Slot, Template},
 };
 
@@ -30,31 +30,18 @@ pub(crate) struct Languages {
     plain: HashMap<(String, Option<char>), bool>,
 }
 
-/// A set of keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Language {
-    expression: String,
-    /// What all of them start with.
-    prefix: String,
+/// Whether two templates part at their first literal, as most pairs do.
+fn apart(left: &Template, right: &Template) -> bool {
+    let (left, right) = (left.literal_prefix(), right.literal_prefix());
+    !left.starts_with(right) && !right.starts_with(left)
 }
 
 /// Patterns of users can be arbitrarily large; beyond this they are taken to match anything.
 const MAX_AUTOMATON_BYTES: usize = 1 << 18;
 
 impl Languages {
-    /// The keys that a template gives.
-    pub(crate) fn keys(&mut self, template: &Template) -> Language {
-        self.language(template, usize::MAX)
-    }
-
-    /// The keys that begin like a template whose first `bound` fields are given.
-    pub(crate) fn beginning(&mut self, template: &Template, bound: usize) -> Language {
-        let mut language = self.language(template, bound);
-        language.expression.push_str("(?s:.*)");
-        language
-    }
-
-    fn language(&mut self, template: &Template, bound: usize) -> Language {
+    /// The regular expression of the keys that a template gives, up to the field after the first `bound` ones.
+    fn language(&mut self, template: &Template, bound: usize) -> String {
         let mut expression = String::new();
         let mut slots = 0;
         for part in &template.parts {
@@ -67,7 +54,7 @@ impl Languages {
                 }
             }
         }
-        Language { expression, prefix: template.literal_prefix().to_owned() }
+        expression
     }
 
     /// Whether a value of a slot can hold a mark that is escaped in the key.
@@ -109,7 +96,12 @@ impl Languages {
         if matches!(slot.end, End::After(_)) {
             return expression;
         }
-        if self.is_plain(&expression, stop) { expression } else { any }
+        match slot.form.format {
+            _ if self.is_plain(&expression, stop) => expression,
+            // Escaped or not, an address has its sign.
+            Some(Format::Email) if stop != Some('@') => format!("{any}@{any}"),
+            _ => any,
+        }
     }
 
     /// Whether no value holds an escaped mark: such a value is spelt differently in the key.
@@ -125,13 +117,23 @@ impl Languages {
         plain
     }
 
-    /// A key that both languages have.
-    pub(crate) fn common(&mut self, left: &Language, right: &Language) -> Option<String> {
-        // Most pairs part at their first literal.
-        if !left.prefix.starts_with(&right.prefix) && !right.prefix.starts_with(&left.prefix) {
+    /// A key that two templates can both give.
+    pub(crate) fn shared(&mut self, left: &Template, right: &Template) -> Option<String> {
+        if apart(left, right) {
             return None;
         }
-        self.walk(&left.expression, &right.expression)
+        let (left, right) = (self.language(left, usize::MAX), self.language(right, usize::MAX));
+        self.walk(&left, &right)
+    }
+
+    /// A key of `other` that begins like a key of `template` whose first `bound` fields are given.
+    pub(crate) fn beginning(&mut self, template: &Template, bound: usize, other: &Template) -> Option<String> {
+        if apart(template, other) {
+            return None;
+        }
+        let beginning = self.language(template, bound) + "(?s:.*)";
+        let keys = self.language(other, usize::MAX);
+        self.walk(&beginning, &keys)
     }
 
     /// A shortest text that an expression matches.

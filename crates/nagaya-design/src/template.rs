@@ -331,6 +331,15 @@ impl Slot {
         matches!(self.form.material, Material::Integer | Material::Timestamp(Precision::Epoch))
     }
 
+    /// The least and the greatest number that it holds.
+    pub(crate) fn number_bounds(&self) -> Option<(i64, i64)> {
+        match self.form.material {
+            Material::Integer => self.form.bounds.0.zip(self.form.bounds.1),
+            Material::Timestamp(Precision::Epoch) => Some((0, 9_999_999_999)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn render(&self, value: Scalar<'_>, out: &mut String) -> Result<(), Unfit> {
         let start = out.len();
         match value {

@@ -193,7 +193,7 @@ fn the_second_index_finds_the_tenants_of_a_user() {
     }
 }
 
-/// Proves A6.
+/// Proves the design's part of A6.
 #[test]
 fn sessions_and_temporary_tokens_expire_by_the_ttl_attribute() {
     for path in [SINGLE, MULTI] {
@@ -213,7 +213,7 @@ fn sessions_and_temporary_tokens_expire_by_the_ttl_attribute() {
     }
 }
 
-/// Proves A6.
+/// Proves the design's part of A6.
 #[test]
 fn a_session_without_its_expiry_is_refused() {
     let design = design(SINGLE);

@@ -112,7 +112,7 @@ fn a_container_entity_without_the_tenant_in_its_partition_is_rejected() {
     }
 }
 
-/// Proves C15.
+/// Proves the design's part of C15.
 #[test]
 fn indexing_policies_are_those_of_the_document() {
     let design = design(MANAGEMENT);
@@ -141,7 +141,7 @@ fn indexing_policies_are_those_of_the_document() {
     }
 }
 
-/// Proves C15.
+/// Proves the design's part of C15.
 #[test]
 fn what_a_query_sorts_by_is_indexed() {
     let design = design(MANAGEMENT);
@@ -178,7 +178,7 @@ fn asked(sql: &str) -> Asked {
     }
 }
 
-/// Proves C15.
+/// Proves the design's part of C15.
 #[test]
 fn every_documented_query_is_an_access_pattern() {
     let design = design(MANAGEMENT);
@@ -277,13 +277,13 @@ fn every_documented_query_is_an_access_pattern() {
     );
 }
 
-/// Proves C15.
+/// Proves the design's part of C15.
 #[test]
 fn the_list_of_all_tenants_comes_in_pages_of_20() {
     assert_eq!(query(&design(MANAGEMENT), "tenants", &[]).limit, 20);
 }
 
-/// Proves C15.
+/// Proves the design's part of C15.
 #[test]
 fn queries_give_what_they_ask_for_and_nothing_beside_it() {
     let design = design(MANAGEMENT);

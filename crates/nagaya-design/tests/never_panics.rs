@@ -1,9 +1,17 @@
 //! Whatever the file: a list of diagnostics, never a panic.
 
-use nagaya_design::{Engine, check, diff, html, markdown};
+use nagaya_design::{Engine, check, diff, html, json, markdown};
 use proptest::prelude::*;
 
 const ENGINES: [Engine; 3] = [Engine::Embedded, Engine::Dynamodb, Engine::Cosmos];
+
+const DESIGNS: [&str; 5] = [
+    include_str!("../../../systems/aiagent/design/single.toml"),
+    include_str!("../../../systems/aiagent/design/multi.toml"),
+    include_str!("../../../systems/todo/design/todo.toml"),
+    include_str!("../../../systems/kondate/design/kondate.toml"),
+    include_str!("../../../systems/management/design/management.toml"),
+];
 
 /// Checks a text and, when it is a design, everything that is derived from one.
 fn survives(source: &str) {
@@ -20,7 +28,19 @@ fn survives(source: &str) {
     if let Some(design) = checked.design {
         markdown(&design);
         html(&design);
+        json(&design);
         assert_eq!(diff(&design, &design), []);
+        for entity in &design.entities {
+            let example = design.example(entity);
+            design.check_item(entity, &example);
+        }
+        for access in &design.accesses {
+            let outline = design.query_outline(access, &[]);
+            outline.dynamodb("t");
+            outline.cosmos();
+            let all: Vec<(&str, &str)> = vec![("from", "0"), ("to", "9"), ("tenantId", "t"), ("userId", source)];
+            let _ = design.query(access, all.as_slice());
+        }
     }
 }
 
@@ -108,14 +128,8 @@ fn document() -> impl Strategy<Value = String> {
 
 /// A real design with a few pieces replaced: gets further into the checks than chance does.
 fn mutated() -> impl Strategy<Value = String> {
-    let designs = [
-        include_str!("../../../systems/aiagent/design/single.toml"),
-        include_str!("../../../systems/todo/design/todo.toml"),
-        include_str!("../../../systems/kondate/design/kondate.toml"),
-        include_str!("../../../systems/management/design/management.toml"),
-    ];
     let edit = (any::<prop::sample::Index>(), 0..60usize, prop_oneof![value(), word(), "\\PC{0,8}"]);
-    (proptest::sample::select(designs.to_vec()), proptest::collection::vec(edit, 1..4)).prop_map(|(design, edits)| {
+    (proptest::sample::select(DESIGNS.to_vec()), proptest::collection::vec(edit, 1..4)).prop_map(|(design, edits)| {
         let mut text = design.to_owned();
         for (at, length, with) in edits {
             let start = text.floor_char_boundary(at.index(text.len()));
@@ -150,11 +164,15 @@ proptest! {
 }
 
 #[test]
-fn the_five_designs_survive_being_cut_at_every_line() {
-    let design = include_str!("../../../systems/todo/design/todo.toml");
-    let mut at = 0;
-    for line in design.split_inclusive('\n') {
-        at += line.len();
-        survives(&design[..at]);
+fn designs_survive_being_cut_at_every_line() {
+    for design in DESIGNS {
+        let mut at = 0;
+        for (number, line) in design.split_inclusive('\n').enumerate() {
+            at += line.len();
+            // Every line of the short ones; enough of the long ones to end in every section.
+            if design.len() < 10_000 || number % 7 == 0 {
+                survives(&design[..at]);
+            }
+        }
     }
 }

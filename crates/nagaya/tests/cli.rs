@@ -155,7 +155,7 @@ fn an_access_pattern_is_explained() {
         assert_snapshot!(format!("access_{name}"), run.stdout);
     }
     let unknown = nagaya(&["explain", SINGLE, "--access", "audits_between"]);
-    assert_eq!(unknown.status, 1);
+    assert_eq!(unknown.status, 2);
     let reversed = ["tenantId=t1", "from=2024-02-01T00:00:00Z", "to=2024-01-01T00:00:00Z"];
     let with: Vec<_> = reversed.iter().flat_map(|each| ["--with", each]).collect();
     assert_snapshot!(nagaya(&[&["explain", SINGLE, "--access", "audit_between"], with.as_slice()].concat()));

@@ -15,6 +15,7 @@ pub(super) fn check(design: &Design, languages: &mut Languages, problems: &mut V
                 equal_discriminators(entity, other, problems);
             }
         }
+        former_keys(entity, languages, problems);
         hot_partitions(entity, problems);
     }
     for access in &design.accesses {
@@ -29,10 +30,8 @@ fn forms(entity: &Entity) -> impl Iterator<Item = &KeyTemplates> {
 fn equal_keys(entity: &Entity, other: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
     for mine in forms(entity) {
         for theirs in forms(other) {
-            let (my_sort, their_sort) = (languages.keys(&mine.sort), languages.keys(&theirs.sort));
-            let Some(sort) = languages.common(&my_sort, &their_sort) else { continue };
-            let (my_partition, their_partition) = (languages.keys(&mine.partition), languages.keys(&theirs.partition));
-            let Some(partition) = languages.common(&my_partition, &their_partition) else { continue };
+            let Some(sort) = languages.shared(&mine.sort, &theirs.sort) else { continue };
+            let Some(partition) = languages.shared(&mine.partition, &theirs.partition) else { continue };
             problems.push(
                 Diagnostic::new(&codes::KEY_COLLISION, theirs.sort.span.clone(), format!("`{}` and `{}` items can have the same key", entity.name, other.name))
                     .here(format!("such as `{partition}` / `{sort}`"))
@@ -40,6 +39,24 @@ fn equal_keys(entity: &Entity, other: &Entity, languages: &mut Languages, proble
                     .help("start each with a constant of its own, such as `USER#` and `USER_PREFS#`, or narrow a field with `pattern`"),
             );
         }
+    }
+}
+
+/// A key is of one form: an older one never reads as the present one.
+fn former_keys(entity: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+    for former in &entity.former_keys {
+        let Some(sort) = languages.shared(&entity.key.sort, &former.sort) else { continue };
+        let Some(partition) = languages.shared(&entity.key.partition, &former.partition) else { continue };
+        problems.push(
+            Diagnostic::new(
+                &codes::KEY_COLLISION,
+                former.sort.span.clone(),
+                format!("a former key of `{}` can equal a present one", entity.name),
+            )
+            .here(format!("such as `{partition}` / `{sort}`"))
+            .also(entity.key.sort.span.clone(), "the present key")
+            .help("former keys are for forms that the present template cannot give"),
+        );
     }
 }
 
@@ -71,11 +88,6 @@ fn shadowed(design: &Design, access: &Access, languages: &mut Languages, problem
     }
     let (_, key) = design.source_of(access);
     let index = access.mapping.map(|at| entity.indexes[at].index);
-    let partition = languages.keys(&key.partition);
-    let sort = match access.bound {
-        Bound::Full => languages.keys(&key.sort),
-        Bound::Open | Bound::Range(_) | Bound::Prefix(_) => languages.beginning(&key.sort, access.fixed),
-    };
     let others = design.entities.iter().filter(|other| other.table == entity.table && other.name != entity.name);
     for other in others {
         let theirs: Vec<_> = match index {
@@ -85,9 +97,14 @@ fn shadowed(design: &Design, access: &Access, languages: &mut Languages, problem
             }
         };
         for theirs in theirs {
-            let (their_partition, their_sort) = (languages.keys(&theirs.partition), languages.keys(&theirs.sort));
-            let Some(sort) = languages.common(&sort, &their_sort) else { continue };
-            let Some(partition) = languages.common(&partition, &their_partition) else { continue };
+            let sort = match access.bound {
+                Bound::Full => languages.shared(&key.sort, &theirs.sort),
+                Bound::Open | Bound::Range(_) | Bound::Prefix(_) => {
+                    languages.beginning(&key.sort, access.fixed, &theirs.sort)
+                }
+            };
+            let Some(sort) = sort else { continue };
+            let Some(partition) = languages.shared(&key.partition, &theirs.partition) else { continue };
             problems.push(
                 Diagnostic::new(
                     &codes::SHADOWED_QUERY,

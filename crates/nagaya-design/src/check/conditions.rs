@@ -42,11 +42,32 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn condition(&mut self, condition: Option<&Condition>, text: Option<&Text>) {
         if let (Some(condition), Some(text)) = (condition, text) {
-            condition.each_field(&mut |field, literals| self.operand(field, literals, text));
+            condition.each_field(&mut |field, literals, equality| self.operand(field, literals, equality, text));
+            self.one_type_each(condition, text);
         }
     }
 
-    fn operand(&mut self, operand: &Operand, literals: &[Literal], text: &Text) {
+    /// A parameter has one value, so the fields that it is compared with have one type.
+    fn one_type_each(&mut self, condition: &Condition, text: &Text) {
+        let parameters = condition.parameters();
+        let kind = |path: &str| self.entity.field(path).map(|field| field.kind.name());
+        let clash = parameters.iter().enumerate().find_map(|(at, (name, path))| {
+            let earlier = parameters[..at].iter().find(|(other, _)| other == name)?;
+            (kind(earlier.1) != kind(path)).then_some((*name, earlier.1, *path))
+        });
+        if let Some((name, one, other)) = clash {
+            self.problems.push(
+                Diagnostic::new(
+                    &codes::CONDITION_VALUE,
+                    text.span.clone(),
+                    format!("`{{{name}}}` cannot be compared with both `{one}` and `{other}`: their types differ"),
+                )
+                .help("use two parameters"),
+            );
+        }
+    }
+
+    fn operand(&mut self, operand: &Operand, literals: &[Literal], equality: bool, text: &Text) {
         let span = text.piece(self.source, operand.range.clone());
         if operand.path == SCHEMA_ATTRIBUTE && self.entity.schema.is_some() {
             literals.iter().for_each(|literal| self.schema_version(literal, text));
@@ -75,7 +96,7 @@ impl Checker<'_> {
             );
         }
         for literal in literals {
-            self.literal(field, literal, text);
+            self.literal(field, literal, equality, text);
         }
     }
 
@@ -98,7 +119,7 @@ impl Checker<'_> {
         }
     }
 
-    fn literal(&mut self, field: &Field, literal: &Literal, text: &Text) {
+    fn literal(&mut self, field: &Field, literal: &Literal, equality: bool, text: &Text) {
         let span = text.piece(self.source, literal.range.clone());
         match &literal.value {
             Term::Parameter(name) if !self.parameters => self.problems.push(
@@ -114,7 +135,7 @@ impl Checker<'_> {
                     .help("use letters, digits and `_`"),
             ),
             Term::Parameter(_) => {}
-            Term::Constant(value) if !fits(field, value) => self.problems.push(
+            Term::Constant(value) if !fits(field, value, equality) => self.problems.push(
                 Diagnostic::new(&codes::CONDITION_VALUE, span, format!("`{}` is never {}", field.name, literal.value))
                     .also(field.span.clone(), format!("it is {}", field.wanted()))
                     .help("compare it with a value that it can have"),
@@ -124,15 +145,18 @@ impl Checker<'_> {
     }
 }
 
-fn fits(field: &Field, value: &Value) -> bool {
+fn fits(field: &Field, value: &Value, equality: bool) -> bool {
     match (&field.kind, value) {
         (Type::Any, _) => true,
-        (Type::Number | Type::Integer | Type::Timestamp(Precision::Epoch), value) => value.is_number(),
-        (Type::Boolean, value) => value.is_boolean(),
+        (Type::Number, Value::Number(_)) | (Type::Boolean, Value::Bool(_)) => true,
+        (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => {
+            let holds = |number| field.form.as_ref().is_none_or(|form| form.holds(number));
+            !equality || number.as_i64().is_some_and(holds)
+        }
         // A comparison may name any text; only choices are known to be complete.
-        (Type::String, Value::String(text)) => field.one_of().is_empty() || field.one_of().contains(text),
+        (Type::String, Value::String(text)) => !equality || field.one_of().is_empty() || field.one_of().contains(text),
         (Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid, Value::String(text)) => {
-            field.form.as_ref().is_some_and(|form| form.accepts(text))
+            !equality || field.form.as_ref().is_some_and(|form| form.accepts(text))
         }
         _ => false,
     }

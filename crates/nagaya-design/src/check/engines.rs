@@ -13,7 +13,13 @@ pub(super) fn check(design: &Design, engine: Engine, languages: &mut Languages, 
     for table in &design.tables {
         ignored_settings(table, engine, problems);
     }
+    if engine == Engine::Dynamodb {
+        dynamodb_filters(design, problems);
+    }
     if engine == Engine::Cosmos {
+        for table in &design.tables {
+            cosmos_ttl(table, problems);
+        }
         for entity in &design.entities {
             cosmos_id(design, entity, languages, problems);
             cosmos_batches(design, entity, problems);
@@ -46,6 +52,40 @@ fn ignored_settings(table: &Table, engine: Engine, problems: &mut Vec<Diagnostic
             } else {
                 "the design runs all the same"
             }),
+        );
+    }
+}
+
+/// DynamoDB refuses a filter on the key that a query is asked by.
+fn dynamodb_filters(design: &Design, problems: &mut Vec<Diagnostic>) {
+    for access in &design.accesses {
+        let (attributes, _) = design.source_of(access);
+        let (Some(filter), Some(text)) = (&access.filter, &access.filter_text) else { continue };
+        filter.each_field(&mut |field, _, _| {
+            if field.path == attributes.partition || field.path == attributes.sort {
+                problems.push(
+                    Diagnostic::new(
+                        &codes::DYNAMODB_FILTER,
+                        text.span.clone(),
+                        format!("`{}` is an attribute of the key that `{}` is asked by", field.path, access.name),
+                    )
+                    .help("ask by it (`by`, `range` or `prefix`), or use another index"),
+                );
+            }
+        });
+    }
+}
+
+/// Cosmos DB has one name for the expiry.
+fn cosmos_ttl(table: &Table, problems: &mut Vec<Diagnostic>) {
+    if let Some(ttl) = table.ttl.as_ref().filter(|ttl| *ttl != "ttl") {
+        problems.push(
+            Diagnostic::new(
+                &codes::COSMOS_TTL,
+                table.span.clone(),
+                format!("the expiry of a document is in `ttl`, not in `{ttl}`"),
+            )
+            .help("write `ttl = \"ttl\"`"),
         );
     }
 }

@@ -4,6 +4,8 @@ use crate::{
     codes,
     design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE, Table},
     diagnostic::{Diagnostic, Span},
+    field::Field,
+    form::{Material, Precision},
     template::Template,
 };
 
@@ -34,7 +36,7 @@ fn attributes_are_derived(table: &Table, entity: &Entity, problems: &mut Vec<Dia
     let templates = templates(table, entity);
     for (at, (attribute, template)) in templates.iter().enumerate() {
         if let Some(field) = entity.field(attribute)
-            && (template.as_str() != format!("{{{attribute}}}") || field.form.is_none())
+            && (template.as_str() != format!("{{{attribute}}}") || !is_stored_as_text(field))
         {
             problems.push(
                 Diagnostic::new(
@@ -155,6 +157,25 @@ fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
             );
         }
     }
+    // An attribute of an index holds a text in every item of the table, whether the item is meant to lie there or not.
+    for index in &table.indexes {
+        for attribute in [&index.key.partition, &index.key.sort] {
+            let field = entity.fields.iter().find(|field| field.name == *attribute && !is_stored_as_text(field));
+            let mapped = derived.iter().any(|(name, _)| name == attribute);
+            let version = entity.version.as_ref() == Some(attribute) && !mapped;
+            if let (Some(span), false) = (field.map(|field| &field.span).or(version.then_some(&entity.span)), mapped) {
+                problems.push(
+                    Diagnostic::new(
+                        &codes::ATTRIBUTE_IS_FIELD,
+                        span.clone(),
+                        format!("`{attribute}` is an attribute of the index `{}`, and those hold texts", index.name),
+                    )
+                    .also(index.span.clone(), "the index")
+                    .help("rename one of the two"),
+                );
+            }
+        }
+    }
     for mapping in &entity.indexes {
         let (Some(when), Some(text)) = (&mapping.when, &mapping.when_text) else { continue };
         let KeyAttributes { partition, sort } = &table.indexes[mapping.index].key;
@@ -176,6 +197,13 @@ fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
             );
         }
     }
+}
+
+/// Key attributes hold texts.
+fn is_stored_as_text(field: &Field) -> bool {
+    field.form.as_ref().is_some_and(|form| {
+        !matches!(form.material, Material::Integer | Material::Boolean | Material::Timestamp(Precision::Epoch))
+    })
 }
 
 /// Whether an item has an attribute even when an index does not ask for it.

@@ -11,7 +11,7 @@ mod routes;
 mod schema;
 mod walls;
 
-pub(crate) use limits::worst_case;
+pub(crate) use limits::{MAX_ITEM, worst_case};
 
 use crate::{
     Engine, codes,

@@ -15,14 +15,30 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
         }
         for field in &entity.fields {
             reference(design, entity, field, problems);
-            if let Type::Map(inner) = &field.kind {
-                inner_references(inner, problems);
-            }
+            inner_references(field, problems);
         }
         if let Some(soft) = &entity.soft_delete {
             soft_delete(entity, soft, problems);
         }
         expiry(design, entity, problems);
+    }
+    for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event) {
+        for field in &event.fields {
+            if let Some(reference) = &field.reference {
+                problems.push(
+                    Diagnostic::new(
+                        &codes::BAD_REFERENCE,
+                        reference.span.clone(),
+                        format!(
+                            "`{}` of the event `{}` cannot refer to an entity: events never go",
+                            field.name, event.name
+                        ),
+                    )
+                    .help("refer from the projection"),
+                );
+            }
+            inner_references(field, problems);
+        }
     }
 }
 
@@ -100,22 +116,25 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
     }
 }
 
-/// Nothing can find an item by a field inside a map, so nothing there can refer to another entity.
-fn inner_references(fields: &[Field], problems: &mut Vec<Diagnostic>) {
-    for field in fields {
+/// Nothing can find an item by a field inside a map or list, so nothing there can refer to another entity.
+fn inner_references(field: &Field, problems: &mut Vec<Diagnostic>) {
+    let inner = match &field.kind {
+        Type::Map(inner) => inner.as_slice(),
+        Type::List(Some(element)) => std::slice::from_ref(&**element),
+        _ => &[],
+    };
+    for field in inner {
         if let Some(reference) = &field.reference {
             problems.push(
                 Diagnostic::new(
                     &codes::BAD_REFERENCE,
                     reference.span.clone(),
-                    format!("`{}` is inside a map, where a reference cannot be followed back", field.name),
+                    format!("`{}` is inside a map or list, where a reference cannot be followed back", field.name),
                 )
                 .help("refer from a field of the entity itself"),
             );
         }
-        if let Type::Map(inner) = &field.kind {
-            inner_references(inner, problems);
-        }
+        inner_references(field, problems);
     }
 }
 

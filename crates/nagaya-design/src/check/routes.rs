@@ -17,9 +17,22 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
         if !well_formed(&entity.path, span, problems) {
             continue;
         }
-        take(shape(&entity.path), &format!("entity `{}`", entity.name), span, &mut taken, problems);
-        let item = shape(&entity.path) + &"/{}".repeat(entity.id_fields().len());
-        taken.entry(item).or_insert_with(|| (format!("entity `{}`", entity.name), span.clone()));
+        for name in names(&entity.path).filter(|name| entity.field(name).is_none()) {
+            problems.push(
+                Diagnostic::new(
+                    &codes::BAD_PATH,
+                    span.clone(),
+                    format!("`{{{name}}}` is not a field of `{}`", entity.name),
+                )
+                .help("name one of its fields, or leave the parameter out"),
+            );
+        }
+        let who = format!("entity `{}`", entity.name);
+        take(shape(&entity.path), &who, span, &mut taken, problems);
+        if !entity.id_fields().is_empty() {
+            let item = shape(&entity.path) + &"/{}".repeat(entity.id_fields().len());
+            take(item, &who, span, &mut taken, problems);
+        }
     }
     for access in &design.accesses {
         let entity = &design.entities[access.entity];

@@ -91,7 +91,7 @@ fn bump(step: &Change, problems: &mut Vec<Diagnostic>) {
             .help(format!(
                 "readers of {} would fail: lead to {}.0 instead",
                 step.from,
-                step.from.major + 1
+                step.from.major.saturating_add(1)
             )),
         );
     }

@@ -20,7 +20,7 @@ pub(super) fn check(design: &Design, source: &str, languages: &mut Languages, pr
         }
         personal_in_keys(design, entity, source, problems);
         for other in design.entities[at..].iter().filter(|other| other.table == entity.table) {
-            shared_partitions(entity, other, languages, problems);
+            shared_partitions(design, entity, other, languages, problems);
         }
     }
 }
@@ -161,43 +161,68 @@ fn former_walls(entity: &Entity, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Two entities that both keep tenants apart by the partition, but at different places of it: `{tenant}#{x}` and
-/// `{x}#{tenant}` give one partition to two tenants.
-fn shared_partitions(entity: &Entity, other: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
-    let walled = |entity: &Entity| entity.wall == Wall::Key && carries_tenant(entity, &entity.key);
-    let mut pairs = Vec::new();
-    if entity.name != other.name && walled(entity) && walled(other) {
-        pairs.push((&entity.key.partition, &other.key.partition));
-    }
-    for mine in entity.indexes.iter().filter(|mapping| mapping.wall == Wall::Key) {
-        let theirs = other.indexes.iter().filter(|theirs| theirs.index == mine.index && theirs.wall == Wall::Key);
-        pairs.extend(theirs.map(|theirs| (&mine.key.partition, &theirs.key.partition)));
-    }
-    for (mine, theirs) in pairs {
-        if up_to_tenant(entity, mine) == up_to_tenant(other, theirs) {
-            continue;
+/// The partitions of an entity in its table and in an index, each with its wall.
+fn partitions<'e>(entity: &'e Entity, index: Option<usize>) -> Vec<(&'e Template, Wall)> {
+    match index {
+        None => {
+            let former = entity.former_keys.iter().map(|former| &former.partition);
+            std::iter::once(&entity.key.partition).chain(former).map(|partition| (partition, entity.wall)).collect()
         }
-        let (my_keys, their_keys) = (languages.keys(mine), languages.keys(theirs));
-        if let Some(shared) = languages.common(&my_keys, &their_keys) {
-            problems.push(
-                Diagnostic::new(
-                    &codes::SHARED_PARTITION,
-                    theirs.span.clone(),
-                    format!("`{}` and `{}` items of different tenants can share a partition", entity.name, other.name),
-                )
-                .here(format!("such as `{shared}`"))
-                .also(mine.span.clone(), "the other partition")
-                .help("put the tenant at the same place of both, after the same constant, and `#` after it"),
-            );
+        Some(index) => {
+            let mappings = entity.indexes.iter().filter(|mapping| mapping.index == index);
+            mappings.map(|mapping| (&mapping.key.partition, mapping.wall)).collect()
         }
     }
+}
+
+/// A partition that keeps a tenant's items together holds nobody else's: `{tenant}#{x}` beside `{x}#{tenant}`, or
+/// `T#{tenant}` beside a public `T#{slug}`, would give one partition to two.
+fn shared_partitions(
+    design: &Design,
+    entity: &Entity,
+    other: &Entity,
+    languages: &mut Languages,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let places = std::iter::once(None).chain((0..design.table_of(entity).indexes.len()).map(Some));
+    for place in places {
+        for (mine, my_wall) in partitions(entity, place) {
+            for (theirs, their_wall) in partitions(other, place) {
+                let walled = my_wall == Wall::Key || their_wall == Wall::Key;
+                let same = my_wall == their_wall && up_to_tenant(entity, mine) == up_to_tenant(other, theirs);
+                if !walled || same || is_system(design, mine) || is_system(design, theirs) {
+                    continue;
+                }
+                let Some(shared) = languages.shared(mine, theirs) else { continue };
+                problems.push(
+                    Diagnostic::new(
+                        &codes::SHARED_PARTITION,
+                        theirs.span.clone(),
+                        format!(
+                            "`{}` and `{}` items of different tenants can share a partition",
+                            entity.name, other.name
+                        ),
+                    )
+                    .here(format!("such as `{shared}`"))
+                    .also(mine.span.clone(), "the other partition")
+                    .help("put the tenant at the same place of both, after the same constant, and `#` after it; start others with a constant of their own"),
+                );
+            }
+        }
+    }
+}
+
+/// Whether a partition is the system's own: a constant that names the system tenant, which nobody else can be.
+fn is_system(design: &Design, template: &Template) -> bool {
+    let system = design.tenant.system.as_deref();
+    template.is_constant() && system.is_some_and(|system| template.as_str().split('#').any(|part| part == system))
 }
 
 /// The template up to the tenant, without the names of fields: what they look like and how they end is what counts.
 fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<String> {
     let is_tenant =
         |part: &Part| matches!(part, Part::Slot(slot) if Some(slot.path.as_str()) == entity.tenant.as_deref());
-    let tenant = template.parts.iter().position(is_tenant).unwrap_or(0);
+    let Some(tenant) = template.parts.iter().position(is_tenant) else { return vec![template.as_str().to_owned()] };
     let shape = |part: &Part| match part {
         Part::Literal(literal) => literal.clone(),
         Part::Slot(slot) => format!("{{{:?} {:?}}}", slot.form.fixed_length(), slot.end),

@@ -152,11 +152,15 @@ impl Condition {
     }
 
     /// Every field it reads, with the values it is compared with.
-    pub(crate) fn each_field<'c>(&'c self, visit: &mut impl FnMut(&'c Operand, &'c [Literal])) {
+    ///
+    /// Whether equality is asked comes third: a bound of an order need not be a value that the field can have.
+    pub(crate) fn each_field<'c>(&'c self, visit: &mut impl FnMut(&'c Operand, &'c [Literal], bool)) {
         match self {
-            Condition::Compare { field, value, .. } => visit(field, std::slice::from_ref(value)),
-            Condition::In { field, values } => visit(field, values),
-            Condition::Exists(field) | Condition::Absent(field) => visit(field, &[]),
+            Condition::Compare { field, operator, value } => {
+                visit(field, std::slice::from_ref(value), matches!(operator, Operator::Equal | Operator::NotEqual));
+            }
+            Condition::In { field, values } => visit(field, values, true),
+            Condition::Exists(field) | Condition::Absent(field) => visit(field, &[], true),
             Condition::And(inner) | Condition::Or(inner) => inner.iter().for_each(|each| each.each_field(visit)),
             Condition::Not(inner) => inner.each_field(visit),
         }
@@ -183,7 +187,7 @@ impl Condition {
     /// The parameters that it needs, each with the field that it is compared with.
     pub fn parameters(&self) -> Vec<(&str, &str)> {
         let mut found = Vec::new();
-        self.each_field(&mut |field, literals| {
+        self.each_field(&mut |field, literals, _| {
             for literal in literals {
                 if let Term::Parameter(name) = &literal.value {
                     found.push((name.as_str(), field.path.as_str()));

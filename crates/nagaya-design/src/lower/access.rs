@@ -28,7 +28,7 @@ impl Lower<'_> {
         let (range, prefix) = (node.text("range"), node.text("prefix"));
         let asked = Asked { by: given.as_deref(), range: range.as_ref(), prefix: prefix.as_ref() };
         let (by, fixed, bound) = self.serve(entry, entity, key, mapping, design, &asked)?;
-        self.parameter_names(&filter, filter_text.as_ref(), &bound);
+        self.parameter_names(&filter, filter_text.as_ref(), entry, &by, &bound);
         let limit = node.get("limit").zip(node.whole("limit"));
         if let Some((node, limit)) = limit
             && !(1..=1000).contains(&limit)
@@ -217,22 +217,34 @@ impl Lower<'_> {
         Some((owned(&by), fixed, bound))
     }
 
-    /// Parameters of a filter cannot be called like those that every list has.
-    fn parameter_names(&mut self, filter: &Option<Condition>, text: Option<&Text>, bound: &Bound) {
+    /// Parameters cannot be called like those that every list has.
+    fn parameter_names(
+        &mut self,
+        filter: &Option<Condition>,
+        text: Option<&Text>,
+        entry: &Entry,
+        by: &[String],
+        bound: &Bound,
+    ) {
         let ranged = matches!(bound, Bound::Range(_));
-        let names = filter.iter().flat_map(|filter| filter.parameters());
-        for (name, _) in names {
-            let taken = matches!(name, "cursor" | "limit" | "order") || ranged && matches!(name, "from" | "to");
-            if let (true, Some(text)) = (taken, text) {
-                self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        text.span.clone(),
-                        format!("`{name}` is a parameter that every such list has already"),
-                    )
-                    .help("give the filter's parameter another name"),
-                );
-            }
+        let taken =
+            |name: &str| matches!(name, "cursor" | "limit" | "order") || ranged && matches!(name, "from" | "to");
+        let filtered = filter.iter().flat_map(|filter| filter.parameters()).map(|(name, _)| name);
+        let at = text.map_or(&entry.key_span, |text| &text.span);
+        let prefix = match bound {
+            Bound::Prefix(field) => Some(field.as_str()),
+            _ => None,
+        };
+        let asked = by.iter().map(String::as_str).chain(prefix).map(|name| (name, &entry.key_span));
+        for (name, span) in filtered.map(|name| (name, at)).chain(asked).filter(|(name, _)| taken(name)) {
+            self.report(
+                Diagnostic::new(
+                    &codes::BAD_SELECTION,
+                    span.clone(),
+                    format!("`{name}` is a parameter that every such list has already"),
+                )
+                .help("give the field or the filter's parameter another name"),
+            );
         }
     }
 
@@ -253,7 +265,20 @@ impl Lower<'_> {
     }
 
     fn projection(&mut self, texts: Vec<Text>, entity: &Entity) -> Vec<String> {
-        for text in &texts {
+        for (at, text) in texts.iter().enumerate() {
+            let inside =
+                |other: &Text| text.value == other.value || text.value.starts_with(&format!("{}.", other.value));
+            if texts.iter().enumerate().any(|(other_at, other)| other_at != at && inside(other)) {
+                self.report(
+                    Diagnostic::new(
+                        &codes::BAD_SELECTION,
+                        text.span.clone(),
+                        format!("`{}` is returned already", text.value),
+                    )
+                    .help("leave it out"),
+                );
+                continue;
+            }
             if self.known_field(text, entity).is_some() && entity.is_secret(&text.value) {
                 self.report(
                     Diagnostic::new(

@@ -89,6 +89,20 @@ impl Lower<'_> {
                     .help("`min` has to be at most `max`"),
             );
         }
+        let longest = node.text("pattern").and_then(|text| Pattern::new(&text.value).ok()?.max_bytes);
+        if let (Type::String, Some(min), Some(longest)) = (&kind, min, longest)
+            && min > longest as f64
+        {
+            let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
+            self.report(
+                Diagnostic::new(
+                    &codes::EMPTY_RANGE,
+                    span,
+                    format!("no text of at least {min} characters matches the pattern"),
+                )
+                .help("lower `min`, or let the pattern match more"),
+            );
+        }
         let size = max.map(|max| max as usize);
         let mut field = Field {
             description: node.string("description"),
@@ -228,7 +242,7 @@ impl Lower<'_> {
             prefix: prefix.map_or_else(String::new, |prefix| prefix.value),
             pattern: pattern.and_then(|pattern| self.pattern(&pattern)),
             one_of,
-            also: node.text("also").and_then(|also| self.pattern(&also)),
+            also: node.text("also").and_then(|also| self.bounded_pattern(&also)),
             format: match node.string("format").as_deref().filter(|_| textual) {
                 Some("email") => Some(Format::Email),
                 Some("uri") => Some(Format::Uri),
@@ -259,6 +273,22 @@ impl Lower<'_> {
                 None
             }
         }
+    }
+
+    /// A pattern that says how long its texts can be.
+    fn bounded_pattern(&mut self, text: &Text) -> Option<Pattern> {
+        let pattern = self.pattern(text)?;
+        if pattern.max_bytes.is_none() {
+            self.report(
+                Diagnostic::new(
+                    &codes::BAD_PATTERN,
+                    text.span.clone(),
+                    "nothing says how long these older values can be",
+                )
+                .help("bound the repetitions, such as `[a-z]{1,12}_[0-9]{1,12}`"),
+            );
+        }
+        Some(pattern)
     }
 
     fn choices(&mut self, node: &Node) -> Vec<String> {

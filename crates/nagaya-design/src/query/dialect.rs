@@ -34,6 +34,8 @@ impl Query {
             Sort::Between(from, to) => Some(format!("{sort} BETWEEN {} AND {}", text(from), text(to))),
             Sort::AtLeast(from) => Some(format!("{sort} >= {}", text(from))),
             Sort::Below(to) => Some(format!("{sort} < {}", text(to))),
+            // No request asks for nothing; this is the one that finds it.
+            Sort::Nothing => Some(format!("{sort} < {}", text("\u{1}"))),
         };
         let key = [Some(partition), condition].into_iter().flatten().collect::<Vec<_>>().join(" AND ");
         let discriminator = self
@@ -68,8 +70,8 @@ impl Query {
     /// The query as Cosmos DB takes it.
     pub fn cosmos(&self) -> String {
         let quoted = |text: &str| Value::from(text).to_string();
-        let sort = format!("c.{}", self.sort_attribute);
-        let mut conditions = vec![format!("c.{} = {}", self.partition_attribute, quoted(&self.partition))];
+        let sort = property(&self.sort_attribute);
+        let mut conditions = vec![format!("{} = {}", property(&self.partition_attribute), quoted(&self.partition))];
         match &self.sort {
             Sort::Any => {}
             Sort::Equal(key) => conditions.push(format!("{sort} = {}", quoted(key))),
@@ -79,12 +81,13 @@ impl Query {
             }
             Sort::AtLeast(from) => conditions.push(format!("{sort} >= {}", quoted(from))),
             Sort::Below(to) => conditions.push(format!("{sort} < {}", quoted(to))),
+            Sort::Nothing => conditions.push("false".to_owned()),
         }
         if let Some((name, value)) = self.discriminator_filter() {
-            conditions.push(format!("c.{name} = {}", quoted(value)));
+            conditions.push(format!("{} = {}", property(name), quoted(value)));
         }
         conditions.extend(self.filter.as_ref().map(sql));
-        let selected: Vec<_> = self.projection.iter().map(|field| format!("c.{field}")).collect();
+        let selected: Vec<_> = self.projection.iter().map(|field| property(field)).collect();
         let selected = match (self.returns, selected.is_empty()) {
             (Returns::Count, _) => "VALUE COUNT(1)".to_owned(),
             (_, true) => "*".to_owned(),
@@ -172,6 +175,73 @@ impl Expression<'_> {
     }
 }
 
+/// Words that Cosmos DB reads as its own, which a property is quoted for.
+const KEYWORDS: &[&str] = &[
+    "all",
+    "and",
+    "array",
+    "as",
+    "asc",
+    "between",
+    "by",
+    "case",
+    "cast",
+    "convert",
+    "cross",
+    "current",
+    "desc",
+    "distinct",
+    "else",
+    "end",
+    "escape",
+    "exists",
+    "false",
+    "for",
+    "from",
+    "full",
+    "group",
+    "having",
+    "in",
+    "inner",
+    "insert",
+    "into",
+    "is",
+    "join",
+    "left",
+    "like",
+    "limit",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "outer",
+    "over",
+    "rank",
+    "right",
+    "select",
+    "set",
+    "then",
+    "top",
+    "true",
+    "udf",
+    "undefined",
+    "update",
+    "value",
+    "when",
+    "where",
+    "with",
+];
+
+/// A property of a document: `c.name`, or `c["order"]` where the name is a word of the language.
+fn property(path: &str) -> String {
+    path.split('.').fold("c".to_owned(), |text, name| {
+        let taken = KEYWORDS.contains(&name.to_lowercase().as_str());
+        if taken { format!("{text}[\"{name}\"]") } else { format!("{text}.{name}") }
+    })
+}
+
 fn sql(condition: &Condition) -> String {
     let term = |literal: &Literal| match &literal.value {
         Term::Constant(value) => value.to_string(),
@@ -182,14 +252,16 @@ fn sql(condition: &Condition) -> String {
         format!("({})", inner.join(word))
     };
     match condition {
-        Condition::Compare { field, operator, value } => format!("c.{} {operator} {}", field.path, term(value)),
+        Condition::Compare { field, operator, value } => {
+            format!("{} {operator} {}", property(&field.path), term(value))
+        }
         Condition::In { field, values } => {
             let values: Vec<_> = values.iter().map(term).collect();
-            format!("c.{} IN ({})", field.path, values.join(", "))
+            format!("{} IN ({})", property(&field.path), values.join(", "))
         }
         // A null counts as absent.
-        Condition::Exists(field) => format!("(IS_DEFINED(c.{0}) AND NOT IS_NULL(c.{0}))", field.path),
-        Condition::Absent(field) => format!("(NOT IS_DEFINED(c.{0}) OR IS_NULL(c.{0}))", field.path),
+        Condition::Exists(field) => format!("(IS_DEFINED({0}) AND NOT IS_NULL({0}))", property(&field.path)),
+        Condition::Absent(field) => format!("(NOT IS_DEFINED({0}) OR IS_NULL({0}))", property(&field.path)),
         Condition::And(inner) => join(inner, " AND "),
         Condition::Or(inner) => join(inner, " OR "),
         // A comparison with an undefined property is undefined, and so would be its negation.

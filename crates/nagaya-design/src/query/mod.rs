@@ -58,6 +58,8 @@ pub enum Sort {
     AtLeast(String),
     /// It comes before this.
     Below(String),
+    /// No key can be in the range: there is nothing to ask for.
+    Nothing,
 }
 
 /// A parameter of an access pattern.
@@ -131,7 +133,12 @@ impl Design {
             let given = parameters.scalar(name).ok_or_else(|| unfit("is missing"))?;
             typed(given, entity.field(path)).ok_or_else(|| unfit("is not a value of its field's type"))
         };
-        let mut query = self.query_with(access, &fill, true)?;
+        let number = |name: &str| match parameters.scalar(name)? {
+            Scalar::Integer(number) => Some(number),
+            Scalar::Text(text) => text.parse().ok(),
+            Scalar::Boolean(_) => None,
+        };
+        let mut query = self.query_with(access, &Given { fill: &fill, number: &number, exact: true })?;
         if let Some(filter) = &mut query.filter {
             fill_parameters(filter, &value)?;
         }
@@ -152,22 +159,23 @@ impl Design {
             Ok(true)
         };
         // Every parameter is filled with something, so nothing can be missing.
-        self.query_with(access, &fill, false).unwrap_or_else(|unfit| unreachable!("{unfit}"))
+        self.query_with(access, &Given { fill: &fill, number: &|_| None, exact: false })
+            .unwrap_or_else(|unfit| unreachable!("{unfit}"))
     }
 
-    fn query_with(&self, access: &Access, fill: Fill<'_>, exact: bool) -> Result<Query, Unfit> {
+    fn query_with(&self, access: &Access, given: &Given<'_>) -> Result<Query, Unfit> {
         let entity = &self.entities[access.entity];
         let table = self.table_of(entity);
         let (attributes, key) = self.source_of(access);
         let mut partition = String::new();
-        leading(&key.partition, usize::MAX, fill, &mut partition)?;
+        leading(&key.partition, usize::MAX, given.fill, &mut partition)?;
         Ok(Query {
             table: table.id.clone(),
             index: access.mapping.map(|at| entity.indexes[at].name.clone()),
             partition_attribute: attributes.partition.clone(),
             partition,
             sort_attribute: attributes.sort.clone(),
-            sort: sort(access, key, fill, exact)?,
+            sort: sort(access, key, given)?,
             descending: access.descending,
             discriminator: table.discriminator.clone().zip(entity.discriminator.clone()),
             filter: access.filter.clone(),
@@ -176,6 +184,15 @@ impl Design {
             returns: access.returns,
         })
     }
+}
+
+/// The parameters of a query.
+struct Given<'f> {
+    fill: Fill<'f>,
+    /// The whole number that a parameter is.
+    number: &'f dyn Fn(&str) -> Option<i64>,
+    /// Whether these are values, and not names in their place.
+    exact: bool,
 }
 
 /// Writes the parameter with this name as the value of a slot; `false` when it is not given.
@@ -189,59 +206,83 @@ fn leading(template: &Template, bound: usize, fill: Fill<'_>, out: &mut String) 
     })
 }
 
-fn sort(access: &Access, key: &KeyTemplates, fill: Fill<'_>, exact: bool) -> Result<Sort, Unfit> {
+fn sort(access: &Access, key: &KeyTemplates, given: &Given<'_>) -> Result<Sort, Unfit> {
     let mut prefix = String::new();
-    leading(&key.sort, access.fixed, fill, &mut prefix)?;
-    let with = |name: &str| -> Result<Option<String>, Unfit> {
-        let mut text = prefix.clone();
-        let slot = key.sort.slots().nth(access.fixed);
-        Ok(match slot {
-            Some(slot) => fill(slot, name, &mut text)?.then_some(text),
-            None => None,
-        })
-    };
+    leading(&key.sort, access.fixed, given.fill, &mut prefix)?;
     Ok(match &access.bound {
         Bound::Full => Sort::Equal(prefix),
         Bound::Open if prefix.is_empty() => Sort::Any,
         Bound::Open => Sort::BeginsWith(prefix),
         Bound::Prefix(field) => {
-            Sort::BeginsWith(with(field)?.ok_or_else(|| Unfit { field: field.clone(), reason: "is missing" })?)
+            let beginning = limit(access, key, given, &prefix, field)?;
+            Sort::BeginsWith(beginning.ok_or_else(|| Unfit { field: field.clone(), reason: "is missing" })?)
         }
-        Bound::Range(_) => {
-            let last = key.sort.slots().count() == access.fixed + 1 && key.sort.ends_with_slot();
-            let (from, to) = (with("from")?, with("to")?);
-            match (&from, &to) {
-                (Some(from), Some(to)) if exact && from >= to => {
-                    return Err(Unfit { field: "to".to_owned(), reason: "is not after `from`" });
-                }
-                (None, Some(to)) if prefix.is_empty() => return Ok(Sort::Below(to.clone())),
-                _ => {}
-            }
-            // A key that goes on after the bound lies beyond it anyway; one that ends with it needs the value before.
-            let upper = match to {
-                Some(to) if last && exact => Some(before(key, access.fixed, &prefix, &to)?),
-                to => to,
-            };
-            match (from, upper) {
-                (Some(from), Some(to)) => Sort::Between(from, to),
-                (Some(from), None) if prefix.is_empty() => Sort::AtLeast(from),
-                (Some(from), None) => Sort::Between(from, format!("{prefix}{AFTER_ALL}")),
-                (None, Some(to)) => Sort::Between(prefix, to),
-                (None, None) if prefix.is_empty() => Sort::Any,
-                (None, None) => Sort::BeginsWith(prefix),
-            }
+        Bound::Range(_) => range(access, key, given, prefix)?,
+    })
+}
+
+/// The sort key that starts with `prefix` and goes on with the parameter of this name.
+fn limit(
+    access: &Access,
+    key: &KeyTemplates,
+    given: &Given<'_>,
+    prefix: &str,
+    name: &str,
+) -> Result<Option<String>, Unfit> {
+    let Some(slot) = key.sort.slots().nth(access.fixed) else { return Ok(None) };
+    let mut text = prefix.to_owned();
+    Ok((given.fill)(slot, name, &mut text)?.then_some(text))
+}
+
+/// The condition of a range: `from` counts, `to` does not.
+fn range(access: &Access, key: &KeyTemplates, given: &Given<'_>, prefix: String) -> Result<Sort, Unfit> {
+    let reversed = Err(Unfit { field: "to".to_owned(), reason: "is not after `from`" });
+    let (from, to) = ((given.number)("from"), (given.number)("to"));
+    let bounds = key.sort.slots().nth(access.fixed).and_then(Slot::number_bounds);
+    // A number that leaves nothing out is no limit; its text would not even have the right length.
+    let (mut from_counts, mut to_counts) = (true, true);
+    if let Some((least, most)) = bounds {
+        if from.zip(to).is_some_and(|(from, to)| from >= to) {
+            return reversed;
         }
+        if from.is_some_and(|from| from > most) || to.is_some_and(|to| to <= least) {
+            return Ok(Sort::Nothing);
+        }
+        from_counts = from.is_none_or(|from| from > least);
+        to_counts = to.is_none_or(|to| to <= most);
+    }
+    let asked = |name, counts: bool| if counts { limit(access, key, given, &prefix, name) } else { Ok(None) };
+    let (from, to) = (asked("from", from_counts)?, asked("to", to_counts)?);
+    if given.exact && from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to) {
+        return reversed;
+    }
+    let last = key.sort.slots().count() == access.fixed + 1 && key.sort.ends_with_slot();
+    let to = match to {
+        Some(to) if from.is_none() && prefix.is_empty() => return Ok(Sort::Below(to)),
+        // A key that goes on after the bound lies beyond it anyway; one that ends with it needs the value before.
+        Some(to) if last && given.exact => match before(key, access.fixed, &prefix, &to) {
+            Some(upper) => Some(upper),
+            None => return Ok(Sort::Nothing),
+        },
+        to => to,
+    };
+    Ok(match (from, to) {
+        (Some(from), Some(to)) => Sort::Between(from, to),
+        (Some(from), None) if prefix.is_empty() => Sort::AtLeast(from),
+        (Some(from), None) => Sort::Between(from, format!("{prefix}{AFTER_ALL}")),
+        (None, Some(to)) => Sort::Between(prefix, to),
+        (None, None) if prefix.is_empty() => Sort::Any,
+        (None, None) => Sort::BeginsWith(prefix),
     })
 }
 
 /// The greatest sort key below `to`, whose last field is at position `fixed`.
-fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str) -> Result<String, Unfit> {
-    let unfit = || Unfit { field: "to".to_owned(), reason: "is the least value, and nothing comes before it" };
-    let slot = key.sort.slots().nth(fixed).ok_or_else(unfit)?;
-    let value = slot.form.before(&to[prefix.len()..]).ok_or_else(unfit)?;
+fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str) -> Option<String> {
+    let slot = key.sort.slots().nth(fixed)?;
+    let value = slot.form.before(&to[prefix.len()..])?;
     let mut upper = prefix.to_owned();
-    slot.render(Scalar::Text(&value), &mut upper).map_err(|_| unfit())?;
-    Ok(upper)
+    slot.render(Scalar::Text(&value), &mut upper).ok()?;
+    Some(upper)
 }
 
 /// A parameter as a value of its field: requests carry numbers and truth values as text.
@@ -294,6 +335,7 @@ impl fmt::Display for Query {
             Sort::Between(from, to) => write!(f, " AND {attribute} BETWEEN {from} AND {to}")?,
             Sort::AtLeast(from) => write!(f, " AND {attribute} >= {from}")?,
             Sort::Below(to) => write!(f, " AND {attribute} < {to}")?,
+            Sort::Nothing => write!(f, " AND false")?,
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if failed {
         eprintln!(
             "nagaya: a breaking change needs a new major version: write version = \"{}.0\" in {}",
-            old.version.major + 1,
+            old.version.major.saturating_add(1),
             args.new.display()
         );
         return Ok(Outcome::FoundProblem);

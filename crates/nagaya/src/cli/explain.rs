@@ -151,8 +151,10 @@ fn explanation_json(design: &Design, base: &str, each: &Explanation) -> Value {
 fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Result<Outcome> {
     let Some(access) = design.access(name) else {
         let names: Vec<_> = design.accesses.iter().map(|access| access.name.as_str()).collect();
-        eprintln!("{} has no access pattern `{name}`; it has {}", design.name, names.join(", "));
-        return Ok(Outcome::FoundProblem);
+        if names.is_empty() {
+            bail!("{} has no access patterns", design.name);
+        }
+        bail!("{} has no access pattern `{name}`; it has {}", design.name, names.join(", "));
     };
     let given = parameters(args, design, access)?;
     let given: Vec<(&str, &str)> = given.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -196,7 +198,8 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
     match args.engine {
         Some(EngineName::Dynamodb) => writeln!(out, "\nDynamoDB Query\n{:#}", query.dynamodb(&table))?,
         Some(EngineName::Cosmos) => writeln!(out, "\nCosmos DB\n{}", query.cosmos())?,
-        Some(EngineName::Embedded) | None => {}
+        Some(EngineName::Embedded) => writeln!(out, "\nThe embedded engine takes the query as it is.")?,
+        None => {}
     }
     Ok(Outcome::Fine)
 }
