@@ -1,5 +1,7 @@
 //! Changes: what happened to the items of a table, in order for each item.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Item, Key};
 
 /// What happened to an item.
@@ -18,7 +20,7 @@ pub struct ChangeRecord {
 }
 
 /// Why an item changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// Somebody wrote.
     Write,

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Value;
 
 /// An item: attributes by name.
@@ -13,7 +15,7 @@ use crate::Value;
 /// assert_eq!(item.get("SK").and_then(|value| value.as_str()), Some("USER#u1"));
 /// assert_eq!(item.at(&Path::attribute("name")), None);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item(BTreeMap<String, Value>);
 
 impl Item {

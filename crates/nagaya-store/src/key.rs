@@ -2,10 +2,12 @@
 
 use std::{cmp::Ordering, fmt};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Item, Kind, Number, Value};
 
 /// A value that can be part of a key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyValue {
     /// Text, ordered by its bytes.
     String(String),
@@ -16,7 +18,7 @@ pub enum KeyValue {
 }
 
 /// What part of a key an attribute can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyKind {
     /// Text.
     String,
@@ -122,7 +124,7 @@ impl fmt::Display for KeyValue {
 }
 
 /// The key of an item.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// The partition.
     pub partition: KeyValue,
@@ -144,7 +146,7 @@ impl fmt::Display for Key {
 }
 
 /// The attributes of a key and what they hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeySchema {
     /// The partition attribute.
     pub partition: (String, KeyKind),

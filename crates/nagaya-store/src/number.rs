@@ -2,6 +2,8 @@
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 /// An exact decimal number: up to 38 significant digits, magnitude between 1E-130 and 9.99…E+125.
 ///
 /// Two numbers are equal when their values are: `1.50` is `1.5`.
@@ -15,7 +17,7 @@ use std::{cmp::Ordering, fmt, str::FromStr};
 /// assert!("9".parse::<Number>()? < "10".parse()?);
 /// # Ok::<(), nagaya_store::NotANumber>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Number {
     negative: bool,
     /// Without trailing zeros; zero has none at all.

@@ -1,9 +1,11 @@
 //! Tables and their indexes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Item, Key, KeySchema};
 
 /// A table as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSpec {
     /// Its name in the store.
     pub name: String,
@@ -16,7 +18,7 @@ pub struct TableSpec {
 }
 
 /// A secondary index as it should be. An item lies in it when it has both attributes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexSpec {
     /// Its name.
     pub name: String,

@@ -1,0 +1,159 @@
+//! The ordered bytes below the engine: a directory, or memory for tests.
+
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, ControlFlow},
+    path::Path,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+};
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+use nagaya_store::Error;
+
+use crate::layout::Space;
+
+/// Ordered bytes that are changed in atomic, durable batches.
+pub(crate) enum Backing {
+    Disk(Disk),
+    Memory(RwLock<Spaces>),
+}
+
+pub(crate) struct Disk {
+    database: Database,
+    spaces: [Keyspace; Space::ALL.len()],
+}
+
+type Spaces = [BTreeMap<Vec<u8>, Vec<u8>>; Space::ALL.len()];
+
+/// One change of a batch.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Put(Space, Vec<u8>, Vec<u8>),
+    Remove(Space, Vec<u8>),
+}
+
+/// The state at one moment: commits that come later are not seen, and none is seen by half.
+pub(crate) enum View<'b> {
+    Disk(&'b Disk, fjall::Snapshot),
+    Memory(RwLockReadGuard<'b, Spaces>),
+}
+
+impl Backing {
+    pub(crate) fn memory() -> Self {
+        Backing::Memory(RwLock::default())
+    }
+
+    pub(crate) fn disk(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
+        let database = Database::builder(path).cache_size(cache_bytes).open().map_err(Error::engine)?;
+        let open =
+            |space: Space| database.keyspace(space.name(), KeyspaceCreateOptions::default).map_err(Error::engine);
+        let [a, b, c, d, e] = Space::ALL;
+        let spaces = [open(a)?, open(b)?, open(c)?, open(d)?, open(e)?];
+        Ok(Backing::Disk(Disk { database, spaces }))
+    }
+
+    /// Makes all changes or none; when it returns, they survive a power cut.
+    pub(crate) fn commit(&self, ops: Vec<Op>) -> Result<(), Error> {
+        match self {
+            Backing::Disk(disk) => {
+                let mut batch = disk.database.batch().durability(Some(PersistMode::SyncData));
+                for op in ops {
+                    match op {
+                        Op::Put(space, key, value) => batch.insert(disk.space(space), key, value),
+                        Op::Remove(space, key) => batch.remove(disk.space(space), key),
+                    }
+                }
+                batch.commit().map_err(Error::engine)
+            }
+            Backing::Memory(spaces) => {
+                // A poisoned lock means that a reader panicked; the data is whole all the same.
+                let mut spaces = spaces.write().unwrap_or_else(PoisonError::into_inner);
+                for op in ops {
+                    match op {
+                        Op::Put(space, key, value) => spaces[space as usize].insert(key, value),
+                        Op::Remove(space, key) => spaces[space as usize].remove(&key),
+                    };
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        match self {
+            Backing::Disk(disk) => View::Disk(disk, disk.database.snapshot()),
+            Backing::Memory(spaces) => View::Memory(spaces.read().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// One value as it is now.
+    pub(crate) fn get<T>(&self, space: Space, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, Error> {
+        match self {
+            Backing::Disk(disk) => Ok(disk.space(space).get(key).map_err(Error::engine)?.map(|value| read(&value))),
+            Backing::Memory(_) => self.view().get(space, key, read),
+        }
+    }
+}
+
+impl Disk {
+    fn space(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
+}
+
+impl View<'_> {
+    pub(crate) fn get<T>(&self, space: Space, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, Error> {
+        match self {
+            View::Disk(disk, snapshot) => {
+                Ok(snapshot.get(disk.space(space), key).map_err(Error::engine)?.map(|value| read(&value)))
+            }
+            View::Memory(spaces) => Ok(spaces[space as usize].get(key).map(|value| read(value))),
+        }
+    }
+
+    /// Visits the entries from `from` up to but without `to`, until told to stop.
+    pub(crate) fn range(
+        &self,
+        space: Space,
+        from: Bound<Vec<u8>>,
+        to: Option<Vec<u8>>,
+        descending: bool,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+        if is_empty(&from, &to) {
+            return Ok(());
+        }
+        match self {
+            View::Disk(disk, snapshot) => {
+                let mut entries = snapshot.range(disk.space(space), (from, to));
+                loop {
+                    let entry = if descending { entries.next_back() } else { entries.next() };
+                    let Some(entry) = entry else { return Ok(()) };
+                    let (key, value) = entry.into_inner().map_err(Error::engine)?;
+                    if visit(&key, &value)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+            View::Memory(spaces) => {
+                let mut entries = spaces[space as usize].range((from, to));
+                loop {
+                    let entry = if descending { entries.next_back() } else { entries.next() };
+                    let Some((key, value)) = entry else { return Ok(()) };
+                    if visit(key, value)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether no key can lie between; an inverted range is nothing to ask a store for.
+fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    match (from, to) {
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to)) => from >= to,
+        _ => false,
+    }
+}

@@ -1,0 +1,55 @@
+//! One process at a time: the lock of a directory, and who holds it.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use nagaya_store::Error;
+
+/// Holds the directory until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Another process has the directory open.
+#[derive(Debug)]
+pub(crate) struct Held {
+    path: PathBuf,
+    holder: String,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let holder = if self.holder.is_empty() { "another process" } else { &self.holder };
+        write!(f, "{} is in use by {holder}; stop it first, or use another directory", self.path.display())
+    }
+}
+
+impl std::error::Error for Held {}
+
+impl Lock {
+    pub(crate) fn take(directory: &Path) -> Result<Lock, Error> {
+        fs::create_dir_all(directory).map_err(Error::engine)?;
+        let path = directory.join("lock");
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = open.map_err(Error::engine)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Whoever holds it may be writing its name just now; the refusal matters, not the name.
+                let _ = file.read_to_string(&mut holder);
+                let held = Held { path: directory.to_path_buf(), holder: holder.trim().to_owned() };
+                return Err(Error::engine(held));
+            }
+            Err(TryLockError::Error(error)) => return Err(Error::engine(error)),
+        }
+        file.set_len(0).map_err(Error::engine)?;
+        writeln!(file, "process {}", std::process::id()).map_err(Error::engine)?;
+        Ok(Lock { _file: file })
+    }
+}

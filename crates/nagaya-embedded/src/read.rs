@@ -1,0 +1,250 @@
+//! Reading: on snapshots, beside the committing thread.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    ops::{Bound, ControlFlow},
+    sync::Arc,
+};
+
+use nagaya_store::{
+    ChangePosition, ChangeRecord, Changes, Error, ErrorKind, From, Item, Key, KeySchema, KeyValue, Page, Position,
+    Query, Scan, Sort, limits,
+};
+
+use crate::{
+    backing::View,
+    engine::Shared,
+    layout::{self, Space},
+    record::{self, Change, Table},
+};
+
+/// Bytes of items after which a page ends.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+pub(crate) fn tables(view: &View<'_>) -> Result<HashMap<String, Arc<Table>>, Error> {
+    let mut found = HashMap::new();
+    let prefix = record::table_key("");
+    let end = layout::after_prefix(&prefix);
+    view.range(Space::Meta, Bound::Included(prefix), end, false, |_, value| {
+        let table: Table = record::decode(value)?;
+        found.insert(table.spec.name.clone(), Arc::new(table));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+pub(crate) fn get(shared: &Shared, table: &str, key: &Key) -> Result<Option<Item>, Error> {
+    let table = shared.table(table)?;
+    limits::check_key(&table.spec.key, key)?;
+    let found = shared.backing.get(Space::Items, &layout::item(table.id, key), record::decode::<Item>)?.transpose()?;
+    Ok(alive(&table, found, shared.options.clock.seconds()))
+}
+
+pub(crate) fn batch_get(shared: &Shared, keys: &[(String, Key)]) -> Result<Vec<Option<Item>>, Error> {
+    if keys.len() > limits::MAX_BATCH_GET {
+        let (count, most) = (keys.len(), limits::MAX_BATCH_GET);
+        return Err(Error::limit(format!("a batch reads at most {most} items, not {count}")));
+    }
+    let now = shared.options.clock.seconds();
+    // One snapshot for all, so that a write set is seen wholly or not at all.
+    let view = shared.backing.view();
+    let read = |(table, key): &(String, Key)| {
+        let table = shared.table(table)?;
+        limits::check_key(&table.spec.key, key)?;
+        let found = view.get(Space::Items, &layout::item(table.id, key), record::decode::<Item>)?.transpose()?;
+        Ok(alive(&table, found, now))
+    };
+    keys.iter().map(read).collect()
+}
+
+/// The item, unless it has expired.
+pub(crate) fn alive(table: &Table, item: Option<Item>, now: i64) -> Option<Item> {
+    item.filter(|item| !table.spec.is_expired(item, now))
+}
+
+pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
+    let table = shared.table(&query.table)?;
+    let index = match &query.index {
+        None => None,
+        Some(name) => {
+            let at = table.spec.indexes.iter().position(|index| index.name == *name);
+            let missing = || ErrorKind::NoIndex { table: query.table.clone(), index: name.clone() };
+            Some(at.ok_or_else(missing)?)
+        }
+    };
+    let schema = index.map_or(&table.spec.key, |at| &table.spec.indexes[at].key);
+    check_query(schema, query)?;
+    let (space, number) = match index {
+        None => (Space::Items, None),
+        Some(at) => (Space::Index, Some(index_number(at)?)),
+    };
+    let partition = layout::partition(table.id, number, &query.partition);
+    let (from, to) = layout::bounds(&partition, &query.sort);
+    let after = query.after.as_ref().map(|position| place(&table, number, position)).transpose()?;
+    let (from, to) = match (after, query.descending) {
+        (None, _) => (Bound::Included(from), to),
+        (Some(after), false) => (Bound::Excluded(after.max(from)), to),
+        (Some(after), true) => (Bound::Included(from), Some(to.map_or(after.clone(), |to| to.min(after)))),
+    };
+    let now = shared.options.clock.seconds();
+    let mut pager = Pager { page: Page::default(), limit: query.limit, bytes: 0 };
+    shared.backing.view().range(space, from, to, query.descending, |_, value| {
+        let item: Item = record::decode(value)?;
+        if table.spec.is_expired(&item, now) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let position = || position(&table, index, &item);
+        let full = pager.count(&item, position)?;
+        if query.filter.as_ref().is_none_or(|filter| filter.holds(&item)) {
+            pager.page.items.push(item);
+        }
+        Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(pager.page)
+}
+
+/// Counts what is read, and ends the page when it is full.
+struct Pager {
+    page: Page,
+    limit: Option<usize>,
+    bytes: usize,
+}
+
+impl Pager {
+    fn count(&mut self, item: &Item, position: impl FnOnce() -> Result<Position, Error>) -> Result<bool, Error> {
+        self.page.read += 1;
+        self.bytes += item.size();
+        let full = self.limit.is_some_and(|limit| self.page.read >= limit) || self.bytes >= PAGE_BYTES;
+        if full {
+            self.page.next = Some(position()?);
+        }
+        Ok(full)
+    }
+}
+
+fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
+    let (partition, sort) = (&schema.partition, &schema.sort);
+    if query.limit == Some(0) {
+        return Err(Error::invalid("a page has at least one item"));
+    }
+    if query.partition.kind() != partition.1 {
+        return Err(Error::invalid(format!("the partition attribute `{}` is of kind {:?}", partition.0, partition.1)));
+    }
+    let values: Vec<&KeyValue> = match &query.sort {
+        Sort::Any => Vec::new(),
+        Sort::Between(least, most) => vec![least, most],
+        Sort::Equal(value)
+        | Sort::BeginsWith(value)
+        | Sort::Less(value)
+        | Sort::LessOrEqual(value)
+        | Sort::Greater(value)
+        | Sort::GreaterOrEqual(value) => vec![value],
+    };
+    if values.iter().any(|value| value.kind() != sort.1) {
+        return Err(Error::invalid(format!("the sort attribute `{}` is of kind {:?}", sort.0, sort.1)));
+    }
+    if matches!(&query.sort, Sort::BeginsWith(KeyValue::Number(_))) {
+        return Err(Error::invalid(format!("`{}` is a number, which does not begin with anything", sort.0)));
+    }
+    Ok(())
+}
+
+/// The number of an index in keys.
+pub(crate) fn index_number(at: usize) -> Result<u8, Error> {
+    u8::try_from(at).map_err(|_| Error::limit("a table has at most 255 indexes"))
+}
+
+/// The byte key of a position.
+fn place(table: &Table, index: Option<u8>, position: &Position) -> Result<Vec<u8>, Error> {
+    match (index, &position.index_key) {
+        (None, None) => Ok(layout::item(table.id, &position.key)),
+        (Some(index), Some(index_key)) => Ok(layout::index_entry(table.id, index, index_key, &position.key)),
+        _ => Err(Error::invalid("the position is of another index than the query")),
+    }
+}
+
+fn position(table: &Table, index: Option<usize>, item: &Item) -> Result<Position, Error> {
+    let damaged = || Error::engine("a stored item lacks its key");
+    let key = table.spec.key.key_of(item).ok_or_else(damaged)?;
+    let index_key = index.map(|at| table.spec.indexes[at].key_of(item).ok_or_else(damaged)).transpose()?;
+    Ok(Position { key, index_key })
+}
+
+pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
+    let table = shared.table(&scan.table)?;
+    let (segment, segments) = scan.segment;
+    if segment >= segments {
+        return Err(Error::invalid(format!("there is no segment {segment} of {segments}")));
+    }
+    let prefix = layout::table(table.id);
+    let end = layout::after_prefix(&prefix);
+    let from = match &scan.after {
+        None => Bound::Included(prefix),
+        Some(after) => Bound::Excluded(place(&table, None, after)?),
+    };
+    let now = shared.options.clock.seconds();
+    let mut pager = Pager { page: Page::default(), limit: scan.limit, bytes: 0 };
+    shared.backing.view().range(Space::Items, from, end, false, |_, value| {
+        let item: Item = record::decode(value)?;
+        let place = position(&table, None, &item)?;
+        // Whole partitions belong to a segment, so that segments can be written to other stores side by side.
+        if table.spec.is_expired(&item, now) || segment_of(&place.key.partition, segments) != segment {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let full = pager.count(&item, || Ok(place))?;
+        pager.page.items.push(item);
+        Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(pager.page)
+}
+
+fn segment_of(partition: &KeyValue, segments: u32) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    partition.hash(&mut hasher);
+    // The remainder is below the number of segments, which has 32 bits.
+    (hasher.finish() % u64::from(segments)) as u32
+}
+
+pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -> Result<Changes, Error> {
+    let table = shared.table(table)?;
+    let view = shared.backing.view();
+    let trimmed =
+        view.get(Space::Meta, &record::trimmed_key(table.id), record::decode::<u64>)?.transpose()?.unwrap_or(0);
+    let mut last = match from {
+        From::Oldest => trimmed,
+        From::Now => newest(&view, &table)?.max(trimmed),
+        From::After(position) => {
+            let read: u64 = position.0.parse().map_err(|_| Error::invalid("this is not a position of this engine"))?;
+            if read < trimmed {
+                return Err(ErrorKind::Gap.into());
+            }
+            read
+        }
+    };
+    let mut records = Vec::new();
+    if limit > 0 && !matches!(from, From::Now) {
+        let start = Bound::Excluded(layout::change(table.id, last));
+        let end = layout::after_prefix(&layout::table(table.id));
+        view.range(Space::Changes, start, end, false, |key, value| {
+            let sequence = layout::sequence(key).ok_or_else(|| Error::engine("a stored change has a damaged key"))?;
+            let Change { key, old, new, cause, .. } = record::decode(value)?;
+            records.push(ChangeRecord { key, old, new, cause, sequence });
+            last = sequence;
+            Ok(if records.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+    }
+    Ok(Changes { records, next: ChangePosition(last.to_string()) })
+}
+
+/// The newest sequence of a table.
+fn newest(view: &View<'_>, table: &Table) -> Result<u64, Error> {
+    let mut newest = 0;
+    let prefix = layout::table(table.id);
+    let end = layout::after_prefix(&prefix);
+    view.range(Space::Changes, Bound::Included(prefix), end, true, |key, _| {
+        newest = layout::sequence(key).unwrap_or(0);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(newest)
+}
