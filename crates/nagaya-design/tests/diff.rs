@@ -43,6 +43,19 @@ exclude   = ["/notes/*"]
 key    = ["PK", "SK"]
 stream = true
 
+[table.spare]
+key = ["PK", "SK"]
+
+[entity.notice]
+table  = "shelf"
+tenant = "tenantId"
+wall   = "public"
+key    = { PK = "NOTICE#{noticeId}", SK = "NOTICE#{noticeId}" }
+
+[entity.notice.fields]
+tenantId = { type = "ulid" }
+noticeId = { type = "ulid", default = "new" }
+
 [entity.agent]
 table  = "app"
 tenant = "tenantId"
@@ -52,6 +65,7 @@ index.GSI2 = { GSI2PK = "TENANT#{tenantId}", GSI2SK = "AGENT#{agentId}" }
 [entity.agent.fields]
 tenantId = { type = "ulid" }
 agentId  = { type = "ulid", default = "new" }
+away     = { type = "boolean", default = false }
 
 [entity.team]
 table  = "app"
@@ -67,7 +81,6 @@ table         = "app"
 description   = "What somebody asks."
 key           = { PK = "TENANT#{tenantId}", SK = "TICKET#{ticketId}" }
 former_keys   = [{ PK = "TENANT#{tenantId}", SK = "CASE#{number:08}" }]
-wall          = "key"
 tenant        = "tenantId"
 discriminator = "ticket"
 version       = "revision"
@@ -93,7 +106,7 @@ from   = "1.1"
 to     = "2.0"
 drop   = ["shade"]
 rename = { title = "subject" }
-set    = { urgency = 1 }
+set    = { urgency = 3 }
 
 [entity.ticket.fields]
 tenantId  = { type = "ulid" }
@@ -305,17 +318,15 @@ breaks design.http at http
 -[http]
 -prefix = "/v1"
 
-breaks design.table at table.shelf
--[table.shelf]
--key    = ["PK", "SK"]
--stream = true
+breaks design.table at table.spare
+-[table.spare]
+-key = ["PK", "SK"]
 
 keeps design.table at table.attic
- [table.shelf]
- key    = ["PK", "SK"]
- stream = true
+ [table.spare]
+ key = ["PK", "SK"]
 +[table.attic]
-+key    = ["PK", "SK"]
++key = ["PK", "SK"]
 
 breaks design.entity at entity.team
 -[entity.team]
@@ -328,7 +339,7 @@ keeps design.entity at entity.room
  [access.agents]
  entity = "agent"
 +[entity.room]
-+table  = "shelf"
++table  = "spare"
 +tenant = "tenantId"
 +key    = { PK = "TENANT#{tenantId}", SK = "ROOM" }
 +fields.tenantId = { type = "ulid" }
@@ -370,9 +381,9 @@ breaks table.name at table.app
 keeps table.description at table.app
 -description   = "Tickets, and who works on them."
 
-breaks table.key at table.shelf
--key    = ["PK", "SK"]
-+key    = ["PK", "RK"]
+breaks table.key at table.spare
+-key = ["PK", "SK"]
++key = ["PK", "RK"]
 
 breaks table.index at table.app.index.GSI2
 -index.GSI2    = ["GSI2PK", "GSI2SK"]
@@ -454,7 +465,7 @@ keeps policy.exclude at table.app
 breaks entity.table at entity.team
  [entity.team]
 -table  = "app"
-+table  = "shelf"
++table  = "spare"
 
 keeps entity.description at entity.ticket
 -description   = "What somebody asks."
@@ -466,9 +477,9 @@ keeps entity.former_keys at entity.team
  key    = { PK = "TENANT#{tenantId}", SK = "TEAM#{teamId}" }
 +former_keys = [{ PK = "TENANT#{tenantId}", SK = "CREW#{teamId}" }]
 
-breaks entity.wall at entity.ticket
--wall          = "key"
-+wall          = "attribute"
+breaks entity.wall at entity.notice
+-wall   = "public"
++wall   = "system"
 
 breaks entity.tenant at entity.ticket
 -tenant        = "tenantId"
@@ -526,7 +537,7 @@ keeps entity.change at entity.ticket
 -schema        = "2.0"
 +schema        = "3.0"
 ..
- set    = { urgency = 1 }
+ set    = { urgency = 3 }
 +[[entity.ticket.change]]
 +from = "2.0"
 +to   = "3.0"
@@ -544,9 +555,9 @@ breaks mapping.wall at entity.agent.index.GSI2
 -index.GSI2 = { GSI2PK = "TENANT#{tenantId}", GSI2SK = "AGENT#{agentId}" }
 +index.GSI2 = { GSI2PK = "TENANT#{tenantId}", GSI2SK = "AGENT#{agentId}", wall = "system" }
 
-breaks mapping.when at entity.ticket.index.GSI1
--when   = "exists agentId"
-+when   = "exists agentId and status = 'open'"
+breaks mapping.when at entity.agent.index.GSI2
+-index.GSI2 = { GSI2PK = "TENANT#{tenantId}", GSI2SK = "AGENT#{agentId}" }
++index.GSI2 = { GSI2PK = "TENANT#{tenantId}", GSI2SK = "AGENT#{agentId}", when = "away = false" }
 
 breaks constraint.fields at entity.ticket.unique
 -unique        = [{ fields = ["reference"], within = "tenant", when = "status = 'open'" }]
@@ -600,8 +611,8 @@ breaks step.rename at entity.ticket
 +rename = { topic = "subject" }
 
 breaks step.set at entity.ticket
--set    = { urgency = 1 }
-+set    = { urgency = 2 }
+-set    = { urgency = 3 }
++set    = { urgency = 4 }
 
 keeps field.description at entity.ticket.fields.subject
 -subject   = { type = "string", max = 200, description = "In a few words." }
@@ -755,10 +766,9 @@ keeps pattern.index at access.agents
  entity = "agent"
 +index  = "GSI2"
 
-breaks pattern.by at access.tickets_beginning_with
- entity = "ticket"
--prefix = "ticketId"
-+by     = ["ticketId"]
+breaks pattern.by at access.tickets_of_agent
+-by          = ["agentId"]
++by          = ["agentId", "createdAt"]
 
 breaks pattern.range at access.tickets_of_agent_between
 -range  = "createdAt"
@@ -801,11 +811,6 @@ breaks pattern.returns at access.tickets
 breaks pattern.path at access.tickets_of_agent
 -path        = "/agents/{agentId}/cases"
 +path        = "/cases/of/{agentId}"
-
-keeps pattern.path at access.agents
- [access.agents]
- entity = "agent"
-+path   = "/people"
 
 keeps aggregate.description at aggregate.desk
 -description = "One desk."

@@ -1,0 +1,170 @@
+//! An acknowledged write survives `kill -9`; none is ever half there.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::{Condition, Item, Key, KeySchema, Query, Store as _, TableSpec, Update, Value, Write, WriteSet};
+
+const TABLE: &str = "pairs";
+const WRITERS: i64 = 8;
+const ROUNDS: u64 = 50;
+/// Tells a run of this test binary that it is the process to be killed.
+const CHILD: &str = "NAGAYA_KILL_TEST_DIRECTORY";
+
+fn spec() -> TableSpec {
+    TableSpec::new(TABLE, KeySchema::strings("PK", "SK")).with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))
+}
+
+/// Not a test of its own: what the kill test starts, and kills. It writes as fast as it can, and says what has been
+/// acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_process_that_is_killed() {
+    let Ok(directory) = std::env::var(CHILD) else { return };
+    let store = Arc::new(Embedded::open(directory, Options::default()).expect("the directory opens"));
+    store.ensure(&[spec()]).await.expect("the table is made");
+    let writer = |writer: i64| {
+        let store = Arc::clone(&store);
+        async move {
+            let mut n = stored(&store, writer).await.map_or(0, |(left, _)| left);
+            loop {
+                n += 1;
+                store.write(pair(writer, n)).await.expect("nobody else writes this pair");
+                println!("ack {writer} {n}");
+            }
+        }
+    };
+    let writers: Vec<_> = (0..WRITERS).map(|each| tokio::spawn(writer(each))).collect();
+    for writer in writers {
+        writer.await.expect("a writer runs until it is killed");
+    }
+}
+
+/// Two items of different partitions that always carry the same number, and an index entry that follows it.
+fn pair(writer: i64, n: i64) -> WriteSet {
+    let update = |side: &str| {
+        let index = format!("N{:010}", n);
+        let update = Update::new().set("n", n).set("GSI1PK", format!("W{writer}")).set("GSI1SK", index);
+        let expected = if n == 1 { Condition::absent("PK") } else { Condition::equal("n", n - 1) };
+        Write::update(TABLE, Key::new(format!("{side}{writer}"), "pair"), update).when(expected)
+    };
+    WriteSet::new().and(update("L")).and(update("R"))
+}
+
+async fn stored(store: &Embedded, writer: i64) -> Option<(i64, i64)> {
+    let keys = ["L", "R"].map(|side| (TABLE.to_owned(), Key::new(format!("{side}{writer}"), "pair")));
+    let items = store.batch_get(&keys).await.expect("a read");
+    let number = |item: &Option<Item>| -> Option<i64> { item.as_ref()?.get("n")?.as_number()?.try_into().ok() };
+    match (number(&items[0]), number(&items[1])) {
+        (Some(left), Some(right)) => Some((left, right)),
+        (None, None) => None,
+        half => panic!("half a write set is there: {half:?}"),
+    }
+}
+
+/// Kills a process under load, at another moment each time.
+///
+/// Proves the engine's part of N9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledged_write_survives_being_killed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut acknowledged: BTreeMap<i64, i64> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        // Spread over the whole of what a process does: opening, the first writes, many writes.
+        kill_after(directory.path(), Duration::from_millis(5 + (round * 37) % 160), &mut acknowledged);
+        let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens after a kill");
+        if store.ensure(&[spec()]).await.is_err() {
+            panic!("round {round}: the table cannot be made");
+        }
+        for writer in 0..WRITERS {
+            check_writer(&store, writer, acknowledged.get(&writer).copied().unwrap_or(0)).await;
+        }
+    }
+    let total: i64 = acknowledged.values().sum();
+    assert!(total > 1_000, "only {total} writes were acknowledged in all rounds: the test tests nothing");
+}
+
+async fn check_writer(store: &Embedded, writer: i64, acknowledged: i64) {
+    let Some((left, right)) = stored(store, writer).await else {
+        assert_eq!(acknowledged, 0, "writer {writer} lost everything");
+        return;
+    };
+    assert_eq!(left, right, "writer {writer} has half a write set");
+    assert!(left >= acknowledged, "writer {writer} lost {} acknowledged writes", acknowledged - left);
+    let indexed = store.query(Query::index(TABLE, "GSI1", format!("W{writer}"))).await.expect("a query").items;
+    let numbers: Vec<_> = indexed.iter().filter_map(|item| item.get("n").and_then(Value::as_number)).collect();
+    assert_eq!(numbers, [left.into(), left.into()], "the index of writer {writer} has other entries than its items");
+}
+
+/// Starts a process that writes, kills it, and notes what it had acknowledged.
+fn kill_after(directory: &Path, delay: Duration, acknowledged: &mut BTreeMap<i64, i64>) {
+    let mut child = Command::new(std::env::current_exe().expect("this test has a path"))
+        .args(["--exact", "the_process_that_is_killed", "--nocapture", "--test-threads=1"])
+        .env(CHILD, directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the process starts");
+    let output = child.stdout.take().expect("its output is piped");
+    let reader = std::thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines.filter(|line| line.starts_with("ack ")).collect::<Vec<_>>()
+    });
+    std::thread::sleep(delay);
+    child.kill().expect("the process can be killed");
+    child.wait().expect("the process ends");
+    for line in reader.join().expect("the output is read") {
+        let mut words = line.split(' ').skip(1).map(str::parse::<i64>);
+        // The last line may have been cut by the kill; a number that is cut is only ever smaller.
+        if let (Some(Ok(writer)), Some(Ok(n))) = (words.next(), words.next()) {
+            let highest = acknowledged.entry(writer).or_default();
+            *highest = n.max(*highest);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_second_process_is_told_who_holds_the_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
+    let error = Embedded::open(directory.path(), Options::default()).expect_err("it is open already");
+    let text = error.to_string();
+    assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
+    assert!(text.contains(&directory.path().display().to_string()), "{text}");
+    drop(store);
+    Embedded::open(directory.path(), Options::default()).expect("it is free again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_increments_never_lose_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Arc::new(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
+    store.ensure(&[spec()]).await.expect("the table is made");
+    let key = Key::new("counter", "one");
+    let increment = |store: Arc<Embedded>, key: Key| async move {
+        loop {
+            let found = store.get(TABLE, &key).await.expect("a read");
+            let n: i64 = found.as_ref().and_then(|item| item.get("n")?.as_number()?.try_into().ok()).unwrap_or(0);
+            let expected = if found.is_none() { Condition::absent("PK") } else { Condition::equal("n", n) };
+            let write = Write::update(TABLE, key.clone(), Update::new().set("n", n + 1)).when(expected);
+            match store.write(write.into()).await {
+                Ok(written) => return written.item.expect("a single update gives the item"),
+                Err(error) => assert_eq!(error.code(), "condition_failed"),
+            }
+        }
+    };
+    let tasks: Vec<_> = (0..100).map(|_| tokio::spawn(increment(Arc::clone(&store), key.clone()))).collect();
+    let mut seen = Vec::new();
+    for task in tasks {
+        let item = task.await.expect("an increment");
+        seen.push(i64::try_from(item.get("n").and_then(Value::as_number).expect("a number")).expect("a whole one"));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=100).collect::<Vec<_>>(), "each value was written exactly once");
+}
