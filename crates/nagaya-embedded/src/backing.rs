@@ -86,6 +86,28 @@ impl Backing {
         }
     }
 
+    /// Bytes on disk.
+    pub(crate) fn disk_bytes(&self) -> Result<u64, Error> {
+        match self {
+            Backing::Disk(disk) => disk.database.disk_space().map_err(Error::engine),
+            Backing::Memory(_) => Ok(0),
+        }
+    }
+
+    /// Rewrites everything without what has been overwritten or removed.
+    pub(crate) fn compact(&self) -> Result<(), Error> {
+        match self {
+            Backing::Disk(disk) => {
+                for space in &disk.spaces {
+                    space.rotate_memtable_and_wait().map_err(Error::engine)?;
+                    space.major_compact().map_err(Error::engine)?;
+                }
+                Ok(())
+            }
+            Backing::Memory(_) => Ok(()),
+        }
+    }
+
     /// One value as it is now.
     pub(crate) fn get<T>(&self, space: Space, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, Error> {
         match self {

@@ -18,7 +18,7 @@ use crate::{
     engine::Shared,
     layout::{self, Space},
     read::{self, alive, index_number},
-    record::{self, Change, SEQUENCE_KEY, Table},
+    record::{self, Change, SEQUENCE_KEY, Table, Trimmed},
 };
 
 /// What the thread is asked for.
@@ -345,7 +345,7 @@ impl Committer {
                     return Ok(ControlFlow::Break(()));
                 }
                 count += 1;
-                trimmed = layout::sequence(key);
+                trimmed = layout::sequence(key).map(|sequence| Trimmed { sequence, at: change.at });
                 ops.push(Op::Remove(Space::Changes, key.to_vec()));
                 Ok(ControlFlow::Continue(()))
             })?;

@@ -112,6 +112,20 @@ impl Embedded {
     }
 }
 
+impl Embedded {
+    pub(crate) fn backing(&self) -> &Backing {
+        &self.shared.backing
+    }
+
+    /// The tables, by name.
+    pub(crate) fn sorted_tables(&self) -> Vec<Arc<Table>> {
+        let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let mut tables: Vec<_> = tables.values().map(Arc::clone).collect();
+        tables.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
+        tables
+    }
+}
+
 impl Shared {
     pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>, Error> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);

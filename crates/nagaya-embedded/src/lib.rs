@@ -37,9 +37,11 @@ mod commit;
 mod engine;
 mod layout;
 mod lock;
+mod maintain;
 mod options;
 mod read;
 mod record;
 
 pub use engine::Embedded;
+pub use maintain::{Backup, Finding, Progress, Stat, TableStat, restore_backup};
 pub use options::{Clock, Options};

@@ -16,7 +16,7 @@ use crate::{
     backing::View,
     engine::Shared,
     layout::{self, Space},
-    record::{self, Change, Table},
+    record::{self, Change, Table, Trimmed},
 };
 
 /// Bytes of items after which a page ends.
@@ -209,8 +209,7 @@ fn segment_of(partition: &KeyValue, segments: u32) -> u32 {
 pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -> Result<Changes, Error> {
     let table = shared.table(table)?;
     let view = shared.backing.view();
-    let trimmed =
-        view.get(Space::Meta, &record::trimmed_key(table.id), record::decode::<u64>)?.transpose()?.unwrap_or(0);
+    let trimmed = trimmed(&view, &table)?.sequence;
     let mut last = match from {
         From::Oldest => trimmed,
         From::Now => newest(&view, &table)?.max(trimmed),
@@ -235,6 +234,12 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
         })?;
     }
     Ok(Changes { records, next: ChangePosition(last.to_string()) })
+}
+
+/// The last change of a table that has been swept away.
+pub(crate) fn trimmed(view: &View<'_>, table: &Table) -> Result<Trimmed, Error> {
+    let found = view.get(Space::Meta, &record::trimmed_key(table.id), record::decode::<Trimmed>)?.transpose()?;
+    Ok(found.unwrap_or_default())
 }
 
 /// The newest sequence of a table.

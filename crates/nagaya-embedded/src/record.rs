@@ -16,7 +16,15 @@ pub(crate) fn table_key(name: &str) -> Vec<u8> {
     [b"table/", name.as_bytes()].concat()
 }
 
-/// The key of the highest sequence of a table whose change has been swept away.
+/// The last change of a table that has been swept away.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Trimmed {
+    pub(crate) sequence: u64,
+    /// Milliseconds since 1970.
+    pub(crate) at: i64,
+}
+
+/// The key of the last change of a table that has been swept away.
 pub(crate) fn trimmed_key(table: u16) -> Vec<u8> {
     [b"trimmed/".as_slice(), &table.to_be_bytes()].concat()
 }

@@ -1,0 +1,129 @@
+//! A store as it was at a past moment, in a new directory.
+
+use std::{
+    collections::HashMap,
+    fmt, fs,
+    ops::{Bound, ControlFlow},
+    path::{Path, PathBuf},
+};
+
+use nagaya_store::{Error, Item};
+
+use super::{Backup, Filler, Progress, each_item};
+use crate::{
+    Embedded, Options,
+    backing::{Backing, Op, View},
+    layout::{self, Space},
+    lock::Lock,
+    read,
+    record::{self, Change, FORMAT, FORMAT_KEY, Table},
+};
+
+/// The directory that should be made is there.
+#[derive(Debug)]
+struct InTheWay(PathBuf);
+
+impl fmt::Display for InTheWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is there already; restore into a new directory", self.0.display())
+    }
+}
+
+impl std::error::Error for InTheWay {}
+
+/// The moment is before what the changes tell.
+#[derive(Debug)]
+struct TooOld {
+    table: String,
+    oldest: i64,
+}
+
+impl fmt::Display for TooOld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (table, oldest) = (&self.table, self.oldest);
+        write!(f, "the changes of `{table}` are kept since {oldest} ms after 1970; an earlier state cannot be restored")
+    }
+}
+
+impl std::error::Error for TooOld {}
+
+impl Embedded {
+    /// Fills a new directory with the store as it was at this moment (milliseconds since 1970).
+    ///
+    /// The directory must not be there yet, and is not there if anything fails. It starts without a past of its own.
+    pub fn restore_at(&self, moment: i64, directory: &Path, progress: Progress<'_>) -> Result<Backup, Error> {
+        let view = self.backing().view();
+        let tables = self.sorted_tables();
+        for table in &tables {
+            let trimmed = read::trimmed(&view, table)?;
+            if trimmed.sequence > 0 && moment < trimmed.at {
+                return Err(Error::engine(TooOld { table: table.spec.name.clone(), oldest: trimmed.at }));
+            }
+        }
+        into_new(directory, Options::default(), |filler| {
+            for table in &tables {
+                filler.table(table)?;
+                let mut undone = before(&view, table, moment)?;
+                each_item(&view, table, |bytes, _, item| {
+                    // What changed since is not as it was; its image from then comes in its place.
+                    let then = undone.remove(bytes).unwrap_or(Some(item));
+                    if let Some(then) = then {
+                        filler.item(table, &then)?;
+                        progress(filler.items);
+                    }
+                    Ok(())
+                })?;
+                // What is left was there then and is not now. The hash goes by key order, as in every other store.
+                undone.into_values().flatten().try_for_each(|item| filler.item(table, &item))?;
+            }
+            Ok(Backup { tables: tables.len() as u64, items: filler.items, content_hash: String::new() })
+        })?;
+        // Opening it again counts what is really there, in order.
+        let restored = Embedded::open(directory, Options { sweep_every: None, ..Options::default() })?.stat()?;
+        let items = restored.tables.iter().map(|table| table.items).sum();
+        Ok(Backup { tables: restored.tables.len() as u64, items, content_hash: restored.content_hash })
+    }
+}
+
+/// The items that have changed since a moment, as they were then; `None` for those that were not there.
+fn before(view: &View<'_>, table: &Table, moment: i64) -> Result<HashMap<Vec<u8>, Option<Item>>, Error> {
+    let mut found = HashMap::new();
+    let prefix = layout::table(table.id);
+    let end = layout::after_prefix(&prefix);
+    view.range(Space::Changes, Bound::Included(prefix), end, false, |_, value| {
+        let change: Change = record::decode(value)?;
+        if change.at > moment {
+            // The first change after the moment has the image from then.
+            found.entry(layout::item(table.id, &change.key)).or_insert(change.old);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+/// Fills a directory that is not there yet; removes it again if that fails.
+pub(super) fn into_new<T>(
+    directory: &Path,
+    options: Options,
+    fill: impl FnOnce(&mut Filler<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let occupied = directory.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if occupied {
+        return Err(Error::engine(InTheWay(directory.to_path_buf())));
+    }
+    let filled = (|| {
+        let _lock = Lock::take(directory)?;
+        let backing = Backing::disk(&directory.join("data"), options.cache_bytes)?;
+        let mut filler = Filler::new(&backing);
+        let made = fill(&mut filler)?;
+        // The format comes last: a directory without it has not been filled to the end.
+        filler.put(Op::Put(Space::Meta, FORMAT_KEY.to_vec(), record::encode(&FORMAT)?))?;
+        filler.flush()?;
+        Ok(made)
+    })();
+    if filled.is_err() {
+        // What cannot be removed is told by the next attempt; the failure itself matters more.
+        let _ = fs::remove_dir_all(directory);
+    }
+    filled
+}

@@ -1,0 +1,176 @@
+//! Whether a directory is whole: items, index entries, expiries and changes agree.
+
+use std::{
+    collections::HashMap,
+    ops::{Bound, ControlFlow},
+    sync::Arc,
+};
+
+use nagaya_store::{Error, Item};
+
+use super::{Progress, each_item};
+use crate::{
+    Embedded,
+    backing::View,
+    layout::{self, Space},
+    read::index_number,
+    record::{self, Change, Table},
+};
+
+/// Something that does not agree with the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The table, as far as it is known.
+    pub table: String,
+    /// What is wrong, and with what.
+    pub what: String,
+}
+
+impl Embedded {
+    /// Checks that every index entry, expiry and change agrees with the items, and names what does not.
+    pub fn verify(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
+        let view = self.backing().view();
+        let tables = self.sorted_tables();
+        let mut verifier = Verifier { view: &view, tables: &tables, findings: Vec::new(), seen: 0, progress };
+        for table in &tables {
+            verifier.items(table)?;
+            verifier.changes(table)?;
+        }
+        verifier.index_entries()?;
+        verifier.expiries()?;
+        Ok(verifier.findings)
+    }
+}
+
+struct Verifier<'a> {
+    view: &'a View<'a>,
+    tables: &'a [Arc<Table>],
+    findings: Vec<Finding>,
+    seen: u64,
+    progress: Progress<'a>,
+}
+
+impl Verifier<'_> {
+    fn found(&mut self, table: &str, what: String) {
+        self.findings.push(Finding { table: table.to_owned(), what });
+    }
+
+    fn step(&mut self) {
+        self.seen += 1;
+        if self.seen.is_multiple_of(1_000) {
+            (self.progress)(self.seen);
+        }
+    }
+
+    fn table_of(&self, bytes: &[u8]) -> Option<Arc<Table>> {
+        self.tables.iter().find(|table| bytes.starts_with(&layout::table(table.id))).map(Arc::clone)
+    }
+
+    /// Every item lies under its own key, in the indexes that it belongs to, and among the expiries.
+    fn items(&mut self, table: &Arc<Table>) -> Result<(), Error> {
+        let view = self.view;
+        each_item(view, table, |bytes, value, item| {
+            self.step();
+            let name = &table.spec.name;
+            let Some(key) = table.spec.key.key_of(&item).filter(|key| layout::item(table.id, key) == bytes) else {
+                self.found(name, format!("an item lies under a key that is not its own: {item:?}"));
+                return Ok(());
+            };
+            for (at, index) in table.spec.indexes.iter().enumerate() {
+                let Some(index_key) = index.key_of(&item) else { continue };
+                let entry = layout::index_entry(table.id, index_number(at)?, &index_key, &key);
+                match view.get(Space::Index, &entry, |stored| stored == value)? {
+                    Some(true) => {}
+                    Some(false) => {
+                        self.found(name, format!("the entry of `{key}` in `{}` is not the item", index.name))
+                    }
+                    None => self.found(name, format!("`{key}` is missing from `{}`", index.name)),
+                }
+            }
+            if let Some(second) = table.spec.expiry_of(&item)
+                && view.get(Space::Expiry, &layout::expiry(second, bytes), |_| ())?.is_none()
+            {
+                self.found(name, format!("the expiry of `{key}` is missing"));
+            }
+            Ok(())
+        })
+    }
+
+    /// Every index entry is of an item that belongs there.
+    fn index_entries(&mut self) -> Result<(), Error> {
+        let view = self.view;
+        view.range(Space::Index, Bound::Unbounded, None, false, |bytes, value| {
+            self.step();
+            let item: Item = record::decode(value)?;
+            let table = self.table_of(bytes);
+            let index = table.as_ref().and_then(|table| table.spec.indexes.get(usize::from(*bytes.get(2)?)));
+            let (Some(table), Some(index)) = (&table, index) else {
+                self.found("", "an index entry is of no table or index".to_owned());
+                return Ok(ControlFlow::Continue(()));
+            };
+            let keys = table.spec.key.key_of(&item).zip(index.key_of(&item));
+            let right = match &keys {
+                Some((key, index_key)) => {
+                    layout::index_entry(table.id, bytes[2], index_key, key) == bytes
+                        && view.get(Space::Items, &layout::item(table.id, key), |stored| stored == value)? == Some(true)
+                }
+                None => false,
+            };
+            if !right {
+                let key = keys.map_or_else(String::new, |(key, _)| key.to_string());
+                self.found(&table.spec.name, format!("`{}` has an entry `{key}` that no item gives", index.name));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Every expiry is that of an item.
+    fn expiries(&mut self) -> Result<(), Error> {
+        let view = self.view;
+        view.range(Space::Expiry, Bound::Unbounded, None, false, |bytes, _| {
+            self.step();
+            let item_key = bytes.get(8..).unwrap_or_default();
+            let table = self.table_of(item_key);
+            let item = view.get(Space::Items, item_key, record::decode::<Item>)?.transpose()?;
+            let second = table.as_ref().zip(item.as_ref()).and_then(|(table, item)| table.spec.expiry_of(item));
+            if second.is_none_or(|second| layout::expiry(second, item_key) != bytes) {
+                let table = table.map_or_else(String::new, |table| table.spec.name.clone());
+                self.found(&table, "an expiry is of no item that expires then".to_owned());
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// The changes of an item follow from each other, and the last leads to what is stored.
+    fn changes(&mut self, table: &Arc<Table>) -> Result<(), Error> {
+        let view = self.view;
+        let name = &table.spec.name;
+        // The hash of the last image stands for it: whole images of all items would not fit.
+        let mut last: HashMap<Vec<u8>, Option<[u8; 32]>> = HashMap::new();
+        let hash = |item: &Option<Item>| -> Result<Option<[u8; 32]>, Error> {
+            item.as_ref().map(|item| Ok(*blake3::hash(&record::encode(item)?).as_bytes())).transpose()
+        };
+        let prefix = layout::table(table.id);
+        let end = layout::after_prefix(&prefix);
+        view.range(Space::Changes, Bound::Included(prefix), end, false, |bytes, value| {
+            self.step();
+            let change: Change = record::decode(value)?;
+            let key = layout::item(table.id, &change.key);
+            if let Some(before) = last.get(&key)
+                && *before != hash(&change.old)?
+            {
+                let sequence = layout::sequence(bytes).unwrap_or(0);
+                self.found(name, format!("change {sequence} of `{}` does not follow from the one before", change.key));
+            }
+            last.insert(key, hash(&change.new)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for (key, image) in last {
+            let stored = view.get(Space::Items, &key, |value| *blake3::hash(value).as_bytes())?;
+            if stored != image {
+                self.found(name, "the last change of an item does not lead to what is stored".to_owned());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! Looking after a directory: it can be counted, verified, copied, and taken back to a past moment.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use nagaya_embedded::{Clock, Embedded, Options, restore_backup};
+use nagaya_store::{Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write};
+
+const TABLE: &str = "notes";
+
+fn spec() -> TableSpec {
+    TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))
+        .with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))
+        .with_ttl("expiresAt")
+}
+
+fn note(n: i64) -> Item {
+    let item = Item::new().with("PK", format!("P{}", n % 3)).with("SK", format!("N{n:04}")).with("n", n);
+    let item = item.with("GSI1PK", "all").with("GSI1SK", format!("{n:04}"));
+    if n % 5 == 0 { item.with("expiresAt", 4_000_000_000_i64) } else { item }
+}
+
+fn key(n: i64) -> Key {
+    Key::new(format!("P{}", n % 3), format!("N{n:04}"))
+}
+
+/// A store whose clock the test moves.
+struct Moved {
+    now: Arc<AtomicI64>,
+}
+
+impl Moved {
+    fn open(&self, directory: &Path) -> Embedded {
+        let now = Arc::clone(&self.now);
+        let clock = Clock::new(move || now.load(Ordering::SeqCst));
+        let options = Options { clock, sweep_every: None, retention: Duration::from_secs(100), ..Options::default() };
+        Embedded::open(directory, options).expect("the directory opens")
+    }
+
+    fn at(&self, millis: i64) {
+        self.now.store(millis, Ordering::SeqCst);
+    }
+}
+
+async fn put(store: &Embedded, numbers: impl IntoIterator<Item = i64>) {
+    for n in numbers {
+        store.write(Write::put(TABLE, note(n)).into()).await.expect("a put");
+    }
+}
+
+async fn all(store: &Embedded) -> Vec<Item> {
+    store.scan(Scan::table(TABLE)).await.expect("a scan").items
+}
+
+fn ignore() -> impl FnMut(u64) {
+    |_| {}
+}
+
+#[tokio::test]
+async fn a_backup_made_while_writes_go_on_restores_to_the_same_content() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Embedded::open(directory.path().join("store"), Options::default()).expect("the directory opens");
+    store.ensure(&[spec()]).await.expect("the table is made");
+    put(&store, 0..200).await;
+    let before = all(&store).await;
+    let expected = store.stat().expect("it can be counted").content_hash;
+
+    let file = directory.path().join("backup.nagaya");
+    let made = store.backup(&file, &mut ignore()).expect("a backup");
+    put(&store, 200..300).await;
+    assert_eq!((made.items, made.content_hash.as_str()), (200, expected.as_str()));
+
+    let restored = directory.path().join("restored");
+    let back = restore_backup(&file, &restored, &mut ignore()).expect("it can be restored");
+    assert_eq!(back, made);
+    let copy = Embedded::open(&restored, Options::default()).expect("the copy opens");
+    assert_eq!(all(&copy).await, before);
+    assert_eq!(copy.stat().expect("it can be counted").content_hash, expected);
+    assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
+    let indexed = copy.query(Query::index(TABLE, "GSI1", "all")).await.expect("a query");
+    assert_eq!(indexed.items.len(), 200);
+    // The copy is a store like any other: it takes writes.
+    put(&copy, 500..501).await;
+}
+
+#[tokio::test]
+async fn a_damaged_backup_restores_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Embedded::open(directory.path().join("store"), Options::default()).expect("the directory opens");
+    store.ensure(&[spec()]).await.expect("the table is made");
+    put(&store, 0..50).await;
+    let file = directory.path().join("backup.nagaya");
+    store.backup(&file, &mut ignore()).expect("a backup");
+    let whole = fs::read(&file).expect("the backup can be read");
+    let target = directory.path().join("restored");
+    let mut damages: Vec<Vec<u8>> = vec![Vec::new(), b"something else".to_vec(), whole[..whole.len() / 2].to_vec()];
+    for at in [20, whole.len() / 3, whole.len() / 2, whole.len() - 10] {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x40;
+        damages.push(flipped);
+    }
+    for damage in damages {
+        fs::write(&file, &damage).expect("the file can be written");
+        let error = restore_backup(&file, &target, &mut ignore()).expect_err("the backup is damaged");
+        assert!(error.to_string().contains("nothing was restored"), "{error}");
+        assert!(!target.exists(), "a failed restore leaves nothing behind");
+    }
+    fs::write(&file, &whole).expect("the file can be written");
+    restore_backup(&file, &target, &mut ignore()).expect("the whole one is fine");
+    let error = restore_backup(&file, &target, &mut ignore()).expect_err("the directory is there already");
+    assert!(error.to_string().contains("is there already"), "{error}");
+}
+
+/// Proves the engine's part of A7.
+#[tokio::test]
+async fn a_store_goes_back_to_any_moment_within_its_retention() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let moved = Moved { now: Arc::new(AtomicI64::new(1_000)) };
+    let store = moved.open(&directory.path().join("store"));
+    store.ensure(&[spec()]).await.expect("the table is made");
+    // Every second something is made, changed or deleted; what there is then is noted.
+    let mut states: Vec<(i64, Vec<Item>)> = Vec::new();
+    for second in 1..40 {
+        moved.at(second * 1_000);
+        put(&store, [second]).await;
+        if second % 3 == 0 {
+            let update = Update::new().add("n", 1_000).remove("GSI1PK");
+            store.write(Write::update(TABLE, key(second - 1), update).into()).await.expect("an update");
+        }
+        if second % 4 == 0 {
+            store.write(Write::delete(TABLE, key(second - 2)).into()).await.expect("a delete");
+        }
+        states.push((second * 1_000, all(&store).await));
+    }
+    for (at, (moment, expected)) in states.iter().enumerate().step_by(6) {
+        let target = directory.path().join(format!("at-{at}"));
+        let restored = store.restore_at(*moment, &target, &mut ignore()).expect("it can be restored");
+        let copy = moved.open(&target);
+        assert_eq!(all(&copy).await, *expected, "at {moment}");
+        assert_eq!(restored.items, expected.len() as u64);
+        assert_eq!(copy.stat().expect("it can be counted").content_hash, restored.content_hash);
+        assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
+    }
+    // Once changes have been swept away, what they would tell is refused, not guessed.
+    moved.at(120_000);
+    while store.sweep().await.expect("a sweep") {}
+    let error = store.restore_at(5_000, &directory.path().join("too-old"), &mut ignore()).expect_err("it is too old");
+    assert!(error.to_string().contains("cannot be restored"), "{error}");
+    assert!(!directory.path().join("too-old").exists());
+    let target = directory.path().join("still-kept");
+    store.restore_at(30_000, &target, &mut ignore()).expect("this moment is still kept");
+    assert_eq!(all(&moved.open(&target)).await, states[29].1);
+}
+
+/// Changes the bytes below the engine.
+fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace)) {
+    let database = fjall::Database::builder(directory.join("data")).open().expect("the bytes open");
+    let keyspace = database.keyspace(space, fjall::KeyspaceCreateOptions::default).expect("the space is there");
+    change(&keyspace);
+    database.persist(fjall::PersistMode::SyncAll).expect("the bytes are synced");
+}
+
+#[tokio::test]
+async fn verify_names_what_does_not_agree() {
+    let cases: [(&str, fn(&fjall::Keyspace), &str); 5] = [
+        ("index", |space| remove_first(space), "is missing from `GSI1`"),
+        ("items", |space| remove_first(space), "that no item gives"),
+        ("expiry", |space| remove_first(space), "the expiry of"),
+        ("changes", |space| remove_middle(space), "does not lead to what is stored"),
+        ("expiry", |space| space.insert([7_u8; 20], []).expect("an insert"), "an expiry is of no item"),
+    ];
+    for (space, damage, expected) in cases {
+        let directory = tempfile::tempdir().expect("a directory");
+        {
+            let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
+            store.ensure(&[spec()]).await.expect("the table is made");
+            put(&store, 0..20).await;
+            // The last note is changed once more, so that its first change alone does not lead to it.
+            store.write(Write::update(TABLE, key(10), Update::new().add("n", 1)).into()).await.expect("an update");
+            assert_eq!(store.verify(&mut ignore()).expect("it can be verified"), []);
+        }
+        tamper(directory.path(), space, damage);
+        let store =
+            Embedded::open(directory.path(), Options { sweep_every: None, ..Options::default() }).expect("it opens");
+        let findings = store.verify(&mut ignore()).expect("it can be verified");
+        assert!(findings.iter().any(|finding| finding.what.contains(expected)), "{space}: {findings:?}");
+    }
+}
+
+fn remove_first(space: &fjall::Keyspace) {
+    let first = space.first_key_value().expect("there is one").key().expect("it can be read");
+    space.remove(first).expect("it can be removed");
+}
+
+/// The last change.
+fn remove_middle(space: &fjall::Keyspace) {
+    let last = space.last_key_value().expect("there is one").key().expect("it can be read");
+    space.remove(last).expect("it can be removed");
+}
+
+#[tokio::test]
+async fn an_unknown_format_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
+    tamper(directory.path(), "meta", |space| space.insert("format", [99_u8]).expect("an insert"));
+    let refused = |error: Error| {
+        assert!(error.to_string().contains("format 99"), "{error}");
+        assert!(error.to_string().contains("use the version that wrote it"), "{error}");
+    };
+    refused(Embedded::open(directory.path(), Options::default()).expect_err("the format is unknown"));
+    refused(Embedded::open(directory.path(), Options::default()).expect_err("it is still unknown"));
+}
+
+#[tokio::test]
+async fn compacting_keeps_everything() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
+    store.ensure(&[spec()]).await.expect("the table is made");
+    put(&store, 0..100).await;
+    put(&store, 0..100).await;
+    let before = store.stat().expect("it can be counted");
+    store.compact().expect("it can be compacted");
+    let after = store.stat().expect("it can be counted");
+    assert_eq!((&before.tables, &before.content_hash), (&after.tables, &after.content_hash));
+    assert_eq!(store.verify(&mut ignore()).expect("it can be verified"), []);
+}
