@@ -3,9 +3,10 @@
 use std::fmt;
 
 use crate::{
-    design::{Access, Aggregate, Design, Entity, KeyTemplates, Returns, Table},
+    design::{Access, Aggregate, Bound, Design, Entity, KeyTemplates, Returns, Table},
     field::{Field, OnDelete, Type},
     form::Precision,
+    query::Parameter,
 };
 
 /// A difference between two designs.
@@ -114,7 +115,8 @@ impl Differences {
             Some("tokens of the old design name no tenant"),
         );
         let system = |design: &Design| design.tenant.system.clone().unwrap_or_default();
-        self.changed("tenant", "the system tenant", &system(old), &system(new), Some(KEYS));
+        let moved = old.tenant.system.as_ref().map(|_| KEYS);
+        self.changed("tenant", "the system tenant", &system(old), &system(new), moved);
         self.changed("http", "the prefix", &old.http_prefix, &new.http_prefix, Some(CALLERS));
         for (path, old, new) in
             self.named("table", &old.tables, &new.tables, |table| &table.id, "its items are out of reach")
@@ -148,13 +150,8 @@ impl Differences {
         }
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         self.changed(path, "the discriminator", &text(&old.discriminator), &text(&new.discriminator), Some(ITEMS));
-        self.changed(
-            path,
-            "the TTL attribute",
-            &text(&old.ttl),
-            &text(&new.ttl),
-            Some("stored expiries no longer count"),
-        );
+        let lost = old.ttl.as_ref().map(|_| "stored expiries no longer count");
+        self.changed(path, "the TTL attribute", &text(&old.ttl), &text(&new.ttl), lost);
         let stopped = (old.stream && !new.stream).then_some("consumers of the stream see nothing");
         self.flag(path, "stream", old.stream, new.stream, stopped);
         let unprotected = (old.point_in_time && !new.point_in_time).then_some("past states can no longer be restored");
@@ -181,7 +178,19 @@ impl Differences {
         }
     }
 
+    /// The same template writes a value otherwise when the form of its field decides how it ends.
+    fn written(&mut self, path: &str, old: &KeyTemplates, new: &KeyTemplates) {
+        let ends = |key: &KeyTemplates| -> Vec<_> {
+            key.partition.slots().chain(key.sort.slots()).map(|slot| slot.end).collect()
+        };
+        let same_text = old.partition.as_str() == new.partition.as_str() && old.sort.as_str() == new.sort.as_str();
+        if same_text && ends(old) != ends(new) {
+            self.add(path, "values are escaped in another way", Some(KEYS));
+        }
+    }
+
     fn key(&mut self, path: &str, old: &KeyTemplates, new: &KeyTemplates) {
+        self.written(path, old, new);
         self.changed(path, "the partition", old.partition.as_str(), new.partition.as_str(), Some(KEYS));
         self.changed(path, "the sort key", old.sort.as_str(), new.sort.as_str(), Some(KEYS));
     }
@@ -274,13 +283,14 @@ impl Differences {
         self.changed(path, "the time to live", &ttl(old), &ttl(new), sooner.then_some("items go earlier than before"));
         match (&old.soft_delete, &new.soft_delete) {
             (Some(_), None) => {
-                self.add(path, "deleting removes items for good", Some("deleted items cannot come back"))
+                self.add(path, "deleting removes items for good", Some("deleted items cannot come back"));
             }
             (None, Some(_)) => self.add(path, "deleting keeps items, marked", None),
-            (Some(before), Some(after))
-                if (&before.mark, &before.at, &before.by) != (&after.mark, &after.at, &after.by) =>
-            {
+            (Some(before), Some(after)) if before.mark != after.mark => {
                 self.add(path, "deleted items are marked otherwise", Some("items deleted before look alive"));
+            }
+            (Some(before), Some(after)) if (&before.at, &before.by) != (&after.at, &after.by) => {
+                self.add(path, "a deletion is noted in other fields", Some(READERS));
             }
             _ => {}
         }
@@ -417,9 +427,22 @@ impl Differences {
     }
 
     fn bounds(&mut self, path: &str, old: &Field, new: &Field) {
+        if let (Type::Integer, Some(old), Some(new)) = (&new.kind, &old.form, &new.form) {
+            let text = |bound: Option<i64>| bound.map_or_else(String::new, |bound| bound.to_string());
+            let ((old_min, old_max), (new_min, new_max)) = (old.bounds, new.bounds);
+            let higher = new_min.unwrap_or(i64::MIN) > old_min.unwrap_or(i64::MIN);
+            self.changed(path, "the least value", &text(old_min), &text(new_min), higher.then_some(ITEMS));
+            let lower = new_max.unwrap_or(i64::MAX) < old_max.unwrap_or(i64::MAX);
+            self.changed(path, "the greatest value", &text(old_max), &text(new_max), lower.then_some(ITEMS));
+            return;
+        }
         let text = |bound: Option<f64>| bound.map_or_else(String::new, |bound| bound.to_string());
-        let min = (old.range.0.unwrap_or(f64::MIN), new.range.0.unwrap_or(f64::MIN));
-        self.changed(path, "the least value", &text(old.range.0), &text(new.range.0), (min.1 > min.0).then_some(ITEMS));
+        // A text or list cannot be shorter than nothing, said or not.
+        let least = |field: &Field| {
+            if matches!(field.kind, Type::Number) { field.range.0 } else { Some(field.range.0.unwrap_or(0.0)) }
+        };
+        let min = (least(old).unwrap_or(f64::MIN), least(new).unwrap_or(f64::MIN));
+        self.changed(path, "the least value", &text(least(old)), &text(least(new)), (min.1 > min.0).then_some(ITEMS));
         let sized = matches!(new.kind, Type::String | Type::List(_) | Type::Map(_) | Type::Any);
         if sized {
             let narrower = new.size < old.size;
@@ -459,11 +482,7 @@ impl Differences {
         let other = (gives(old_design, old) != gives(new_design, new))
             .then_some("it may give other items, or in another order");
         self.changed(path, "what serves it", &index(old_design, old), &index(new_design, new), other);
-        let parameters = |design: &Design, access: &Access| -> String {
-            let given = design.parameters(access).into_iter().filter(|parameter| !parameter.from_token);
-            given.map(|parameter| parameter.name).collect::<Vec<_>>().join(", ")
-        };
-        self.changed(path, "the parameters", &parameters(old_design, old), &parameters(new_design, new), Some(CALLERS));
+        self.parameters(path, (old_design, old), (new_design, new));
         let filter = |access: &Access| access.filter.as_ref().map_or_else(String::new, ToString::to_string);
         self.changed(path, "the filter", &filter(old), &filter(new), Some("it gives other items"));
         let order = |access: &Access| if access.descending { "descending" } else { "ascending" };
@@ -478,8 +497,29 @@ impl Differences {
         let wall = |design: &Design, access: &Access| design.wall_of(access).to_string();
         self.changed(path, "the wall", &wall(old_design, old), &wall(new_design, new), Some("who may ask changes"));
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        self.changed(path, "the path", &text(&old.path), &text(&new.path), Some(CALLERS));
+        let moved = old.path.as_ref().map(|_| CALLERS);
+        self.changed(path, "the path", &text(&old.path), &text(&new.path), moved);
         self.changed(path, "the page size", &old.limit.to_string(), &new.limit.to_string(), None);
+    }
+
+    /// What the caller gives: less, or something new that may be left out, does no harm.
+    fn parameters(&mut self, path: &str, (old_design, old): (&Design, &Access), (new_design, new): (&Design, &Access)) {
+        let given = |design: &Design, access: &Access| {
+            let parameters = design.parameters(access).into_iter().filter(|parameter| !parameter.from_token);
+            parameters.collect::<Vec<_>>()
+        };
+        let (before, after) = (given(old_design, old), given(new_design, new));
+        let names =
+            |parameters: &[Parameter]| parameters.iter().map(|each| each.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = |parameter: &Parameter| before.iter().any(|each| each == parameter);
+        let gone = before.iter().any(|parameter| !after.iter().any(|each| each.name == parameter.name));
+        let demanded = after.iter().any(|parameter| parameter.required && !known(parameter));
+        self.changed(path, "the parameters", &names(&before), &names(&after), (gone || demanded).then_some(CALLERS));
+        let prefix = |access: &Access| matches!(access.bound, Bound::Prefix(_));
+        if before == after && prefix(old) != prefix(new) {
+            let what = if prefix(new) { "a beginning is enough" } else { "the whole value has to be given" };
+            self.add(path, what, (!prefix(new)).then_some(CALLERS));
+        }
     }
 
     fn projection(&mut self, path: &str, old: &[String], new: &[String]) {

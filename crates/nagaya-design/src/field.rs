@@ -211,7 +211,7 @@ impl Field {
         }
     }
 
-    fn holds(&self, number: f64) -> bool {
+    pub(crate) fn holds(&self, number: f64) -> bool {
         self.range.0.is_none_or(|min| number >= min) && self.range.1.is_none_or(|max| number <= max)
     }
 

@@ -40,16 +40,15 @@ async fn the_process_that_is_killed() {
             }
         }
     };
-    let writers: Vec<_> = (0..WRITERS).map(|each| tokio::spawn(writer(each))).collect();
-    for writer in writers {
-        writer.await.expect("a writer runs until it is killed");
-    }
+    let mut writers: Vec<_> = (0..WRITERS).map(|each| tokio::spawn(writer(each))).collect();
+    let last = writers.pop().expect("there are writers");
+    last.await.expect("a writer runs until it is killed");
 }
 
 /// Two items of different partitions that always carry the same number, and an index entry that follows it.
 fn pair(writer: i64, n: i64) -> WriteSet {
     let update = |side: &str| {
-        let index = format!("N{:010}", n);
+        let index = format!("N{n:010}");
         let update = Update::new().set("n", n).set("GSI1PK", format!("W{writer}")).set("GSI1SK", index);
         let expected = if n == 1 { Condition::absent("PK") } else { Condition::equal("n", n - 1) };
         Write::update(TABLE, Key::new(format!("{side}{writer}"), "pair"), update).when(expected)

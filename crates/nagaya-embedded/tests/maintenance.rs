@@ -167,9 +167,11 @@ fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace)) 
     database.persist(fjall::PersistMode::SyncAll).expect("the bytes are synced");
 }
 
+type Damage = fn(&fjall::Keyspace);
+
 #[tokio::test]
 async fn verify_names_what_does_not_agree() {
-    let cases: [(&str, fn(&fjall::Keyspace), &str); 5] = [
+    let cases: [(&str, Damage, &str); 5] = [
         ("index", |space| remove_first(space), "is missing from `GSI1`"),
         ("items", |space| remove_first(space), "that no item gives"),
         ("expiry", |space| remove_first(space), "the expiry of"),

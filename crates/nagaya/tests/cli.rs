@@ -20,7 +20,7 @@ fn json(args: &[&str]) -> Value {
 
 #[test]
 fn help_tells_what_there_is() {
-    for command in ["", "check", "explain", "docs", "diff", "schema"] {
+    for command in ["", "check", "explain", "docs", "diff", "schema", "store"] {
         let args: Vec<_> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let name = if command.is_empty() { "help".to_owned() } else { format!("help_{command}") };
         assert_snapshot!(name, nagaya(&args).stdout);

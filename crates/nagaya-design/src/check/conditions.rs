@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     codes,
     condition::{Condition, Literal, Operand, Term},
-    design::{Design, Entity, SCHEMA_ATTRIBUTE},
+    design::{Access, Design, Entity, SCHEMA_ATTRIBUTE},
     diagnostic::{Diagnostic, did_you_mean},
     field::{Field, Type},
     form::Precision,
@@ -26,8 +26,9 @@ pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic
     }
     for access in &design.accesses {
         let entity = &design.entities[access.entity];
-        Checker { entity, source, problems, parameters: true }
-            .condition(access.filter.as_ref(), access.filter_text.as_ref());
+        let mut checker = Checker { entity, source, problems, parameters: true };
+        checker.condition(access.filter.as_ref(), access.filter_text.as_ref());
+        checker.shared_parameters(access);
     }
 }
 
@@ -44,6 +45,26 @@ impl Checker<'_> {
         if let (Some(condition), Some(text)) = (condition, text) {
             condition.each_field(&mut |field, literals, equality| self.operand(field, literals, equality, text));
             self.one_type_each(condition, text);
+        }
+    }
+
+    /// A parameter of the filter that is also one of the fields asked by is a value of both.
+    fn shared_parameters(&mut self, access: &Access) {
+        let (Some(filter), Some(text)) = (&access.filter, &access.filter_text) else { return };
+        let kind = |path: &str| self.entity.field(path).map(|field| field.kind.name());
+        let clash = filter
+            .parameters()
+            .into_iter()
+            .find(|(name, path)| access.by.iter().any(|by| by == name) && kind(name) != kind(path));
+        if let Some((name, path)) = clash {
+            self.problems.push(
+                Diagnostic::new(
+                    &codes::CONDITION_VALUE,
+                    text.span.clone(),
+                    format!("`{{{name}}}` is asked by as `{name}`, and `{path}` is of another type"),
+                )
+                .help("give the filter's parameter another name"),
+            );
         }
     }
 
@@ -148,7 +169,8 @@ impl Checker<'_> {
 fn fits(field: &Field, value: &Value, equality: bool) -> bool {
     match (&field.kind, value) {
         (Type::Any, _) => true,
-        (Type::Number, Value::Number(_)) | (Type::Boolean, Value::Bool(_)) => true,
+        (Type::Boolean, Value::Bool(_)) => true,
+        (Type::Number, Value::Number(number)) => !equality || number.as_f64().is_some_and(|number| field.holds(number)),
         (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => {
             let holds = |number| field.form.as_ref().is_none_or(|form| form.holds(number));
             !equality || number.as_i64().is_some_and(holds)

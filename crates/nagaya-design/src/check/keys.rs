@@ -45,9 +45,13 @@ fn attributes_are_derived(table: &Table, entity: &Entity, problems: &mut Vec<Dia
                     format!("`{attribute}` would be both a derived attribute and a field"),
                 )
                 .also(field.span.clone(), "the field")
-                .help(format!(
-                    "rename the field, or derive the attribute from it alone: `{attribute} = \"{{{attribute}}}\"`"
-                )),
+                .help(if is_stored_as_text(field) {
+                    format!(
+                        "rename the field, or derive the attribute from it alone: `{attribute} = \"{{{attribute}}}\"`"
+                    )
+                } else {
+                    "key attributes hold texts: derive it under another name, padded if it is a number".to_owned()
+                }),
             );
         }
         if table.discriminator.as_deref() == Some(*attribute)

@@ -162,7 +162,7 @@ fn former_walls(entity: &Entity, problems: &mut Vec<Diagnostic>) {
 }
 
 /// The partitions of an entity in its table and in an index, each with its wall.
-fn partitions<'e>(entity: &'e Entity, index: Option<usize>) -> Vec<(&'e Template, Wall)> {
+fn partitions(entity: &Entity, index: Option<usize>) -> Vec<(&Template, Wall)> {
     match index {
         None => {
             let former = entity.former_keys.iter().map(|former| &former.partition);
@@ -186,10 +186,14 @@ fn shared_partitions(
 ) {
     let places = std::iter::once(None).chain((0..design.table_of(entity).indexes.len()).map(Some));
     for place in places {
-        for (mine, my_wall) in partitions(entity, place) {
-            for (theirs, their_wall) in partitions(other, place) {
+        for (at, (mine, my_wall)) in partitions(entity, place).into_iter().enumerate() {
+            // Of one entity, each pair of forms is looked at once.
+            let first = if entity.name == other.name { at + 1 } else { 0 };
+            for (theirs, their_wall) in partitions(other, place).into_iter().skip(first) {
                 let walled = my_wall == Wall::Key || their_wall == Wall::Key;
-                let same = my_wall == their_wall && up_to_tenant(entity, mine) == up_to_tenant(other, theirs);
+                let tenant_scoped = |wall: Wall| matches!(wall, Wall::Key | Wall::Attribute);
+                let alike = my_wall == their_wall || tenant_scoped(my_wall) && tenant_scoped(their_wall);
+                let same = alike && up_to_tenant(entity, mine) == up_to_tenant(other, theirs);
                 if !walled || same || is_system(design, mine) || is_system(design, theirs) {
                     continue;
                 }

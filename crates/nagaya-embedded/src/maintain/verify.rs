@@ -82,7 +82,7 @@ impl Verifier<'_> {
                 match view.get(Space::Index, &entry, |stored| stored == value)? {
                     Some(true) => {}
                     Some(false) => {
-                        self.found(name, format!("the entry of `{key}` in `{}` is not the item", index.name))
+                        self.found(name, format!("the entry of `{key}` in `{}` is not the item", index.name));
                     }
                     None => self.found(name, format!("`{key}` is missing from `{}`", index.name)),
                 }

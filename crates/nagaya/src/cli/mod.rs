@@ -7,6 +7,7 @@ mod explain;
 mod report;
 mod schema;
 mod source;
+mod store;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ enum Command {
     Docs(docs::Args),
     Diff(diff::Args),
     Schema(schema::Args),
+    Store(store::Args),
 }
 
 /// How a command ended, apart from failures to run at all.
@@ -45,6 +47,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Docs(args) => docs::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Store(args) => store::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

@@ -1,0 +1,83 @@
+//! `nagaya store`, as an operator uses it.
+
+mod common;
+
+use std::path::Path;
+
+use common::nagaya;
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::{Item, Key, KeySchema, Store as _, TableSpec, Write};
+use serde_json::Value;
+
+async fn fill(directory: &Path) {
+    let store = Embedded::open(directory, Options::default()).expect("the directory opens");
+    let table = TableSpec::new("users", KeySchema::strings("PK", "SK"))
+        .with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"));
+    store.ensure(&[table]).await.expect("the table is made");
+    for n in 0..30 {
+        let item = Item::new().with("PK", "TENANT#t1").with("SK", format!("USER#{n:02}")).with("GSI1PK", "USER");
+        let item = if n % 2 == 0 { item.with("GSI1SK", format!("{n:02}")) } else { item };
+        store.write(Write::put("users", item).into()).await.expect("a put");
+    }
+    store.write(Write::delete("users", Key::new("TENANT#t1", "USER#00")).into()).await.expect("a delete");
+}
+
+fn json(args: &[&str]) -> Value {
+    let run = nagaya(args);
+    assert_eq!(run.status, 0, "{run}");
+    serde_json::from_str(&run.stdout).expect("--json prints JSON")
+}
+
+#[tokio::test]
+async fn a_store_is_counted_verified_copied_and_compacted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (data, file, restored, past) = (place("data"), place("backup.nagaya"), place("restored"), place("past"));
+    fill(Path::new(&data)).await;
+
+    let stat = json(&["store", "stat", "--json", "--data", &data]);
+    assert_eq!(stat["tables"][0]["items"], 29);
+    assert_eq!(stat["tables"][0]["indexes"]["GSI1"], 14);
+    assert_eq!(stat["tables"][0]["changes"], 31);
+
+    let verified = nagaya(&["store", "verify", "--data", &data]);
+    assert_eq!((verified.status, verified.stdout.as_str()), (0, "everything agrees\n"));
+
+    let backup = json(&["store", "backup", "--json", "--data", &data, &file]);
+    assert_eq!(backup["contentHash"], stat["contentHash"]);
+    let back = json(&["store", "restore", "--json", "--from", &file, "--to", &restored]);
+    assert_eq!(back["contentHash"], stat["contentHash"]);
+    assert_eq!(json(&["store", "stat", "--json", "--data", &restored])["contentHash"], stat["contentHash"]);
+
+    let now = json(&["store", "restore", "--json", "--data", &data, "--at", "2999-01-01T00:00:00Z", "--to", &past]);
+    assert_eq!(now["contentHash"], stat["contentHash"]);
+    let empty = place("empty");
+    let before = json(&["store", "restore", "--json", "--data", &data, "--at", "2000-01-01T00:00:00Z", "--to", &empty]);
+    assert_eq!(before["items"], 0);
+
+    json(&["store", "compact", "--json", "--data", &data]);
+    assert_eq!(json(&["store", "stat", "--json", "--data", &data])["contentHash"], stat["contentHash"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let name = data.to_string_lossy().into_owned();
+    let missing = nagaya(&["store", "stat", "--data", &name]);
+    assert_eq!(missing.status, 2);
+    assert!(missing.stderr.contains("is not the directory of a store"), "{missing}");
+    assert!(!data.exists(), "looking at a store does not make one");
+
+    fill(&data).await;
+    let holder = Embedded::open(&data, Options::default()).expect("the directory opens");
+    let held = nagaya(&["store", "verify", "--data", &name]);
+    assert_eq!(held.status, 2);
+    assert!(held.stderr.contains(&format!("is in use by process {}", std::process::id())), "{held}");
+    drop(holder);
+
+    let occupied = nagaya(&["store", "restore", "--at", "2026-01-01T00:00:00Z", "--data", &name, "--to", &name]);
+    assert_eq!(occupied.status, 2, "{occupied}");
+    let usage = nagaya(&["store", "restore", "--data", &name, "--to", "elsewhere"]);
+    assert_eq!(usage.status, 2, "{usage}");
+}
