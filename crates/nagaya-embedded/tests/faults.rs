@@ -1,0 +1,180 @@
+//! A disk that is full or damaged: a clear error, and nothing that was acknowledged is lost.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::{Condition, Item, Key, KeySchema, Scan, Store as _, TableSpec, Write};
+
+const TABLE: &str = "blobs";
+/// Tells a run of this test binary that it is the process whose disk is full.
+const CHILD: &str = "NAGAYA_FULL_DISK_DIRECTORY";
+
+fn spec() -> TableSpec {
+    TableSpec::new(TABLE, KeySchema::strings("PK", "SK")).with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))
+}
+
+fn blob(n: u32) -> Item {
+    // Bytes that do not compress, so that the disk fills up.
+    let noise: String =
+        (0..20_000_u32).map(|at| char::from(b'a' + (at.wrapping_mul(n ^ 0x9E37).rotate_left(7) % 26) as u8)).collect();
+    let item = Item::new().with("PK", "P").with("SK", format!("{n:06}")).with("noise", noise);
+    item.with("GSI1PK", "all").with("GSI1SK", format!("{n:06}"))
+}
+
+/// Not a test of its own: what the test below starts, with a limit on the size of files. It writes until it fails, and
+/// says what has been acknowledged and how it failed.
+#[tokio::test]
+async fn the_process_whose_disk_is_full() {
+    let Ok(directory) = std::env::var(CHILD) else { return };
+    let store = Embedded::open(directory, Options::default()).expect("the directory opens");
+    store.ensure(&[spec()]).await.expect("the table is made");
+    let mut failures = 0;
+    for n in 0..20_000 {
+        match store.write(Write::put(TABLE, blob(n)).when(Condition::absent("PK")).into()).await {
+            Ok(_) => println!("ack {n}"),
+            Err(error) => {
+                println!("failed {} {error}", error.code());
+                failures += 1;
+                // What was acknowledged can still be read.
+                store.get(TABLE, &Key::new("P", "000000")).await.expect("reading goes on");
+                if failures == 3 {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// No file may grow beyond the limit, as if the disk were full.
+fn run_until_full(directory: &Path, blocks: u32) -> (Vec<u32>, Vec<String>) {
+    let this = std::env::current_exe().expect("this test has a path");
+    let limited =
+        format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" --exact the_process_whose_disk_is_full --nocapture");
+    let output = Command::new("sh")
+        .args(["-c", &limited])
+        .arg(this)
+        .env(CHILD, directory)
+        .stderr(Stdio::null())
+        .output()
+        .expect("a shell runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let acknowledged = text.lines().filter_map(|line| line.strip_prefix("ack ")?.parse().ok()).collect();
+    let failures = text.lines().filter_map(|line| line.strip_prefix("failed ")).map(str::to_owned).collect();
+    (acknowledged, failures)
+}
+
+#[tokio::test]
+async fn a_full_disk_gives_an_error_and_keeps_what_was_acknowledged() {
+    for blocks in [2_000, 40_000] {
+        let directory = tempfile::tempdir().expect("a directory");
+        // The journal takes its room when the directory is made.
+        drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
+        let (acknowledged, failures) = run_until_full(directory.path(), blocks);
+        assert!(!acknowledged.is_empty(), "{blocks}: nothing was written before the disk was full");
+        assert!(failures.iter().any(|failure| failure.starts_with("engine ")), "{blocks}: {failures:?}");
+        let store = Embedded::open(directory.path(), Options::default()).expect("it opens once there is room again");
+        store.ensure(&[spec()]).await.expect("the table is there");
+        for n in &acknowledged {
+            let found = store.get(TABLE, &Key::new("P", format!("{n:06}"))).await.expect("a read");
+            assert_eq!(found, Some(blob(*n)), "{blocks}: an acknowledged write is lost");
+        }
+        assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{blocks}");
+        store.write(Write::put(TABLE, blob(999_999)).into()).await.expect("it takes writes again");
+    }
+}
+
+/// Every file below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![directory.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder can be read") {
+            let path = entry.expect("an entry can be read").path();
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A flipped byte anywhere is either noticed or harmless: never a panic, never another content.
+#[tokio::test]
+async fn a_damaged_file_is_noticed_or_harmless() {
+    let original = tempfile::tempdir().expect("a directory");
+    {
+        let store = Embedded::open(original.path(), Options::default()).expect("the directory opens");
+        store.ensure(&[spec()]).await.expect("the table is made");
+        for n in 0..40 {
+            store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
+        }
+        // Some of it in sorted files, some in the journal.
+        store.compact().expect("it can be compacted");
+        for n in 40..60 {
+            store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
+        }
+    }
+    let whole = read_all(original.path()).await.expect("the whole one can be read");
+    assert_eq!(whole.len(), 60);
+    let mut noticed = 0;
+    for file in files(&original.path().join("data")) {
+        let bytes = fs::read(&file).expect("the file can be read");
+        for part in 1..4 {
+            let at = bytes.len() * part / 4;
+            if bytes.is_empty() {
+                continue;
+            }
+            let copy = tempfile::tempdir().expect("a directory");
+            copy_tree(original.path(), copy.path());
+            let name = file.strip_prefix(original.path()).expect("below the directory");
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x55;
+            fs::write(copy.path().join(name), damaged).expect("the file can be written");
+            match read_all(copy.path()).await {
+                Ok(items) => {
+                    let lost = whole.iter().filter(|item| !items.contains(item)).count();
+                    // The end of a journal that does not check out reads like one that was cut by a crash.
+                    let journal =
+                        name.to_string_lossy().contains("journal") || name.to_string_lossy().ends_with(".jnl");
+                    assert!(lost == 0 || journal, "{} at {at}: {lost} items are gone without a word", name.display());
+                    assert!(
+                        items.iter().all(|item| whole.contains(item)),
+                        "{} at {at}: an item is another",
+                        name.display()
+                    );
+                }
+                Err(error) => {
+                    assert!(!error.is_empty());
+                    noticed += 1;
+                }
+            }
+        }
+    }
+    assert!(noticed > 0, "no damage was ever noticed: the test tests nothing");
+}
+
+async fn read_all(directory: &Path) -> Result<Vec<Item>, String> {
+    let store = Embedded::open(directory, Options { sweep_every: None, ..Options::default() })
+        .map_err(|error| error.to_string())?;
+    let mut items = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.scan(Scan { after, ..Scan::table(TABLE) }).await.map_err(|error| error.to_string())?;
+        items.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            return Ok(items);
+        }
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).expect("below the directory"));
+        fs::create_dir_all(target.parent().expect("a file is in a folder")).expect("a folder can be made");
+        fs::copy(&file, target).expect("a file can be copied");
+    }
+}
