@@ -30,6 +30,8 @@ pub(crate) enum Request {
 
 /// Write sets that share one sync.
 const GROUP: usize = 512;
+/// Bytes of new items after which a group is closed, so that large writes do not pile up in memory.
+const GROUP_BYTES: usize = 16 * 1024 * 1024;
 /// Expired items and old changes that one sweep takes away.
 const SWEEP: usize = 500;
 /// Items that one commit puts into a new index.
@@ -79,15 +81,20 @@ impl Committer {
             };
             // Whatever has come meanwhile goes into the same group; nobody waits for more to come.
             let mut writes = Vec::new();
+            let mut bytes = 0;
             while let Some(request) = next.take() {
                 match request {
-                    Request::Write { set, answer } => writes.push((set, answer)),
+                    Request::Write { set, answer } => {
+                        bytes += put_bytes(&set);
+                        writes.push((set, answer));
+                    }
                     other => {
+                        bytes = 0;
                         self.group(std::mem::take(&mut writes));
                         self.serve(other);
                     }
                 }
-                if writes.len() < GROUP {
+                if writes.len() < GROUP && bytes < GROUP_BYTES {
                     next = requests.try_recv().ok();
                 }
             }
@@ -360,6 +367,15 @@ impl Committer {
         }
         Ok(more)
     }
+}
+
+/// The bytes of the items that a write set puts.
+fn put_bytes(set: &WriteSet) -> usize {
+    let size = |write: &Write| match &write.action {
+        Action::Put { item } => item.size(),
+        _ => 0,
+    };
+    set.actions().iter().map(size).sum()
 }
 
 /// An action whose condition holds.

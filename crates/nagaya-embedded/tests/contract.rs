@@ -1,0 +1,69 @@
+//! The contract of the store port, on the embedded engine.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nagaya_embedded::{Clock, Embedded, Options};
+use nagaya_store::{
+    Answer, Error,
+    contract::{self, Engine, RETENTION},
+};
+use tempfile::TempDir;
+
+/// Proves the embedded engine's part of N2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_mode_keeps_the_contract() {
+    contract::run(&Memory).await.assert();
+}
+
+/// Proves the embedded engine's part of N2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_keeps_the_contract() {
+    let root = TempDir::new().expect("a temporary directory can be made");
+    contract::run(&Disk { root, opened: AtomicU32::new(0) }).await.assert();
+}
+
+struct Memory;
+
+impl Engine for Memory {
+    type Store = Embedded;
+
+    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+        Box::pin(async { Embedded::memory(options(clock)) })
+    }
+
+    fn sweep<'a>(&'a self, store: &'a Embedded) -> Option<Answer<'a, ()>> {
+        Some(Box::pin(sweep(store)))
+    }
+}
+
+struct Disk {
+    root: TempDir,
+    opened: AtomicU32,
+}
+
+impl Engine for Disk {
+    type Store = Embedded;
+
+    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+        let directory = self.root.path().join(self.opened.fetch_add(1, Ordering::Relaxed).to_string());
+        Box::pin(async { Embedded::open(directory, options(clock)) })
+    }
+
+    fn sweep<'a>(&'a self, store: &'a Embedded) -> Option<Answer<'a, ()>> {
+        Some(Box::pin(sweep(store)))
+    }
+}
+
+fn options(clock: contract::Clock) -> Options {
+    Options {
+        clock: Clock::new(move || clock.millis()),
+        retention: RETENTION,
+        sweep_every: None,
+        ..Options::default()
+    }
+}
+
+async fn sweep(store: &Embedded) -> Result<(), Error> {
+    while store.sweep().await? {}
+    Ok(())
+}
