@@ -85,7 +85,7 @@ impl Committer {
             while let Some(request) = next.take() {
                 match request {
                     Request::Write { set, answer } => {
-                        bytes += put_bytes(&set);
+                        bytes += set.put_bytes();
                         writes.push((set, answer));
                     }
                     other => {
@@ -367,15 +367,6 @@ impl Committer {
         }
         Ok(more)
     }
-}
-
-/// The bytes of the items that a write set puts.
-fn put_bytes(set: &WriteSet) -> usize {
-    let size = |write: &Write| match &write.action {
-        Action::Put { item } => item.size(),
-        _ => 0,
-    };
-    set.actions().iter().map(size).sum()
 }
 
 /// An action whose condition holds.

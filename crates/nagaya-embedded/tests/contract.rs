@@ -55,12 +55,7 @@ impl Engine for Disk {
 }
 
 fn options(clock: contract::Clock) -> Options {
-    Options {
-        clock: Clock::new(move || clock.millis()),
-        retention: RETENTION,
-        sweep_every: None,
-        ..Options::default()
-    }
+    Options { clock: Clock::new(move || clock.millis()), retention: RETENTION, sweep_every: None, ..Options::default() }
 }
 
 async fn sweep(store: &Embedded) -> Result<(), Error> {

@@ -1,9 +1,6 @@
 //! Limits that all engines keep, so that what one takes the others take too.
 
-use crate::{
-    Error, Item, Key, KeySchema, TableSpec,
-    write::{Action, WriteSet},
-};
+use crate::{Error, Item, Key, KeySchema, TableSpec, write::WriteSet};
 
 /// Bytes of the largest item.
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
@@ -91,8 +88,7 @@ pub fn check_write_set(set: &WriteSet) -> Result<(), Error> {
     if !(1..=MAX_ACTIONS).contains(&actions.len()) {
         return Err(Error::limit(format!("a write set has 1 to {MAX_ACTIONS} actions, not {}", actions.len())));
     }
-    let bytes: usize =
-        actions.iter().map(|action| if let Action::Put { item } = &action.action { item.size() } else { 0 }).sum();
+    let bytes = set.put_bytes();
     if bytes > MAX_WRITE_SET_BYTES {
         return Err(Error::limit(format!("a write set has {bytes} bytes, {MAX_WRITE_SET_BYTES} are possible")));
     }

@@ -72,6 +72,15 @@ impl WriteSet {
     pub fn actions(&self) -> &[Write] {
         &self.actions
     }
+
+    /// The bytes of the items that it puts.
+    pub fn put_bytes(&self) -> usize {
+        let size = |write: &Write| match &write.action {
+            Action::Put { item } => item.size(),
+            Action::Update { .. } | Action::Delete { .. } | Action::Check { .. } => 0,
+        };
+        self.actions.iter().map(size).sum()
+    }
 }
 
 impl From<Write> for WriteSet {
