@@ -1,5 +1,6 @@
 //! Tasks for contributors: `cargo xtask test`, `cargo xtask mission`, `cargo xtask fuzz`, `cargo xtask bench`.
 
+mod bench;
 mod fuzz;
 mod mission;
 mod run;
@@ -23,8 +24,9 @@ enum Task {
     Mission(mission::Args),
     /// Feed the checker with generated files until it panics or time is up
     Fuzz(fuzz::Args),
-    /// Measure the hot paths of keys
-    Bench,
+    /// Measure the hot paths of keys, or the embedded engine
+    #[command(subcommand)]
+    Bench(bench::Task),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -32,6 +34,6 @@ fn main() -> anyhow::Result<()> {
         Task::Test => test::run(),
         Task::Mission(args) => mission::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
-        Task::Bench => run::step("benchmarks", run::cargo(["bench", "--package", "nagaya-design"])),
+        Task::Bench(task) => bench::run(&task),
     }
 }

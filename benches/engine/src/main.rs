@@ -1,1 +1,23 @@
-fn main() {}
+//! The engine beside the libraries it could stand on: the same bytes, the same durability, the same machine.
+//!
+//! Each engine runs in a child process of its own, so that caches and memory do not mix. The parent drives all children
+//! in short rounds, one engine after another, so that a slow minute of the machine hits all of them alike.
+
+mod child;
+mod cli;
+mod engines;
+mod histogram;
+mod machine;
+mod measure;
+mod queue;
+mod report;
+mod workload;
+
+use clap::Parser as _;
+
+fn main() -> anyhow::Result<()> {
+    match cli::Cli::parse().task {
+        cli::Task::Run(args) => cli::run(&args),
+        cli::Task::Child { engine, directory } => child::run(engine, &directory),
+    }
+}

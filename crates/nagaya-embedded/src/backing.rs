@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs::{self, File},
     ops::{Bound, ControlFlow},
     path::Path,
     sync::{PoisonError, RwLock, RwLockReadGuard},
@@ -10,7 +11,10 @@ use std::{
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
 use nagaya_store::Error;
 
-use crate::layout::Space;
+use crate::{
+    layout::Space,
+    record::{self, FORMAT, FORMAT_KEY},
+};
 
 /// Ordered bytes that are changed in atomic, durable batches.
 pub(crate) enum Backing {
@@ -22,6 +26,10 @@ pub(crate) struct Disk {
     database: Database,
     spaces: [Keyspace; Space::ALL.len()],
 }
+
+/// Bytes of a space that are held in memory before they go to sorted files: with the cache, what keeps the process small
+/// however large the directory grows.
+const WRITE_BUFFER: u64 = 16 * 1024 * 1024;
 
 type Spaces = [BTreeMap<Vec<u8>, Vec<u8>>; Space::ALL.len()];
 
@@ -45,11 +53,32 @@ impl Backing {
 
     pub(crate) fn disk(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
         let database = Database::builder(path).cache_size(cache_bytes).open().map_err(Error::engine)?;
-        let open =
-            |space: Space| database.keyspace(space.name(), KeyspaceCreateOptions::default).map_err(Error::engine);
+        let settings = || KeyspaceCreateOptions::default().max_memtable_size(WRITE_BUFFER);
+        let open = |space: Space| database.keyspace(space.name(), settings).map_err(Error::engine);
         let [a, b, c, d, e] = Space::ALL;
         let spaces = [open(a)?, open(b)?, open(c)?, open(d)?, open(e)?];
         Ok(Backing::Disk(Disk { database, spaces }))
+    }
+
+    /// Makes the data of a directory under another name, which it loses only once it is whole and has its format: a
+    /// process that is killed meanwhile leaves nothing that could be taken for a store.
+    pub(crate) fn make<T>(
+        directory: &Path,
+        cache_bytes: u64,
+        fill: impl FnOnce(&Backing) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let unfinished = directory.join("data.new");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).map_err(Error::engine)?;
+        }
+        let backing = Backing::disk(&unfinished, cache_bytes)?;
+        let made = fill(&backing)?;
+        backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.to_vec(), record::encode(&FORMAT)?)])?;
+        drop(backing);
+        fs::rename(&unfinished, directory.join("data")).map_err(Error::engine)?;
+        // The new name has to be on disk too.
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::engine)?;
+        Ok(made)
     }
 
     /// Makes all changes or none; when it returns, they survive a power cut.

@@ -10,15 +10,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nagaya_store::{Action, Cause, Error, ErrorKind, Failed, Item, Key, TableSpec, Write, WriteSet, Written, limits};
+use nagaya_store::{
+    Action, Cause, Change, Error, ErrorKind, Failed, IndexSpec, Item, Key, TableSpec, Write, WriteSet, Written, limits,
+};
 use tokio::sync::oneshot;
 
 use crate::{
     backing::Op,
     engine::Shared,
     layout::{self, Space},
-    read::{self, alive, index_number},
-    record::{self, Change, SEQUENCE_KEY, Table, Trimmed},
+    read::{self, index_number},
+    record::{self, NewChange, SEQUENCE_KEY, Table, Trimmed},
 };
 
 /// What the thread is asked for.
@@ -125,7 +127,7 @@ impl Committer {
         let mut ops = Vec::new();
         let mut outcomes: Vec<Outcome> = Vec::new();
         for (set, answer) in writes {
-            let outcome = self.write_set(&set, &mut pending, &mut ops);
+            let outcome = self.write_set(set, &mut pending, &mut ops);
             outcomes.push((answer, outcome));
         }
         let committed = if ops.is_empty() { Ok(()) } else { self.shared.backing.commit(ops) };
@@ -141,13 +143,13 @@ impl Committer {
     }
 
     /// Adds a write set to the group, if all of its conditions hold.
-    fn write_set(&mut self, set: &WriteSet, pending: &mut Pending, ops: &mut Vec<Op>) -> Result<Written, Error> {
+    fn write_set(&mut self, set: WriteSet, pending: &mut Pending, ops: &mut Vec<Op>) -> Result<Written, Error> {
         let now = self.shared.options.clock.seconds();
         let mut planned: Vec<Planned> = Vec::new();
         let mut failed = Vec::new();
-        for (at, write) in set.actions().iter().enumerate() {
+        for (at, write) in set.into_actions().into_iter().enumerate() {
             let table = self.shared.table(&write.table)?;
-            let key = key_of(&table, write)?;
+            let key = key_of(&table, &write)?;
             let bytes = layout::item(table.id, &key);
             if planned.iter().any(|other| other.bytes == bytes) {
                 return Err(Error::invalid(format!("the write set has two actions for `{key}` of `{}`", write.table)));
@@ -156,17 +158,17 @@ impl Committer {
                 Some(item) => item.clone(),
                 None => self.shared.backing.get(Space::Items, &bytes, record::decode::<Item>)?.transpose()?,
             };
-            let found = alive(&table, stored.clone(), now);
-            let holds = match (&write.condition, &found) {
+            let found = stored.as_ref().filter(|item| !table.spec.is_expired(item, now));
+            let holds = match (&write.condition, found) {
                 (None, _) => true,
                 (Some(condition), Some(item)) => condition.holds(item),
                 (Some(condition), None) => condition.holds(&Item::new()),
             };
             if !holds {
-                failed.push(Failed { action: at, found: found.clone() });
+                failed.push(Failed { action: at, found: found.cloned() });
             }
-            let new = if holds { after(&table, write, &key, found)? } else { None };
             let writes = !matches!(write.action, Action::Check { .. });
+            let new = if holds { after(&table, write.action, &key, found)? } else { None };
             planned.push(Planned { table, key, bytes, stored, new, writes });
         }
         if !failed.is_empty() {
@@ -223,37 +225,36 @@ impl Committer {
             ops.extend(after.map(|second| Op::Put(Space::Expiry, layout::expiry(second, bytes), Vec::new())));
         }
         self.sequence += 1;
-        let change = Change {
-            key: key.clone(),
-            old: stored.clone(),
-            new: new.clone(),
-            cause,
-            at: self.shared.options.clock.millis(),
-        };
+        let at = self.shared.options.clock.millis();
+        let change = NewChange { key, old: stored.as_ref(), new: new.as_ref(), cause, at };
         ops.push(Op::Put(Space::Changes, layout::change(table.id, self.sequence), record::encode(&change)?));
         Ok(())
     }
 
-    /// Creates tables and indexes that are missing.
+    /// Creates tables and indexes that are missing, if none of them contradicts what is there.
     fn ensure(&mut self, specs: &[TableSpec]) -> Result<(), Error> {
+        for (at, spec) in specs.iter().enumerate() {
+            if specs[..at].iter().any(|earlier| earlier.name == spec.name && earlier != spec) {
+                return Err(Error::invalid(format!("the table `{}` is asked for in two forms", spec.name)));
+            }
+            let twice =
+                |(at, index): (usize, &IndexSpec)| spec.indexes[..at].iter().any(|other| other.name == index.name);
+            if spec.indexes.iter().enumerate().any(twice) {
+                return Err(Error::invalid(format!("the table `{}` has two indexes with one name", spec.name)));
+            }
+            if let Ok(known) = self.shared.table(&spec.name) {
+                agrees(&known, spec)?;
+            }
+        }
         for spec in specs {
-            let known = self.shared.table(&spec.name).ok();
-            let table = match known {
-                None => {
+            let table = match self.shared.table(&spec.name) {
+                Err(_) => {
                     let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
                     let id = tables.values().map(|table| table.id).max().map_or(Some(0), |id| id.checked_add(1));
                     let id = id.ok_or_else(|| Error::limit("a directory has at most 65536 tables"))?;
                     Table { id, spec: spec.clone() }
                 }
-                Some(known) => {
-                    if known.spec.key != spec.key || (known.spec.ttl.is_some() && known.spec.ttl != spec.ttl) {
-                        return Err(Error::invalid(format!(
-                            "the table `{}` is there with another key or expiry",
-                            spec.name
-                        )));
-                    }
-                    self.grown(&known, spec)?
-                }
+                Ok(known) => self.grown(&known, spec)?,
             };
             let described = record::encode(&table)?;
             self.shared.backing.commit(vec![Op::Put(Space::Meta, record::table_key(&spec.name), described)])?;
@@ -263,36 +264,38 @@ impl Committer {
         Ok(())
     }
 
-    /// A table with the indexes that it lacks, filled from its items. Nothing else is written meanwhile.
+    /// A table with the expiry and the indexes that it lacks, filled from its items. Nothing else is written meanwhile.
     fn grown(&self, known: &Table, spec: &TableSpec) -> Result<Table, Error> {
         let mut table = known.clone();
         table.spec.ttl = spec.ttl.clone().or(table.spec.ttl);
-        for index in &spec.indexes {
-            match table.spec.index(&index.name) {
-                Some(there) if there.key == index.key => continue,
-                Some(_) => {
-                    let (name, index) = (&spec.name, &index.name);
-                    return Err(Error::invalid(format!("the index `{index}` of `{name}` is there with another key")));
-                }
-                None => table.spec.indexes.push(index.clone()),
-            }
-            let number = index_number(table.spec.indexes.len() - 1)?;
-            let mut ops = Vec::new();
-            let prefix = layout::table(table.id);
-            let end = layout::after_prefix(&prefix);
-            self.shared.backing.view().range(Space::Items, Bound::Included(prefix), end, false, |_, value| {
-                let item: Item = record::decode(value)?;
-                if let (Some(index_key), Some(key)) = (index.key_of(&item), table.spec.key.key_of(&item)) {
-                    let entry = layout::index_entry(table.id, number, &index_key, &key);
+        let lacking = spec.indexes.iter().filter(|index| known.spec.index(&index.name).is_none());
+        table.spec.indexes.extend(lacking.cloned());
+        let first = known.spec.indexes.len();
+        let expires = known.spec.ttl != table.spec.ttl;
+        if first == table.spec.indexes.len() && !expires {
+            return Ok(table);
+        }
+        let mut ops = Vec::new();
+        let prefix = layout::table(table.id);
+        let end = layout::after_prefix(&prefix);
+        self.shared.backing.view().range(Space::Items, Bound::Included(prefix), end, false, |bytes, value| {
+            let item: Item = record::decode(value)?;
+            let Some(key) = table.spec.key.key_of(&item) else { return Ok(ControlFlow::Continue(())) };
+            for (at, index) in table.spec.indexes.iter().enumerate().skip(first) {
+                if let Some(index_key) = index.key_of(&item) {
+                    let entry = layout::index_entry(table.id, index_number(at)?, &index_key, &key);
                     ops.push(Op::Put(Space::Index, entry, value.to_vec()));
                 }
-                Ok(ControlFlow::Continue(()))
-            })?;
-            // The view above is closed: memory cannot be written while it is read.
-            while !ops.is_empty() {
-                let rest = ops.split_off(ops.len().min(BACKFILL));
-                self.shared.backing.commit(std::mem::replace(&mut ops, rest))?;
             }
+            if let Some(second) = table.spec.expiry_of(&item).filter(|_| expires) {
+                ops.push(Op::Put(Space::Expiry, layout::expiry(second, bytes), Vec::new()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        // The view above is closed: memory cannot be written while it is read.
+        while !ops.is_empty() {
+            let rest = ops.split_off(ops.len().min(BACKFILL));
+            self.shared.backing.commit(std::mem::replace(&mut ops, rest))?;
         }
         Ok(table)
     }
@@ -346,7 +349,7 @@ impl Committer {
             let end = layout::after_prefix(&prefix);
             let mut count = 0;
             self.shared.backing.view().range(Space::Changes, Bound::Included(prefix), end, false, |key, value| {
-                let change: Change = record::decode(value)?;
+                let change: record::Change = record::decode(value)?;
                 if change.at >= oldest || count >= SWEEP {
                     more |= change.at < oldest;
                     return Ok(ControlFlow::Break(()));
@@ -380,10 +383,33 @@ struct Planned {
     writes: bool,
 }
 
+/// Whether a table that is there can become the one that is asked for without losing anything.
+fn agrees(known: &Table, spec: &TableSpec) -> Result<(), Error> {
+    let name = &spec.name;
+    if known.spec.key != spec.key || (known.spec.ttl.is_some() && known.spec.ttl != spec.ttl) {
+        return Err(Error::invalid(format!("the table `{name}` is there with another key or expiry")));
+    }
+    let other = |index: &&IndexSpec| known.spec.index(&index.name).is_some_and(|there| there.key != index.key);
+    match spec.indexes.iter().find(other) {
+        Some(index) => Err(Error::invalid(format!("the index `{}` of `{name}` is there with another key", index.name))),
+        None => Ok(()),
+    }
+}
+
 fn key_of(table: &Table, write: &Write) -> Result<Key, Error> {
     match &write.action {
         Action::Put { item } => limits::check_item(&table.spec, item),
-        Action::Update { key, .. } | Action::Delete { key } | Action::Check { key } => {
+        Action::Update { key, update } => {
+            limits::check_key(&table.spec.key, key)?;
+            let changed = update.changes().iter().map(Change::path).find(|path| table.spec.key.has(path.root()));
+            match changed {
+                Some(path) => {
+                    Err(Error::invalid(format!("`{path}` is part of the key, which an update cannot change")))
+                }
+                None => Ok(key.clone()),
+            }
+        }
+        Action::Delete { key } | Action::Check { key } => {
             limits::check_key(&table.spec.key, key)?;
             Ok(key.clone())
         }
@@ -391,19 +417,19 @@ fn key_of(table: &Table, write: &Write) -> Result<Key, Error> {
 }
 
 /// The item after an action.
-fn after(table: &Table, write: &Write, key: &Key, found: Option<Item>) -> Result<Option<Item>, Error> {
-    match &write.action {
-        Action::Put { item } => Ok(Some(item.clone())),
+fn after(table: &Table, action: Action, key: &Key, found: Option<&Item>) -> Result<Option<Item>, Error> {
+    match action {
+        Action::Put { item } => Ok(Some(item)),
         Action::Delete { .. } | Action::Check { .. } => Ok(None),
         Action::Update { update, .. } => {
-            if let Some(change) = update.changes().iter().find(|change| table.spec.key.has(change.path().root())) {
-                let path = change.path();
-                return Err(Error::invalid(format!("`{path}` is part of the key, which an update cannot change")));
-            }
             let schema = &table.spec.key;
-            let made =
-                || Item::new().with(&schema.partition.0, key.partition.clone()).with(&schema.sort.0, key.sort.clone());
-            let item = update.apply(&found.unwrap_or_else(made))?;
+            let item = match found {
+                Some(item) => update.apply(item)?,
+                None => {
+                    let made = Item::new().with(&schema.partition.0, key.partition.clone());
+                    update.apply(&made.with(&schema.sort.0, key.sort.clone()))?
+                }
+            };
             limits::check_item(&table.spec, &item)?;
             Ok(Some(item))
         }

@@ -18,7 +18,7 @@ use nagaya_store::{
 use tokio::sync::oneshot;
 
 use crate::{
-    backing::{Backing, Op},
+    backing::Backing,
     commit::{Committer, Request},
     layout::Space,
     lock::Lock,
@@ -72,8 +72,16 @@ impl Embedded {
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let directory = directory.as_ref();
         let lock = Lock::take(directory)?;
+        if !directory.join("data").exists() {
+            Backing::make(directory, options.cache_bytes, |_| Ok(()))?;
+        }
         let backing = Backing::disk(&directory.join("data"), options.cache_bytes)?;
-        Embedded::start(backing, options, Some(lock))
+        let format = backing.get(Space::Meta, FORMAT_KEY, record::decode::<u32>)?.transpose()?;
+        match format {
+            Some(FORMAT) => Embedded::start(backing, options, Some(lock)),
+            Some(found) => Err(Error::engine(UnknownFormat { found })),
+            None => Err(Error::engine("the directory does not say what format it has: it is not one of a store")),
+        }
     }
 
     /// A store without a disk, for tests: the same behaviour, and gone when it is dropped.
@@ -82,12 +90,6 @@ impl Embedded {
     }
 
     fn start(backing: Backing, options: Options, lock: Option<Lock>) -> Result<Self, Error> {
-        let format = backing.get(Space::Meta, FORMAT_KEY, record::decode::<u32>)?.transpose()?;
-        match format {
-            None => backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.to_vec(), record::encode(&FORMAT)?)])?,
-            Some(FORMAT) => {}
-            Some(found) => return Err(Error::engine(UnknownFormat { found })),
-        }
         let tables = read::tables(&backing.view())?;
         let shared = Arc::new(Shared { backing, tables: RwLock::new(tables), options });
         let (requests, incoming) = channel();

@@ -84,7 +84,9 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
     let after = query.after.as_ref().map(|position| place(&table, number, position)).transpose()?;
     let (from, to) = match (after, query.descending) {
         (None, _) => (Bound::Included(from), to),
-        (Some(after), false) => (Bound::Excluded(after.max(from)), to),
+        (Some(after), false) if after >= from => (Bound::Excluded(after), to),
+        // A position before the range is one that the range itself passes over.
+        (Some(_), false) => (Bound::Included(from), to),
         (Some(after), true) => (Bound::Included(from), Some(to.map_or(after.clone(), |to| to.min(after)))),
     };
     let now = shared.options.clock.seconds();
@@ -123,10 +125,15 @@ impl Pager {
     }
 }
 
+fn at_least_one(limit: Option<usize>) -> Result<(), Error> {
+    if limit == Some(0) { Err(Error::invalid("a page has at least one item")) } else { Ok(()) }
+}
+
 fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
     let (partition, sort) = (&schema.partition, &schema.sort);
-    if query.limit == Some(0) {
-        return Err(Error::invalid("a page has at least one item"));
+    at_least_one(query.limit)?;
+    if query.partition.is_empty() {
+        return Err(Error::invalid(format!("the partition attribute `{}` is empty", partition.0)));
     }
     if query.partition.kind() != partition.1 {
         return Err(Error::invalid(format!("the partition attribute `{}` is of kind {:?}", partition.0, partition.1)));
@@ -174,6 +181,7 @@ fn position(table: &Table, index: Option<usize>, item: &Item) -> Result<Position
 pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
     let table = shared.table(&scan.table)?;
     let (segment, segments) = scan.segment;
+    at_least_one(scan.limit)?;
     if segment >= segments {
         return Err(Error::invalid(format!("there is no segment {segment} of {segments}")));
     }

@@ -47,6 +47,16 @@ pub(crate) struct Change {
     pub(crate) at: i64,
 }
 
+/// A change to be stored, without copies of what it tells. Has the same bytes as [`Change`].
+#[derive(Debug, Serialize)]
+pub(crate) struct NewChange<'c> {
+    pub(crate) key: &'c Key,
+    pub(crate) old: Option<&'c Item>,
+    pub(crate) new: Option<&'c Item>,
+    pub(crate) cause: Cause,
+    pub(crate) at: i64,
+}
+
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
     postcard::to_stdvec(value).map_err(Error::engine)
 }

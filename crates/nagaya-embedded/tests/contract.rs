@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nagaya_embedded::{Clock, Embedded, Options};
 use nagaya_store::{
     Answer, Error,
-    contract::{self, Engine, RETENTION},
+    contract::{self, Engine, Outcome, RETENTION},
 };
 use tempfile::TempDir;
 
@@ -20,6 +20,25 @@ async fn the_memory_mode_keeps_the_contract() {
 async fn a_directory_keeps_the_contract() {
     let root = TempDir::new().expect("a temporary directory can be made");
     contract::run(&Disk { root, opened: AtomicU32::new(0) }).await.assert();
+}
+
+/// What an engine cannot do is told, not passed over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_cannot_be_swept_skips_the_cases_that_need_it() {
+    let report = contract::run(&Unswept).await;
+    let skipped = report.cases.iter().filter(|(_, outcome)| *outcome == Outcome::Skipped("a sweep on request")).count();
+    assert!(skipped > 5, "{report}");
+    assert!(report.to_string().contains("(the engine lacks a sweep on request)"), "{report}");
+}
+
+struct Unswept;
+
+impl Engine for Unswept {
+    type Store = Embedded;
+
+    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+        Memory.open(clock)
+    }
 }
 
 struct Memory;

@@ -92,6 +92,21 @@ async fn an_acknowledged_write_survives_being_killed() {
     assert!(total > 1_000, "only {total} writes were acknowledged in all rounds: the test tests nothing");
 }
 
+/// The moment at which a directory is made is as good as any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_was_killed_while_it_was_made_opens() {
+    for millis in 0..40 {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut acknowledged = BTreeMap::new();
+        kill_after(directory.path(), Duration::from_millis(millis / 2), &mut acknowledged);
+        let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens after a kill");
+        store.ensure(&[spec()]).await.expect("the table is made");
+        for writer in 0..WRITERS {
+            check_writer(&store, writer, acknowledged.get(&writer).copied().unwrap_or(0)).await;
+        }
+    }
+}
+
 async fn check_writer(store: &Embedded, writer: i64, acknowledged: i64) {
     let Some((left, right)) = stored(store, writer).await else {
         assert_eq!(acknowledged, 0, "writer {writer} lost everything");

@@ -1,6 +1,6 @@
 //! Items and paths into them.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,10 @@ use crate::Value;
 /// assert_eq!(item.at(&Path::attribute("name")), None);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item(BTreeMap<String, Value>);
+pub struct Item(Attributes);
+
+/// Sorted by name. Items have few attributes, and are read far more often than changed.
+type Attributes = Vec<(String, Value)>;
 
 impl Item {
     /// An item without attributes.
@@ -26,30 +29,43 @@ impl Item {
 
     /// The item with one attribute more.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.0.insert(name.to_owned(), value.into());
+        self.insert(name, value);
         self
+    }
+
+    /// Where an attribute is, or where it would be.
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
     }
 
     /// The value of an attribute.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.place(name).ok().map(|at| &self.0[at].1)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.place(name).ok().map(|at| &mut self.0[at].1)
     }
 
     /// Sets an attribute.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
-        self.0.insert(name.into(), value.into());
+        let name = name.into();
+        match self.place(&name) {
+            Ok(at) => self.0[at].1 = value.into(),
+            Err(at) => self.0.insert(at, (name, value.into())),
+        }
     }
 
     /// Removes an attribute.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+        self.place(name).ok().map(|at| self.0.remove(at).1)
     }
 
     /// The value at a path.
     pub fn at(&self, path: &Path) -> Option<&Value> {
         let (first, rest) = path.0.split_first()?;
         let Step::Attribute(name) = first else { return None };
-        rest.iter().try_fold(self.0.get(name)?, |value, step| match (step, value) {
+        rest.iter().try_fold(self.get(name)?, |value, step| match (step, value) {
             (Step::Attribute(name), Value::Map(values)) => values.get(name),
             (Step::Index(at), Value::List(values)) => values.get(*at),
             _ => None,
@@ -65,21 +81,27 @@ impl Item {
     pub fn size(&self) -> usize {
         self.0.iter().map(|(name, value)| name.len() + value.size()).sum()
     }
-
-    pub(crate) fn attributes_mut(&mut self) -> &mut BTreeMap<String, Value> {
-        &mut self.0
-    }
 }
 
 impl FromIterator<(String, Value)> for Item {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(attributes: I) -> Self {
-        Item(attributes.into_iter().collect())
+        let mut attributes: Attributes = attributes.into_iter().collect();
+        attributes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        // Of two attributes with one name the later counts, as with `insert`.
+        let mut item = Item::new();
+        for (name, value) in attributes {
+            match item.0.last_mut() {
+                Some((last, old)) if *last == name => *old = value,
+                _ => item.0.push((name, value)),
+            }
+        }
+        item
     }
 }
 
 impl IntoIterator for Item {
     type Item = (String, Value);
-    type IntoIter = std::collections::btree_map::IntoIter<String, Value>;
+    type IntoIter = std::vec::IntoIter<(String, Value)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -87,7 +109,7 @@ impl IntoIterator for Item {
 }
 
 /// A step into an item.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
     /// An attribute, or an entry of a map.
     Attribute(String),

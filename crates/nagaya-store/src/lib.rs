@@ -41,6 +41,8 @@
 
 mod change;
 mod condition;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod error;
 mod item;
 mod key;

@@ -85,22 +85,26 @@ impl Number {
 
     /// The exact sum.
     pub fn plus(&self, other: &Number) -> Result<Number, NotANumber> {
-        let exponent = self.exponent.min(other.exponent);
-        let aligned = |number: &Number| {
-            let shift = u32::try_from(number.exponent - exponent).map_err(|_| NotANumber::TooManyDigits)?;
-            let scale = 10_u128.checked_pow(shift).ok_or(NotANumber::TooManyDigits)?;
-            let digits = number.digits.checked_mul(scale).ok_or(NotANumber::TooManyDigits)?;
-            let digits = i128::try_from(digits).map_err(|_| NotANumber::TooManyDigits)?;
-            Ok(if number.negative { -digits } else { digits })
-        };
         // A zero has no digits to align.
         match (self.digits, other.digits) {
             (0, _) => return Ok(*other),
             (_, 0) => return Ok(*self),
             _ => {}
         }
-        let sum = aligned(self)?.checked_add(aligned(other)?).ok_or(NotANumber::TooManyDigits)?;
-        Number::new(sum < 0, sum.unsigned_abs(), i32::from(exponent))
+        let exponent = self.exponent.min(other.exponent);
+        let aligned = |number: &Number| {
+            let shift = u32::try_from(number.exponent - exponent).ok()?;
+            number.digits.checked_mul(10_u128.checked_pow(shift)?)
+        };
+        let (mine, theirs) = aligned(self).zip(aligned(other)).ok_or(NotANumber::TooManyDigits)?;
+        let (negative, digits) = if self.negative == other.negative {
+            (self.negative, mine.checked_add(theirs).ok_or(NotANumber::TooManyDigits)?)
+        } else if mine >= theirs {
+            (self.negative, mine - theirs)
+        } else {
+            (other.negative, theirs - mine)
+        };
+        Number::new(negative, digits, i32::from(exponent))
     }
 
     /// The exact difference.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Item, Key, KeySchema};
+use crate::{Item, Key, KeySchema, limits};
 
 /// A table as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +64,9 @@ impl TableSpec {
 }
 
 impl IndexSpec {
-    /// The place of an item in the index; `None` when it does not lie there.
+    /// The place of an item in the index; `None` when it does not lie there, or was stored before the index and has
+    /// values that a key cannot have.
     pub fn key_of(&self, item: &Item) -> Option<Key> {
-        self.key.key_of(item)
+        self.key.key_of(item).filter(|key| limits::check_key(&self.key, key).is_ok())
     }
 }

@@ -146,18 +146,11 @@ impl Update {
                 }
             }
         }
-        removals.sort_by_key(|change| std::cmp::Reverse(change.path().steps().last().map(index)));
+        removals.sort_by(|one, other| other.path().steps().cmp(one.path().steps()));
         for removal in removals {
             take(&mut new, removal.path());
         }
         Ok(new)
-    }
-}
-
-fn index(step: &Step) -> usize {
-    match step {
-        Step::Attribute(_) => 0,
-        Step::Index(at) => *at,
     }
 }
 
@@ -234,7 +227,7 @@ fn parent<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Option<(Holder<'i>, &'p
     let mut holder = Holder::Item(item);
     for step in way {
         let value = match (holder, step) {
-            (Holder::Item(item), Step::Attribute(name)) => item.attributes_mut().get_mut(name),
+            (Holder::Item(item), Step::Attribute(name)) => item.get_mut(name),
             (Holder::Value(Value::Map(values)), Step::Attribute(name)) => values.get_mut(name),
             (Holder::Value(Value::List(values)), Step::Index(at)) => values.get_mut(*at),
             _ => None,

@@ -73,6 +73,11 @@ impl WriteSet {
         &self.actions
     }
 
+    /// The actions themselves.
+    pub fn into_actions(self) -> Vec<Write> {
+        self.actions
+    }
+
     /// The bytes of the items that it puts.
     pub fn put_bytes(&self) -> usize {
         let size = |write: &Write| match &write.action {

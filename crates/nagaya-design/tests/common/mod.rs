@@ -57,7 +57,7 @@ pub(crate) fn finds(design: &Design, query: &Query, entity: &str, fields: &Value
         && value(&query.partition_attribute) == Some(query.partition.as_str())
         && sort.is_some_and(|sort| match &query.sort {
             Sort::Nothing => false,
-        Sort::Any => true,
+            Sort::Any => true,
             Sort::Equal(key) => sort == key,
             Sort::BeginsWith(key) => sort.starts_with(key),
             Sort::Between(from, to) => from.as_str() <= sort && sort <= to.as_str(),

@@ -12,11 +12,11 @@ use nagaya_store::{Error, Item};
 use super::{Backup, Filler, Progress, each_item};
 use crate::{
     Embedded, Options,
-    backing::{Backing, Op, View},
+    backing::{Backing, View},
     layout::{self, Space},
     lock::Lock,
     read,
-    record::{self, Change, FORMAT, FORMAT_KEY, Table},
+    record::{self, Change, Table},
 };
 
 /// The directory that should be made is there.
@@ -113,13 +113,12 @@ pub(super) fn into_new<T>(
     }
     let filled = (|| {
         let _lock = Lock::take(directory)?;
-        let backing = Backing::disk(&directory.join("data"), options.cache_bytes)?;
-        let mut filler = Filler::new(&backing);
-        let made = fill(&mut filler)?;
-        // The format comes last: a directory without it has not been filled to the end.
-        filler.put(Op::Put(Space::Meta, FORMAT_KEY.to_vec(), record::encode(&FORMAT)?))?;
-        filler.flush()?;
-        Ok(made)
+        Backing::make(directory, options.cache_bytes, |backing| {
+            let mut filler = Filler::new(backing);
+            let made = fill(&mut filler)?;
+            filler.flush()?;
+            Ok(made)
+        })
     })();
     if filled.is_err() {
         // What cannot be removed is told by the next attempt; the failure itself matters more.

@@ -1,0 +1,88 @@
+//! The command line, and the order of a run.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, ensure};
+use clap::{Parser, Subcommand};
+
+use crate::{
+    engines::Name,
+    machine::Machine,
+    measure::{self, Size},
+    report::{Report, page},
+    workload,
+};
+
+/// The embedded engine beside fjall, redb and SQLite
+#[derive(Debug, Parser)]
+#[command(name = "bench-engine")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Measure, and print the report
+    Run(Args),
+    /// Have one engine open and do what the standard input says
+    #[command(hide = true)]
+    Child { engine: Name, directory: PathBuf },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Items in the directory; several sizes with commas
+    #[arg(long, value_delimiter = ',', default_value = "200000")]
+    items: Vec<u64>,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write the report to this page
+    #[arg(long)]
+    page: Option<PathBuf>,
+    /// Where the directories lie while it runs
+    #[arg(long, default_value = "target")]
+    scratch: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    for items in &args.items {
+        let step = workload::PARTITIONS * workload::DAY;
+        ensure!(
+            *items >= step && items % step == 0,
+            "--items has to be a multiple of {step}, so that all days are full"
+        );
+    }
+    ensure!(args.seconds > 0.0, "--seconds has to be more than nothing");
+    fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
+    // Removed when it goes out of scope, after an error too.
+    let scratch = tempfile::Builder::new().prefix("bench-engine-").tempdir_in(&args.scratch)?;
+    let machine = Machine::here(scratch.path())?;
+    let bytes = workload::probe(&scratch.path().join("probe"))?;
+    let sizes = args.items.iter().map(|items| size(scratch.path(), *items, args.seconds)).collect::<Result<_, _>>()?;
+    let report = Report { machine, seconds: args.seconds, bytes, sizes };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("{}", page(&report));
+    }
+    if let Some(path) = &args.page {
+        fs::write(path, page(&report)).with_context(|| format!("{} cannot be written", path.display()))?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+fn size(scratch: &Path, items: u64, seconds: f64) -> anyhow::Result<Size> {
+    let directory = scratch.join(items.to_string());
+    let measured = measure::size(&directory, items, seconds)?;
+    fs::remove_dir_all(&directory)?;
+    Ok(measured)
+}

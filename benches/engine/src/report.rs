@@ -1,0 +1,277 @@
+//! The page: figures, ratios, and which bars are met.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    child::{Pace, WRITERS},
+    engines::Name,
+    machine::Machine,
+    measure::{Figures, Size},
+    workload::Bytes,
+};
+
+/// The size that the bars about large directories are set at.
+const LARGE: u64 = 2_000_000;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) machine: Machine,
+    pub(crate) seconds: f64,
+    pub(crate) bytes: Bytes,
+    pub(crate) sizes: Vec<Size>,
+}
+
+/// A figure of each round; what counts is the median.
+struct Rounds(Vec<f64>);
+
+impl Rounds {
+    fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let Some(middle) = sorted.len().checked_sub(1) else { return f64::NAN };
+        (sorted[middle / 2] + sorted[middle.div_ceil(2)]) / 2.0
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    fn least(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    fn most(&self) -> f64 {
+        self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// Round by round, so that a slow minute of the machine is in both.
+    fn over(&self, other: &Rounds) -> Rounds {
+        Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
+    }
+}
+
+/// Something that is measured of every engine.
+struct Measure {
+    title: &'static str,
+    of: fn(&Figures) -> Rounds,
+    decimals: usize,
+    /// Whether the mean counts and not the median: what comes in waves is not noise.
+    waves: bool,
+}
+
+impl Measure {
+    const fn new(title: &'static str, of: fn(&Figures) -> Rounds, decimals: usize) -> Self {
+        Measure { title, of, decimals, waves: false }
+    }
+
+    fn figure(&self, rounds: &Rounds) -> f64 {
+        if self.waves { rounds.mean() } else { rounds.median() }
+    }
+
+    /// What one engine's rounds come to beside another's, and the range of the rounds.
+    fn ratio(&self, mine: &Rounds, theirs: &Rounds) -> (f64, Rounds) {
+        let each = mine.over(theirs);
+        let figure = if self.waves { mine.mean() / theirs.mean() } else { each.median() };
+        (figure, each)
+    }
+}
+
+fn each(paces: &[Pace], of: impl Fn(&Pace) -> f64) -> Rounds {
+    Rounds(paces.iter().map(of).collect())
+}
+
+const WRITES: Measure = Measure::new("durable writes/s, empty directory", |f| each(&f.writes, |p| p.per_second), 0);
+const SUSTAINED: Measure = Measure {
+    waves: true,
+    ..Measure::new("durable writes/s, loaded directory", |f| each(&f.sustained, |p| p.per_second), 0)
+};
+const READS: Measure = Measure::new("point reads/s", |f| each(&f.reads, |p| p.per_second), 0);
+const READ_P99: Measure = Measure::new("– p99, µs", |f| each(&f.reads, |p| p.p99), 1);
+const QUERIES: Measure = Measure::new("queries of 20/s", |f| each(&f.queries, |p| p.per_second), 0);
+const QUERY_P99: Measure = Measure::new("– p99, µs", |f| each(&f.queries, |p| p.p99), 1);
+const OPEN: Measure = Measure::new("open, ms", |f| Rounds(f.open.clone()), 1);
+const READING: Measure = Measure::new(
+    "resident peak, reads and queries, MiB",
+    |f| Rounds(f.reading.iter().map(|memory| memory.peak).collect()),
+    0,
+);
+const WRITING: Measure = Measure::new(
+    "resident peak, sustained writes too, MiB",
+    |f| Rounds(f.writing.iter().map(|memory| memory.peak).collect()),
+    0,
+);
+
+const MEASURES: [Measure; 18] = [
+    WRITES,
+    Measure::new("– p50, µs", |f| each(&f.writes, |p| p.p50), 0),
+    Measure::new("– p99, µs", |f| each(&f.writes, |p| p.p99), 0),
+    Measure::new("– processor time of each, µs", |f| each(&f.writes, |p| p.cpu), 1),
+    Measure::new("one caller committing 64 at a time, writes/s", |f| each(&f.straight, |p| p.per_second), 0),
+    SUSTAINED,
+    Measure::new("– p99, µs", |f| each(&f.sustained, |p| p.p99), 0),
+    Measure::new("– processor time of each, µs", |f| each(&f.sustained, |p| p.cpu), 1),
+    READS,
+    Measure::new("– p50, µs", |f| each(&f.reads, |p| p.p50), 1),
+    READ_P99,
+    QUERIES,
+    Measure::new("– p50, µs", |f| each(&f.queries, |p| p.p50), 1),
+    QUERY_P99,
+    OPEN,
+    READING,
+    WRITING,
+    Measure::new("on disk, MiB", |f| Rounds(vec![f.disk_mib]), 0),
+];
+
+/// What the engine has to reach.
+struct Bar {
+    title: &'static str,
+    measure: Measure,
+    /// The other engine; `None`: the figure itself counts.
+    beside: Option<Name>,
+    limit: f64,
+    /// Whether more is better.
+    least: bool,
+    /// Whether it is set for large directories only.
+    large: bool,
+}
+
+const fn at_least(title: &'static str, measure: Measure, beside: Name, limit: f64) -> Bar {
+    Bar { title, measure, beside: Some(beside), limit, least: true, large: false }
+}
+
+const fn at_most(title: &'static str, measure: Measure, beside: Option<Name>, limit: f64) -> Bar {
+    Bar { title, measure, beside, limit, least: false, large: true }
+}
+
+const BARS: [Bar; 11] = [
+    at_least("durable conditional writes beside bare fjall", WRITES, Name::Fjall, 0.6),
+    at_least("point reads beside bare fjall", READS, Name::Fjall, 0.6),
+    at_least("queries of 20 beside a bare prefix read", QUERIES, Name::Fjall, 0.5),
+    at_least("durable writes beside SQLite", WRITES, Name::Sqlite, 1.0),
+    at_least("durable writes beside redb", WRITES, Name::Redb, 1.0),
+    at_most("p99 of reads beside bare fjall", READ_P99, Some(Name::Fjall), 1.5),
+    at_most("p99 of queries beside bare fjall", QUERY_P99, Some(Name::Fjall), 1.5),
+    at_most("opening the directory beside bare fjall", OPEN, Some(Name::Fjall), 1.2),
+    Bar { large: true, ..at_least("sustained durable writes beside bare fjall", SUSTAINED, Name::Fjall, 0.6) },
+    at_most("resident memory while reading, MiB", READING, None, 256.0),
+    at_most("resident memory while writing too, MiB", WRITING, None, 256.0),
+];
+
+impl Bar {
+    fn row(&self, size: &Size) -> Option<String> {
+        let mine = (self.measure.of)(size.engines.get(&Name::Nagaya)?);
+        let (figure, rounds) = match self.beside {
+            Some(name) => self.measure.ratio(&mine, &(self.measure.of)(size.engines.get(&name)?)),
+            None => (self.measure.figure(&mine), mine),
+        };
+        let met = if self.least { figure >= self.limit } else { figure <= self.limit };
+        let by = if self.least { figure / self.limit } else { self.limit / figure };
+        let verdict = match (met, by) {
+            (true, by) => format!("met, {:.0} % to spare", (by - 1.0) * 100.0),
+            (false, by) => format!("**not met, {:.0} % short**", (1.0 - by) * 100.0),
+        };
+        let verdict = if self.large && size.items < LARGE { format!("({verdict})") } else { verdict };
+        let decimals = if self.beside.is_some() { 2 } else { 0 };
+        let sign = if self.least { "≥" } else { "≤" };
+        Some(format!(
+            "| {} | {sign} {} | {figure:.decimals$} | {:.decimals$} – {:.decimals$} | {verdict} |",
+            self.title,
+            self.limit,
+            rounds.least(),
+            rounds.most(),
+        ))
+    }
+}
+
+/// The whole page.
+pub(crate) fn page(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a text does not fail.
+    let _ = write(report, &mut out);
+    out
+}
+
+fn write(report: &Report, out: &mut String) -> std::fmt::Result {
+    let Report { machine, seconds, bytes, sizes } = report;
+    let items: Vec<_> = sizes.iter().map(|size| size.items.to_string()).collect();
+    let items = items.join(",");
+    writeln!(
+        out,
+        "# Benchmarks\n\n\
+         Written by `cargo xtask bench engine --items {items} --seconds {seconds} --write`; do not edit.\n\n\
+         The embedded engine through its port, beside bare fjall (the library below it), redb and SQLite: in the same\n\
+         run, on the same workload, with the same bytes, the same cache size and the same durability. An item has 300\n\
+         bytes and lies in one of 1,000 partitions; a write is the item, two index entries with a copy of it, and a\n\
+         change record. {WRITERS} writers at once each wait until their item is synced; the engine creates on absence, the\n\
+         others write without asking. One thread commits what is queued, up to 64 writes to a sync: fjall with\n\
+         `SyncData`, redb with `Durability::Immediate`, SQLite with WAL and `synchronous=FULL`. Reads and queries come\n\
+         from one thread, pick all over the directory with a fixed seed, and only hit what is there. A query reads 20\n\
+         items by the beginning of their sort key.\n\n\
+         Each engine runs in a process of its own. Every measurement is taken in {} rounds, all engines in turn, after a\n\
+         quarter of its time as warm-up; a figure is the median, a ratio is taken round by round, and the range is that\n\
+         of the rounds. Writes into the loaded directory come in waves of compaction: there, means count. Memory is that\n\
+         of a process with only the engine open, at its peak.\n",
+        sizes.first().and_then(|size| size.engines.values().next()).map_or(0, |figures| figures.writes.len()),
+    )?;
+    writeln!(
+        out,
+        "| | |\n|---|---|\n| date | {} |\n| revision | {} |\n| processor | {}, {} cores |\n| memory | {} MiB |\n\
+         | kernel, file system | Linux {}, {} |\n| sync of 80 kB | {:.0} µs |\n| load before | {} |\n\
+         | beside | {} |\n| bytes of a write, engine and others | {} and {}{} |\n",
+        machine.date,
+        machine.revision,
+        machine.processor,
+        machine.cores,
+        machine.memory_mib,
+        machine.kernel,
+        machine.filesystem,
+        machine.sync,
+        machine.load,
+        machine.versions,
+        bytes.engine,
+        bytes.references,
+        if bytes.same { ", byte for byte the same" } else { "" },
+    )?;
+    for size in sizes {
+        writeln!(out, "## {} items\n", grouped(size.items))?;
+        writeln!(out, "| bar | needed | measured | range | |\n|---|---|---|---|---|")?;
+        BARS.iter().filter_map(|bar| bar.row(size)).try_for_each(|row| writeln!(out, "{row}"))?;
+        if size.items < LARGE {
+            writeln!(out, "\nVerdicts in brackets are of bars set at {} items.", grouped(LARGE))?;
+        }
+        writeln!(out, "\n| | nagaya | fjall | redb | SQLite | nagaya : fjall |\n|---|--:|--:|--:|--:|--:|")?;
+        for measure in &MEASURES {
+            writeln!(out, "{}", row(measure, size))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn row(measure: &Measure, size: &Size) -> String {
+    let rounds = |name| size.engines.get(&name).map_or(Rounds(Vec::new()), measure.of);
+    let mut row = format!("| {} |", measure.title);
+    for name in Name::ALL {
+        let figure = measure.figure(&rounds(name));
+        let shown = if measure.decimals == 0 { grouped(figure.round() as u64) } else { format!("{figure:.1}") };
+        row.push_str(&format!(" {shown} |"));
+    }
+    let (ratio, each) = measure.ratio(&rounds(Name::Nagaya), &rounds(Name::Fjall));
+    row.push_str(&format!(" {ratio:.2} ({:.2} – {:.2}) |", each.least(), each.most()));
+    row
+}
+
+/// A number with commas.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
