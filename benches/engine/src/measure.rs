@@ -136,7 +136,8 @@ impl Child {
     /// Starts a child; how many milliseconds opening took.
     fn start(name: Name, directory: &Path) -> anyhow::Result<(Self, f64)> {
         let name = name.to_string().to_lowercase();
-        let mut process = process::Command::new(std::env::current_exe()?)
+        // Not by its path: a build in between may have put another one there.
+        let mut process = process::Command::new("/proc/self/exe")
             .args(["child", &name])
             .arg(directory)
             .stdin(Stdio::piped())

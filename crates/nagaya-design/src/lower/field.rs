@@ -89,7 +89,7 @@ impl Lower<'_> {
                     .help("`min` has to be at most `max`"),
             );
         }
-        let longest = node.text("pattern").and_then(|text| Pattern::new(&text.value).ok()?.max_bytes);
+        let longest = node.text("pattern").and_then(|text| self.compiled(&text).as_ref().ok()?.max_bytes);
         if let (Type::String, Some(min), Some(longest)) = (&kind, min, longest)
             && min > longest as f64
         {
@@ -257,9 +257,13 @@ impl Lower<'_> {
         }))
     }
 
+    /// A pattern, compiled once however many fields share it.
+    fn compiled(&mut self, text: &Text) -> &Result<Pattern, String> {
+        self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value))
+    }
+
     fn pattern(&mut self, text: &Text) -> Option<Pattern> {
-        let compiled = self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value));
-        match compiled.clone() {
+        match self.compiled(text).clone() {
             Ok(pattern) => Some(pattern),
             Err(reason) => {
                 self.report(
