@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     engines::Name,
-    machine::Machine,
+    machine::{self, Machine},
     measure::{self, Size},
     report::{Report, page},
     workload,
@@ -67,7 +67,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let machine = Machine::here(scratch.path())?;
     let bytes = workload::probe(&scratch.path().join("probe"))?;
     let sizes = args.items.iter().map(|items| size(scratch.path(), *items, args.seconds)).collect::<Result<_, _>>()?;
-    let report = Report { machine, seconds: args.seconds, bytes, sizes };
+    let sync_after = machine::sync(scratch.path())?;
+    let report = Report { machine, sync_after, seconds: args.seconds, bytes, sizes };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {

@@ -20,7 +20,7 @@ pub(crate) struct Machine {
     pub(crate) memory_mib: u64,
     pub(crate) kernel: String,
     pub(crate) filesystem: String,
-    /// Microseconds of the median sync of 80 kB, about a group of 64 writes.
+    /// As [`sync`] says, before the run.
     pub(crate) sync: f64,
     /// Processes that wanted to run in the minute before.
     pub(crate) load: String,
@@ -63,7 +63,8 @@ fn version(package: &str) -> &'static str {
     after.split('"').next().unwrap_or_default()
 }
 
-fn sync(scratch: &Path) -> anyhow::Result<f64> {
+/// Microseconds of the median sync of 80 kB, about a group of 64 writes.
+pub(crate) fn sync(scratch: &Path) -> anyhow::Result<f64> {
     let mut file = File::create(scratch.join("sync"))?;
     let mut times = Vec::new();
     for _ in 0..200 {

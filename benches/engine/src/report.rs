@@ -18,6 +18,8 @@ const LARGE: u64 = 2_000_000;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
+    /// Microseconds: when it is far from the one before, somebody else was using the disk.
+    pub(crate) sync_after: f64,
     pub(crate) seconds: f64,
     pub(crate) bytes: Bytes,
     pub(crate) sizes: Vec<Size>,
@@ -172,6 +174,9 @@ impl Bar {
             (true, by) => format!("met, {:.0} % to spare", (by - 1.0) * 100.0),
             (false, by) => format!("**not met, {:.0} % short**", (1.0 - by) * 100.0),
         };
+        let least_met = if self.least { rounds.least() >= self.limit } else { rounds.least() <= self.limit };
+        let most_met = if self.least { rounds.most() >= self.limit } else { rounds.most() <= self.limit };
+        let verdict = if least_met == most_met { verdict } else { format!("{verdict}; rounds lie on both sides") };
         let verdict = if self.large && size.items < LARGE { format!("({verdict})") } else { verdict };
         let decimals = if self.beside.is_some() { 2 } else { 0 };
         let sign = if self.least { "≥" } else { "≤" };
@@ -194,7 +199,7 @@ pub(crate) fn page(report: &Report) -> String {
 }
 
 fn write(report: &Report, out: &mut String) -> std::fmt::Result {
-    let Report { machine, seconds, bytes, sizes } = report;
+    let Report { machine, sync_after, seconds, bytes, sizes } = report;
     let items: Vec<_> = sizes.iter().map(|size| size.items.to_string()).collect();
     let items = items.join(",");
     writeln!(
@@ -218,7 +223,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "| | |\n|---|---|\n| date | {} |\n| revision | {} |\n| processor | {}, {} cores |\n| memory | {} MiB |\n\
-         | kernel, file system | Linux {}, {} |\n| sync of 80 kB | {:.0} µs |\n| load before | {} |\n\
+         | kernel, file system | Linux {}, {} |\n| sync of 80 kB before and after | {:.0} and {:.0} µs |\n| load before | {} |\n\
          | beside | {} |\n| bytes of a write, engine and others | {} and {}{} |\n",
         machine.date,
         machine.revision,
@@ -228,6 +233,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         machine.kernel,
         machine.filesystem,
         machine.sync,
+        sync_after,
         machine.load,
         machine.versions,
         bytes.engine,

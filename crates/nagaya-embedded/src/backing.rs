@@ -8,7 +8,7 @@ use std::{
     sync::{PoisonError, RwLock, RwLockReadGuard},
 };
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
 use nagaya_store::Error;
 
 use crate::{
@@ -31,12 +31,13 @@ pub(crate) struct Disk {
 /// however large the directory grows.
 const WRITE_BUFFER: u64 = 16 * 1024 * 1024;
 
-type Spaces = [BTreeMap<Vec<u8>, Vec<u8>>; Space::ALL.len()];
+type Spaces = [BTreeMap<Vec<u8>, Slice>; Space::ALL.len()];
 
 /// One change of a batch.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Put(Space, Vec<u8>, Vec<u8>),
+    /// The value is counted by references: an item goes into its table and into each index without being copied.
+    Put(Space, Vec<u8>, Slice),
     Remove(Space, Vec<u8>),
 }
 
@@ -73,7 +74,7 @@ impl Backing {
         }
         let backing = Backing::disk(&unfinished, cache_bytes)?;
         let made = fill(&backing)?;
-        backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.to_vec(), record::encode(&FORMAT)?)])?;
+        backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.to_vec(), record::encode(&FORMAT)?.into())])?;
         drop(backing);
         fs::rename(&unfinished, directory.join("data")).map_err(Error::engine)?;
         // The new name has to be on disk too.

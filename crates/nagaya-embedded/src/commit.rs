@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fjall::Slice;
 use nagaya_store::{
     Action, Cause, Change, Error, ErrorKind, Failed, IndexSpec, Item, Key, TableSpec, Write, WriteSet, Written, limits,
 };
@@ -199,7 +200,7 @@ impl Committer {
         if stored.is_none() && new.is_none() {
             return Ok(());
         }
-        let encoded = new.as_ref().map(record::encode).transpose()?;
+        let encoded = new.as_ref().map(record::encode).transpose()?.map(Slice::from);
         match &encoded {
             Some(encoded) => ops.push(Op::Put(Space::Items, bytes.clone(), encoded.clone())),
             None => ops.push(Op::Remove(Space::Items, bytes.clone())),
@@ -222,12 +223,12 @@ impl Committer {
         let (before, after) = (expiry(stored), expiry(new));
         if before != after {
             ops.extend(before.map(|second| Op::Remove(Space::Expiry, layout::expiry(second, bytes))));
-            ops.extend(after.map(|second| Op::Put(Space::Expiry, layout::expiry(second, bytes), Vec::new())));
+            ops.extend(after.map(|second| Op::Put(Space::Expiry, layout::expiry(second, bytes), Slice::empty())));
         }
         self.sequence += 1;
         let at = self.shared.options.clock.millis();
         let change = NewChange { key, old: stored.as_ref(), new: new.as_ref(), cause, at };
-        ops.push(Op::Put(Space::Changes, layout::change(table.id, self.sequence), record::encode(&change)?));
+        ops.push(Op::Put(Space::Changes, layout::change(table.id, self.sequence), record::encode(&change)?.into()));
         Ok(())
     }
 
@@ -257,7 +258,7 @@ impl Committer {
                 Ok(known) => self.grown(&known, spec)?,
             };
             let described = record::encode(&table)?;
-            self.shared.backing.commit(vec![Op::Put(Space::Meta, record::table_key(&spec.name), described)])?;
+            self.shared.backing.commit(vec![Op::Put(Space::Meta, record::table_key(&spec.name), described.into())])?;
             let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
             tables.insert(spec.name.clone(), Arc::new(table));
         }
@@ -284,11 +285,11 @@ impl Committer {
             for (at, index) in table.spec.indexes.iter().enumerate().skip(first) {
                 if let Some(index_key) = index.key_of(&item) {
                     let entry = layout::index_entry(table.id, index_number(at)?, &index_key, &key);
-                    ops.push(Op::Put(Space::Index, entry, value.to_vec()));
+                    ops.push(Op::Put(Space::Index, entry, value.into()));
                 }
             }
             if let Some(second) = table.spec.expiry_of(&item).filter(|_| expires) {
-                ops.push(Op::Put(Space::Expiry, layout::expiry(second, bytes), Vec::new()));
+                ops.push(Op::Put(Space::Expiry, layout::expiry(second, bytes), Slice::empty()));
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -360,12 +361,12 @@ impl Committer {
                 Ok(ControlFlow::Continue(()))
             })?;
             if let Some(trimmed) = trimmed {
-                ops.push(Op::Put(Space::Meta, record::trimmed_key(table.id), record::encode(&trimmed)?));
+                ops.push(Op::Put(Space::Meta, record::trimmed_key(table.id), record::encode(&trimmed)?.into()));
             }
         }
         if !ops.is_empty() {
             // Sequences go on from here even when no change is left to tell how far they were.
-            ops.push(Op::Put(Space::Meta, SEQUENCE_KEY.to_vec(), record::encode(&self.sequence)?));
+            ops.push(Op::Put(Space::Meta, SEQUENCE_KEY.to_vec(), record::encode(&self.sequence)?.into()));
             self.shared.backing.commit(ops)?;
         }
         Ok(more)

@@ -8,6 +8,7 @@ mod verify;
 use std::ops::{Bound, ControlFlow};
 
 pub use backup::{Backup, restore_backup};
+use fjall::Slice;
 use nagaya_store::{Error, Item};
 pub use stat::{Stat, TableStat};
 pub use verify::Finding;
@@ -79,14 +80,14 @@ impl<'b> Filler<'b> {
 
     fn table(&mut self, table: &Table) -> Result<(), Error> {
         self.hash.table(table)?;
-        self.put(Op::Put(Space::Meta, record::table_key(&table.spec.name), record::encode(table)?))
+        self.put(Op::Put(Space::Meta, record::table_key(&table.spec.name), record::encode(table)?.into()))
     }
 
     fn item(&mut self, table: &Table, item: &Item) -> Result<(), Error> {
         let damaged = || Error::engine("an item lacks its key");
         let key = table.spec.key.key_of(item).ok_or_else(damaged)?;
         let bytes = layout::item(table.id, &key);
-        let value = record::encode(item)?;
+        let value = Slice::from(record::encode(item)?);
         self.hash.item(&value);
         self.items += 1;
         for (at, index) in table.spec.indexes.iter().enumerate() {
@@ -96,7 +97,7 @@ impl<'b> Filler<'b> {
             }
         }
         if let Some(second) = table.spec.expiry_of(item) {
-            self.put(Op::Put(Space::Expiry, layout::expiry(second, &bytes), Vec::new()))?;
+            self.put(Op::Put(Space::Expiry, layout::expiry(second, &bytes), Slice::empty()))?;
         }
         self.put(Op::Put(Space::Items, bytes, value))
     }
