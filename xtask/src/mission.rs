@@ -96,7 +96,7 @@ fn id(word: &str) -> Option<Id> {
 struct Claim {
     id: Id,
     test: String,
-    /// Whether it claims the whole requirement: `Proves A6`, and not `Proves the design's part of A6`.
+    /// Whether it claims the whole requirement, and not "the design's part of" it.
     whole: bool,
 }
 
@@ -154,13 +154,17 @@ mod tests {
 
     #[test]
     fn a_claim_belongs_to_the_test_that_follows() {
-        let text = "/// Proves A1, A2.\n#[test]\nfn one() {}\n// Proves nothing.\nfn two() {}\n\
-                    /// Proves C17 and T3.\nasync fn three() {}\n/// Proves the design's part of A6.\nfn four() {}";
+        // Put together here, so that this file itself claims nothing.
+        let claim = |ids: &str, function: &str| format!("/// {} {ids}.\n#[test]\n{function}() {{}}\n", "Proves");
+        let text = claim("A1, A2", "fn one")
+            + &claim("nothing", "fn two")
+            + &claim("C17 and T3", "async fn three")
+            + &claim("the design's part of A6", "fn four");
         let shown = |claim: Claim| {
             let part = if claim.whole { "" } else { " in part" };
             format!("{}{} {}{part}", claim.id.0, claim.id.1, claim.test)
         };
-        let found: Vec<_> = claims(text).into_iter().map(shown).collect();
+        let found: Vec<_> = claims(&text).into_iter().map(shown).collect();
         assert_eq!(found, ["A1 one", "A2 one", "C17 three", "T3 three", "A6 four in part"]);
     }
 
