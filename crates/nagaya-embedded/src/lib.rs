@@ -44,4 +44,4 @@ mod record;
 
 pub use engine::Embedded;
 pub use maintain::{Backup, Finding, Progress, Stat, TableStat, restore_backup};
-pub use options::{Clock, Options};
+pub use options::Options;

@@ -236,7 +236,7 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
         view.range(Space::Changes, start, end, false, |key, value| {
             let sequence = layout::sequence(key).ok_or_else(|| Error::engine("a stored change has a damaged key"))?;
             let Change { key, old, new, cause, .. } = record::decode(value)?;
-            records.push(ChangeRecord { key, old, new, cause, sequence });
+            records.push(ChangeRecord { key, old, new, cause, sequence: sequence.into() });
             last = sequence;
             Ok(if records.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;

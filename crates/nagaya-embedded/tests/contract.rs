@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nagaya_embedded::{Clock, Embedded, Options};
+use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{
-    Answer, Error,
+    Answer, Clock, Error,
     contract::{self, Engine, Outcome, RETENTION},
 };
 use tempfile::TempDir;

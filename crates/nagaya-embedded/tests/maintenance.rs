@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{Clock, Embedded, Options, restore_backup};
-use nagaya_store::{Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write};
+use nagaya_embedded::{Embedded, Options, restore_backup};
+use nagaya_store::{Clock, Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write};
 
 const TABLE: &str = "notes";
 

@@ -8,10 +8,10 @@ use std::{
     },
 };
 
-use nagaya_embedded::{Clock, Embedded, Options};
+use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{
-    Action, Condition, ErrorKind, Item, Key, KeySchema, Query, Scan, Sort, Store as _, TableSpec, Update, Value, Write,
-    WriteSet,
+    Action, Clock, Condition, ErrorKind, Item, Key, KeySchema, Query, Scan, Sort, Store as _, TableSpec, Update, Value,
+    Write, WriteSet,
 };
 use proptest::prelude::*;
 

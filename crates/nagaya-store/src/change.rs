@@ -16,7 +16,7 @@ pub struct ChangeRecord {
     /// Why.
     pub cause: Cause,
     /// Grows with every change of the same item.
-    pub sequence: u64,
+    pub sequence: u128,
 }
 
 /// Why an item changed.

@@ -40,6 +40,7 @@
 //! ```
 
 mod change;
+mod clock;
 mod condition;
 #[cfg(feature = "contract")]
 pub mod contract;
@@ -56,6 +57,7 @@ mod value;
 mod write;
 
 pub use change::{Cause, ChangePosition, ChangeRecord, Changes, From};
+pub use clock::Clock;
 pub use condition::{Comparison, Condition, Operand};
 pub use error::{Error, ErrorKind, Failed};
 pub use item::{Item, Path, Step};

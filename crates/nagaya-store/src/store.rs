@@ -14,7 +14,7 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 
 
 /// A store of items, in the semantics that all engines keep.
 ///
-/// An acknowledged write is durable. Reads see all writes acknowledged before. Expired items are never returned,
+/// An acknowledged write is durable. Reads of tables see all writes acknowledged before. Expired items are never returned,
 /// whatever the engine's sweep has done.
 pub trait Store: Send + Sync {
     /// What this engine can do.
@@ -59,6 +59,10 @@ pub struct Capabilities {
     pub typed_keys: bool,
     /// The pages of a scan can be read in several segments side by side.
     pub scan_segments: bool,
+    /// Indexes show every write that was acknowledged before; otherwise they follow soon.
+    pub consistent_indexes: bool,
+    /// Batches and pages show a write set wholly or not at all; otherwise only single items are never seen by half.
+    pub snapshot_reads: bool,
 }
 
 impl Capabilities {
@@ -71,5 +75,7 @@ impl Capabilities {
         exact_numbers: true,
         typed_keys: true,
         scan_segments: true,
+        consistent_indexes: true,
+        snapshot_reads: true,
     };
 }

@@ -105,7 +105,7 @@ async fn sequences_of_one_item_grow(trial: &Trial<'_>) -> Result<(), Failure> {
     }
     let records = trial.changes(Start::Oldest).await?;
     for sort in ["1", "2"] {
-        let sequences: Vec<u64> =
+        let sequences: Vec<u128> =
             records.iter().filter(|record| record.key == key(sort)).map(|record| record.sequence).collect();
         holds(sequences.windows(2).all(|pair| pair[0] < pair[1]), format!("they do not grow: {sequences:?}"))?;
     }
