@@ -31,14 +31,17 @@ pub(crate) struct Disk {
 /// however large the directory grows.
 const WRITE_BUFFER: u64 = 16 * 1024 * 1024;
 
-type Spaces = [BTreeMap<Vec<u8>, Slice>; Space::ALL.len()];
+/// Bytes of journals after which spaces that are rarely written are flushed, so that old journals can go.
+const JOURNALS: u64 = 192 * 1024 * 1024;
+
+type Spaces = [BTreeMap<Slice, Slice>; Space::ALL.len()];
 
 /// One change of a batch.
 #[derive(Debug)]
 pub(crate) enum Op {
     /// The value is counted by references: an item goes into its table and into each index without being copied.
-    Put(Space, Vec<u8>, Slice),
-    Remove(Space, Vec<u8>),
+    Put(Space, Slice, Slice),
+    Remove(Space, Slice),
 }
 
 /// The state at one moment: commits that come later are not seen, and none is seen by half.
@@ -53,7 +56,11 @@ impl Backing {
     }
 
     pub(crate) fn disk(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
-        let database = Database::builder(path).cache_size(cache_bytes).open().map_err(Error::engine)?;
+        let database = Database::builder(path)
+            .cache_size(cache_bytes)
+            .max_journaling_size(JOURNALS)
+            .open()
+            .map_err(Error::engine)?;
         let settings = || KeyspaceCreateOptions::default().max_memtable_size(WRITE_BUFFER);
         let open = |space: Space| database.keyspace(space.name(), settings).map_err(Error::engine);
         let [a, b, c, d, e] = Space::ALL;
@@ -74,7 +81,7 @@ impl Backing {
         }
         let backing = Backing::disk(&unfinished, cache_bytes)?;
         let made = fill(&backing)?;
-        backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.to_vec(), record::encode(&FORMAT)?.into())])?;
+        backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.into(), record::encode(&FORMAT)?.into())])?;
         drop(backing);
         fs::rename(&unfinished, directory.join("data")).map_err(Error::engine)?;
         // The new name has to be on disk too.
@@ -139,10 +146,10 @@ impl Backing {
     }
 
     /// One value as it is now.
-    pub(crate) fn get<T>(&self, space: Space, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, Error> {
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Error> {
         match self {
-            Backing::Disk(disk) => Ok(disk.space(space).get(key).map_err(Error::engine)?.map(|value| read(&value))),
-            Backing::Memory(_) => self.view().get(space, key, read),
+            Backing::Disk(disk) => disk.space(space).get(key).map_err(Error::engine),
+            Backing::Memory(_) => self.view().get(space, key),
         }
     }
 }
@@ -154,12 +161,10 @@ impl Disk {
 }
 
 impl View<'_> {
-    pub(crate) fn get<T>(&self, space: Space, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, Error> {
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Error> {
         match self {
-            View::Disk(disk, snapshot) => {
-                Ok(snapshot.get(disk.space(space), key).map_err(Error::engine)?.map(|value| read(&value)))
-            }
-            View::Memory(spaces) => Ok(spaces[space as usize].get(key).map(|value| read(value))),
+            View::Disk(disk, snapshot) => snapshot.get(disk.space(space), key).map_err(Error::engine),
+            View::Memory(spaces) => Ok(spaces[space as usize].get(key).cloned()),
         }
     }
 
@@ -189,7 +194,7 @@ impl View<'_> {
                 }
             }
             View::Memory(spaces) => {
-                let mut entries = spaces[space as usize].range((from, to));
+                let mut entries = spaces[space as usize].range::<[u8], _>((as_slice(&from), as_slice(&to)));
                 loop {
                     let entry = if descending { entries.next_back() } else { entries.next() };
                     let Some((key, value)) = entry else { return Ok(()) };
@@ -208,4 +213,8 @@ fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
         (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to)) => from >= to,
         _ => false,
     }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
 }

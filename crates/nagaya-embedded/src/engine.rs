@@ -13,7 +13,7 @@ use std::{
 
 use nagaya_store::{
     Answer, Capabilities, Changes, Error, ErrorKind, From, Item, Key, Page, Query, Scan, Store, TableSpec, WriteSet,
-    Written, limits,
+    Written,
 };
 use tokio::sync::oneshot;
 
@@ -23,7 +23,7 @@ use crate::{
     layout::Space,
     lock::Lock,
     options::Options,
-    read,
+    plan, read,
     record::{self, FORMAT, FORMAT_KEY, Table},
 };
 
@@ -76,7 +76,7 @@ impl Embedded {
             Backing::make(directory, options.cache_bytes, |_| Ok(()))?;
         }
         let backing = Backing::disk(&directory.join("data"), options.cache_bytes)?;
-        let format = backing.get(Space::Meta, FORMAT_KEY, record::decode::<u32>)?.transpose()?;
+        let format = backing.get(Space::Meta, FORMAT_KEY)?.map(|value| record::decode(&value)).transpose()?;
         match format {
             Some(FORMAT) => Embedded::start(backing, options, Some(lock)),
             Some(found) => Err(Error::engine(UnknownFormat { found })),
@@ -101,7 +101,7 @@ impl Embedded {
 
     /// Sweeps expired items and changes older than the retention away, a bounded number of each; whether more are left.
     pub async fn sweep(&self) -> Result<bool, Error> {
-        self.ask(|answer| Request::Sweep { answer }).await
+        self.ask(Request::Sweep).await
     }
 
     /// Sends a request to the committing thread and waits for its answer.
@@ -151,7 +151,7 @@ impl Store for Embedded {
     }
 
     fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        Box::pin(self.ask(|answer| Request::Ensure { tables: tables.to_vec(), answer }))
+        Box::pin(self.ask(|answer| Request::Ensure(tables.to_vec(), answer)))
     }
 
     fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
@@ -172,8 +172,8 @@ impl Store for Embedded {
 
     fn write(&self, set: WriteSet) -> Answer<'_, Written> {
         Box::pin(async move {
-            limits::check_write_set(&set)?;
-            self.ask(|answer| Request::Write { set, answer }).await
+            let actions = plan::prepare(&self.shared, set)?;
+            self.ask(|answer| Request::Write(actions, answer)).await
         })
     }
 

@@ -52,9 +52,9 @@ fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 fn push_inner(bytes: &[u8], out: &mut Vec<u8>) {
-    for byte in bytes {
-        out.push(*byte);
-        if *byte == 0 {
+    for run in bytes.split_inclusive(|byte| *byte == 0) {
+        out.extend_from_slice(run);
+        if run.ends_with(&[0]) {
             out.push(255);
         }
     }
@@ -62,14 +62,18 @@ fn push_inner(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// The key of an item.
 pub(crate) fn item(table: TableId, key: &Key) -> Vec<u8> {
-    let mut out = partition(table, None, &key.partition);
+    let mut out = Vec::with_capacity(length(key));
+    start(table, None, &mut out);
+    push(&key.partition, &mut out);
     push(&key.sort, &mut out);
     out
 }
 
 /// The key of an item in an index.
 pub(crate) fn index_entry(table: TableId, index: u8, index_key: &Key, key: &Key) -> Vec<u8> {
-    let mut out = partition(table, Some(index), &index_key.partition);
+    let mut out = Vec::with_capacity(length(index_key) + length(key));
+    start(table, Some(index), &mut out);
+    push(&index_key.partition, &mut out);
     push(&index_key.sort, &mut out);
     push(&key.partition, &mut out);
     push(&key.sort, &mut out);
@@ -78,10 +82,23 @@ pub(crate) fn index_entry(table: TableId, index: u8, index_key: &Key, key: &Key)
 
 /// What all keys of a partition start with.
 pub(crate) fn partition(table: TableId, index: Option<u8>, value: &KeyValue) -> Vec<u8> {
-    let mut out = table.to_be_bytes().to_vec();
-    out.extend(index);
+    let mut out = Vec::with_capacity(value.size() + SPARE);
+    start(table, index, &mut out);
     push(value, &mut out);
     out
+}
+
+fn start(table: TableId, index: Option<u8>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&table.to_be_bytes());
+    out.extend(index);
+}
+
+/// Bytes of a key beside its values: table, index, ends.
+const SPARE: usize = 8;
+
+/// Bytes that a key most likely takes.
+fn length(key: &Key) -> usize {
+    key.partition.size() + key.sort.size() + SPARE
 }
 
 /// What all items of a table start with.

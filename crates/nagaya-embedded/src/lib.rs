@@ -35,12 +35,15 @@
 mod backing;
 mod commit;
 mod engine;
+mod ensure;
 mod layout;
 mod lock;
 mod maintain;
 mod options;
+mod plan;
 mod read;
 mod record;
+mod sweep;
 
 pub use engine::Embedded;
 pub use maintain::{Backup, Finding, Progress, Stat, TableStat, restore_backup};

@@ -37,7 +37,11 @@ pub(crate) fn tables(view: &View<'_>) -> Result<HashMap<String, Arc<Table>>, Err
 pub(crate) fn get(shared: &Shared, table: &str, key: &Key) -> Result<Option<Item>, Error> {
     let table = shared.table(table)?;
     limits::check_key(&table.spec.key, key)?;
-    let found = shared.backing.get(Space::Items, &layout::item(table.id, key), record::decode::<Item>)?.transpose()?;
+    let found = shared
+        .backing
+        .get(Space::Items, &layout::item(table.id, key))?
+        .map(|value| record::decode(&value))
+        .transpose()?;
     Ok(alive(&table, found, shared.options.clock.seconds()))
 }
 
@@ -52,7 +56,8 @@ pub(crate) fn batch_get(shared: &Shared, keys: &[(String, Key)]) -> Result<Vec<O
     let read = |(table, key): &(String, Key)| {
         let table = shared.table(table)?;
         limits::check_key(&table.spec.key, key)?;
-        let found = view.get(Space::Items, &layout::item(table.id, key), record::decode::<Item>)?.transpose()?;
+        let found =
+            view.get(Space::Items, &layout::item(table.id, key))?.map(|value| record::decode(&value)).transpose()?;
         Ok(alive(&table, found, now))
     };
     keys.iter().map(read).collect()
@@ -246,7 +251,8 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
 
 /// The last change of a table that has been swept away.
 pub(crate) fn trimmed(view: &View<'_>, table: &Table) -> Result<Trimmed, Error> {
-    let found = view.get(Space::Meta, &record::trimmed_key(table.id), record::decode::<Trimmed>)?.transpose()?;
+    let found =
+        view.get(Space::Meta, &record::trimmed_key(table.id))?.map(|value| record::decode(&value)).transpose()?;
     Ok(found.unwrap_or_default())
 }
 

@@ -5,7 +5,10 @@ use std::{
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Command, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -76,7 +79,9 @@ async fn an_acknowledged_write_survives_being_killed() {
     let mut acknowledged: BTreeMap<i64, i64> = BTreeMap::new();
     for round in 0..ROUNDS {
         // Spread over the whole of what a process does: opening, the first writes, many writes.
-        kill_after(directory.path(), Duration::from_millis(5 + (round * 37) % 160), &mut acknowledged);
+        let spread = (round * 37) % 160;
+        let writes = if round % 3 == 0 { 0 } else { spread };
+        kill_after(directory.path(), Duration::from_millis(5 + spread), writes, &mut acknowledged);
         let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens after a kill");
         if store.ensure(&[spec()]).await.is_err() {
             panic!("round {round}: the table cannot be made");
@@ -98,7 +103,7 @@ async fn a_directory_that_was_killed_while_it_was_made_opens() {
     for millis in 0..40 {
         let directory = tempfile::tempdir().expect("a directory");
         let mut acknowledged = BTreeMap::new();
-        kill_after(directory.path(), Duration::from_millis(millis / 2), &mut acknowledged);
+        kill_after(directory.path(), Duration::from_millis(millis / 2), 0, &mut acknowledged);
         let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens after a kill");
         store.ensure(&[spec()]).await.expect("the table is made");
         for writer in 0..WRITERS {
@@ -119,8 +124,8 @@ async fn check_writer(store: &Embedded, writer: i64, acknowledged: i64) {
     assert_eq!(numbers, [left.into(), left.into()], "the index of writer {writer} has other entries than its items");
 }
 
-/// Starts a process that writes, kills it, and notes what it had acknowledged.
-fn kill_after(directory: &Path, delay: Duration, acknowledged: &mut BTreeMap<i64, i64>) {
+/// Starts a process that writes, kills it after some time and some writes, and notes what it had acknowledged.
+fn kill_after(directory: &Path, delay: Duration, writes: u64, acknowledged: &mut BTreeMap<i64, i64>) {
     let mut child = Command::new(std::env::current_exe().expect("this test has a path"))
         .args(["--exact", "the_process_that_is_killed", "--nocapture", "--test-threads=1"])
         .env(CHILD, directory)
@@ -129,11 +134,17 @@ fn kill_after(directory: &Path, delay: Duration, acknowledged: &mut BTreeMap<i64
         .spawn()
         .expect("the process starts");
     let output = child.stdout.take().expect("its output is piped");
+    let written = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&written);
     let reader = std::thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(Result::ok);
-        lines.filter(|line| line.starts_with("ack ")).collect::<Vec<_>>()
+        let acknowledged = lines.filter(|line| line.starts_with("ack "));
+        acknowledged.inspect(|_| drop(counter.fetch_add(1, Ordering::SeqCst))).collect::<Vec<_>>()
     });
     std::thread::sleep(delay);
+    while written.load(Ordering::SeqCst) < writes && child.try_wait().expect("the process can be asked").is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     child.kill().expect("the process can be killed");
     child.wait().expect("the process ends");
     for line in reader.join().expect("the output is read") {

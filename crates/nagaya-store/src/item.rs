@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use crate::Value;
 
@@ -18,8 +19,9 @@ use crate::Value;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item(Attributes);
 
-/// Sorted by name. Items have few attributes, and are read far more often than changed.
-type Attributes = Vec<(String, Value)>;
+/// Sorted by name. Items have few attributes, and are read far more often than changed; their names are short, and
+/// [`SmolStr`] keeps short ones in place.
+type Attributes = Vec<(SmolStr, Value)>;
 
 impl Item {
     /// An item without attributes.
@@ -48,11 +50,11 @@ impl Item {
     }
 
     /// Sets an attribute.
-    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
-        let name = name.into();
-        match self.place(&name) {
+    pub fn insert(&mut self, name: impl AsRef<str>, value: impl Into<Value>) {
+        let name = name.as_ref();
+        match self.place(name) {
             Ok(at) => self.0[at].1 = value.into(),
-            Err(at) => self.0.insert(at, (name, value.into())),
+            Err(at) => self.0.insert(at, (name.into(), value.into())),
         }
     }
 
@@ -85,7 +87,7 @@ impl Item {
 
 impl FromIterator<(String, Value)> for Item {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(attributes: I) -> Self {
-        let mut attributes: Attributes = attributes.into_iter().collect();
+        let mut attributes: Attributes = attributes.into_iter().map(|(name, value)| (name.into(), value)).collect();
         attributes.sort_by(|(one, _), (other, _)| one.cmp(other));
         // Of two attributes with one name the later counts, as with `insert`.
         let mut item = Item::new();
@@ -101,10 +103,10 @@ impl FromIterator<(String, Value)> for Item {
 
 impl IntoIterator for Item {
     type Item = (String, Value);
-    type IntoIter = std::vec::IntoIter<(String, Value)>;
+    type IntoIter = std::iter::Map<std::vec::IntoIter<(SmolStr, Value)>, fn((SmolStr, Value)) -> (String, Value)>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.0.into_iter().map(|(name, value)| (name.into(), value))
     }
 }
 

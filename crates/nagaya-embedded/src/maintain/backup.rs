@@ -133,7 +133,7 @@ fn fill(input: &mut impl Read, filler: &mut Filler<'_>, progress: Progress<'_>) 
             }
             Record::Item(item) => {
                 let table = table.as_ref().ok_or_else(|| Error::engine(Damaged("is damaged")))?;
-                filler.item(table, &item)?;
+                filler.item(table, item)?;
                 if filler.items.is_multiple_of(1_000) {
                     progress(filler.items);
                 }

@@ -9,14 +9,14 @@ use std::ops::{Bound, ControlFlow};
 
 pub use backup::{Backup, restore_backup};
 use fjall::Slice;
-use nagaya_store::{Error, Item};
+use nagaya_store::{Error, Item, Key};
 pub use stat::{Stat, TableStat};
 pub use verify::Finding;
 
 use crate::{
     backing::{Backing, Op, View},
     layout::{self, Space},
-    read::index_number,
+    plan::{self, Image},
     record::{self, Table},
 };
 
@@ -80,30 +80,24 @@ impl<'b> Filler<'b> {
 
     fn table(&mut self, table: &Table) -> Result<(), Error> {
         self.hash.table(table)?;
-        self.put(Op::Put(Space::Meta, record::table_key(&table.spec.name), record::encode(table)?.into()))
+        let key = record::table_key(&table.spec.name);
+        self.ops.push(Op::Put(Space::Meta, key.into(), record::encode(table)?.into()));
+        Ok(())
     }
 
-    fn item(&mut self, table: &Table, item: &Item) -> Result<(), Error> {
-        let damaged = || Error::engine("an item lacks its key");
-        let key = table.spec.key.key_of(item).ok_or_else(damaged)?;
-        let bytes = layout::item(table.id, &key);
-        let value = Slice::from(record::encode(item)?);
-        self.hash.item(&value);
+    fn item(&mut self, table: &Table, item: Item) -> Result<(), Error> {
+        let key = table.spec.key.key_of(&item).ok_or_else(|| Error::engine("an item lacks its key"))?;
+        self.hash.item(&record::encode(&item)?);
         self.items += 1;
-        for (at, index) in table.spec.indexes.iter().enumerate() {
-            if let Some(index_key) = index.key_of(item) {
-                let entry = layout::index_entry(table.id, index_number(at)?, &index_key, &key);
-                self.put(Op::Put(Space::Index, entry, value.clone()))?;
-            }
-        }
-        if let Some(second) = table.spec.expiry_of(item) {
-            self.put(Op::Put(Space::Expiry, layout::expiry(second, &bytes), Slice::empty()))?;
-        }
-        self.put(Op::Put(Space::Items, bytes, value))
+        self.replace(table, &key, [None, Some(item)])
     }
 
-    fn put(&mut self, op: Op) -> Result<(), Error> {
-        self.ops.push(op);
+    /// Puts one item in the place of another that has been filled in before.
+    fn replace(&mut self, table: &Table, key: &Key, items: [Option<Item>; 2]) -> Result<(), Error> {
+        let place = Slice::from(layout::item(table.id, key));
+        let image = |item: Option<Item>| item.map(|item| Image::of(table, key, &place, item)).transpose();
+        let [old, new] = items;
+        plan::replace(&place, image(old)?.as_ref(), image(new)?.as_ref(), &mut self.ops);
         if self.ops.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 

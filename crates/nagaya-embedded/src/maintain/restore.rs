@@ -1,13 +1,12 @@
 //! A store as it was at a past moment, in a new directory.
 
 use std::{
-    collections::HashMap,
     fmt, fs,
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
 };
 
-use nagaya_store::{Error, Item};
+use nagaya_store::Error;
 
 use super::{Backup, Filler, Progress, each_item};
 use crate::{
@@ -63,18 +62,12 @@ impl Embedded {
         into_new(directory, Options::default(), |filler| {
             for table in &tables {
                 filler.table(table)?;
-                let mut undone = before(&view, table, moment)?;
-                each_item(&view, table, |bytes, _, item| {
-                    // What changed since is not as it was; its image from then comes in its place.
-                    let then = undone.remove(bytes).unwrap_or(Some(item));
-                    if let Some(then) = then {
-                        filler.item(table, &then)?;
-                        progress(filler.items);
-                    }
+                each_item(&view, table, |_, _, item| {
+                    filler.item(table, item)?;
+                    progress(filler.items);
                     Ok(())
                 })?;
-                // What is left was there then and is not now. The hash goes by key order, as in every other store.
-                undone.into_values().flatten().try_for_each(|item| filler.item(table, &item))?;
+                undo(&view, table, moment, filler)?;
             }
             Ok(Backup { tables: tables.len() as u64, items: filler.items, content_hash: String::new() })
         })?;
@@ -85,20 +78,26 @@ impl Embedded {
     }
 }
 
-/// The items that have changed since a moment, as they were then; `None` for those that were not there.
-fn before(view: &View<'_>, table: &Table, moment: i64) -> Result<HashMap<Vec<u8>, Option<Item>>, Error> {
-    let mut found = HashMap::new();
+/// Takes back what has happened since a moment, the newest first.
+fn undo(view: &View<'_>, table: &Table, moment: i64, filler: &mut Filler<'_>) -> Result<(), Error> {
     let prefix = layout::table(table.id);
     let end = layout::after_prefix(&prefix);
-    view.range(Space::Changes, Bound::Included(prefix), end, false, |_, value| {
+    // A clock that went back makes no difference: from the first change after the moment on, all go.
+    let mut first = None;
+    view.range(Space::Changes, Bound::Included(prefix), end.clone(), false, |place, value| {
         let change: Change = record::decode(value)?;
-        if change.at > moment {
-            // The first change after the moment has the image from then.
-            found.entry(layout::item(table.id, &change.key)).or_insert(change.old);
+        if change.at <= moment {
+            return Ok(ControlFlow::Continue(()));
         }
-        Ok(ControlFlow::Continue(()))
+        first = Some(place.to_vec());
+        Ok(ControlFlow::Break(()))
     })?;
-    Ok(found)
+    let Some(first) = first else { return Ok(()) };
+    view.range(Space::Changes, Bound::Included(first), end, true, |_, value| {
+        let change: Change = record::decode(value)?;
+        filler.replace(table, &change.key, [change.new, change.old])?;
+        Ok(ControlFlow::Continue(()))
+    })
 }
 
 /// Fills a directory that is not there yet; removes it again if that fails.

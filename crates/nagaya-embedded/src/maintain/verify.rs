@@ -79,7 +79,7 @@ impl Verifier<'_> {
             for (at, index) in table.spec.indexes.iter().enumerate() {
                 let Some(index_key) = index.key_of(&item) else { continue };
                 let entry = layout::index_entry(table.id, index_number(at)?, &index_key, &key);
-                match view.get(Space::Index, &entry, |stored| stored == value)? {
+                match view.get(Space::Index, &entry)?.map(|stored| *stored == *value) {
                     Some(true) => {}
                     Some(false) => {
                         self.found(name, format!("the entry of `{key}` in `{}` is not the item", index.name));
@@ -88,7 +88,7 @@ impl Verifier<'_> {
                 }
             }
             if let Some(second) = table.spec.expiry_of(&item)
-                && view.get(Space::Expiry, &layout::expiry(second, bytes), |_| ())?.is_none()
+                && view.get(Space::Expiry, &layout::expiry(second, bytes))?.is_none()
             {
                 self.found(name, format!("the expiry of `{key}` is missing"));
             }
@@ -112,7 +112,7 @@ impl Verifier<'_> {
             let right = match &keys {
                 Some((key, index_key)) => {
                     layout::index_entry(table.id, bytes[2], index_key, key) == bytes
-                        && view.get(Space::Items, &layout::item(table.id, key), |stored| stored == value)? == Some(true)
+                        && view.get(Space::Items, &layout::item(table.id, key))?.is_some_and(|stored| *stored == *value)
                 }
                 None => false,
             };
@@ -131,7 +131,7 @@ impl Verifier<'_> {
             self.step();
             let item_key = bytes.get(8..).unwrap_or_default();
             let table = self.table_of(item_key);
-            let item = view.get(Space::Items, item_key, record::decode::<Item>)?.transpose()?;
+            let item = view.get(Space::Items, item_key)?.map(|value| record::decode::<Item>(&value)).transpose()?;
             let second = table.as_ref().zip(item.as_ref()).and_then(|(table, item)| table.spec.expiry_of(item));
             if second.is_none_or(|second| layout::expiry(second, item_key) != bytes) {
                 let table = table.map_or_else(String::new, |table| table.spec.name.clone());
@@ -166,7 +166,7 @@ impl Verifier<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         for (key, image) in last {
-            let stored = view.get(Space::Items, &key, |value| *blake3::hash(value).as_bytes())?;
+            let stored = view.get(Space::Items, &key)?.map(|value| *blake3::hash(&value).as_bytes());
             if stored != image {
                 self.found(name, "the last change of an item does not lead to what is stored".to_owned());
             }
