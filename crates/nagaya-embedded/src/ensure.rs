@@ -6,7 +6,7 @@ use std::{
 };
 
 use fjall::Slice;
-use nagaya_store::{Error, IndexSpec, Item, TableSpec};
+use nagaya_store::{Error, IndexSpec, TableSpec};
 
 use crate::{
     backing::Op,
@@ -75,7 +75,7 @@ impl Committer {
         let prefix = layout::table(table.id);
         let end = layout::after_prefix(&prefix);
         self.shared.backing.view().range(Space::Items, Bound::Included(prefix), end, false, |bytes, value| {
-            let item: Item = record::decode(value)?;
+            let item = record::decode_item(value)?;
             let Some(key) = table.spec.key.key_of(&item) else { return Ok(ControlFlow::Continue(())) };
             for (at, index) in table.spec.indexes.iter().enumerate().skip(first) {
                 if let Some(index_key) = index.key_of(&item) {

@@ -132,7 +132,7 @@ impl Image {
 
     /// What is stored of an item.
     pub(crate) fn stored(table: &Table, key: &Key, place: &[u8], bytes: Slice) -> Result<Self, Error> {
-        Image::with(table, key, place, record::decode(&bytes)?, bytes)
+        Image::with(table, key, place, record::decode_item(&bytes)?, bytes)
     }
 
     fn with(table: &Table, key: &Key, place: &[u8], item: Item, bytes: Slice) -> Result<Self, Error> {

@@ -40,7 +40,7 @@ pub(crate) fn get(shared: &Shared, table: &str, key: &Key) -> Result<Option<Item
     let found = shared
         .backing
         .get(Space::Items, &layout::item(table.id, key))?
-        .map(|value| record::decode(&value))
+        .map(|value| record::decode_item(&value))
         .transpose()?;
     Ok(alive(&table, found, shared.options.clock.seconds()))
 }
@@ -56,8 +56,10 @@ pub(crate) fn batch_get(shared: &Shared, keys: &[(String, Key)]) -> Result<Vec<O
     let read = |(table, key): &(String, Key)| {
         let table = shared.table(table)?;
         limits::check_key(&table.spec.key, key)?;
-        let found =
-            view.get(Space::Items, &layout::item(table.id, key))?.map(|value| record::decode(&value)).transpose()?;
+        let found = view
+            .get(Space::Items, &layout::item(table.id, key))?
+            .map(|value| record::decode_item(&value))
+            .transpose()?;
         Ok(alive(&table, found, now))
     };
     keys.iter().map(read).collect()
@@ -95,9 +97,9 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
         (Some(after), true) => (Bound::Included(from), Some(to.map_or(after.clone(), |to| to.min(after)))),
     };
     let now = shared.options.clock.seconds();
-    let mut pager = Pager { page: Page::default(), limit: query.limit, bytes: 0 };
+    let mut pager = Pager::new(query.limit);
     shared.backing.view().range(space, from, to, query.descending, |_, value| {
-        let item: Item = record::decode(value)?;
+        let item = record::decode_item_like(pager.page.items.last(), value)?;
         if table.spec.is_expired(&item, now) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -119,6 +121,11 @@ struct Pager {
 }
 
 impl Pager {
+    fn new(limit: Option<usize>) -> Self {
+        let items = Vec::with_capacity(limit.unwrap_or(0).min(100));
+        Pager { page: Page { items, ..Page::default() }, limit, bytes: 0 }
+    }
+
     fn count(&mut self, item: &Item, position: impl FnOnce() -> Result<Position, Error>) -> Result<bool, Error> {
         self.page.read += 1;
         self.bytes += item.size();
@@ -197,12 +204,21 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
         Some(after) => Bound::Excluded(place(&table, None, after)?),
     };
     let now = shared.options.clock.seconds();
-    let mut pager = Pager { page: Page::default(), limit: scan.limit, bytes: 0 };
-    shared.backing.view().range(Space::Items, from, end, false, |_, value| {
-        let item: Item = record::decode(value)?;
+    let mut pager = Pager::new(scan.limit);
+    // What the keys of a partition of another segment start with: its items are passed over unread.
+    let mut other: Option<Vec<u8>> = None;
+    shared.backing.view().range(Space::Items, from, end, false, |bytes, value| {
+        if other.as_ref().is_some_and(|prefix| bytes.starts_with(prefix)) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let item = record::decode_item_like(pager.page.items.last(), value)?;
         let place = position(&table, None, &item)?;
         // Whole partitions belong to a segment, so that segments can be written to other stores side by side.
-        if table.spec.is_expired(&item, now) || segment_of(&place.key.partition, segments) != segment {
+        if segment_of(&place.key.partition, segments) != segment {
+            other = Some(layout::partition(table.id, None, &place.key.partition));
+            return Ok(ControlFlow::Continue(()));
+        }
+        if table.spec.is_expired(&item, now) {
             return Ok(ControlFlow::Continue(()));
         }
         let full = pager.count(&item, || Ok(place))?;

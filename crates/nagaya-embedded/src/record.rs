@@ -1,7 +1,7 @@
 //! What is stored as values: items, tables, changes.
 
 use fjall::Slice;
-use nagaya_store::{Cause, Error, Item, Key, TableSpec};
+use nagaya_store::{Cause, Error, Item, Key, SmolStr, TableSpec, Value};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The format that this version reads and writes.
@@ -68,9 +68,83 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     postcard::from_bytes(bytes).map_err(Error::engine)
 }
 
+pub(crate) fn decode_item(bytes: &[u8]) -> Result<Item, Error> {
+    decode_item_like(None, bytes)
+}
+
+/// Reads an item: what [`decode`] does, in half of the time for the texts that most attributes are. Every item of every
+/// page goes through here. Items of a page mostly have the same attributes, so names are taken from the one before.
+pub(crate) fn decode_item_like(before: Option<&Item>, bytes: &[u8]) -> Result<Item, Error> {
+    let (count, mut rest) = postcard::take_from_bytes::<usize>(bytes).map_err(Error::engine)?;
+    // A damaged count must not claim memory: an attribute has two bytes at least.
+    let mut attributes: Vec<(SmolStr, Value)> = Vec::with_capacity(count.min(rest.len() / 2));
+    let mut names = before.into_iter().flat_map(Item::names);
+    for _ in 0..count {
+        let (name, after) = text(rest)?;
+        let name = match names.next() {
+            Some(known) if known.as_bytes() == name => known.clone(),
+            _ => utf8(name)?,
+        };
+        let value;
+        (value, rest) = match after.split_first() {
+            Some((&STRING, after)) => {
+                let (text, rest) = text(after)?;
+                (Value::String(utf8(text)?), rest)
+            }
+            _ => postcard::take_from_bytes(after).map_err(Error::engine)?,
+        };
+        attributes.push((name, value));
+    }
+    Ok(attributes.into_iter().collect())
+}
+
+/// The number of [`Value::String`] among the kinds of values.
+const STRING: u8 = 3;
+
+fn text(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
+    let (length, rest) = match bytes.split_first() {
+        // A length below 128 is one byte.
+        Some((&length @ ..128, rest)) => (usize::from(length), rest),
+        _ => postcard::take_from_bytes::<usize>(bytes).map_err(Error::engine)?,
+    };
+    rest.split_at_checked(length).ok_or_else(|| Error::engine("a stored text is cut off"))
+}
+
+fn utf8(text: &[u8]) -> Result<SmolStr, Error> {
+    Ok(str::from_utf8(text).map_err(Error::engine)?.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_item_reads_the_same_both_ways() -> Result<(), Error> {
+        let long = "長".repeat(100);
+        let item = Item::new()
+            .with("PK", "p")
+            .with("", "")
+            .with(&long, long.as_str())
+            .with("n", 7)
+            .with("b", true)
+            .with("null", Value::Null)
+            .with("bytes", Value::Binary(vec![0, 255]))
+            .with("list", Value::List(vec!["x".into(), Value::List(Vec::new())]))
+            .with("map", Value::Map([("k".to_owned(), "v".into())].into()))
+            .with("set", Value::StringSet(["a".to_owned()].into()))
+            .with("z", "after all the others");
+        let bytes = encode(&item)?;
+        assert_eq!(decode_item(&bytes)?, item);
+        assert_eq!(decode::<Item>(&bytes)?, item);
+        for before in [item.clone(), Item::new().with("PK", 1).with("x", 2), Item::new()] {
+            assert_eq!(decode_item_like(Some(&before), &bytes)?, item);
+        }
+        for end in 0..bytes.len() {
+            assert!(decode_item(&bytes[..end]).is_err(), "cut at {end}");
+        }
+        assert!(decode_item(&[255; 10]).is_err());
+        Ok(())
+    }
 
     #[test]
     fn a_change_put_together_is_the_one_that_is_read() -> Result<(), Error> {

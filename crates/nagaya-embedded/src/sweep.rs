@@ -6,7 +6,7 @@ use std::{
 };
 
 use fjall::Slice;
-use nagaya_store::{Cause, Error, Item, Key};
+use nagaya_store::{Cause, Error, Key};
 
 use crate::{
     backing::Op,
@@ -92,7 +92,7 @@ impl Committer {
 
 /// A stored item, and its key.
 fn found<'t>(table: &'t Arc<Table>, place: &[u8], value: Slice) -> Result<(&'t Arc<Table>, Key, Image), Error> {
-    let item: Item = record::decode(&value)?;
+    let item = record::decode_item(&value)?;
     let key = table.spec.key.key_of(&item).ok_or_else(|| Error::engine("a stored item lacks its key"))?;
     let image = Image::stored(table, &key, place, value)?;
     Ok((table, key, image))

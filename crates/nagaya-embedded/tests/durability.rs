@@ -139,7 +139,10 @@ fn kill_after(directory: &Path, delay: Duration, writes: u64, acknowledged: &mut
     let reader = std::thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(Result::ok);
         let acknowledged = lines.filter(|line| line.starts_with("ack "));
-        acknowledged.inspect(|_| drop(counter.fetch_add(1, Ordering::SeqCst))).collect::<Vec<_>>()
+        let count = |_: &String| {
+            counter.fetch_add(1, Ordering::SeqCst);
+        };
+        acknowledged.inspect(count).collect::<Vec<_>>()
     });
     std::thread::sleep(delay);
     while written.load(Ordering::SeqCst) < writes && child.try_wait().expect("the process can be asked").is_none() {

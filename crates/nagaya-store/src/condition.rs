@@ -171,7 +171,7 @@ fn contains(value: &Value, part: &Value) -> bool {
         (Value::Binary(bytes), Value::Binary(part)) => {
             part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
         }
-        (Value::StringSet(all), Value::String(one)) => all.contains(one),
+        (Value::StringSet(all), Value::String(one)) => all.contains(one.as_str()),
         (Value::NumberSet(all), Value::Number(one)) => all.contains(one),
         (Value::BinarySet(all), Value::Binary(one)) => all.contains(one),
         (Value::List(all), one) => all.contains(one),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{BadUpdate, Item};
 
-/// Why a call failed. Nothing of it has happened.
+/// Why a call failed. Nothing of it has happened, unless it is [`ErrorKind::Unanswered`].
 #[derive(Debug)]
 pub struct Error {
     kind: Box<ErrorKind>,
@@ -35,6 +35,9 @@ pub enum ErrorKind {
     Unsupported(&'static str),
     /// Another write was faster too often; trying again later may help.
     Busy,
+    /// The answer to a write was lost on the way, and the write cannot be repeated: it may have happened or not, but not
+    /// twice. Read before writing again.
+    Unanswered(Box<dyn std::error::Error + Send + Sync>),
     /// The engine failed: disk, network or damaged data.
     Engine(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -65,6 +68,7 @@ impl Error {
             ErrorKind::Gap => "gap",
             ErrorKind::Unsupported(_) => "unsupported",
             ErrorKind::Busy => "busy",
+            ErrorKind::Unanswered(_) => "unanswered",
             ErrorKind::Engine(_) => "engine",
         }
     }
@@ -82,6 +86,11 @@ impl Error {
     /// The engine failed.
     pub fn engine(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         ErrorKind::Engine(cause.into()).into()
+    }
+
+    /// Nobody knows whether a write has happened.
+    pub fn unanswered(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        ErrorKind::Unanswered(cause.into()).into()
     }
 
     /// The conditions that did not hold, if that is what it is.
@@ -120,6 +129,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::Unsupported(what) => write!(f, "this engine cannot {what}"),
             ErrorKind::Busy => f.write_str("other writes were faster; try again"),
+            ErrorKind::Unanswered(cause) => write!(f, "the write may have happened or not: {cause}"),
             ErrorKind::Engine(cause) => write!(f, "the store failed: {cause}"),
         }
     }
@@ -128,7 +138,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.kind {
-            ErrorKind::Engine(cause) => Some(cause.as_ref()),
+            ErrorKind::Engine(cause) | ErrorKind::Unanswered(cause) => Some(cause.as_ref()),
             _ => None,
         }
     }

@@ -79,15 +79,23 @@ impl Item {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
+    /// The names of the attributes, in order.
+    pub fn names(&self) -> impl Iterator<Item = &SmolStr> {
+        self.0.iter().map(|(name, _)| name)
+    }
+
     /// The bytes that it takes, as the stores count them: names and values.
     pub fn size(&self) -> usize {
         self.0.iter().map(|(name, value)| name.len() + value.size()).sum()
     }
 }
 
-impl FromIterator<(String, Value)> for Item {
-    fn from_iter<I: IntoIterator<Item = (String, Value)>>(attributes: I) -> Self {
+impl<N: Into<SmolStr>> FromIterator<(N, Value)> for Item {
+    fn from_iter<I: IntoIterator<Item = (N, Value)>>(attributes: I) -> Self {
         let mut attributes: Attributes = attributes.into_iter().map(|(name, value)| (name.into(), value)).collect();
+        if attributes.is_sorted_by(|(one, _), (other, _)| one < other) {
+            return Item(attributes);
+        }
         attributes.sort_by(|(one, _), (other, _)| one.cmp(other));
         // Of two attributes with one name the later counts, as with `insert`.
         let mut item = Item::new();

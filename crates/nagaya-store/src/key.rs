@@ -3,14 +3,15 @@
 use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use crate::{Item, Kind, Number, Value};
 
 /// A value that can be part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyValue {
-    /// Text, ordered by its bytes.
-    String(String),
+    /// Text, ordered by its bytes; short ones are kept in place.
+    String(SmolStr),
     /// A number, ordered by its value.
     Number(Number),
     /// Bytes, ordered as such.
@@ -97,13 +98,13 @@ impl From<KeyValue> for Value {
 
 impl From<&str> for KeyValue {
     fn from(text: &str) -> Self {
-        KeyValue::String(text.to_owned())
+        KeyValue::String(text.into())
     }
 }
 
 impl From<String> for KeyValue {
     fn from(text: String) -> Self {
-        KeyValue::String(text)
+        KeyValue::String(text.into())
     }
 }
 

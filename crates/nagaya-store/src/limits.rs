@@ -1,6 +1,8 @@
 //! Limits that all engines keep, so that what one takes the others take too.
 
-use crate::{Error, Item, Key, KeySchema, TableSpec, write::WriteSet};
+use crate::{
+    Action, Change, Error, Item, Key, KeySchema, KeyValue, Query, Scan, Sort, TableSpec, Write, WriteSet,
+};
 
 /// Bytes of the largest item.
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
@@ -93,4 +95,67 @@ pub fn check_write_set(set: &WriteSet) -> Result<(), Error> {
         return Err(Error::limit(format!("a write set has {bytes} bytes, {MAX_WRITE_SET_BYTES} are possible")));
     }
     Ok(())
+}
+
+/// Whether an action can be done at all, whatever is stored; the key of its item if so.
+pub fn check_write(table: &TableSpec, write: &Write) -> Result<Key, Error> {
+    match &write.action {
+        Action::Put { item } => check_item(table, item),
+        Action::Update { key, update } => {
+            check_key(&table.key, key)?;
+            let changed = update.changes().iter().map(Change::path).find(|path| table.key.has(path.root()));
+            match changed {
+                Some(path) => {
+                    Err(Error::invalid(format!("`{path}` is part of the key, which an update cannot change")))
+                }
+                None => Ok(key.clone()),
+            }
+        }
+        Action::Delete { key } | Action::Check { key } => {
+            check_key(&table.key, key)?;
+            Ok(key.clone())
+        }
+    }
+}
+
+/// Whether a query asks a table or index for what its key can have.
+pub fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
+    let (partition, sort) = (&schema.partition, &schema.sort);
+    check_page(query.limit)?;
+    if query.partition.is_empty() {
+        return Err(Error::invalid(format!("the partition attribute `{}` is empty", partition.0)));
+    }
+    if query.partition.kind() != partition.1 {
+        return Err(Error::invalid(format!("the partition attribute `{}` is of kind {:?}", partition.0, partition.1)));
+    }
+    let values: &[&KeyValue] = match &query.sort {
+        Sort::Any => &[],
+        Sort::Between(least, most) => &[least, most],
+        Sort::Equal(value)
+        | Sort::BeginsWith(value)
+        | Sort::Less(value)
+        | Sort::LessOrEqual(value)
+        | Sort::Greater(value)
+        | Sort::GreaterOrEqual(value) => &[value],
+    };
+    if values.iter().any(|value| value.kind() != sort.1) {
+        return Err(Error::invalid(format!("the sort attribute `{}` is of kind {:?}", sort.0, sort.1)));
+    }
+    if matches!(&query.sort, Sort::BeginsWith(KeyValue::Number(_))) {
+        return Err(Error::invalid(format!("`{}` is a number, which does not begin with anything", sort.0)));
+    }
+    Ok(())
+}
+
+/// Whether a scan asks for a part that there is.
+pub fn check_scan(scan: &Scan) -> Result<(), Error> {
+    check_page(scan.limit)?;
+    match scan.segment {
+        (segment, segments) if segment < segments => Ok(()),
+        (segment, segments) => Err(Error::invalid(format!("there is no segment {segment} of {segments}"))),
+    }
+}
+
+fn check_page(limit: Option<usize>) -> Result<(), Error> {
+    if limit == Some(0) { Err(Error::invalid("a page has at least one item")) } else { Ok(()) }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use crate::Number;
 
@@ -15,8 +16,8 @@ pub enum Value {
     Boolean(bool),
     /// A number.
     Number(Number),
-    /// Text.
-    String(String),
+    /// Text; short ones are kept in place.
+    String(SmolStr),
     /// Bytes.
     Binary(Vec<u8>),
     /// Values in order.
@@ -142,13 +143,13 @@ impl Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Value::String(text.to_owned())
+        Value::String(text.into())
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Value::String(text)
+        Value::String(text.into())
     }
 }
 

@@ -35,7 +35,7 @@ fn each_item(
     let prefix = layout::table(table.id);
     let end = layout::after_prefix(&prefix);
     view.range(Space::Items, Bound::Included(prefix), end, false, |key, value| {
-        visit(key, value, record::decode(value)?)?;
+        visit(key, value, record::decode_item(value)?)?;
         Ok(ControlFlow::Continue(()))
     })
 }

@@ -101,7 +101,7 @@ impl Verifier<'_> {
         let view = self.view;
         view.range(Space::Index, Bound::Unbounded, None, false, |bytes, value| {
             self.step();
-            let item: Item = record::decode(value)?;
+            let item = record::decode_item(value)?;
             let table = self.table_of(bytes);
             let index = table.as_ref().and_then(|table| table.spec.indexes.get(usize::from(*bytes.get(2)?)));
             let (Some(table), Some(index)) = (&table, index) else {
@@ -131,7 +131,7 @@ impl Verifier<'_> {
             self.step();
             let item_key = bytes.get(8..).unwrap_or_default();
             let table = self.table_of(item_key);
-            let item = view.get(Space::Items, item_key)?.map(|value| record::decode::<Item>(&value)).transpose()?;
+            let item = view.get(Space::Items, item_key)?.map(|value| record::decode_item(&value)).transpose()?;
             let second = table.as_ref().zip(item.as_ref()).and_then(|(table, item)| table.spec.expiry_of(item));
             if second.is_none_or(|second| layout::expiry(second, item_key) != bytes) {
                 let table = table.map_or_else(String::new, |table| table.spec.name.clone());
