@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use fjall::Slice;
-use nagaya_store::{Action, Change, Condition, Error, Item, Key, Update, Write, WriteSet, limits};
+use nagaya_store::{Action, Condition, Error, Item, Key, Update, Write, WriteSet, limits};
 
 use crate::{
     backing::Op,
@@ -58,27 +58,15 @@ pub(crate) fn prepare(shared: &Shared, set: WriteSet) -> Result<Vec<Prepared>, E
 impl Prepared {
     fn of(shared: &Shared, write: Write) -> Result<Self, Error> {
         let table = shared.table(&write.table)?;
-        let condition = write.condition;
-        let (key, deed) = match write.action {
-            Action::Put { item } => {
-                let key = limits::check_item(&table.spec, &item)?;
-                let place = Slice::from(layout::item(table.id, &key));
-                let image = Image::of(&table, &key, &place, item)?;
-                return Ok(Prepared { table, key, place, condition, deed: Deed::Put(image) });
-            }
-            Action::Update { key, update } => {
-                let changed = update.changes().iter().map(Change::path).find(|path| table.spec.key.has(path.root()));
-                if let Some(path) = changed {
-                    return Err(Error::invalid(format!("`{path}` is part of the key, which an update cannot change")));
-                }
-                (key, Deed::Update(update))
-            }
-            Action::Delete { key } => (key, Deed::Delete),
-            Action::Check { key } => (key, Deed::Check),
-        };
-        limits::check_key(&table.spec.key, &key)?;
+        let key = limits::check_write(&table.spec, &write)?;
         let place = Slice::from(layout::item(table.id, &key));
-        Ok(Prepared { table, key, place, condition, deed })
+        let deed = match write.action {
+            Action::Put { item } => Deed::Put(Image::of(&table, &key, &place, item)?),
+            Action::Update { update, .. } => Deed::Update(update),
+            Action::Delete { .. } => Deed::Delete,
+            Action::Check { .. } => Deed::Check,
+        };
+        Ok(Prepared { table, key, place, condition: write.condition, deed })
     }
 
     /// Bytes that it brings.

@@ -8,8 +8,8 @@ use std::{
 };
 
 use nagaya_store::{
-    ChangePosition, ChangeRecord, Changes, Error, ErrorKind, From, Item, Key, KeySchema, KeyValue, Page, Position,
-    Query, Scan, Sort, limits,
+    ChangePosition, ChangeRecord, Changes, Error, ErrorKind, From, Item, Key, KeyValue, Page, Position, Query, Scan,
+    limits,
 };
 
 use crate::{
@@ -81,7 +81,7 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
         }
     };
     let schema = index.map_or(&table.spec.key, |at| &table.spec.indexes[at].key);
-    check_query(schema, query)?;
+    limits::check_query(schema, query)?;
     let (space, number) = match index {
         None => (Space::Items, None),
         Some(at) => (Space::Index, Some(index_number(at)?)),
@@ -137,38 +137,6 @@ impl Pager {
     }
 }
 
-fn at_least_one(limit: Option<usize>) -> Result<(), Error> {
-    if limit == Some(0) { Err(Error::invalid("a page has at least one item")) } else { Ok(()) }
-}
-
-fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
-    let (partition, sort) = (&schema.partition, &schema.sort);
-    at_least_one(query.limit)?;
-    if query.partition.is_empty() {
-        return Err(Error::invalid(format!("the partition attribute `{}` is empty", partition.0)));
-    }
-    if query.partition.kind() != partition.1 {
-        return Err(Error::invalid(format!("the partition attribute `{}` is of kind {:?}", partition.0, partition.1)));
-    }
-    let values: Vec<&KeyValue> = match &query.sort {
-        Sort::Any => Vec::new(),
-        Sort::Between(least, most) => vec![least, most],
-        Sort::Equal(value)
-        | Sort::BeginsWith(value)
-        | Sort::Less(value)
-        | Sort::LessOrEqual(value)
-        | Sort::Greater(value)
-        | Sort::GreaterOrEqual(value) => vec![value],
-    };
-    if values.iter().any(|value| value.kind() != sort.1) {
-        return Err(Error::invalid(format!("the sort attribute `{}` is of kind {:?}", sort.0, sort.1)));
-    }
-    if matches!(&query.sort, Sort::BeginsWith(KeyValue::Number(_))) {
-        return Err(Error::invalid(format!("`{}` is a number, which does not begin with anything", sort.0)));
-    }
-    Ok(())
-}
-
 /// The number of an index in keys.
 pub(crate) fn index_number(at: usize) -> Result<u8, Error> {
     u8::try_from(at).map_err(|_| Error::limit("a table has at most 255 indexes"))
@@ -192,11 +160,8 @@ fn position(table: &Table, index: Option<usize>, item: &Item) -> Result<Position
 
 pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
     let table = shared.table(&scan.table)?;
+    limits::check_scan(scan)?;
     let (segment, segments) = scan.segment;
-    at_least_one(scan.limit)?;
-    if segment >= segments {
-        return Err(Error::invalid(format!("there is no segment {segment} of {segments}")));
-    }
     let prefix = layout::table(table.id);
     let end = layout::after_prefix(&prefix);
     let from = match &scan.after {
