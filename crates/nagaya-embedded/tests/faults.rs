@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::LazyLock,
 };
 
 use nagaya_embedded::{Embedded, Options};
@@ -17,11 +18,15 @@ fn spec() -> TableSpec {
     TableSpec::new(TABLE, KeySchema::strings("PK", "SK")).with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))
 }
 
+/// Letters that do not compress, so that the disk fills up.
+static NOISE: LazyLock<String> = LazyLock::new(|| {
+    let letter = |at: u64| char::from(b'a' + (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8 % 26);
+    (1..400_000).map(letter).collect()
+});
+
 fn blob(n: u32) -> Item {
-    // Bytes that do not compress, so that the disk fills up.
-    let noise: String =
-        (0..20_000_u32).map(|at| char::from(b'a' + (at.wrapping_mul(n ^ 0x9E37).rotate_left(7) % 26) as u8)).collect();
-    let item = Item::new().with("PK", "P").with("SK", format!("{n:06}")).with("noise", noise);
+    let start = n as usize * 7919 % 380_000;
+    let item = Item::new().with("PK", "P").with("SK", format!("{n:06}")).with("noise", &NOISE[start..start + 19_000]);
     item.with("GSI1PK", "all").with("GSI1SK", format!("{n:06}"))
 }
 
