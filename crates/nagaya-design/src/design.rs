@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     condition::Condition,
     diagnostic::Span,
-    field::{self, Field},
+    field::{self, Field, Problem},
     template::{Fields, Template, Unfit},
     tree::Text,
     version::Version,
@@ -343,11 +343,21 @@ impl Entity {
     }
 
     /// The tenant's field, where a wall takes its value from the token.
-    pub(crate) fn implied_tenant(&self, wall: Wall) -> Option<&str> {
+    pub fn implied_tenant(&self, wall: Wall) -> Option<&str> {
         match wall {
             Wall::Key | Wall::Attribute => self.tenant.as_deref(),
             Wall::Public | Wall::System => None,
         }
+    }
+
+    /// Reports everything that is wrong with the fields that somebody gives for an item: what is missing, what does not
+    /// fit, what is not a field.
+    pub fn check(&self, fields: &Map<String, Value>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        field::check_fields(&self.fields, fields, None, &mut problems);
+        let unknown = fields.keys().filter(|name| self.fields.iter().all(|field| field.name != **name));
+        problems.extend(unknown.map(|name| Problem { path: name.clone(), message: "is not a field".to_owned() }));
+        problems
     }
 
     /// The mapping of an index.

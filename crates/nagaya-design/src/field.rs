@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     diagnostic::Span,
-    form::{Form, Precision},
+    form::{self, Form, Precision},
 };
 
 /// What a field holds.
@@ -147,6 +147,17 @@ impl Field {
         self.form.as_ref().map_or("", |form| &form.prefix)
     }
 
+    /// An instant (milliseconds since 1970) as a value of this field; `None` when it holds neither instants nor days.
+    pub fn instant(&self, millis: i64) -> Option<Value> {
+        let instant = jiff::Timestamp::from_millisecond(millis).ok()?;
+        match self.kind {
+            Type::Timestamp(Precision::Epoch) => Some(millis.div_euclid(1000).into()),
+            Type::Timestamp(precision) => Some(form::timestamp(instant, precision).into()),
+            Type::Date => Some(instant.to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into()),
+            _ => None,
+        }
+    }
+
     /// Reports everything that is wrong with `value`.
     pub fn check(&self, value: &Value, path: &str, problems: &mut Vec<Problem>) {
         let mut wrong = |message: String| problems.push(Problem { path: path.to_owned(), message });
@@ -244,11 +255,7 @@ impl Field {
                     if let Some(format) = form.format {
                         text += &format!(
                             " in the form of {} {}",
-                            if matches!(format, crate::form::Format::Ip | crate::form::Format::Email) {
-                                "an"
-                            } else {
-                                "a"
-                            },
+                            if matches!(format, form::Format::Ip | form::Format::Email) { "an" } else { "a" },
                             format!("{format:?}").to_lowercase()
                         );
                     }

@@ -224,7 +224,7 @@ impl Template {
     }
 
     /// What every key of this template starts with.
-    pub(crate) fn literal_prefix(&self) -> &str {
+    pub fn literal_prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Literal(literal)) => literal,
             _ => "",

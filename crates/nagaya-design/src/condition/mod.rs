@@ -184,6 +184,13 @@ impl Condition {
         matches!(self, Condition::Compare { .. }) && self.pinned() == [path]
     }
 
+    /// The fields that it reads.
+    pub fn fields(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.each_field(&mut |field, _, _| found.push(field.path.as_str()));
+        found
+    }
+
     /// The parameters that it needs, each with the field that it is compared with.
     pub fn parameters(&self) -> Vec<(&str, &str)> {
         let mut found = Vec::new();

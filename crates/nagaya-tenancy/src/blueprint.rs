@@ -1,0 +1,197 @@
+//! Entities, prepared once for the work that every call does.
+
+use std::collections::BTreeSet;
+
+use nagaya_design::{Design, Entity, KeyAttributes, KeyTemplates, Problem, SCHEMA_ATTRIBUTE, Template, Type, Unfit};
+use nagaya_store::{Condition, Item, Key, Value};
+
+use crate::{
+    unique::Constraint,
+    values::{self, ItemFields},
+};
+
+/// An entity of the design with its table, its derived attributes and its promises.
+#[derive(Debug)]
+pub(crate) struct Blueprint {
+    pub(crate) entity: Entity,
+    /// Its table in the store.
+    pub(crate) table: String,
+    pub(crate) key: KeyAttributes,
+    pub(crate) ttl: Option<String>,
+    discriminator: Option<(String, String)>,
+    derived: Vec<Derived>,
+    pub(crate) unique: Vec<Constraint>,
+    /// Top-level fields that derived attributes and uniqueness come from.
+    pub(crate) sources: BTreeSet<String>,
+    /// Top-level fields that are secret, or hold something secret.
+    secrets: BTreeSet<String>,
+    /// What tells items that are deleted but kept.
+    pub(crate) deleted: Option<Condition>,
+}
+
+/// An index attribute and what it is made of.
+#[derive(Debug)]
+struct Derived {
+    attribute: String,
+    template: Template,
+    /// The item lies in the index only while this holds.
+    when: Option<Condition>,
+    /// The attribute is a field of its own.
+    is_field: bool,
+}
+
+impl Blueprint {
+    pub(crate) fn new(design: &Design, entity: &Entity, base: &str) -> Self {
+        let table = design.table_of(entity);
+        let mut derived = Vec::new();
+        let mut sources = BTreeSet::new();
+        for mapping in &entity.indexes {
+            let attributes = &table.indexes[mapping.index].key;
+            let when = mapping.when.as_ref().map(values::condition);
+            for (attribute, template) in parts(attributes, &mapping.key) {
+                sources.extend(template.fields().map(root));
+                let is_field = entity.field(attribute).is_some();
+                // The key's own attributes are made with the key.
+                if *attribute != table.key.partition && *attribute != table.key.sort {
+                    let (attribute, template) = (attribute.clone(), template.clone());
+                    derived.push(Derived { attribute, template, when: when.clone(), is_field });
+                }
+            }
+            sources.extend(mapping.when.iter().flat_map(|when| when.fields()).map(root));
+        }
+        let unique: Vec<_> = entity.unique.iter().map(|unique| Constraint::new(entity, unique)).collect();
+        for constraint in &entity.unique {
+            sources.extend(constraint.fields.iter().map(|field| root(field)));
+            sources.extend(constraint.when.iter().flat_map(|when| when.fields()).map(root));
+        }
+        let secret = |field: &&nagaya_design::Field| field.secret || holds_secret(&field.kind);
+        let secrets = entity.fields.iter().filter(secret).map(|field| field.name.clone()).collect();
+        let deleted = entity.soft_delete.as_ref().and_then(|soft| match (&soft.mark, &soft.at) {
+            (Some((field, value)), _) => Some(Condition::equal(field.as_str(), values::to_store(value.clone()))),
+            (None, Some(at)) => Some(Condition::exists(at.as_str())),
+            (None, None) => None,
+        });
+        Blueprint {
+            table: table.physical_name(base),
+            key: table.key.clone(),
+            ttl: table.ttl.clone(),
+            discriminator: table.discriminator.clone().zip(entity.discriminator.clone()),
+            derived,
+            unique,
+            sources,
+            secrets,
+            deleted,
+            entity: entity.clone(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.entity.name
+    }
+
+    /// The key that an item's fields give.
+    pub(crate) fn key_of(&self, item: &Item) -> Result<Key, Unfit> {
+        let fields = ItemFields(item);
+        Ok(Key::new(self.entity.key.partition.render(&fields)?, self.entity.key.sort.render(&fields)?))
+    }
+
+    /// The key that an item is stored under.
+    pub(crate) fn stored_key(&self, item: &Item) -> Option<Key> {
+        let text = |attribute: &str| item.get(attribute)?.as_str();
+        Some(Key::new(text(&self.key.partition)?, text(&self.key.sort)?))
+    }
+
+    /// Sets everything that the fields of an item give: key, index attributes, discriminator, schema version.
+    pub(crate) fn derive(&self, item: &mut Item) -> Result<(), Problem> {
+        let unfit = |unfit: Unfit| Problem { path: unfit.field, message: unfit.reason.to_owned() };
+        let mut given: Vec<(&str, Option<String>)> = Vec::with_capacity(self.derived.len());
+        for Derived { attribute, template, when, is_field } in &self.derived {
+            let present = when.as_ref().is_none_or(|when| when.holds(item));
+            let value = if present { Some(template.render(&ItemFields(item)).map_err(unfit)?) } else { None };
+            // An attribute that is a field of its own stays when the index lets the item go.
+            if value.is_none() && *is_field {
+                continue;
+            }
+            // What one index lets go another may still hold.
+            match given.iter_mut().find(|(name, _)| name == attribute) {
+                Some((_, earlier @ None)) => *earlier = value,
+                Some(_) => {}
+                None => given.push((attribute, value)),
+            }
+        }
+        for (attribute, value) in given {
+            match value {
+                Some(value) => item.insert(attribute, value),
+                None => drop(item.remove(attribute)),
+            }
+        }
+        let key = self.key_of(item).map_err(unfit)?;
+        item.insert(&self.key.partition, key.partition);
+        item.insert(&self.key.sort, key.sort);
+        if let Some((attribute, value)) = &self.discriminator {
+            item.insert(attribute, value.as_str());
+        }
+        if let Some(schema) = self.entity.schema {
+            item.insert(SCHEMA_ATTRIBUTE, schema.to_string());
+        }
+        Ok(())
+    }
+
+    /// Sets the second at which an item that was just written will be gone.
+    pub(crate) fn set_expiry(&self, item: &mut Item, now_millis: i64) {
+        if let (Some(ttl), Some(seconds)) = (&self.ttl, self.entity.ttl_after) {
+            let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+            item.insert(ttl, now_millis.div_euclid(1000).saturating_add(seconds));
+        }
+    }
+
+    /// Whether an attribute is a field that may be read back.
+    pub(crate) fn shows(&self, attribute: &str) -> bool {
+        (self.entity.fields.iter().any(|field| field.name == attribute)
+            || self.entity.version.as_deref() == Some(attribute))
+            && !self.entity.fields.iter().any(|field| field.name == attribute && field.secret)
+    }
+
+    /// Whether there is something secret in an attribute that may be read back.
+    pub(crate) fn hides_in(&self, attribute: &str) -> bool {
+        self.secrets.contains(attribute)
+    }
+
+    /// The version of an item.
+    pub(crate) fn version_of(&self, item: &Item) -> Option<i64> {
+        item.get(self.entity.version.as_deref()?)?.as_number()?.try_into().ok()
+    }
+
+    /// Whether an item is deleted but kept.
+    pub(crate) fn is_deleted(&self, item: &Item) -> bool {
+        self.deleted.as_ref().is_some_and(|deleted| deleted.holds(item)) || item.get(DELETING).is_some()
+    }
+
+    /// Whether an item of its table can be of this entity.
+    pub(crate) fn owns(&self, item: &Item) -> bool {
+        match &self.discriminator {
+            Some((attribute, value)) => item.get(attribute).and_then(Value::as_str) == Some(value),
+            None => true,
+        }
+    }
+}
+
+/// Marks an item that is about to go, so that nothing new refers to it. No field has a name with `%`.
+pub(crate) const DELETING: &str = "%deleting";
+
+fn parts<'k>(attributes: &'k KeyAttributes, key: &'k KeyTemplates) -> [(&'k String, &'k Template); 2] {
+    [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)]
+}
+
+/// The top-level field of a path.
+fn root(path: &str) -> String {
+    path.split('.').next().unwrap_or(path).to_owned()
+}
+
+fn holds_secret(kind: &Type) -> bool {
+    match kind {
+        Type::Map(fields) => fields.iter().any(|field| field.secret || holds_secret(&field.kind)),
+        Type::List(Some(element)) => element.secret || holds_secret(&element.kind),
+        _ => false,
+    }
+}

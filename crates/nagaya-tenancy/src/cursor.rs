@@ -1,0 +1,52 @@
+//! Cursors: where a page ended, sealed so that only the same caller can go on, with the same question.
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use chacha20poly1305::{
+    KeyInit as _, XChaCha20Poly1305, XNonce,
+    aead::{Aead as _, Payload},
+};
+use nagaya_store::{Key, KeyValue, Position};
+
+use crate::{Error, ErrorKind, Settings};
+
+/// Bytes in front of what is sealed.
+const NONCE: usize = 24;
+
+/// Seals a position. `bound` is what it is good for: tenant, access pattern, parameters, design.
+pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &Position) -> Result<String, Error> {
+    let plain = serde_json::to_vec(&texts(position)).map_err(|_| ErrorKind::BadCursor)?;
+    let mut nonce = [0; NONCE];
+    nonce[..16].copy_from_slice(&settings.ids.bits().to_be_bytes());
+    nonce[16..].copy_from_slice(&settings.ids.bits().to_be_bytes()[..8]);
+    let payload = Payload { msg: &plain, aad: bound };
+    let sealed = cipher(settings).encrypt(&XNonce::from(nonce), payload).map_err(|_| ErrorKind::BadCursor)?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
+}
+
+/// Opens a cursor; why one is refused is nobody's business.
+pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Position, Error> {
+    let refused = || Error::from(ErrorKind::BadCursor);
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refused())?;
+    let (nonce, sealed) = bytes.split_first_chunk::<NONCE>().ok_or_else(refused)?;
+    let payload = Payload { msg: sealed, aad: bound };
+    let plain = cipher(settings).decrypt(&XNonce::from(*nonce), payload).map_err(|_| refused())?;
+    let [partition, sort, rest @ ..] = &*serde_json::from_slice::<Vec<String>>(&plain).map_err(|_| refused())? else {
+        return Err(refused());
+    };
+    let index_key = match rest {
+        [partition, sort] => Some(Key::new(partition.as_str(), sort.as_str())),
+        _ => None,
+    };
+    Ok(Position { key: Key::new(partition.as_str(), sort.as_str()), index_key })
+}
+
+fn cipher(settings: &Settings) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&settings.cursor_key.into())
+}
+
+/// Designs have texts in their keys.
+fn texts(position: &Position) -> Vec<&str> {
+    let keys = [Some(&position.key), position.index_key.as_ref()];
+    let values = keys.into_iter().flatten().flat_map(|key| [&key.partition, &key.sort]);
+    values.map(|value| if let KeyValue::String(text) = value { text.as_str() } else { "" }).collect()
+}

@@ -1,0 +1,245 @@
+//! Items in the making: from what a caller gives to what is stored.
+
+use nagaya_design::{Default, Field, Problem, Type, Wall};
+use nagaya_store::Item;
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, ErrorKind, Settings, blueprint::Blueprint, guard::Scope, values};
+
+/// A new item from the fields that a caller gives.
+pub(crate) fn create(
+    blueprint: &Blueprint,
+    scope: &Scope,
+    settings: &Settings,
+    mut fields: Map<String, Json>,
+) -> Result<Item, Error> {
+    let now = settings.clock.millis();
+    let mut problems = Vec::new();
+    own_fields_only(blueprint, scope, &fields, &mut problems);
+    drop_nulls(&blueprint.entity.fields, &mut fields);
+    if let (Some(tenant), Some(field)) = (scope.tenant(), &blueprint.entity.tenant) {
+        values::put_json(&mut fields, field, tenant.into());
+    }
+    fill_in(&blueprint.entity.fields, &mut fields, settings, now);
+    problems.extend(blueprint.entity.check(&fields));
+    refuse(problems)?;
+    let mut item: Item = fields.into_iter().map(|(name, value)| (name, values::to_store(value))).collect();
+    if let Some(version) = &blueprint.entity.version {
+        item.insert(version, 1);
+    }
+    finish(blueprint, &mut item, now)?;
+    Ok(item)
+}
+
+/// What an item becomes by a merge patch (RFC 7386) of its fields.
+pub(crate) fn merge(
+    blueprint: &Blueprint,
+    scope: &Scope,
+    settings: &Settings,
+    old: &Item,
+    patch: &Map<String, Json>,
+) -> Result<Item, Error> {
+    let now = settings.clock.millis();
+    let entity = &blueprint.entity;
+    let is_field = |name: &str| entity.fields.iter().any(|field| field.name == name);
+    let before: Map<String, Json> = old
+        .iter()
+        .filter(|(name, _)| is_field(name))
+        .map(|(name, value)| (name.to_owned(), values::to_json(value)))
+        .collect();
+    let mut fields = before.clone();
+    merge_patch(&mut fields, patch);
+    drop_nulls(&entity.fields, &mut fields);
+    let mut problems = Vec::new();
+    unchanged(blueprint, scope, &before, &fields, &mut problems);
+    for field in entity.fields.iter().filter(|field| is_refreshed(blueprint, field)) {
+        if !patch.contains_key(&field.name)
+            && let Some(instant) = field.instant(now)
+        {
+            fields.insert(field.name.clone(), instant);
+        }
+    }
+    problems.extend(entity.check(&fields));
+    refuse(problems)?;
+    let mut item = old.clone();
+    for name in before.keys().filter(|name| !fields.contains_key(*name)) {
+        item.remove(name);
+    }
+    for (name, value) in fields {
+        // What was not touched keeps the form that it is stored in.
+        if before.get(&name) != Some(&value) {
+            item.insert(&name, values::to_store(value));
+        }
+    }
+    bump(blueprint, &mut item);
+    finish(blueprint, &mut item, now)?;
+    Ok(item)
+}
+
+/// An item that is deleted but kept.
+pub(crate) fn mark_deleted(blueprint: &Blueprint, settings: &Settings, user: &str, old: &Item) -> Result<Item, Error> {
+    let now = settings.clock.millis();
+    let mut item = old.clone();
+    if let Some(soft) = &blueprint.entity.soft_delete {
+        if let Some((field, value)) = &soft.mark {
+            item.insert(field, values::to_store(value.clone()));
+        }
+        if let Some(at) = &soft.at
+            && let Some(instant) = blueprint.entity.field(at).and_then(|field| field.instant(now))
+        {
+            item.insert(at, values::to_store(instant));
+        }
+        if let Some(by) = &soft.by {
+            item.insert(by, user);
+        }
+    }
+    bump(blueprint, &mut item);
+    finish(blueprint, &mut item, now)?;
+    Ok(item)
+}
+
+fn bump(blueprint: &Blueprint, item: &mut Item) {
+    if let Some(version) = &blueprint.entity.version {
+        let next = blueprint.version_of(item).unwrap_or(0).saturating_add(1);
+        item.insert(version, next);
+    }
+}
+
+fn finish(blueprint: &Blueprint, item: &mut Item, now: i64) -> Result<(), Error> {
+    blueprint.derive(item).map_err(|problem| ErrorKind::Invalid(vec![problem]))?;
+    blueprint.set_expiry(item, now);
+    Ok(())
+}
+
+fn refuse(problems: Vec<Problem>) -> Result<(), Error> {
+    if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
+}
+
+/// A mutable instant that is made by itself is made again by every change.
+fn is_refreshed(blueprint: &Blueprint, field: &Field) -> bool {
+    field.default == Some(Default::Now) && !field.immutable && !blueprint.entity.is_key_field(&field.name)
+}
+
+/// The tenant comes from the wall, and where ids are made by the layer and shared by all tenants, they come from the
+/// layer: somebody who could choose one could ask which are taken.
+fn own_fields_only(blueprint: &Blueprint, scope: &Scope, fields: &Map<String, Json>, problems: &mut Vec<Problem>) {
+    let entity = &blueprint.entity;
+    if scope.tenant().is_none() {
+        return;
+    }
+    let mut not_given = |path: &str, message: &str| {
+        if values::json_at(fields, path).is_some() {
+            problems.push(Problem { path: path.to_owned(), message: message.to_owned() });
+        }
+    };
+    if let Some(tenant) = &entity.tenant {
+        not_given(tenant, "comes from the token; leave it out");
+    }
+    if entity.wall != Wall::Key {
+        for path in entity.id_fields() {
+            if entity.field(path).is_some_and(|field| field.default == Some(Default::New)) {
+                not_given(path, "is made by the store layer; leave it out");
+            }
+        }
+    }
+}
+
+/// Reports fields of a change that must stay as they are.
+fn unchanged(
+    blueprint: &Blueprint,
+    scope: &Scope,
+    before: &Map<String, Json>,
+    after: &Map<String, Json>,
+    problems: &mut Vec<Problem>,
+) {
+    let entity = &blueprint.entity;
+    let mut check = |path: &str, message: &str| {
+        if values::json_at(before, path) != values::json_at(after, path) {
+            problems.push(Problem { path: path.to_owned(), message: message.to_owned() });
+        }
+    };
+    let tenant = entity.tenant.as_deref().filter(|_| scope.tenant().is_some());
+    if let Some(tenant) = tenant {
+        check(tenant, "comes from the token and cannot be changed");
+    }
+    let mut key_fields: Vec<_> = entity.key.partition.fields().chain(entity.key.sort.fields()).collect();
+    key_fields.sort_unstable();
+    key_fields.dedup();
+    for path in key_fields.into_iter().filter(|path| Some(*path) != tenant) {
+        check(path, "is part of the key and cannot be changed");
+    }
+    immutable(&entity.fields, "", &mut |path| {
+        if !entity.is_key_field(path) && Some(path) != tenant {
+            check(path, "cannot be changed");
+        }
+    });
+}
+
+/// Visits the fields that keep their first value.
+fn immutable(fields: &[Field], parent: &str, visit: &mut dyn FnMut(&str)) {
+    for field in fields {
+        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
+        match &field.kind {
+            _ if field.immutable => visit(&path),
+            Type::Map(inner) => immutable(inner, &path, visit),
+            _ => {}
+        }
+    }
+}
+
+/// An optional field that is given as null is not given.
+fn drop_nulls(fields: &[Field], given: &mut Map<String, Json>) {
+    for field in fields {
+        if field.optional && given.get(&field.name) == Some(&Json::Null) {
+            given.remove(&field.name);
+        }
+        if let (Type::Map(inner), Some(Json::Object(given))) = (&field.kind, given.get_mut(&field.name)) {
+            drop_nulls(inner, given);
+        }
+    }
+}
+
+/// Gives the fields that were not given their defaults.
+fn fill_in(fields: &[Field], given: &mut Map<String, Json>, settings: &Settings, now: i64) {
+    for field in fields {
+        if !given.contains_key(&field.name)
+            && let Some(value) = default(field, settings, now)
+        {
+            given.insert(field.name.clone(), value);
+        }
+        if let Type::Map(inner) = &field.kind
+            && let Some(Json::Object(given)) = given.get_mut(&field.name)
+        {
+            fill_in(inner, given, settings, now);
+        }
+    }
+}
+
+fn default(field: &Field, settings: &Settings, now: i64) -> Option<Json> {
+    match field.default.as_ref()? {
+        Default::Constant(value) => Some(value.clone()),
+        Default::Now => field.instant(now),
+        Default::New => {
+            let id = match field.kind {
+                Type::Uuid => settings.ids.uuid(),
+                _ => settings.ids.ulid(now),
+            };
+            Some(format!("{}{id}", field.prefix()).into())
+        }
+    }
+}
+
+fn merge_patch(target: &mut Map<String, Json>, patch: &Map<String, Json>) {
+    for (name, value) in patch {
+        match (target.get_mut(name), value) {
+            (_, Json::Null) => drop(target.remove(name)),
+            (Some(Json::Object(inner)), Json::Object(patch)) => merge_patch(inner, patch),
+            (_, Json::Object(patch)) => {
+                let mut inner = Map::new();
+                merge_patch(&mut inner, patch);
+                target.insert(name.clone(), Json::Object(inner));
+            }
+            (_, value) => drop(target.insert(name.clone(), value.clone())),
+        }
+    }
+}

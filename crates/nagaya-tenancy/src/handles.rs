@@ -1,0 +1,85 @@
+//! The handles that application code gets: of a tenant, and of an operator.
+
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, ErrorKind, List, Nagaya, Page, Principal, Record, Set, room::Room};
+
+/// A handle that reaches one tenant's items and what is public, and nothing else.
+///
+/// It cannot be asked for the store, for another tenant, or for a key.
+#[derive(Debug, Clone)]
+pub struct Tenant(pub(crate) Room);
+
+/// A handle that reaches behind system walls; every use of it is audited with its reason.
+#[derive(Debug, Clone)]
+pub struct Operator(pub(crate) Room);
+
+/// What both handles can do.
+macro_rules! handle {
+    ($handle:ident) => {
+        impl $handle {
+            /// Who it acts for.
+            pub fn principal(&self) -> &Principal {
+                &self.0.principal
+            }
+
+            /// The item with this id: the values of its key besides the tenant.
+            pub async fn get(&self, entity: &str, id: &[&str]) -> Result<Record, Error> {
+                self.0.get(entity, id).await
+            }
+
+            /// The items with these ids, in their order; `None` for those that are not there.
+            pub async fn get_many(&self, wanted: &[(&str, &[&str])]) -> Result<Vec<Option<Record>>, Error> {
+                self.0.get_many(wanted).await
+            }
+
+            /// A page of an access pattern.
+            pub async fn list(&self, list: &List) -> Result<Page, Error> {
+                self.0.list(list).await
+            }
+
+            /// Makes an item of these fields.
+            pub async fn create(&self, entity: &str, fields: Map<String, Json>) -> Result<Record, Error> {
+                one(entity, self.set().create(entity, fields).commit().await?)
+            }
+
+            /// Changes an item by a merge patch of its fields, if it has the expected version.
+            pub async fn update(
+                &self,
+                entity: &str,
+                id: &[&str],
+                patch: Map<String, Json>,
+                expected: Option<i64>,
+            ) -> Result<Record, Error> {
+                one(entity, self.set().update(entity, id, patch, expected).commit().await?)
+            }
+
+            /// Removes an item, if it has the expected version.
+            pub async fn delete(&self, entity: &str, id: &[&str], expected: Option<i64>) -> Result<(), Error> {
+                self.set().delete(entity, id, expected).commit().await.map(drop)
+            }
+
+            /// Changes that happen together or not at all.
+            pub fn set(&self) -> Set {
+                Set::new(self.0.clone())
+            }
+        }
+    };
+}
+
+handle!(Tenant);
+handle!(Operator);
+
+impl Operator {
+    /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.
+    pub fn within(&self, tenant: &str) -> Result<Tenant, Error> {
+        let principal = Principal { tenant: tenant.to_owned(), ..self.0.principal.clone() };
+        let Tenant(room) = Nagaya::of(&self.0.house).tenant(&principal)?;
+        Ok(Tenant(Room { reason: self.0.reason.clone(), ..room }))
+    }
+}
+
+fn one(entity: &str, results: Vec<Option<Record>>) -> Result<Record, Error> {
+    let record = results.into_iter().next().flatten();
+    record.ok_or_else(|| ErrorKind::NotFound { entity: entity.to_owned() }.into())
+}

@@ -1,0 +1,129 @@
+//! A design on a store: where handles come from.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use nagaya_design::Design;
+use nagaya_store::Store;
+use serde_json::Value as Json;
+
+use crate::{
+    Error, ErrorKind, Operator, Principal, Settings, Tenant, blueprint::Blueprint, guard::Scope, room::Room,
+    table_specs,
+};
+
+/// A design that runs on a store. Gives out handles, and never the store.
+#[derive(Debug, Clone)]
+pub struct Nagaya {
+    house: Arc<House>,
+}
+
+/// What all handles share.
+pub(crate) struct House {
+    pub(crate) design: Design,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) settings: Settings,
+    pub(crate) base: String,
+    blueprints: HashMap<String, Arc<Blueprint>>,
+    breaches: AtomicU64,
+}
+
+impl fmt::Debug for House {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "House({})", self.design.name)
+    }
+}
+
+impl House {
+    pub(crate) fn blueprint(&self, entity: &str) -> Result<&Arc<Blueprint>, Error> {
+        self.blueprints.get(entity).ok_or_else(|| ErrorKind::NoEntity(entity.to_owned()).into())
+    }
+
+    /// An item came back that is behind another wall: somebody wrote around the walls.
+    pub(crate) fn breach(&self, blueprint: &Blueprint) -> Error {
+        self.breaches.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(entity = blueprint.name(), table = blueprint.table, "an item is behind another wall");
+        ErrorKind::Breach.into()
+    }
+}
+
+impl Nagaya {
+    /// A design on a store, with settings of its own making.
+    pub fn open(design: Design, store: impl Store + 'static) -> Self {
+        Nagaya::open_with(design, store, Settings::default())
+    }
+
+    /// A design on a store.
+    pub fn open_with(design: Design, store: impl Store + 'static, settings: Settings) -> Self {
+        let base = settings.base.clone().unwrap_or_else(|| design.name.clone());
+        let blueprint =
+            |entity: &nagaya_design::Entity| (entity.name.clone(), Arc::new(Blueprint::new(&design, entity, &base)));
+        let blueprints = design.entities.iter().map(blueprint).collect();
+        let store = Box::new(store);
+        let house = House { design, store, settings, base, blueprints, breaches: AtomicU64::new(0) };
+        Nagaya { house: Arc::new(house) }
+    }
+
+    pub(crate) fn of(house: &Arc<House>) -> Self {
+        Nagaya { house: Arc::clone(house) }
+    }
+
+    /// Makes the tables and indexes that are missing.
+    pub async fn ensure(&self) -> Result<(), Error> {
+        Ok(self.house.store.ensure(&table_specs(&self.house.design, &self.house.base)).await?)
+    }
+
+    /// The design that runs.
+    pub fn design(&self) -> &Design {
+        &self.house.design
+    }
+
+    /// How many items have come back from behind another wall: anything but 0 is an alarm.
+    pub fn breaches(&self) -> u64 {
+        self.house.breaches.load(Ordering::Relaxed)
+    }
+
+    /// The handle of a tenant's user: it reaches what is the tenant's and what is public, and nothing else.
+    pub fn tenant(&self, principal: &Principal) -> Result<Tenant, Error> {
+        let tenant = &principal.tenant;
+        let design = &self.house.design;
+        let is_system = design.tenant.system.as_ref() == Some(tenant);
+        if tenant.is_empty() || is_system || !self.fits(tenant) {
+            return Err(ErrorKind::BadTenant.into());
+        }
+        let scope = Scope::Tenant(tenant.clone());
+        let house = Arc::clone(&self.house);
+        Ok(Tenant(Room { house, scope, principal: principal.clone(), reason: None }))
+    }
+
+    /// The handle of somebody who works for the system itself: it alone reaches behind system walls, and every use of it
+    /// is audited with the reason.
+    pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
+        let house = Arc::clone(&self.house);
+        Operator(Room { house, scope: Scope::Operator, principal: principal.clone(), reason: Some(reason.into()) })
+    }
+
+    /// Whether a name is one that the tenant field of some entity takes.
+    fn fits(&self, tenant: &str) -> bool {
+        let value = Json::from(tenant);
+        let mut fields = self
+            .house
+            .design
+            .entities
+            .iter()
+            .filter_map(|entity| entity.implied_tenant(entity.wall).and_then(|path| entity.field(path)));
+        let mut any = false;
+        fields.any(|field| {
+            any = true;
+            let mut problems = Vec::new();
+            field.check(&value, &field.name, &mut problems);
+            problems.is_empty()
+        }) || !any
+    }
+}

@@ -1,0 +1,232 @@
+//! Lists: an access pattern with its parameters becomes pages of records.
+
+use std::sync::Arc;
+
+use nagaya_design::{Access, Problem, Returns, Sort};
+use nagaya_store::{Condition, Item, KeyValue, Position, Query, Sort as StoreSort, Value};
+
+use crate::{Error, ErrorKind, Record, blueprint::Blueprint, cursor, room::Room};
+
+/// The question that an access pattern answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    access: String,
+    parameters: Vec<(String, String)>,
+    limit: Option<usize>,
+    descending: Option<bool>,
+    cursor: Option<String>,
+}
+
+/// A page of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The records, in order.
+    pub records: Vec<Record>,
+    /// Where to go on; `None`: that was all.
+    pub next: Option<String>,
+    /// How many there are, for access patterns that count.
+    pub count: Option<u64>,
+}
+
+/// Records of the largest page.
+const MAX_PAGE: usize = 1_000;
+/// What is read at least at once where a condition leaves items out.
+const FILTERED_PAGE: usize = 100;
+/// Store pages that one page of a caller costs at most.
+const MAX_ROUNDS: usize = 20;
+
+impl List {
+    /// By an access pattern of the design.
+    pub fn by(access: impl Into<String>) -> Self {
+        List { access: access.into(), parameters: Vec::new(), limit: None, descending: None, cursor: None }
+    }
+
+    /// With a parameter.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.parameters.push((name.into(), value.into()));
+        self
+    }
+
+    /// At most so many records; the access pattern's page size otherwise.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// From the end, or from the start; as the access pattern says otherwise.
+    #[must_use]
+    pub fn descending(mut self, descending: bool) -> Self {
+        self.descending = Some(descending);
+        self
+    }
+
+    /// From where a page ended.
+    #[must_use]
+    pub fn cursor(mut self, cursor: impl Into<String>) -> Self {
+        self.cursor = Some(cursor.into());
+        self
+    }
+}
+
+impl Room {
+    pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
+        let design = &self.house.design;
+        let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
+        self.scope.follows(design, access)?;
+        let blueprint = self.house.blueprint(&design.entities[access.entity].name)?;
+        let Some(mut query) = self.query(access, blueprint, list)? else {
+            return Ok(Page {
+                records: Vec::new(),
+                next: None,
+                count: (access.returns == Returns::Count).then_some(0),
+            });
+        };
+        let bound = self.bound(access, list);
+        if let Some(cursor) = &list.cursor {
+            query.after = Some(cursor::open(&self.house.settings, &bound, cursor)?);
+        }
+        if access.returns == Returns::Count {
+            return self.count(blueprint, query).await;
+        }
+        let wanted = match access.returns {
+            Returns::One => 1,
+            _ => list.limit.unwrap_or(access.limit as usize).clamp(1, MAX_PAGE),
+        };
+        let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
+        let mut records = Vec::with_capacity(wanted.min(FILTERED_PAGE));
+        let mut next = None;
+        for _ in 0..MAX_ROUNDS {
+            let missing = wanted - records.len();
+            query.limit = Some(if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) });
+            let page = self.house.store.query(query.clone()).await?;
+            next = page.next;
+            let mut items = page.items.into_iter();
+            for item in items.by_ref() {
+                if let Some(item) = self.listed(blueprint, item)? {
+                    records.push(Record::new(Arc::clone(blueprint), item).only(projection));
+                    if records.len() == wanted {
+                        break;
+                    }
+                }
+            }
+            if items.len() > 0 {
+                // The page goes on after the last one that is passed on.
+                next = records.last().and_then(|record| self.position(access, blueprint, record.item()));
+            }
+            match &next {
+                Some(position) if records.len() < wanted => query.after = Some(position.clone()),
+                _ => break,
+            }
+        }
+        let next = next.map(|position| cursor::seal(&self.house.settings, &bound, &position)).transpose()?;
+        Ok(Page { records, next: next.filter(|_| access.returns != Returns::One), count: None })
+    }
+
+    async fn count(&self, blueprint: &Blueprint, mut query: Query) -> Result<Page, Error> {
+        let mut count = 0;
+        loop {
+            let page = self.house.store.query(query.clone()).await?;
+            for item in page.items {
+                count += u64::from(self.listed(blueprint, item)?.is_some());
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(Page { records: Vec::new(), next: None, count: Some(count) }),
+            }
+        }
+    }
+
+    /// An item of a page, unless it is one of the layer's own or on its way out.
+    fn listed(&self, blueprint: &Blueprint, item: Item) -> Result<Option<Item>, Error> {
+        let sort = item.get(&blueprint.key.sort).and_then(Value::as_str).unwrap_or_default();
+        // Escapes have capitals, so no key of an entity starts so.
+        let mut start = sort.bytes();
+        if start.next() == Some(b'%') && start.next().is_some_and(|letter| letter.is_ascii_lowercase()) {
+            return Ok(None);
+        }
+        if !self.scope.admits(blueprint, &item) {
+            return Err(self.house.breach(blueprint));
+        }
+        Ok(Some(item).filter(|item| !blueprint.is_deleted(item)))
+    }
+
+    /// The query of an access pattern; `None` when nothing can be in it.
+    fn query(&self, access: &Access, blueprint: &Blueprint, list: &List) -> Result<Option<Query>, Error> {
+        let design = &self.house.design;
+        let known = design.parameters(access);
+        let mut problems = Vec::new();
+        let mut given: Vec<(&str, &str)> = Vec::new();
+        for (name, value) in &list.parameters {
+            let message = match known.iter().find(|parameter| parameter.name == *name) {
+                None => "is not a parameter of this access pattern",
+                Some(parameter) if parameter.from_token => "comes from the token; leave it out",
+                Some(_) => {
+                    given.push((name, value));
+                    continue;
+                }
+            };
+            problems.push(Problem { path: name.clone(), message: message.to_owned() });
+        }
+        if !problems.is_empty() {
+            return Err(ErrorKind::Invalid(problems).into());
+        }
+        if let Some(tenant) = self.scope.tenant() {
+            given.extend(known.iter().filter(|known| known.from_token).map(|known| (known.name.as_str(), tenant)));
+        }
+        let asked = design.query(access, given.as_slice());
+        let asked = asked.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
+        let sort = match asked.sort {
+            Sort::Any => StoreSort::Any,
+            Sort::Equal(key) => StoreSort::Equal(key.into()),
+            Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
+            Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
+            Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
+            Sort::Below(to) => StoreSort::Less(to.into()),
+            Sort::Nothing => return Ok(None),
+        };
+        let conditions = [
+            asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
+            asked.filter.as_ref().map(crate::values::condition),
+            self.scope.filter(design, access, blueprint),
+            blueprint.deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
+        ];
+        Ok(Some(Query {
+            table: blueprint.table.clone(),
+            index: asked.index,
+            partition: KeyValue::from(asked.partition),
+            sort,
+            descending: list.descending.unwrap_or(asked.descending),
+            filter: conditions.into_iter().flatten().reduce(Condition::and),
+            limit: None,
+            after: None,
+        }))
+    }
+
+    /// Where an item lies in what an access pattern reads.
+    fn position(&self, access: &Access, blueprint: &Blueprint, item: &Item) -> Option<Position> {
+        let key = blueprint.stored_key(item)?;
+        let index_key = match access.mapping {
+            None => None,
+            Some(_) => {
+                let (attributes, _) = self.house.design.source_of(access);
+                let text = |attribute: &str| item.get(attribute)?.as_str();
+                Some(nagaya_store::Key::new(text(&attributes.partition)?, text(&attributes.sort)?))
+            }
+        };
+        Some(Position { key, index_key })
+    }
+
+    /// What a cursor of this list is good for.
+    fn bound(&self, access: &Access, list: &List) -> Vec<u8> {
+        let design = &self.house.design;
+        let mut parameters = list.parameters.clone();
+        parameters.sort();
+        let descending = list.descending.unwrap_or(access.descending);
+        let version = design.version.to_string();
+        let bound = (self.scope.tenant(), &design.name, version, &access.name, parameters, descending);
+        // Nothing in it can fail to be written.
+        serde_json::to_vec(&bound).unwrap_or_default()
+    }
+}

@@ -1,0 +1,121 @@
+//! An item as its tenant sees it.
+
+use std::{fmt, sync::Arc};
+
+use nagaya_design::{Field, Type};
+use nagaya_store::{Item, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, blueprint::Blueprint, values};
+
+/// An item of an entity: its fields, without what is secret and without what the store needs to find it.
+#[derive(Clone)]
+pub struct Record {
+    blueprint: Arc<Blueprint>,
+    item: Item,
+    /// The fields that it is limited to.
+    projection: Option<Arc<[String]>>,
+}
+
+impl Record {
+    pub(crate) fn new(blueprint: Arc<Blueprint>, item: Item) -> Self {
+        Record { blueprint, item, projection: None }
+    }
+
+    /// The record with these fields only.
+    pub(crate) fn only(mut self, projection: Option<&[String]>) -> Self {
+        self.projection = projection.map(Arc::from);
+        self
+    }
+
+    fn shows(&self, field: &str) -> bool {
+        let projected = |projection: &Arc<[String]>| projection.iter().any(|shown| shown == field);
+        self.blueprint.shows(field) && self.projection.as_ref().is_none_or(projected)
+    }
+
+    /// The entity that it is of.
+    pub fn entity(&self) -> &str {
+        self.blueprint.name()
+    }
+
+    /// A field, as stored; `None` also for what is secret.
+    pub fn get(&self, field: &str) -> Option<&Value> {
+        if self.shows(field) && !self.blueprint.hides_in(field) { self.item.get(field) } else { None }
+    }
+
+    /// A field that holds text.
+    pub fn text(&self, field: &str) -> Option<&str> {
+        self.get(field)?.as_str()
+    }
+
+    /// Its optimistic version, if its entity has one.
+    pub fn version(&self) -> Option<i64> {
+        self.blueprint.version_of(&self.item)
+    }
+
+    /// The values of its key besides the tenant: what finds it again.
+    pub fn id(&self) -> Vec<String> {
+        let value = |path: &str| {
+            values::lookup(&self.item, path).map(|value| match values::to_json(value) {
+                Json::String(text) => text,
+                other => other.to_string(),
+            })
+        };
+        self.blueprint.entity.id_fields().into_iter().filter_map(value).collect()
+    }
+
+    /// Its fields as JSON.
+    pub fn to_json(&self) -> Map<String, Json> {
+        let mut shown = Map::new();
+        for (name, value) in self.item.iter().filter(|(name, _)| self.shows(name)) {
+            let mut value = values::to_json(value);
+            if self.blueprint.hides_in(name) {
+                let field = self.blueprint.entity.fields.iter().find(|field| field.name == name);
+                field.into_iter().for_each(|field| strip(field, &mut value));
+            }
+            shown.insert(name.to_owned(), value);
+        }
+        shown
+    }
+
+    /// Its fields as a type of one's own.
+    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
+        let problem = |error: serde_json::Error| Error::problem(self.entity(), format!("cannot be read: {error}"));
+        serde_json::from_value(Json::Object(self.to_json())).map_err(problem)
+    }
+
+    pub(crate) fn item(&self) -> &Item {
+        &self.item
+    }
+}
+
+/// Takes what is secret out of a value.
+fn strip(field: &Field, value: &mut Json) {
+    match (&field.kind, value) {
+        (Type::Map(fields), Json::Object(values)) => {
+            for field in fields {
+                if field.secret {
+                    values.remove(&field.name);
+                } else if let Some(value) = values.get_mut(&field.name) {
+                    strip(field, value);
+                }
+            }
+        }
+        (Type::List(Some(element)), Json::Array(values)) if element.secret => values.clear(),
+        (Type::List(Some(element)), Json::Array(values)) => values.iter_mut().for_each(|value| strip(element, value)),
+        _ => {}
+    }
+}
+
+impl PartialEq for Record {
+    fn eq(&self, other: &Self) -> bool {
+        self.entity() == other.entity() && self.item == other.item
+    }
+}
+
+impl fmt::Debug for Record {
+    /// Ids only: fields may be personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple(self.entity()).field(&self.id()).finish()
+    }
+}

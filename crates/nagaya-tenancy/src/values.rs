@@ -1,0 +1,147 @@
+//! Values of designs (JSON) and values of stores, from one to the other.
+
+use nagaya_design::{Condition, Fields, Literal, Operator, Scalar, Term};
+use nagaya_store::{Comparison, Item, Number, Operand, Path, Value};
+use serde_json::{Map, Value as Json};
+
+/// A JSON value as stores have it.
+pub(crate) fn to_store(value: Json) -> Value {
+    match value {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Boolean(truth),
+        Json::Number(number) => match number.as_i64() {
+            Some(number) => Value::Number(number.into()),
+            // JSON has numbers that a store cannot keep; what is left of them is their text.
+            None => number.to_string().parse().map_or_else(|_| number.to_string().into(), Value::Number),
+        },
+        Json::String(text) => text.into(),
+        Json::Array(values) => Value::List(values.into_iter().map(to_store).collect()),
+        Json::Object(values) => Value::Map(values.into_iter().map(|(name, value)| (name, to_store(value))).collect()),
+    }
+}
+
+/// A stored value as JSON. What JSON has no form for becomes text or a list.
+pub(crate) fn to_json(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Boolean(truth) => (*truth).into(),
+        Value::Number(number) => number_to_json(*number),
+        Value::String(text) => text.as_str().into(),
+        Value::Binary(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        Value::List(values) => values.iter().map(to_json).collect(),
+        Value::Map(values) => Json::Object(values.iter().map(|(name, value)| (name.clone(), to_json(value))).collect()),
+        Value::StringSet(texts) => texts.iter().map(String::as_str).collect(),
+        Value::NumberSet(numbers) => numbers.iter().copied().map(number_to_json).collect(),
+        Value::BinarySet(all) => all.iter().map(|bytes| to_json(&Value::Binary(bytes.clone()))).collect(),
+    }
+}
+
+fn number_to_json(number: Number) -> Json {
+    match i64::try_from(number) {
+        Ok(number) => number.into(),
+        Err(_) => serde_json::from_str(&number.to_string()).unwrap_or_else(|_| number.to_string().into()),
+    }
+}
+
+/// The fields of an item, for templates.
+pub(crate) struct ItemFields<'i>(pub(crate) &'i Item);
+
+impl Fields for ItemFields<'_> {
+    fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
+        match lookup(self.0, path)? {
+            Value::String(text) => Some(Scalar::Text(text)),
+            Value::Boolean(truth) => Some(Scalar::Boolean(*truth)),
+            Value::Number(number) => i64::try_from(*number).ok().map(Scalar::Integer),
+            _ => None,
+        }
+    }
+}
+
+/// The value at a dotted path.
+pub(crate) fn lookup<'i>(item: &'i Item, path: &str) -> Option<&'i Value> {
+    let mut steps = path.split('.');
+    let first = item.get(steps.next()?)?;
+    steps.try_fold(first, |value, step| match value {
+        Value::Map(values) => values.get(step),
+        _ => None,
+    })
+}
+
+/// The value at a dotted path of JSON.
+pub(crate) fn json_at<'m>(fields: &'m Map<String, Json>, path: &str) -> Option<&'m Json> {
+    match path.split_once('.') {
+        None => fields.get(path),
+        Some((first, rest)) => json_at(fields.get(first)?.as_object()?, rest),
+    }
+}
+
+/// Puts a value at a dotted path, making the maps on the way.
+pub(crate) fn put_json(fields: &mut Map<String, Json>, path: &str, value: Json) {
+    match path.split_once('.') {
+        None => drop(fields.insert(path.to_owned(), value)),
+        Some((first, rest)) => {
+            let inner = fields.entry(first).or_insert_with(|| Json::Object(Map::new()));
+            if !inner.is_object() {
+                *inner = Json::Object(Map::new());
+            }
+            if let Json::Object(inner) = inner {
+                put_json(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// The path of a field in an item.
+pub(crate) fn path(dotted: &str) -> Path {
+    let mut steps = dotted.split('.');
+    let first = Path::attribute(steps.next().unwrap_or_default());
+    steps.fold(first, Path::entry)
+}
+
+/// A condition of a design as stores evaluate it; a parameter that was not given makes it false.
+pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
+    use nagaya_store::Condition as Store;
+    let all = |inner: &[Condition]| inner.iter().map(condition).collect();
+    match of {
+        Condition::Compare { field, operator, value: Literal { value: Term::Constant(value), .. } } => {
+            let compared =
+                Store::Compare(Operand::Value(path(&field.path)), comparison(*operator), to_store(value.clone()));
+            match operator {
+                // To stores an absent value is unequal to all; to a design there is nothing to compare.
+                Operator::NotEqual => present(&field.path).and(compared),
+                _ => compared,
+            }
+        }
+        Condition::Compare { .. } => Store::Or(Vec::new()),
+        Condition::In { field, values } => {
+            let values = values.iter().filter_map(|literal| match &literal.value {
+                Term::Constant(value) => Some(to_store(value.clone())),
+                Term::Parameter(_) => None,
+            });
+            Store::In(Operand::Value(path(&field.path)), values.collect())
+        }
+        Condition::Exists(field) => present(&field.path),
+        Condition::Absent(field) => Store::Not(Box::new(present(&field.path))),
+        Condition::And(inner) => Store::And(all(inner)),
+        Condition::Or(inner) => Store::Or(all(inner)),
+        Condition::Not(inner) => Store::Not(Box::new(condition(inner))),
+    }
+}
+
+/// There is a value, and it is not null.
+fn present(field: &str) -> nagaya_store::Condition {
+    use nagaya_store::Condition as Store;
+    let null = Store::equal(path(field), Value::Null);
+    Store::exists(path(field)).and(Store::Not(Box::new(null)))
+}
+
+fn comparison(operator: Operator) -> Comparison {
+    match operator {
+        Operator::Equal => Comparison::Equal,
+        Operator::NotEqual => Comparison::NotEqual,
+        Operator::Less => Comparison::Less,
+        Operator::LessOrEqual => Comparison::LessOrEqual,
+        Operator::Greater => Comparison::Greater,
+        Operator::GreaterOrEqual => Comparison::GreaterOrEqual,
+    }
+}

@@ -1,0 +1,63 @@
+//! One item at a time: made, read, changed, removed, listed.
+
+use crate::common::{design, fields, open, tenant};
+use nagaya_tenancy::{ErrorKind, List};
+use serde_json::json;
+
+#[tokio::test]
+async fn an_item_is_made_read_changed_and_removed() {
+    let nagaya = open(design("aiagent/single")).await;
+    let t1 = tenant(&nagaya, "t1");
+    let user = t1.create("user", fields(json!({ "email": "a@example.com", "name": "A" }))).await.expect("a user");
+    let id = user.text("userId").expect("an id").to_owned();
+    assert_eq!(user.text("role"), Some("member"));
+    assert_eq!(user.version(), Some(1));
+    assert_eq!(t1.get("user", &[&id]).await.expect("it is there"), user);
+
+    let changed = t1.update("user", &[&id], fields(json!({ "role": "admin" })), Some(1)).await.expect("a change");
+    assert_eq!((changed.text("role"), changed.version()), (Some("admin"), Some(2)));
+    let late = t1.update("user", &[&id], fields(json!({ "role": "viewer" })), Some(1)).await.expect_err("too late");
+    let ErrorKind::VersionConflict { current } = late.kind() else { panic!("{late}") };
+    assert_eq!(current, &changed);
+
+    t1.delete("user", &[&id], Some(2)).await.expect("it goes");
+    assert_eq!(t1.get("user", &[&id]).await.expect_err("it is gone").code(), "not_found");
+}
+
+#[tokio::test]
+async fn a_value_that_has_to_be_unique_is_taken_once_for_each_tenant() {
+    let nagaya = open(design("aiagent/single")).await;
+    let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
+    let new = || fields(json!({ "email": "a@example.com", "name": "A" }));
+    let first = t1.create("user", new()).await.expect("the first");
+    let second = t1.create("user", new()).await.expect_err("the second");
+    assert!(matches!(second.kind(), ErrorKind::Taken { fields } if fields == &["email"]), "{second}");
+    t2.create("user", new()).await.expect("another tenant's");
+
+    let id = first.text("userId").expect("an id").to_owned();
+    t1.update("user", &[&id], fields(json!({ "email": "b@example.com" })), None).await.expect("a change");
+    let again = t1.create("user", new()).await.expect("the address is free again");
+    t1.delete("user", &[again.text("userId").expect("an id")], None).await.expect("it goes");
+    t1.create("user", new()).await.expect("the address is free again");
+}
+
+#[tokio::test]
+async fn lists_page_by_cursors_that_are_good_for_nobody_else() {
+    let nagaya = open(design("aiagent/single")).await;
+    let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
+    for n in 0..25 {
+        let new = json!({ "email": format!("u{n}@example.com"), "name": "A", "userId": format!("u{n:02}") });
+        t1.create("user", fields(new)).await.expect("a user");
+    }
+    let first = t1.list(&List::by("users").limit(10)).await.expect("a page");
+    assert_eq!(first.records.len(), 10);
+    let cursor = first.next.expect("there is more");
+    let second = t1.list(&List::by("users").limit(10).cursor(&cursor)).await.expect("a page");
+    assert_eq!(second.records[0].text("userId"), Some("u10"));
+    for (tenant, access) in [(&t2, "users"), (&t1, "agents")] {
+        let refused = tenant.list(&List::by(access).cursor(&cursor)).await.expect_err("not yours");
+        assert_eq!(refused.code(), "bad_cursor");
+    }
+    assert!(t2.list(&List::by("users")).await.expect("a page").records.is_empty());
+    assert_eq!(t1.list(&List::by("all_users")).await.expect_err("operators only").code(), "walled");
+}
