@@ -1,8 +1,14 @@
-//! `cargo xtask bench`: the hot paths of keys, and the engine beside the libraries it could stand on.
+//! `cargo xtask bench`: the hot paths of keys, and engines beside what they stand on.
 
+use std::{fs, path::PathBuf};
+
+use anyhow::Context as _;
 use clap::Subcommand;
 
-use crate::run::{cargo, root, step};
+use crate::{
+    run::{cargo, root, step},
+    servers::{Server, Servers},
+};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -10,9 +16,11 @@ pub(crate) enum Task {
     Keys,
     /// Measure the embedded engine beside bare fjall, redb and SQLite
     Engine(Engine),
+    /// Measure the DynamoDB engine beside the bare SDK, on DynamoDB Local
+    Dynamodb(Dynamodb),
 }
 
-/// Arguments of the engine's benchmark.
+/// Arguments of the embedded engine's benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Engine {
     /// Items in the directory, a multiple of 20000; several sizes with commas
@@ -21,6 +29,25 @@ pub(crate) struct Engine {
     /// Seconds of each measurement
     #[arg(long, default_value = "5")]
     seconds: String,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Arguments of the DynamoDB engine's benchmark.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Dynamodb {
+    /// Rounds, in each of which every kind of call is measured
+    #[arg(long, default_value = "9")]
+    rounds: String,
+    /// Calls of each kind and side in a round
+    #[arg(long, default_value = "300")]
+    calls: String,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Output {
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -33,6 +60,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     match task {
         Task::Keys => step("keys", cargo(["bench", "--package", "nagaya-design"])),
         Task::Engine(args) => engine(args),
+        Task::Dynamodb(args) => dynamodb(args),
     }
 }
 
@@ -41,11 +69,63 @@ fn engine(args: &Engine) -> anyhow::Result<()> {
     let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
     command.args(["--manifest-path", "benches/engine/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
     command.args(["--items", &args.items, "--seconds", &args.seconds]).arg("--scratch").arg(root().join("target"));
-    if args.json {
+    measured("engine", command, &args.output)
+}
+
+fn dynamodb(args: &Dynamodb) -> anyhow::Result<()> {
+    let servers = Servers::start(&[Server::DynamodbLocal])?;
+    let mut command = cargo(["bench", "--quiet", "--package", "nagaya-dynamodb", "--features", "servers"]);
+    command.args(["--bench", "overhead", "--", "--rounds", &args.rounds, "--calls", &args.calls]);
+    command.envs(servers.variables());
+    measured("dynamodb", command, &args.output)
+}
+
+/// Runs a benchmark, and puts its report into the page if that is wanted.
+fn measured(name: &str, mut command: std::process::Command, output: &Output) -> anyhow::Result<()> {
+    if output.json {
         command.arg("--json");
     }
-    if args.write {
-        command.arg("--page").arg(root().join("docs/benchmarks.md"));
+    let report = report_of(name);
+    if output.write {
+        command.arg("--page").arg(&report);
     }
-    step("engine", command)
+    step(name, command)?;
+    if output.write {
+        let page = root().join("docs/benchmarks.md");
+        let read =
+            |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));
+        let written = with_section(&read(&page)?, name, &read(&report)?);
+        fs::write(&page, written).with_context(|| format!("{} cannot be written", page.display()))?;
+    }
+    Ok(())
+}
+
+fn report_of(name: &str) -> PathBuf {
+    root().join(format!("target/bench-{name}.md"))
+}
+
+/// The page with this section instead of the one of the same name, or with one more.
+fn with_section(page: &str, name: &str, section: &str) -> String {
+    let (open, close) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
+    let section = format!("{open}\n{}\n{close}", section.trim());
+    match (page.find(&open), page.find(&close)) {
+        (Some(start), Some(end)) => format!("{}{section}{}", &page[..start], &page[end + close.len()..]),
+        _ => format!("{}\n\n{section}\n", page.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_takes_the_place_of_the_one_before() {
+        let page = with_section("# Benchmarks\n", "one", "## One\n\n1\n");
+        let page = with_section(&page, "two", "## Two\n\n2\n");
+        let page = with_section(&page, "one", "## One\n\n3\n");
+        assert_eq!(
+            page,
+            "# Benchmarks\n\n<!-- one -->\n## One\n\n3\n<!-- /one -->\n\n<!-- two -->\n## Two\n\n2\n<!-- /two -->\n"
+        );
+    }
 }

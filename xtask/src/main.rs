@@ -1,9 +1,10 @@
-//! Tasks for contributors: `cargo xtask test`, `cargo xtask mission`, `cargo xtask fuzz`, `cargo xtask bench`.
+//! Tasks for contributors: `cargo xtask test`, `servers`, `mission`, `fuzz` and `bench`.
 
 mod bench;
 mod fuzz;
 mod mission;
 mod run;
+mod servers;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -20,11 +21,13 @@ struct Cli {
 enum Task {
     /// Set up what is missing, then format check, lints, licences and all tests
     Test,
+    /// Start the servers that engines are tried on, and tell where they are
+    Servers(servers::Args),
     /// List every requirement with the tests that prove it, and those without one
     Mission(mission::Args),
     /// Feed the checker with generated files until it panics or time is up
     Fuzz(fuzz::Args),
-    /// Measure the hot paths of keys, or the embedded engine
+    /// Measure the hot paths of keys, or an engine
     #[command(subcommand)]
     Bench(bench::Task),
 }
@@ -32,6 +35,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Test => test::run(),
+        Task::Servers(args) => servers::run(&args),
         Task::Mission(args) => mission::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Bench(task) => bench::run(&task),

@@ -1,17 +1,22 @@
 //! `cargo xtask test`: everything that has to hold before a change goes in.
 
-use crate::run::{cargo, ensure, step};
+use crate::{
+    run::{cargo, ensure, step},
+    servers::{Server, Servers},
+};
 
 /// Sets up what is missing and runs all checks; the tests come last, so that their summary closes the output.
 pub(crate) fn run() -> anyhow::Result<()> {
     step("format", cargo(["fmt", "--all", "--check"]))?;
-    step("lints", cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"]))?;
+    let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "--deny", "warnings"];
+    step("lints", cargo(lints))?;
     ensure("deny", "cargo-deny")?;
     step("licences", cargo(["deny", "--workspace", "check", "licenses", "bans", "sources"]))?;
-    step("documentation tests", cargo(["test", "--workspace", "--doc", "--quiet"]))?;
+    step("documentation tests", cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]))?;
     ensure("nextest", "cargo-nextest")?;
+    let servers = Servers::start(&Server::ALL)?;
+    let mut tests = cargo(["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"]);
     // Snapshots are compared, never written.
-    let mut tests = cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
-    tests.env("INSTA_UPDATE", "no");
+    tests.env("INSTA_UPDATE", "no").envs(servers.variables());
     step("tests", tests)
 }

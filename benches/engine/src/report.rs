@@ -190,7 +190,7 @@ impl Bar {
     }
 }
 
-/// The whole page.
+/// The section of the page.
 pub(crate) fn page(report: &Report) -> String {
     let mut out = String::new();
     // Writing to a text does not fail.
@@ -204,7 +204,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     let items = items.join(",");
     writeln!(
         out,
-        "# Benchmarks\n\n\
+        "## The embedded engine\n\n\
          Written by `cargo xtask bench engine --items {items} --seconds {seconds} --write`; do not edit.\n\n\
          The embedded engine through its port, beside bare fjall (the library below it), redb and SQLite: in the same\n\
          run, on the same workload, with the same bytes, the same cache size and the same durability. An item has 300\n\
@@ -241,7 +241,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         if bytes.same { ", byte for byte the same" } else { "" },
     )?;
     for size in sizes {
-        writeln!(out, "## {} items\n", grouped(size.items))?;
+        writeln!(out, "### {} items\n", grouped(size.items))?;
         writeln!(out, "| bar | needed | measured | range | |\n|---|---|---|---|---|")?;
         BARS.iter().filter_map(|bar| bar.row(size)).try_for_each(|row| writeln!(out, "{row}"))?;
         if size.items < LARGE {

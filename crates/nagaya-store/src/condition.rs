@@ -42,7 +42,8 @@ pub enum Condition {
 pub enum Operand {
     /// The value at a path.
     Value(Path),
-    /// The length of the value at a path: bytes of texts, elements of lists, maps and sets.
+    /// The length of the value at a path: UTF-16 units of texts, bytes, elements of lists, maps and sets. What has none is
+    /// like an absent value.
     Size(Path),
 }
 
@@ -135,11 +136,7 @@ fn compare(item: &Item, operand: &Operand, comparison: Comparison, value: &Value
         Operand::Value(path) => item.at(path),
         Operand::Size(path) => {
             length = item.at(path).and_then(Value::length).map(|length| Value::from(length as i64));
-            // What has no length cannot be compared by it, not even as unequal.
-            match &length {
-                None => return false,
-                found => found.as_ref(),
-            }
+            length.as_ref()
         }
     };
     let Some(found) = found else { return comparison == Comparison::NotEqual };

@@ -65,7 +65,11 @@ impl Item {
 
     /// The value at a path.
     pub fn at(&self, path: &Path) -> Option<&Value> {
-        let (first, rest) = path.0.split_first()?;
+        self.at_steps(&path.0)
+    }
+
+    pub(crate) fn at_steps(&self, steps: &[Step]) -> Option<&Value> {
+        let (first, rest) = steps.split_first()?;
         let Step::Attribute(name) = first else { return None };
         rest.iter().try_fold(self.get(name)?, |value, step| match (step, value) {
             (Step::Attribute(name), Value::Map(values)) => values.get(name),
@@ -169,6 +173,12 @@ impl Path {
     /// Whether one of the two leads into the other, or both are the same.
     pub fn overlaps(&self, other: &Path) -> bool {
         self.0.iter().zip(&other.0).all(|(mine, theirs)| mine == theirs)
+    }
+
+    /// Whether the two cannot both be there: where they part, one leads into a map and the other into a list.
+    pub(crate) fn contradicts(&self, other: &Path) -> bool {
+        let parting = self.0.iter().zip(&other.0).find(|(mine, theirs)| mine != theirs);
+        matches!(parting, Some((Step::Attribute(_), Step::Index(_)) | (Step::Index(_), Step::Attribute(_))))
     }
 }
 

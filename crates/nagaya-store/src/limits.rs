@@ -1,8 +1,6 @@
 //! Limits that all engines keep, so that what one takes the others take too.
 
-use crate::{
-    Action, Change, Error, Item, Key, KeySchema, KeyValue, Query, Scan, Sort, TableSpec, Write, WriteSet,
-};
+use crate::{Action, Change, Error, Item, Key, KeyKind, KeySchema, KeyValue, Query, Scan, Sort, TableSpec, Write, WriteSet};
 
 /// Bytes of the largest item.
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
@@ -14,27 +12,27 @@ pub const MAX_WRITE_SET_BYTES: usize = 4 * 1024 * 1024;
 pub const MAX_PARTITION_BYTES: usize = 2048;
 /// Bytes of the longest sort key.
 pub const MAX_SORT_BYTES: usize = 1024;
-/// How deep maps and lists can be nested.
-pub const MAX_DEPTH: usize = 32;
+/// How many maps and lists a value can be in: it is on the 32nd level then, and DynamoDB has no more.
+pub const MAX_DEPTH: usize = 31;
 /// Keys of the largest batch read.
 pub const MAX_BATCH_GET: usize = 100;
 
 /// Whether a key has the right kinds and lengths for a table or index.
 pub fn check_key(schema: &KeySchema, key: &Key) -> Result<(), Error> {
-    let parts = [(&schema.partition, &key.partition, MAX_PARTITION_BYTES), (&schema.sort, &key.sort, MAX_SORT_BYTES)];
-    for ((attribute, kind), value, limit) in parts {
-        if value.kind() != *kind {
-            return Err(Error::invalid(format!("the key attribute `{attribute}` has to be of kind {kind:?}")));
-        }
-        if value.is_empty() {
-            return Err(Error::invalid(format!("the key attribute `{attribute}` is empty")));
-        }
-        if value.size() > limit {
-            let size = value.size();
-            return Err(Error::limit(format!(
-                "the key attribute `{attribute}` has {size} bytes, {limit} are possible"
-            )));
-        }
+    check_part(&schema.partition, &key.partition, MAX_PARTITION_BYTES)?;
+    check_part(&schema.sort, &key.sort, MAX_SORT_BYTES)
+}
+
+fn check_part((attribute, kind): &(String, KeyKind), value: &KeyValue, limit: usize) -> Result<(), Error> {
+    if value.kind() != *kind {
+        return Err(Error::invalid(format!("the key attribute `{attribute}` has to be of kind {kind:?}")));
+    }
+    if value.is_empty() {
+        return Err(Error::invalid(format!("the key attribute `{attribute}` is empty")));
+    }
+    let size = value.size();
+    if size > limit {
+        return Err(Error::limit(format!("the key attribute `{attribute}` has {size} bytes, {limit} are possible")));
     }
     Ok(())
 }
@@ -67,21 +65,21 @@ pub fn check_item(table: &TableSpec, item: &Item) -> Result<Key, Error> {
     Ok(key)
 }
 
-/// An attribute of an index that is there has to be one that the index takes.
+/// An attribute of an index that is there has to be one that the index takes, also when it is alone.
 fn check_index_attributes(index: &str, schema: &KeySchema, item: &Item) -> Result<(), Error> {
-    for (name, kind) in [&schema.partition, &schema.sort] {
-        if let Some(value) = item.get(name)
-            && value.kind() != (*kind).into()
-        {
-            return Err(Error::invalid(format!(
-                "`{name}` is a key attribute of the index `{index}` and has to be of kind {kind:?}"
-            )));
+    for (part, limit) in [(&schema.partition, MAX_PARTITION_BYTES), (&schema.sort, MAX_SORT_BYTES)] {
+        let (name, kind) = part;
+        let Some(value) = item.get(name) else { continue };
+        match KeyValue::of(value, *kind) {
+            Some(value) => check_part(part, &value, limit)?,
+            None => {
+                return Err(Error::invalid(format!(
+                    "`{name}` is a key attribute of the index `{index}` and has to be of kind {kind:?}"
+                )));
+            }
         }
     }
-    match schema.key_of(item) {
-        Some(key) => check_key(schema, &key),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Whether a write set has a possible number of actions, at most one for each item.
@@ -103,6 +101,7 @@ pub fn check_write(table: &TableSpec, write: &Write) -> Result<Key, Error> {
         Action::Put { item } => check_item(table, item),
         Action::Update { key, update } => {
             check_key(&table.key, key)?;
+            update.check()?;
             let changed = update.changes().iter().map(Change::path).find(|path| table.key.has(path.root()));
             match changed {
                 Some(path) => {

@@ -115,13 +115,32 @@ impl Update {
         &self.changes
     }
 
-    /// The item with all changes made, or why they cannot be. No two changes may touch the same value.
-    pub fn apply(&self, item: &Item) -> Result<Item, BadUpdate> {
+    /// Whether it can be made on any item at all.
+    pub(crate) fn check(&self) -> Result<(), BadUpdate> {
         for (at, change) in self.changes.iter().enumerate() {
-            if self.changes[..at].iter().any(|earlier| earlier.path().overlaps(change.path())) {
+            let earlier = || self.changes[..at].iter().map(Change::path);
+            if earlier().any(|path| path.overlaps(change.path())) {
                 return Err(change.bad("another change touches the same value"));
             }
+            if earlier().any(|path| path.contradicts(change.path())) {
+                return Err(change.bad("to another change, what is around it is a map and not a list, or the reverse"));
+            }
+            match change {
+                Change::Add(_, value) if !value.is_set() && value.as_number().is_none() => {
+                    return Err(change.bad("only numbers and sets can be added to"));
+                }
+                Change::Delete(_, value) if !value.is_set() => {
+                    return Err(change.bad("elements can only be taken out of sets"));
+                }
+                _ => {}
+            }
         }
+        Ok(())
+    }
+
+    /// The item with all changes made, or why they cannot be. No two changes may touch the same value.
+    pub fn apply(&self, item: &Item) -> Result<Item, BadUpdate> {
+        self.check()?;
         let mut new = item.clone();
         // Elements are removed from the back, so that the places of the others stay what they were.
         let mut removals: Vec<&Change> = Vec::new();
@@ -131,12 +150,16 @@ impl Update {
                     let value = assign.value(item).map_err(|reason| change.bad(reason))?;
                     put(&mut new, path, value).ok_or_else(|| change.bad("there is no map or list around it"))?;
                 }
-                Change::Remove(_) => removals.push(change),
+                Change::Remove(path) => {
+                    around(item, path).ok_or_else(|| change.bad("there is no map or list around it"))?;
+                    removals.push(change);
+                }
                 Change::Add(path, value) => {
                     let sum = add(item.at(path), value).map_err(|reason| change.bad(reason))?;
                     put(&mut new, path, sum).ok_or_else(|| change.bad("there is no map or list around it"))?;
                 }
                 Change::Delete(path, value) => {
+                    around(item, path).ok_or_else(|| change.bad("there is no map or list around it"))?;
                     match delete(item.at(path), value).map_err(|reason| change.bad(reason))? {
                         Some(left) => {
                             put(&mut new, path, left);
@@ -219,6 +242,18 @@ fn delete(old: Option<&Value>, value: &Value) -> Result<Option<Value>, &'static 
         (Some(_), _) => return Err("it is of another kind than what is taken out"),
     };
     Ok((left.length() != Some(0)).then_some(left))
+}
+
+/// Something, if there is what the last step of a path could lead into.
+fn around(item: &Item, path: &Path) -> Option<()> {
+    let (last, way) = path.steps().split_last()?;
+    if way.is_empty() {
+        return Some(());
+    }
+    match (item.at_steps(way)?, last) {
+        (Value::Map(_), Step::Attribute(_)) | (Value::List(_), Step::Index(_)) => Some(()),
+        _ => None,
+    }
 }
 
 /// The value that holds the last step of a path, and that step.

@@ -115,9 +115,11 @@ impl Value {
     }
 
     /// How many elements or bytes it has, as the `size` function of a condition counts; `None` for what has no size.
+    ///
+    /// Texts are counted in UTF-16 units, as DynamoDB does: `長屋` has 2, and `👍` has 2.
     pub fn length(&self) -> Option<usize> {
         match self {
-            Value::String(text) => Some(text.len()),
+            Value::String(text) => Some(text.encode_utf16().count()),
             Value::Binary(bytes) => Some(bytes.len()),
             Value::List(values) => Some(values.len()),
             Value::Map(values) => Some(values.len()),
@@ -126,6 +128,11 @@ impl Value {
             Value::BinarySet(all) => Some(all.len()),
             Value::Null | Value::Boolean(_) | Value::Number(_) => None,
         }
+    }
+
+    /// Whether it is a set.
+    pub(crate) fn is_set(&self) -> bool {
+        matches!(self, Value::StringSet(_) | Value::NumberSet(_) | Value::BinarySet(_))
     }
 
     /// Whether a set in it is empty.

@@ -14,8 +14,8 @@ cases![
     conditional_increments_lose_none,
     plain_increments_lose_none,
     one_of_many_creates_wins,
-    concurrent_sets_are_whole_to_batches[Transactions],
-    concurrent_sets_are_whole_to_queries[Transactions],
+    concurrent_sets_are_whole_to_batches[Transactions, SnapshotReads],
+    concurrent_sets_are_whole_to_queries[Transactions, SnapshotReads],
     transfers_between_items_keep_their_sum[Transactions],
     a_write_is_seen_by_whoever_heard_of_it,
 ];

@@ -66,9 +66,9 @@ pub trait Engine: Sync {
 pub struct Clock(Arc<AtomicI64>);
 
 impl Clock {
-    /// Some moment in 2027.
+    /// Some moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
     fn new() -> Self {
-        Clock(Arc::new(AtomicI64::new(1_800_000_000_000)))
+        Clock(Arc::new(AtomicI64::new(4_102_444_800_000)))
     }
 
     /// The milliseconds since 1970.
@@ -114,6 +114,7 @@ enum Need {
     ExactNumbers,
     TypedKeys,
     ScanSegments,
+    SnapshotReads,
     Sweep,
 }
 
@@ -127,6 +128,7 @@ impl Need {
             Need::ExactNumbers => by.exact_numbers,
             Need::TypedKeys => by.typed_keys,
             Need::ScanSegments => by.scan_segments,
+            Need::SnapshotReads => by.snapshot_reads,
             Need::Sweep => sweeps,
         }
     }
@@ -140,6 +142,7 @@ impl Need {
             Need::ExactNumbers => "exact numbers",
             Need::TypedKeys => "keys of numbers and bytes",
             Need::ScanSegments => "scan segments",
+            Need::SnapshotReads => "reads of one moment",
             Need::Sweep => "a sweep on request",
         }
     }

@@ -6,6 +6,7 @@ use std::{
     future::{Future, poll_fn},
     panic::Location,
     task::Poll,
+    time::Duration,
 };
 
 use super::Clock;
@@ -96,6 +97,56 @@ impl<'s> Trial<'s> {
         Err(endless())
     }
 
+    /// The items of all pages are these.
+    #[track_caller]
+    pub(super) fn shows(&self, query: Query, expected: Vec<Item>) -> impl Future<Output = Result<(), Failure>> + Send {
+        self.comes_to(query, |items| items, expected)
+    }
+
+    /// The sort keys of all pages are these.
+    #[track_caller]
+    pub(super) fn shows_sorts(
+        &self,
+        query: Query,
+        expected: Vec<String>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
+        self.comes_to(query, |items| sorts(&items), expected)
+    }
+
+    /// All pages together have so many items.
+    #[track_caller]
+    pub(super) fn shows_count(
+        &self,
+        query: Query,
+        expected: usize,
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
+        self.comes_to(query, |items| items.len(), expected)
+    }
+
+    /// What a query gives is as expected. An index that follows its table soon is given the time for it.
+    #[track_caller]
+    fn comes_to<T: PartialEq + fmt::Debug + Send>(
+        &self,
+        query: Query,
+        view: fn(Vec<Item>) -> T,
+        expected: T,
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
+        let at = Location::caller();
+        let soon = query.index.is_some() && !self.capabilities().consistent_indexes;
+        async move {
+            let mut found = view(self.all(query.clone()).await?);
+            for pause in 0..MOST_PAUSES {
+                if found == expected || !soon {
+                    break;
+                }
+                // The port has no timers, and nothing else waits for this thread.
+                std::thread::sleep(Duration::from_millis(pause));
+                found = view(self.all(query.clone()).await?);
+            }
+            same(found, expected).map_err(|failure| Failure { at, ..failure })
+        }
+    }
+
     /// The sort keys of all pages.
     pub(super) async fn sorts(&self, query: Query) -> Result<Vec<String>, Error> {
         Ok(sorts(&self.all(query).await?))
@@ -131,6 +182,9 @@ impl<'s> Trial<'s> {
         Err(endless())
     }
 }
+
+/// How often an index that follows soon is looked at, after a longer pause each time: 5 seconds in all.
+const MOST_PAUSES: u64 = 100;
 
 /// More pages than any case has.
 const MOST_PAGES: usize = 2_000;

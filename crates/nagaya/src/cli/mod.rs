@@ -8,6 +8,7 @@ mod report;
 mod schema;
 mod source;
 mod store;
+mod tables;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ enum Command {
     Diff(diff::Args),
     Schema(schema::Args),
     Store(store::Args),
+    Tables(tables::Args),
 }
 
 /// How a command ended, apart from failures to run at all.
@@ -48,6 +50,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Diff(args) => diff::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Store(args) => store::run(&args),
+        Command::Tables(args) => tables::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

@@ -33,10 +33,21 @@ pub(crate) fn nagaya(args: &[&str]) -> Run {
 
 /// Runs `nagaya` with a text on its standard input.
 pub(crate) fn nagaya_with(args: &[&str], input: &str) -> Run {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
+    nagaya_in(args, input, &[])
+}
+
+/// Runs `nagaya` with a text on its standard input and variables in its environment.
+pub(crate) fn nagaya_in(args: &[&str], input: &str, variables: &[(&str, &str)]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    // Nothing that happens to be set for whoever runs the tests.
+    let ours = |(name, _): &(String, String)| name.starts_with("AWS_") || name.starts_with("DYNAMODB_");
+    for (name, _) in std::env::vars().filter(ours) {
+        command.env_remove(name);
+    }
+    let mut child = command
         .args(args)
         .current_dir(root())
-        .env_remove("DYNAMODB_TABLE_NAME")
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,0 +1,434 @@
+//! Conditions and updates as expressions, with placeholders for every name and value.
+//!
+//! No name and no value ever stands in the text itself: reserved words, dots and quotes mean nothing there. What DynamoDB
+//! refuses to compare (a truth value by order, the bounds of an empty range) never holds in the port, so it is worked out
+//! here and not sent.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use nagaya_store::{
+    Assign, Change, Comparison, Condition, KeySchema, KeyValue, Operand, Path, Sort, Step, Update, Value,
+};
+
+use crate::convert;
+
+/// How many values one `IN` takes.
+const MOST_IN: usize = 100;
+
+/// The names and values that the expressions of one call speak of.
+#[derive(Debug, Default)]
+pub(crate) struct Placeholders {
+    names: Vec<String>,
+    values: Vec<AttributeValue>,
+}
+
+impl Placeholders {
+    /// The condition as an expression; `None` when it always holds.
+    ///
+    /// One that never holds is sent all the same, about a key attribute, for the answer says what was found.
+    pub(crate) fn condition(&mut self, condition: &Condition, schema: &KeySchema) -> Option<String> {
+        match constant(condition) {
+            Some(true) => None,
+            Some(false) => {
+                let name = self.name(&schema.partition.0);
+                Some(format!("attribute_exists({name}) AND attribute_not_exists({name})"))
+            }
+            None => Some(self.render(condition).text),
+        }
+    }
+
+    /// An expression that always holds, where one is needed.
+    pub(crate) fn always(&mut self, schema: &KeySchema) -> String {
+        let name = self.name(&schema.partition.0);
+        format!("attribute_exists({name}) OR attribute_not_exists({name})")
+    }
+
+    /// The filter as an expression; `None` when it has to be tried here: DynamoDB takes none about key attributes.
+    pub(crate) fn filter(&mut self, filter: &Condition, schema: &KeySchema) -> Option<String> {
+        let sent = constant(filter).is_none() && !mentions(filter, schema);
+        sent.then(|| self.render(filter).text)
+    }
+
+    /// The key condition of a query.
+    pub(crate) fn key_condition(&mut self, schema: &KeySchema, partition: KeyValue, sort: Sort) -> String {
+        let equal = format!("{} = {}", self.name(&schema.partition.0), self.key_value(partition));
+        let name = match &sort {
+            Sort::Any => return equal,
+            _ => self.name(&schema.sort.0),
+        };
+        let range = match sort {
+            Sort::Any => return equal,
+            Sort::Equal(value) => format!("{name} = {}", self.key_value(value)),
+            Sort::BeginsWith(start) => format!("begins_with({name}, {})", self.key_value(start)),
+            Sort::Between(least, most) => {
+                format!("{name} BETWEEN {} AND {}", self.key_value(least), self.key_value(most))
+            }
+            Sort::Less(value) => format!("{name} < {}", self.key_value(value)),
+            Sort::LessOrEqual(value) => format!("{name} <= {}", self.key_value(value)),
+            Sort::Greater(value) => format!("{name} > {}", self.key_value(value)),
+            Sort::GreaterOrEqual(value) => format!("{name} >= {}", self.key_value(value)),
+        };
+        format!("{equal} AND {range}")
+    }
+
+    /// The update as an expression; `None` when it changes nothing.
+    pub(crate) fn update(&mut self, update: &Update) -> Option<String> {
+        let mut clauses: [(&str, Vec<String>); 4] = ["SET", "REMOVE", "ADD", "DELETE"].map(|verb| (verb, Vec::new()));
+        for change in update.changes() {
+            let path = self.path(change.path());
+            let (at, text) = match change {
+                Change::Set(_, assign) => (0, format!("{path} = {}", self.assign(assign))),
+                Change::Remove(_) => (1, path),
+                Change::Add(_, value) => (2, format!("{path} {}", self.value(value.clone()))),
+                Change::Delete(_, value) => (3, format!("{path} {}", self.value(value.clone()))),
+            };
+            clauses[at].1.push(text);
+        }
+        let clauses: Vec<String> = clauses
+            .iter()
+            .filter(|(_, changes)| !changes.is_empty())
+            .map(|(verb, changes)| format!("{verb} {}", changes.join(", ")))
+            .collect();
+        (!clauses.is_empty()).then(|| clauses.join(" "))
+    }
+
+    /// The placeholders of the names, as calls take them.
+    pub(crate) fn names(&self) -> Option<HashMap<String, String>> {
+        let names = self.names.iter().enumerate().map(|(at, name)| (format!("#{at}"), name.clone()));
+        (!self.names.is_empty()).then(|| names.collect())
+    }
+
+    /// The placeholders of the values, as calls take them.
+    pub(crate) fn into_values(self) -> Option<HashMap<String, AttributeValue>> {
+        let any = !self.values.is_empty();
+        let values = self.values.into_iter().enumerate().map(|(at, value)| (format!(":{at}"), value));
+        any.then(|| values.collect())
+    }
+
+    fn assign(&mut self, assign: &Assign) -> String {
+        match assign {
+            Assign::Value(value) => self.value(value.clone()),
+            Assign::Copy(path) => self.path(path),
+            Assign::Plus(path, by) => format!("{} + {}", self.path(path), self.value((*by).into())),
+            Assign::Minus(path, by) => format!("{} - {}", self.path(path), self.value((*by).into())),
+            Assign::IfAbsent(path, value) => {
+                format!("if_not_exists({}, {})", self.path(path), self.value(value.clone()))
+            }
+            Assign::Append(path, values) => {
+                format!("list_append({}, {})", self.path(path), self.value(Value::List(values.clone())))
+            }
+        }
+    }
+
+    /// A condition of which it is not known whether it holds.
+    fn render(&mut self, condition: &Condition) -> Rendered {
+        match condition {
+            Condition::Exists(path) => Rendered::one(format!("attribute_exists({})", self.path(path))),
+            Condition::Absent(path) => Rendered::one(format!("attribute_not_exists({})", self.path(path))),
+            Condition::Compare(operand, comparison, value) => {
+                let sign = match comparison {
+                    Comparison::Equal => "=",
+                    Comparison::NotEqual => "<>",
+                    Comparison::Less => "<",
+                    Comparison::LessOrEqual => "<=",
+                    Comparison::Greater => ">",
+                    Comparison::GreaterOrEqual => ">=",
+                };
+                Rendered::one(format!("{} {sign} {}", self.operand(operand), self.value(value.clone())))
+            }
+            Condition::Between(operand, least, most) => {
+                let (least, most) = (self.value(least.clone()), self.value(most.clone()));
+                Rendered::one(format!("{} BETWEEN {least} AND {most}", self.operand(operand)))
+            }
+            Condition::In(operand, values) => {
+                let operand = self.operand(operand);
+                let parts = values.chunks(MOST_IN).map(|values| {
+                    let values: Vec<String> = values.iter().map(|value| self.value(value.clone())).collect();
+                    Rendered::one(format!("{operand} IN ({})", values.join(", ")))
+                });
+                Rendered::joined(parts.collect(), Level::Or)
+            }
+            Condition::BeginsWith(path, start) => {
+                Rendered::one(format!("begins_with({}, {})", self.path(path), self.value(start.clone())))
+            }
+            Condition::Contains(path, part) => {
+                Rendered::one(format!("contains({}, {})", self.path(path), self.value(part.clone())))
+            }
+            Condition::And(all) => self.join(all, Level::And),
+            Condition::Or(any) => self.join(any, Level::Or),
+            Condition::Not(inner) => {
+                let text = self.render(inner).text;
+                Rendered { text: format!("NOT ({text})"), level: Level::One }
+            }
+        }
+    }
+
+    fn join(&mut self, conditions: &[Condition], level: Level) -> Rendered {
+        // What is constant among them does not decide, or the whole would be constant.
+        let parts = conditions.iter().filter(|condition| constant(condition).is_none());
+        let parts: Vec<&Condition> = parts.collect();
+        Rendered::joined(parts.into_iter().map(|condition| self.render(condition)).collect(), level)
+    }
+
+    fn operand(&mut self, operand: &Operand) -> String {
+        match operand {
+            Operand::Value(path) => self.path(path),
+            Operand::Size(path) => format!("size({})", self.path(path)),
+        }
+    }
+
+    fn path(&mut self, path: &Path) -> String {
+        let mut text = String::new();
+        for step in path.steps() {
+            match step {
+                Step::Attribute(name) => {
+                    if !text.is_empty() {
+                        text.push('.');
+                    }
+                    text.push_str(&self.name(name));
+                }
+                Step::Index(at) => text.push_str(&format!("[{at}]")),
+            }
+        }
+        text
+    }
+
+    fn name(&mut self, name: &str) -> String {
+        let at = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        format!("#{at}")
+    }
+
+    fn value(&mut self, value: Value) -> String {
+        self.placed(convert::to_attribute(value))
+    }
+
+    fn key_value(&mut self, value: KeyValue) -> String {
+        self.placed(convert::to_key_value(value))
+    }
+
+    fn placed(&mut self, value: AttributeValue) -> String {
+        self.values.push(value);
+        format!(":{}", self.values.len() - 1)
+    }
+}
+
+/// An expression, and what has to stand in parentheses inside which other: DynamoDB refuses more than are needed.
+struct Rendered {
+    text: String,
+    level: Level,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Or,
+    And,
+    One,
+}
+
+impl Rendered {
+    fn one(text: String) -> Self {
+        Rendered { text, level: Level::One }
+    }
+
+    fn joined(mut parts: Vec<Rendered>, level: Level) -> Self {
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        let word = if level == Level::And { " AND " } else { " OR " };
+        let texts = parts.into_iter().map(|part| match part.level < level {
+            true => format!("({})", part.text),
+            false => part.text,
+        });
+        Rendered { text: texts.collect::<Vec<_>>().join(word), level }
+    }
+}
+
+/// Whether a condition holds, where that is the same for all items.
+fn constant(condition: &Condition) -> Option<bool> {
+    match condition {
+        Condition::And(all) => {
+            let parts: Vec<_> = all.iter().map(constant).collect();
+            if parts.contains(&Some(false)) {
+                return Some(false);
+            }
+            parts.iter().all(|part| *part == Some(true)).then_some(true)
+        }
+        Condition::Or(any) => {
+            let parts: Vec<_> = any.iter().map(constant).collect();
+            if parts.contains(&Some(true)) {
+                return Some(true);
+            }
+            parts.iter().all(|part| *part == Some(false)).then_some(false)
+        }
+        Condition::Not(inner) => constant(inner).map(|holds| !holds),
+        Condition::In(_, values) if values.is_empty() => Some(false),
+        Condition::Compare(operand, comparison, value) => match comparison {
+            Comparison::NotEqual => None,
+            Comparison::Equal => (is_size(operand) && !is_number(value)).then_some(false),
+            _ => (!has_order(value) || (is_size(operand) && !is_number(value))).then_some(false),
+        },
+        Condition::Between(operand, least, most) => {
+            let ordered = match (least, most) {
+                (Value::Number(least), Value::Number(most)) => least <= most,
+                (Value::String(least), Value::String(most)) => !is_size(operand) && least <= most,
+                (Value::Binary(least), Value::Binary(most)) => !is_size(operand) && least <= most,
+                _ => false,
+            };
+            (!ordered).then_some(false)
+        }
+        Condition::BeginsWith(_, start) => (!matches!(start, Value::String(_) | Value::Binary(_))).then_some(false),
+        Condition::Exists(_) | Condition::Absent(_) | Condition::In(..) | Condition::Contains(..) => None,
+    }
+}
+
+fn is_size(operand: &Operand) -> bool {
+    matches!(operand, Operand::Size(_))
+}
+
+fn is_number(value: &Value) -> bool {
+    matches!(value, Value::Number(_))
+}
+
+fn has_order(value: &Value) -> bool {
+    matches!(value, Value::Number(_) | Value::String(_) | Value::Binary(_))
+}
+
+/// Whether a condition is about an attribute of a key.
+fn mentions(condition: &Condition, schema: &KeySchema) -> bool {
+    match condition {
+        Condition::And(all) | Condition::Or(all) => all.iter().any(|condition| mentions(condition, schema)),
+        Condition::Not(inner) => mentions(inner, schema),
+        Condition::Exists(path)
+        | Condition::Absent(path)
+        | Condition::BeginsWith(path, _)
+        | Condition::Contains(path, _)
+        | Condition::Compare(Operand::Value(path) | Operand::Size(path), ..)
+        | Condition::Between(Operand::Value(path) | Operand::Size(path), ..)
+        | Condition::In(Operand::Value(path) | Operand::Size(path), _) => schema.has(path.root()),
+    }
+}
+
+/// A sort condition that DynamoDB takes; `None` when no key fulfils it. It takes no empty values and no empty ranges.
+pub(crate) fn possible(sort: Sort) -> Option<Sort> {
+    match sort {
+        Sort::Equal(value) | Sort::Less(value) | Sort::LessOrEqual(value) if value.is_empty() => None,
+        Sort::BeginsWith(value) | Sort::Greater(value) | Sort::GreaterOrEqual(value) if value.is_empty() => {
+            Some(Sort::Any)
+        }
+        Sort::Between(least, most) if least > most || most.is_empty() => None,
+        Sort::Between(least, most) if least.is_empty() => Some(Sort::LessOrEqual(most)),
+        sort => Some(sort),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(condition: Condition, expected: &str) {
+        let mut placeholders = Placeholders::default();
+        let text = placeholders.condition(&condition, &KeySchema::strings("PK", "SK"));
+        assert_eq!(text.as_deref().unwrap_or("always"), expected);
+    }
+
+    fn at_least(name: &str, value: impl Into<Value>) -> Condition {
+        Condition::Compare(Operand::Value(name.into()), Comparison::GreaterOrEqual, value.into())
+    }
+
+    fn not(condition: Condition) -> Condition {
+        Condition::Not(Box::new(condition))
+    }
+
+    #[test]
+    fn names_and_values_are_placeholders() {
+        check(Condition::equal("size", "x) OR attribute_exists(a"), "#0 = :0");
+        check(
+            Condition::exists(Path::attribute("a.b").entry("c[0]").index(3).entry("a.b")),
+            "attribute_exists(#0.#1[3].#0)",
+        );
+        check(Condition::Contains("tags".into(), "x".into()), "contains(#0, :0)");
+        check(Condition::Between(Operand::Size("n".into()), 1.into(), 2.into()), "size(#0) BETWEEN :0 AND :1");
+    }
+
+    #[test]
+    fn joins_have_the_parentheses_that_they_need_and_no_more() {
+        let (one, two, three) = (Condition::exists("a"), Condition::exists("b"), Condition::exists("c"));
+        let (a, b, c) = ("attribute_exists(#0)", "attribute_exists(#1)", "attribute_exists(#2)");
+        check(one.clone().and(two.clone()).or(three.clone()), &format!("{a} AND {b} OR {c}"));
+        check(one.clone().or(two.clone()).and(three.clone()), &format!("({a} OR {b}) AND {c}"));
+        check(Condition::And(vec![Condition::Or(vec![one.clone()]), two.clone()]), &format!("{a} AND {b}"));
+        check(not(one.clone().or(two)), &format!("NOT ({a} OR {b})"));
+        check(not(not(one)), &format!("NOT (NOT ({a}))"));
+    }
+
+    #[test]
+    fn what_is_the_same_for_all_items_is_not_sent() {
+        let never = "attribute_exists(#0) AND attribute_not_exists(#0)";
+        check(Condition::And(Vec::new()), "always");
+        check(Condition::Or(Vec::new()), never);
+        check(Condition::In(Operand::Value("a".into()), Vec::new()), never);
+        check(at_least("flag", true), never);
+        check(not(at_least("flag", true)), "always");
+        check(Condition::Between(Operand::Value("n".into()), 3.into(), 1.into()), never);
+        check(Condition::Between(Operand::Value("n".into()), 1.into(), "3".into()), never);
+        check(Condition::BeginsWith("n".into(), 1.into()), never);
+        check(at_least("flag", true).or(at_least("n", 1)), "#0 >= :0");
+        check(Condition::And(Vec::new()).and(at_least("n", 1)), "#0 >= :0");
+    }
+
+    #[test]
+    fn a_long_list_of_values_is_several_short_ones() {
+        let values: Vec<Value> = (0..150).map(Value::from).collect();
+        let mut placeholders = Placeholders::default();
+        let some = Condition::In(Operand::Value("n".into()), values).and(Condition::exists("a"));
+        let text = placeholders.condition(&some, &KeySchema::strings("PK", "SK")).unwrap_or_default();
+        assert_eq!(text.matches(" IN (").count(), 2);
+        assert!(text.starts_with("(#0 IN (:0, :1,") && text.ends_with(":149)) AND attribute_exists(#1)"), "{text}");
+    }
+
+    #[test]
+    fn an_update_has_a_clause_for_each_kind_of_change() {
+        let update = Update::new()
+            .set("a", 1)
+            .set("b", Assign::Plus("b".into(), 1.into()))
+            .set("c", Assign::IfAbsent("c".into(), 0.into()))
+            .set("d", Assign::Append("d".into(), vec![1.into()]))
+            .set("e", Assign::Copy(Path::attribute("f").index(0)))
+            .remove("g")
+            .add("h", 1)
+            .delete("i", Value::StringSet(["x".to_owned()].into()));
+        let mut placeholders = Placeholders::default();
+        assert_eq!(
+            placeholders.update(&update).as_deref(),
+            Some(
+                "SET #0 = :0, #1 = #1 + :1, #2 = if_not_exists(#2, :2), #3 = list_append(#3, :3), #4 = #5[0] \
+                 REMOVE #6 ADD #7 :4 DELETE #8 :5"
+            )
+        );
+        assert_eq!(Placeholders::default().update(&Update::new()), None);
+    }
+
+    #[test]
+    fn a_filter_about_the_key_is_tried_here() {
+        let schema = KeySchema::strings("PK", "SK");
+        let filter = |condition: &Condition| Placeholders::default().filter(condition, &schema);
+        assert_eq!(filter(&Condition::exists("a")).as_deref(), Some("attribute_exists(#0)"));
+        assert_eq!(filter(&Condition::exists("a").or(not(Condition::equal("SK", "x")))), None);
+        assert_eq!(filter(&Condition::Or(Vec::new())), None);
+    }
+
+    #[test]
+    fn sort_conditions_without_a_value_are_those_that_mean_the_same() {
+        let empty = || KeyValue::from("");
+        assert_eq!(possible(Sort::Equal(empty())), None);
+        assert_eq!(possible(Sort::Less(empty())), None);
+        assert_eq!(possible(Sort::BeginsWith(empty())), Some(Sort::Any));
+        assert_eq!(possible(Sort::Greater(empty())), Some(Sort::Any));
+        assert_eq!(possible(Sort::Between(empty(), "b".into())), Some(Sort::LessOrEqual("b".into())));
+        assert_eq!(possible(Sort::Between("b".into(), "a".into())), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Plans and tables, for people and for programs.
+
+use std::fmt::Write as _;
+
+use nagaya_dynamodb::{IndexLook, Plan, TableLook, TablePlan, Wanted};
+use serde_json::{Value, json};
+
+// Writing to a string does not fail, so what it answers is dropped in this file.
+
+pub(super) fn plan_text(plan: &Plan, wanted: &[Wanted], stage: Option<usize>, address: &str) -> String {
+    let mut out = String::new();
+    let of = match stage {
+        Some(stage) => format!(", stage {stage} of {}", stages(wanted)),
+        None => String::new(),
+    };
+    let _ = writeln!(out, "{} on {address}{of}", counted(plan.tables.len(), "table"));
+    for table in &plan.tables {
+        let _ = writeln!(out, "{}", table.table);
+        lines(&mut out, table);
+    }
+    let next: Vec<_> = next(wanted).into_iter().map(|(table, index)| format!("{index} to {table}")).collect();
+    if let (Some(stage), false) = (stage, next.is_empty()) {
+        let _ = writeln!(out, "stage {} would add {}", stage + 1, next.join(", "));
+    }
+    let lacking: Vec<_> = plan.lacking().into_iter().collect();
+    if !lacking.is_empty() {
+        let _ = writeln!(out, "left out, because this server does not have it: {}", lacking.join(", "));
+    }
+    let conflicts = plan.conflicts().len();
+    let _ = match (plan.steps(), conflicts) {
+        (0, 0) => writeln!(out, "nothing to do"),
+        (steps, 0) => writeln!(out, "{}", counted(steps, "step")),
+        (steps, conflicts) => writeln!(out, "{}, {}", counted(steps, "step"), counted(conflicts, "conflict")),
+    };
+    out
+}
+
+fn lines(out: &mut String, table: &TablePlan) {
+    for conflict in &table.conflicts {
+        let _ = writeln!(out, "  conflict: {conflict}");
+    }
+    for step in &table.steps {
+        let _ = writeln!(out, "  {step}");
+    }
+    for extra in &table.extra {
+        let _ = writeln!(out, "  not in the design: {extra} (--prune removes it)");
+    }
+    for note in &table.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+    if table.steps.is_empty() && table.conflicts.is_empty() {
+        let _ = writeln!(out, "  nothing to do");
+    }
+}
+
+pub(super) fn plan_json(plan: &Plan, wanted: &[Wanted], stage: Option<usize>) -> Value {
+    let tables = plan.tables.iter().map(|table| {
+        let steps = table.steps.iter().map(|step| json!({ "kind": step.code(), "what": step.to_string() }));
+        json!({
+            "table": table.table,
+            "steps": steps.collect::<Vec<_>>(),
+            "conflicts": table.conflicts,
+            "extra": table.extra,
+            "lacking": table.lacking,
+            "notes": table.notes,
+        })
+    });
+    let next = next(wanted).into_iter().map(|(table, index)| json!({ "table": table, "index": index }));
+    json!({
+        "ok": plan.conflicts().is_empty(),
+        "steps": plan.steps(),
+        "stage": stage,
+        "stages": stages(wanted),
+        "next": next.collect::<Vec<_>>(),
+        "tables": tables.collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn applied_text(plan: &Plan, skipped: &[(String, &str)]) -> String {
+    let mut out = String::new();
+    for (table, step) in skipped {
+        let _ = writeln!(out, "{table}: this server has no {step}: left out");
+    }
+    if plan.steps() == 0 {
+        return out;
+    }
+    let changed = plan.tables.iter().filter(|table| !table.steps.is_empty()).count();
+    let done = counted(plan.steps() - skipped.len(), "step");
+    let _ = writeln!(out, "{done} done on {}", counted(changed, "table"));
+    out
+}
+
+pub(super) fn applied_json(plan: &Plan, skipped: &[(String, &str)]) -> Value {
+    let skipped: Vec<_> = skipped.iter().map(|(table, step)| json!({ "table": table, "kind": step })).collect();
+    json!({ "ok": true, "done": plan.steps() - skipped.len(), "skipped": skipped })
+}
+
+pub(super) fn status_text(looks: &[TableLook]) -> String {
+    let mut out = String::new();
+    for look in looks {
+        let _ = writeln!(out, "{}", look.table);
+        let Some(state) = &look.state else {
+            let _ = writeln!(out, "  not there");
+            continue;
+        };
+        let _ = writeln!(out, "  {state}, about {}, {} bytes", counted(look.items, "item"), look.bytes);
+        for index in &look.indexes {
+            let _ = writeln!(out, "  index {} {}", index.name, index_state(index, look.items));
+        }
+    }
+    out
+}
+
+fn index_state(index: &IndexLook, items: i64) -> String {
+    let Some(state) = &index.state else { return "not there".to_owned() };
+    let filled = match index.items {
+        Some(filled) if index.backfilling => format!(", about {filled} of {items} items filled in"),
+        _ => String::new(),
+    };
+    let unknown = if index.wanted { "" } else { ", not in the design" };
+    format!("{state}{filled}{unknown}")
+}
+
+pub(super) fn status_json(looks: &[TableLook]) -> Value {
+    let tables = looks.iter().map(|look| {
+        let indexes = look.indexes.iter().map(|index| {
+            json!({
+                "name": index.name,
+                "state": index.state,
+                "backfilling": index.backfilling,
+                "items": index.items,
+                "inDesign": index.wanted,
+            })
+        });
+        json!({
+            "table": look.table,
+            "state": look.state,
+            "items": look.items,
+            "bytes": look.bytes,
+            "indexes": indexes.collect::<Vec<_>>(),
+        })
+    });
+    json!({ "tables": tables.collect::<Vec<_>>() })
+}
+
+/// The index that the next stage adds to each table.
+fn next(wanted: &[Wanted]) -> Vec<(&str, &str)> {
+    wanted.iter().filter_map(|table| Some((table.spec.name.as_str(), table.next_index()?.name.as_str()))).collect()
+}
+
+/// The last stage, which has all indexes.
+fn stages(wanted: &[Wanted]) -> usize {
+    wanted.iter().map(|table| table.spec.indexes.len()).max().unwrap_or(0)
+}
+
+fn counted(count: impl TryInto<u64> + std::fmt::Display, what: &str) -> String {
+    let text = count.to_string();
+    if count.try_into().is_ok_and(|count| count == 1) { format!("1 {what}") } else { format!("{text} {what}s") }
+}
