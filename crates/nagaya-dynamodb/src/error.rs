@@ -15,7 +15,9 @@ where
     R: fmt::Debug + Send + Sync + 'static,
 {
     let Some(service) = failure.as_service_error() else {
-        return Error::engine(Failure::of(&failure));
+        let unreachable = matches!(&failure, SdkError::DispatchFailure(dispatch)
+            if dispatch.as_connector_error().is_some_and(|cause| is_never_sent(cause)));
+        return Error::engine(if unreachable { Failure::unreachable(&failure) } else { Failure::of(&failure) });
     };
     match service.code().unwrap_or_default() {
         "ResourceNotFoundException" => ErrorKind::NoTable(table.to_owned()).into(),
@@ -94,6 +96,15 @@ impl Failure {
             cause = error.source();
         }
         Failure(text)
+    }
+}
+
+impl Failure {
+    /// There was nobody to send anything to.
+    fn unreachable(failure: &dyn std::error::Error) -> Self {
+        let first = std::iter::successors(Some(failure), |error| error.source()).last();
+        let cause = first.map(ToString::to_string).unwrap_or_default();
+        Failure(format!("nobody answers at the server's address ({cause}); see DYNAMODB_ENDPOINT and AWS_REGION"))
     }
 }
 

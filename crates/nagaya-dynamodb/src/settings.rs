@@ -111,6 +111,9 @@ impl Settings {
         let config = loader.load().await;
         let mut missing = Vec::new();
         if let Err(cause) = credentials(&config).await {
+            // The list of everything that was tried in vain follows on further lines.
+            let cause = cause.to_string();
+            let cause = cause.lines().next().unwrap_or_default().trim_end_matches(". Attempted:");
             missing.push(format!(
                 "who asks (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or a role; {cause})"
             ));

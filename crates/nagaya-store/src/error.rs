@@ -138,7 +138,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.kind {
-            ErrorKind::Engine(cause) | ErrorKind::Unanswered(cause) => Some(cause.as_ref()),
+            // The cause itself is part of the message.
+            ErrorKind::Engine(cause) | ErrorKind::Unanswered(cause) => cause.source(),
             _ => None,
         }
     }
