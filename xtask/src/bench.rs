@@ -18,6 +18,8 @@ pub(crate) enum Task {
     Engine(Engine),
     /// Measure the DynamoDB engine beside the bare SDK, on DynamoDB Local
     Dynamodb(Dynamodb),
+    /// Measure calls through the walls beside the bare port
+    Walls(Output),
 }
 
 /// Arguments of the embedded engine's benchmark.
@@ -61,6 +63,11 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::Keys => step("keys", cargo(["bench", "--package", "nagaya-design"])),
         Task::Engine(args) => engine(args),
         Task::Dynamodb(args) => dynamodb(args),
+        Task::Walls(output) => measured(
+            "walls",
+            cargo(["bench", "--quiet", "--package", "nagaya-tenancy", "--bench", "walls", "--"]),
+            output,
+        ),
     }
 }
 
