@@ -88,8 +88,8 @@ impl Report {
              Calls through the engine, beside the same calls through the bare SDK with the same client settings and\n\
              expressions written by hand: on the same DynamoDB Local 3.3.0 in memory, on the same table with an index and\n\
              an expiry attribute, one after the other, taking turns call by call. Items have ten attributes and 300 bytes.\n\
-             The engine also checks the limits, keeps expired items out, and has the server tell what each call consumed;\n\
-             by hand, nothing of this is done. A time is the median of {rounds} rounds with {calls} calls of each kind and\n\
+             Both have the server tell what each call consumed and which item a condition failed on. The engine also checks\n\
+             the limits and keeps expired items out; by hand, that is not done. A time is the median of {rounds} rounds with {calls} calls of each kind and\n\
              side; a ratio is taken round by round.\n"
         )?;
         let dirty = if output("git", &["status", "--porcelain", "--", "."]).is_empty() { "" } else { " with changes" };
