@@ -1,0 +1,125 @@
+//! Entities as types of one's own.
+
+use std::marker::PhantomData;
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, ErrorKind, List, Record, Tenant};
+
+/// A type that holds an entity of a design. Derive it: the fields are then held to the design when they are compiled.
+pub trait Entity: Serialize + DeserializeOwned + Send + Sync {
+    /// The name of the design.
+    const DESIGN: &'static str;
+    /// The name of the entity in it.
+    const NAME: &'static str;
+}
+
+/// A page of entities.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypedPage<E> {
+    /// The entities, in order.
+    pub items: Vec<E>,
+    /// Where to go on; `None`: that was all.
+    pub next: Option<String>,
+}
+
+/// A tenant's items of one type.
+#[derive(Debug)]
+pub struct Typed<'t, E> {
+    tenant: &'t Tenant,
+    entity: PhantomData<fn() -> E>,
+}
+
+impl Tenant {
+    /// The tenant's items of a type.
+    pub fn of<E: Entity>(&self) -> Result<Typed<'_, E>, Error> {
+        if self.0.house.design.name != E::DESIGN {
+            return Err(ErrorKind::NoEntity(format!("{}.{}", E::DESIGN, E::NAME)).into());
+        }
+        self.0.house.blueprint(E::NAME)?;
+        Ok(Typed { tenant: self, entity: PhantomData })
+    }
+}
+
+impl<E: Entity> Typed<'_, E> {
+    /// The item with this id.
+    pub async fn get(&self, id: &[&str]) -> Result<E, Error> {
+        self.tenant.get(E::NAME, id).await?.to()
+    }
+
+    /// Makes an item; what it leaves out gets its default, and comes back filled in.
+    pub async fn create(&self, entity: &E) -> Result<E, Error> {
+        self.tenant.create(E::NAME, self.given(entity)?).await?.to()
+    }
+
+    /// Changes an item by a function of it: read, changed, and written on the condition that it is still the one that was
+    /// read; again, should another have been faster.
+    pub async fn change(&self, id: &[&str], mut change: impl FnMut(&mut E) + Send) -> Result<E, Error> {
+        for _ in 0..self.tenant.0.house.settings.attempts.max(1) {
+            let record = self.tenant.get(E::NAME, id).await?;
+            let mut entity: E = record.to()?;
+            let before = object(&entity)?;
+            change(&mut entity);
+            let patch = patch(&before, &object(&entity)?);
+            match self.tenant.update(E::NAME, id, patch, record.version()).await {
+                Ok(record) => return record.to(),
+                Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ErrorKind::Contended.into())
+    }
+
+    /// Removes an item, if it has the expected version.
+    pub async fn delete(&self, id: &[&str], expected: Option<i64>) -> Result<(), Error> {
+        self.tenant.delete(E::NAME, id, expected).await
+    }
+
+    /// A page of an access pattern of the entity.
+    pub async fn list(&self, list: &List) -> Result<TypedPage<E>, Error> {
+        let page = self.tenant.list(list).await?;
+        let items = page.records.iter().map(|record| self.read(record)).collect::<Result<_, _>>()?;
+        Ok(TypedPage { items, next: page.next })
+    }
+
+    fn read(&self, record: &Record) -> Result<E, Error> {
+        if record.entity() == E::NAME {
+            record.to()
+        } else {
+            Err(Error::problem(record.entity(), format!("is not a {}", E::NAME)))
+        }
+    }
+
+    /// The fields of a value, without what the layer sets itself.
+    fn given(&self, entity: &E) -> Result<Map<String, Json>, Error> {
+        let mut fields = object(entity)?;
+        fields.retain(|_, value| !value.is_null());
+        let blueprint = self.tenant.0.house.blueprint(E::NAME)?;
+        if let Some(version) = &blueprint.entity.version {
+            fields.remove(version);
+        }
+        // A type may have the tenant to read it; another tenant's name in it is refused like any other.
+        if let Some(tenant) = blueprint.entity.tenant.as_deref()
+            && fields.get(tenant).and_then(Json::as_str) == self.tenant.0.scope.tenant()
+        {
+            fields.remove(tenant);
+        }
+        Ok(fields)
+    }
+}
+
+fn object<E: Entity>(entity: &E) -> Result<Map<String, Json>, Error> {
+    match serde_json::to_value(entity) {
+        Ok(Json::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Error::problem(E::NAME, "is not an object")),
+        Err(error) => Err(Error::problem(E::NAME, format!("cannot be written: {error}"))),
+    }
+}
+
+/// The merge patch that makes one object of another.
+fn patch(before: &Map<String, Json>, after: &Map<String, Json>) -> Map<String, Json> {
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    changed.map(|(name, value)| (name.clone(), value.clone())).chain(gone.map(|name| (name.clone(), Json::Null))).collect()
+}

@@ -1,0 +1,9 @@
+//! A handle keeps the tenant that it was given for.
+
+use nagaya_tenancy::{Principal, Tenant};
+
+fn change(tenant: &Tenant, principal: &Principal) {
+    tenant.principal().tenant = principal.tenant.clone();
+}
+
+fn main() {}

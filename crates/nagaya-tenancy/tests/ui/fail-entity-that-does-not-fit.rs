@@ -1,0 +1,30 @@
+//! A type is held to its entity: every difference is an error where it stands.
+
+extern crate nagaya_tenancy as nagaya;
+
+use nagaya::Entity;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, Entity)]
+#[serde(rename_all = "camelCase")]
+#[entity(design = "desk.toml", name = "ticket")]
+struct Ticket {
+    ticket_id: Option<String>,
+    titel: String,
+    priority: String,
+    note: String,
+    token: String,
+}
+
+#[derive(Serialize, Deserialize, Entity)]
+#[entity(design = "desk.toml", name = "tickets")]
+struct Unknown {}
+
+#[derive(Serialize, Deserialize, Entity)]
+#[entity(design = "missing.toml", name = "ticket")]
+struct Nowhere {}
+
+#[derive(Serialize, Deserialize, Entity)]
+struct Unbound {}
+
+fn main() {}
