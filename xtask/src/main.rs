@@ -1,8 +1,9 @@
-//! Tasks for contributors: `cargo xtask test`, `servers`, `mission`, `fuzz` and `bench`.
+//! Tasks for contributors: `cargo xtask test`, `servers`, `mission`, `fuzz`, `mutate` and `bench`.
 
 mod bench;
 mod fuzz;
 mod mission;
+mod mutate;
 mod run;
 mod servers;
 mod test;
@@ -27,6 +28,9 @@ enum Task {
     Mission(mission::Args),
     /// Feed the checker with generated files until it panics or time is up
     Fuzz(fuzz::Args),
+    /// Break the guards one by one, to see that the tests notice
+    #[command(subcommand)]
+    Mutate(mutate::Task),
     /// Measure the hot paths of keys, or an engine
     #[command(subcommand)]
     Bench(bench::Task),
@@ -38,6 +42,7 @@ fn main() -> anyhow::Result<()> {
         Task::Servers(args) => servers::run(&args),
         Task::Mission(args) => mission::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
+        Task::Mutate(task) => mutate::run(&task),
         Task::Bench(task) => bench::run(&task),
     }
 }

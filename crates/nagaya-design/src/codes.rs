@@ -92,6 +92,7 @@ codes! {
     Error   REFERENCE_NOT_FOUND   "NG0604" "a reference that no access pattern can follow back";
     Error   BAD_SOFT_DELETE       "NG0605" "a soft delete that its fields cannot express";
     Error   BAD_TTL               "NG0606" "an expiry that the table cannot keep";
+    Error   BAD_AUDIT             "NG0607" "an audit that its entity cannot take";
 
     // Schema versions.
     Error   SCHEMA_GAP            "NG0701" "a gap in a schema-version chain";

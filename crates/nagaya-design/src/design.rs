@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::{
+    audit::Audit,
     condition::Condition,
     diagnostic::Span,
     field::{self, Field, Problem},
@@ -36,6 +37,8 @@ pub struct Design {
     pub accesses: Vec<Access>,
     /// The aggregates, in the order of the file.
     pub aggregates: Vec<Aggregate>,
+    /// Where changes are written down.
+    pub audit: Option<Audit>,
     /// Entities that are declared but could not be read: what refers to them is not judged.
     pub(crate) unread: Vec<String>,
 }
@@ -290,6 +293,8 @@ pub struct Entity {
     pub changes: Vec<Change>,
     /// Its HTTP path, without the design's prefix.
     pub path: String,
+    /// Whether its changes are written down, where the design has an audit.
+    pub audited: bool,
     pub(crate) span: Span,
     pub(crate) spans: EntitySpans,
 }

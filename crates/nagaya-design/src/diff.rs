@@ -1,5 +1,7 @@
 //! What changed between two designs, and what of it breaks readers, writers or stored items.
 
+mod audit;
+
 use std::fmt;
 
 use crate::{
@@ -118,6 +120,7 @@ impl Differences {
         let moved = old.tenant.system.as_ref().map(|_| KEYS);
         self.changed("tenant", "the system tenant", &system(old), &system(new), moved);
         self.changed("http", "the prefix", &old.http_prefix, &new.http_prefix, Some(CALLERS));
+        self.audit(old, new);
         for (path, old, new) in
             self.named("table", &old.tables, &new.tables, |table| &table.id, "its items are out of reach")
         {
@@ -209,6 +212,7 @@ impl Differences {
         let lost = old.version.is_some().then_some("the versions of stored items no longer count");
         self.changed(path, "the version attribute", &text(&old.version), &text(&new.version), lost);
         self.changed(path, "the path", &old.path, &new.path, Some(CALLERS));
+        self.audited(path, old, new);
         let section = format!("{path}.index");
         for (path, old, new) in self.named(&section, &old.indexes, &new.indexes, |mapping| &mapping.name, CALLERS) {
             self.key(&path, &old.key, &new.key);

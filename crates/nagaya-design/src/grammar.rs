@@ -82,6 +82,7 @@ pub(crate) static DESIGN: Table = Table {
         may("database", Text, "Cosmos DB database that holds the containers. Default: the design's name."),
         must("tenant", Shape::Table(&TENANT), "Who the households are: the field that every wall is built on."),
         may("http", Shape::Table(&HTTP), "How the API is laid out."),
+        may("audit", Shape::Table(&AUDIT), "Where every change is written down, in the same write as the change."),
         must("table", Named(&Shape::Table(&TABLE)), "The tables (containers in Cosmos DB)."),
         must("entity", Named(&Shape::Table(&ENTITY)), "What lies in the tables."),
         may("access", Named(&Shape::Table(&ACCESS)), "The access patterns: the only ways to list things."),
@@ -103,6 +104,22 @@ pub(crate) static TENANT: Table = Table {
 pub(crate) static HTTP: Table = Table {
     called: "the HTTP section",
     keys: &[may("prefix", Text, "What every path starts with, such as `/v1`. Default: nothing.")],
+    rest: None,
+};
+
+pub(crate) static AUDIT: Table = Table {
+    called: "the audit",
+    keys: &[
+        must("entity", Text, "The entity that holds the entries."),
+        must("action", Text, "Its field for what was done, such as `user.create`."),
+        must("actor", Text, "Its field for the user who did it."),
+        may("target", Text, "Its field for the id of what it was done to."),
+        may("at", Text, "Its timestamp field for the instant. Without it, let a field have the default `\"now\"`."),
+        may("changes", Text, "Its map for the changed fields, each with its `old` and `new` value."),
+        may("request", Text, "Its field for the id of the request."),
+        may("address", Text, "Its field for where the request came from."),
+        may("reason", Text, "Its field for the reason that an operator states."),
+    ],
     rest: None,
 };
 
@@ -204,6 +221,7 @@ pub(crate) static ENTITY: Table = Table {
         may("schema", Text, "Schema version that is written, `major.minor`; stored as `schemaVersion`."),
         may("change", ListOf(&Shape::Table(&CHANGE)), "Steps from one schema version to the next."),
         may("path", Text, "Its HTTP path. Default: the entity's name, plural."),
+        may("audit", Flag, "Whether its changes are written down, where the design has an audit. Default: `true`."),
     ],
     rest: None,
 };

@@ -67,6 +67,7 @@
 //! # Ok::<(), nagaya_design::Unfit>(())
 //! ```
 
+mod audit;
 mod check;
 mod codes;
 mod condition;
@@ -85,6 +86,7 @@ mod language;
 mod lower;
 mod query;
 mod read;
+mod reference;
 mod route;
 mod template;
 mod tree;
@@ -92,6 +94,7 @@ mod version;
 
 use std::fmt;
 
+pub use audit::{Audit, Part, VERBS};
 pub use codes::{ALL as CODES, Code};
 pub use condition::{Condition, Literal, Operand, Operator, Term};
 pub use design::*;
@@ -103,6 +106,7 @@ pub use field::{Default, Field, OnDelete, Problem, Reference, Type};
 pub use form::{Format, Precision};
 pub use json_schema::json_schema;
 pub use query::{Parameter, Query, Sort};
+pub use reference::{Referer, Way};
 pub use route::{Routed, Router};
 pub use template::{Fields, Scalar, Template, Unfit};
 pub use version::{NotAVersion, Version};

@@ -19,6 +19,17 @@ system = "_system"
 [http]
 prefix = "/v1"
 
+[audit]
+entity  = "trail"
+action  = "action"
+actor   = "who"
+target  = "what"
+at      = "at"
+changes = "changes"
+request = "request"
+address = "address"
+reason  = "reason"
+
 [table.app]
 name          = "{base}-app"
 description   = "Tickets, and who works on them."
@@ -55,6 +66,29 @@ key    = { PK = "NOTICE#{noticeId}", SK = "NOTICE#{noticeId}" }
 [entity.notice.fields]
 tenantId = { type = "ulid" }
 noticeId = { type = "ulid", default = "new" }
+
+[entity.trail]
+table  = "shelf"
+tenant = "tenantId"
+key    = { PK = "TENANT#{tenantId}", SK = "TRAIL#{trailId}" }
+
+[entity.trail.fields]
+tenantId = { type = "ulid" }
+trailId  = { type = "ulid", default = "new" }
+action   = { type = "string", max = 100 }
+act      = { type = "string", max = 100, default = "" }
+who      = { type = "string", max = 64 }
+whom     = { type = "string", max = 64, default = "" }
+what     = { type = "string", max = 200, optional = true }
+whatever = { type = "string", max = 200, optional = true }
+at       = { type = "timestamp", default = "now" }
+when     = { type = "timestamp", default = "now" }
+changes  = { type = "map", max = 4096, optional = true }
+edits    = { type = "map", max = 4096, optional = true }
+request  = { type = "string", max = 64, optional = true }
+address  = { type = "string", max = 64, optional = true }
+reason   = { type = "string", max = 64, optional = true }
+because  = { type = "string", max = 64, optional = true }
 
 [entity.agent]
 table  = "app"
@@ -369,6 +403,69 @@ breaks tenant.claim at tenant
 breaks tenant.system at tenant
 -system = "_system"
 +system = "_house"
+
+breaks design.audit at audit
+-[audit]
+-entity  = "trail"
+-action  = "action"
+-actor   = "who"
+-target  = "what"
+-at      = "at"
+-changes = "changes"
+-request = "request"
+-address = "address"
+-reason  = "reason"
+
+breaks audit.entity at audit
+-entity  = "trail"
++entity  = "track"
+..
+-[entity.trail]
++[entity.track]
+..
+-[entity.trail.fields]
++[entity.track.fields]
+
+breaks audit.action at audit
+-action  = "action"
++action  = "act"
+..
+-action   = { type = "string", max = 100 }
++action   = { type = "string", max = 100, default = "" }
+
+breaks audit.actor at audit
+-actor   = "who"
++actor   = "whom"
+..
+-who      = { type = "string", max = 64 }
++who      = { type = "string", max = 64, default = "" }
+
+breaks audit.target at audit
+-target  = "what"
++target  = "whatever"
+
+breaks audit.at at audit
+-at      = "at"
++at      = "when"
+
+breaks audit.changes at audit
+-changes = "changes"
++changes = "edits"
+
+breaks audit.request at audit
+-request = "request"
++request = "because"
+
+breaks audit.address at audit
+-address = "address"
+
+breaks audit.reason at audit
+-reason  = "reason"
++reason  = "because"
+
+breaks entity.audit at entity.team
+ key    = { PK = "TENANT#{tenantId}", SK = "TEAM#{teamId}" }
++audit  = false
 
 breaks section.prefix at http
 -prefix = "/v1"

@@ -27,6 +27,10 @@ pub(crate) struct Blueprint {
     secrets: BTreeSet<String>,
     /// What tells items that are deleted but kept.
     pub(crate) deleted: Option<Condition>,
+    /// Whether items of other entities can refer to it.
+    pub(crate) referred: bool,
+    /// Whether its changes are written down.
+    pub(crate) audited: bool,
 }
 
 /// An index attribute and what it is made of.
@@ -81,6 +85,8 @@ impl Blueprint {
             sources,
             secrets,
             deleted,
+            audited: design.is_audited(entity),
+            referred: !design.referers(entity).is_empty(),
             entity: entity.clone(),
         }
     }
@@ -108,8 +114,9 @@ impl Blueprint {
         for Derived { attribute, template, when, is_field } in &self.derived {
             let present = when.as_ref().is_none_or(|when| when.holds(item));
             let value = if present { Some(template.render(&ItemFields(item)).map_err(unfit)?) } else { None };
-            // An attribute that is a field of its own stays when the index lets the item go.
-            if value.is_none() && *is_field {
+            // An attribute that is a field of its own stays as it is, also when the index lets the item go.
+            if *is_field {
+                value.map_or(Ok(()), |value| self.stands_for_itself(item, attribute, &value))?;
                 continue;
             }
             // What one index lets go another may still hold.
@@ -125,9 +132,14 @@ impl Blueprint {
                 None => drop(item.remove(attribute)),
             }
         }
-        let key = self.key_of(item).map_err(unfit)?;
-        item.insert(&self.key.partition, key.partition);
-        item.insert(&self.key.sort, key.sort);
+        let key = self.entity.key.render(&ItemFields(item)).map_err(unfit)?;
+        for (attribute, value) in [(&self.key.partition, key.partition), (&self.key.sort, key.sort)] {
+            if self.entity.field(attribute).is_some() {
+                self.stands_for_itself(item, attribute, &value)?;
+            } else {
+                item.insert(attribute, value);
+            }
+        }
         if let Some((attribute, value)) = &self.discriminator {
             item.insert(attribute, value.as_str());
         }
@@ -135,6 +147,15 @@ impl Blueprint {
             item.insert(SCHEMA_ATTRIBUTE, schema.to_string());
         }
         Ok(())
+    }
+
+    /// A field that is a key attribute as well has one value for both, so it cannot hold what keys escape.
+    fn stands_for_itself(&self, item: &Item, field: &str, in_key: &str) -> Result<(), Problem> {
+        if item.get(field).and_then(Value::as_str) == Some(in_key) {
+            return Ok(());
+        }
+        let message = "is a key as it stands, and cannot hold `#` or `%`".to_owned();
+        Err(Problem { path: field.to_owned(), message })
     }
 
     /// Sets the second at which an item that was just written will be gone.
@@ -162,9 +183,26 @@ impl Blueprint {
         item.get(self.entity.version.as_deref()?)?.as_number()?.try_into().ok()
     }
 
-    /// Whether an item is deleted but kept.
+    /// Whether an item is deleted but kept, or about to go.
     pub(crate) fn is_deleted(&self, item: &Item) -> bool {
-        self.deleted.as_ref().is_some_and(|deleted| deleted.holds(item)) || item.get(DELETING).is_some()
+        self.is_soft_deleted(item) || item.get(DELETING).is_some()
+    }
+
+    /// Whether an item is deleted but kept.
+    pub(crate) fn is_soft_deleted(&self, item: &Item) -> bool {
+        self.deleted.as_ref().is_some_and(|deleted| deleted.holds(item))
+    }
+
+    /// The values of an item's key besides the tenant, as texts.
+    pub(crate) fn id_of(&self, item: &Item) -> Vec<String> {
+        let text = |path: &str| values::to_text(values::lookup(item, path)?);
+        self.entity.id_fields().into_iter().filter_map(text).collect()
+    }
+
+    /// Whether an item of its table is one of the layer's own: escapes have capitals, so no key of an entity starts so.
+    pub(crate) fn is_layers_own(&self, item: &Item) -> bool {
+        let sort = item.get(&self.key.sort).and_then(Value::as_str).unwrap_or_default();
+        sort.strip_prefix('%').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
     }
 
     /// Whether an item of its table can be of this entity.

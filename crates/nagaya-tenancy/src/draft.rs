@@ -52,6 +52,7 @@ pub(crate) fn merge(
     drop_nulls(&entity.fields, &mut fields);
     let mut problems = Vec::new();
     unchanged(blueprint, scope, &before, &fields, &mut problems);
+    still_there(&entity.fields, &before, &fields, "", &mut problems);
     for field in entity.fields.iter().filter(|field| is_refreshed(blueprint, field)) {
         if !patch.contains_key(&field.name)
             && let Some(instant) = field.instant(now)
@@ -71,8 +72,15 @@ pub(crate) fn merge(
             item.insert(&name, values::to_store(value));
         }
     }
+    if blueprint.is_soft_deleted(&item)
+        && let Some(soft) = &blueprint.entity.soft_delete
+    {
+        let field = soft.mark.as_ref().map(|(field, _)| field).or(soft.at.as_ref());
+        return Err(Error::problem(field.map_or("", String::as_str), "becomes this by deleting the item"));
+    }
     bump(blueprint, &mut item);
     finish(blueprint, &mut item, now)?;
+    stay(blueprint, old, &mut item);
     Ok(item)
 }
 
@@ -95,6 +103,7 @@ pub(crate) fn mark_deleted(blueprint: &Blueprint, settings: &Settings, user: &st
     }
     bump(blueprint, &mut item);
     finish(blueprint, &mut item, now)?;
+    stay(blueprint, old, &mut item);
     Ok(item)
 }
 
@@ -109,6 +118,15 @@ fn finish(blueprint: &Blueprint, item: &mut Item, now: i64) -> Result<(), Error>
     blueprint.derive(item).map_err(|problem| ErrorKind::Invalid(vec![problem]))?;
     blueprint.set_expiry(item, now);
     Ok(())
+}
+
+/// An item under a key of an older form stays under it.
+fn stay(blueprint: &Blueprint, old: &Item, item: &mut Item) {
+    for attribute in [&blueprint.key.partition, &blueprint.key.sort] {
+        if let Some(value) = old.get(attribute) {
+            item.insert(attribute, value.clone());
+        }
+    }
 }
 
 fn refuse(problems: Vec<Problem>) -> Result<(), Error> {
@@ -173,6 +191,28 @@ fn unchanged(
             check(path, "cannot be changed");
         }
     });
+}
+
+/// Reports required fields that a change takes away. A default is for items that are made, not for what they lose.
+fn still_there(
+    fields: &[Field],
+    before: &Map<String, Json>,
+    after: &Map<String, Json>,
+    parent: &str,
+    problems: &mut Vec<Problem>,
+) {
+    for field in fields {
+        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
+        match (&field.kind, before.get(&field.name), after.get(&field.name)) {
+            (_, Some(_), None) if !field.optional && field.default.is_some() => {
+                problems.push(Problem { path, message: "is missing".to_owned() });
+            }
+            (Type::Map(inner), Some(Json::Object(before)), Some(Json::Object(after))) => {
+                still_there(inner, before, after, &path, problems);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Visits the fields that keep their first value.

@@ -53,6 +53,8 @@ pub enum ErrorKind {
     Breach,
     /// The principal names no tenant that the design could have.
     BadTenant,
+    /// An operator states no reason.
+    NoReason,
     /// The store failed.
     Store(nagaya_store::Error),
 }
@@ -83,6 +85,7 @@ impl Error {
             ErrorKind::BadCursor => "bad_cursor",
             ErrorKind::Breach => "breach",
             ErrorKind::BadTenant => "bad_tenant",
+            ErrorKind::NoReason => "no_reason",
             ErrorKind::Store(error) => error.code(),
         }
     }
@@ -127,6 +130,7 @@ impl fmt::Display for Error {
             ErrorKind::BadCursor => f.write_str("the cursor cannot be used here; start from the first page"),
             ErrorKind::Breach => f.write_str("an item that came back is behind another wall"),
             ErrorKind::BadTenant => f.write_str("the tenant is none that the design could have"),
+            ErrorKind::NoReason => f.write_str("an operator has to state a reason"),
             ErrorKind::Store(error) => error.fmt(f),
         }
     }

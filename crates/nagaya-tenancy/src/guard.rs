@@ -74,12 +74,17 @@ impl Scope {
     pub(crate) fn admits(&self, blueprint: &Blueprint, item: &Item) -> bool {
         let own_key = blueprint.key_of(item).is_ok_and(|key| blueprint.stored_key(item) == Some(key));
         let former = || !blueprint.entity.former_keys.is_empty() && self.is_former(blueprint, item);
-        blueprint.owns(item) && self.is_owner(blueprint, item) && (own_key || former())
+        blueprint.owns(item) && self.is_owner(blueprint.entity.wall, blueprint, item) && (own_key || former())
     }
 
-    /// Whether an item's tenant is the handle's, where only the tenant may see it.
-    fn is_owner(&self, blueprint: &Blueprint, item: &Item) -> bool {
-        match (self, blueprint.entity.wall, blueprint.entity.tenant.as_deref()) {
+    /// Whether an item that an access pattern gave may be passed on: the wall of an index can be narrower than its entity's.
+    pub(crate) fn admits_by(&self, design: &Design, access: &Access, blueprint: &Blueprint, item: &Item) -> bool {
+        self.admits(blueprint, item) && self.is_owner(design.wall_of(access), blueprint, item)
+    }
+
+    /// Whether an item's tenant is the handle's, where a wall lets only the tenant see it.
+    fn is_owner(&self, wall: Wall, blueprint: &Blueprint, item: &Item) -> bool {
+        match (self, wall, blueprint.entity.tenant.as_deref()) {
             (Scope::Tenant(tenant), Wall::Key | Wall::Attribute, Some(field)) => {
                 values::lookup(item, field).and_then(Value::as_str) == Some(tenant)
             }

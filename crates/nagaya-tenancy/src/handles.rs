@@ -70,6 +70,20 @@ macro_rules! handle {
 handle!(Tenant);
 handle!(Operator);
 
+impl Tenant {
+    /// Whether a secret field of an item passes a test: the one way to use what is never read back, such as the hash of a
+    /// password. `false` also where the item has no such value.
+    pub async fn verify_secret(
+        &self,
+        entity: &str,
+        id: &[&str],
+        field: &str,
+        test: impl FnOnce(&str) -> bool,
+    ) -> Result<bool, Error> {
+        self.0.verify_secret(entity, id, field, test).await
+    }
+}
+
 impl Operator {
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.
     pub fn within(&self, tenant: &str) -> Result<Tenant, Error> {

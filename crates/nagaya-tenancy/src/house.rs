@@ -9,13 +9,13 @@ use std::{
     },
 };
 
-use nagaya_design::Design;
+use nagaya_design::{Design, KeyAttributes};
 use nagaya_store::Store;
 use serde_json::Value as Json;
 
 use crate::{
-    Error, ErrorKind, Operator, Principal, Settings, Tenant, blueprint::Blueprint, guard::Scope, room::Room,
-    table_specs,
+    Error, ErrorKind, Operator, Principal, Settings, Tenant, blueprint::Blueprint, guard::Scope, referers,
+    referers::Referer, room::Room, table_specs,
 };
 
 /// A design that runs on a store. Gives out handles, and never the store.
@@ -31,7 +31,13 @@ pub(crate) struct House {
     pub(crate) settings: Settings,
     pub(crate) base: String,
     blueprints: HashMap<String, Arc<Blueprint>>,
+    /// What refers to each entity.
+    referers: HashMap<String, Vec<Referer>>,
+    /// The table that takes what operators do, by its name in the store.
+    log_table: (String, KeyAttributes),
     breaches: AtomicU64,
+    /// How many entries operators have left since this process started.
+    logged: AtomicU64,
 }
 
 impl fmt::Debug for House {
@@ -43,6 +49,32 @@ impl fmt::Debug for House {
 impl House {
     pub(crate) fn blueprint(&self, entity: &str) -> Result<&Arc<Blueprint>, Error> {
         self.blueprints.get(entity).ok_or_else(|| ErrorKind::NoEntity(entity.to_owned()).into())
+    }
+
+    /// What refers to an entity.
+    pub(crate) fn referers(&self, blueprint: &Blueprint) -> &[Referer] {
+        self.referers.get(blueprint.name()).map_or(&[], Vec::as_slice)
+    }
+
+    /// An entity of each table in which something can be referred to.
+    pub(crate) fn referred_tables(&self) -> Vec<&Arc<Blueprint>> {
+        let mut found: Vec<&Arc<Blueprint>> = Vec::new();
+        for blueprint in self.blueprints.values().filter(|blueprint| blueprint.referred) {
+            if found.iter().all(|each| each.table != blueprint.table) {
+                found.push(blueprint);
+            }
+        }
+        found
+    }
+
+    /// The table that takes what operators do: that of the audit, else the first one.
+    pub(crate) fn log_table(&self) -> (&str, &KeyAttributes) {
+        (&self.log_table.0, &self.log_table.1)
+    }
+
+    /// A number that is greater with each entry of an operator.
+    pub(crate) fn next_logged(&self) -> u64 {
+        self.logged.fetch_add(1, Ordering::Relaxed)
     }
 
     /// An item came back that is behind another wall: somebody wrote around the walls.
@@ -65,9 +97,21 @@ impl Nagaya {
         let blueprint =
             |entity: &nagaya_design::Entity| (entity.name.clone(), Arc::new(Blueprint::new(&design, entity, &base)));
         let blueprints = design.entities.iter().map(blueprint).collect();
+        let referers =
+            design.entities.iter().map(|entity| (entity.name.clone(), referers::referers(&design, entity))).collect();
+        let log = design.audit_entity().map_or(0, |entity| entity.table);
+        let log_table = design.tables.get(log).map(|table| (table.physical_name(&base), table.key.clone()));
+        // A design without a table has nothing that an operator could do.
+        let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() });
+        let log_table = log_table.unwrap_or_else(no_table);
         let store = Box::new(store);
-        let house = House { design, store, settings, base, blueprints, breaches: AtomicU64::new(0) };
+        let (breaches, logged) = (AtomicU64::new(0), AtomicU64::new(0));
+        let house = House { design, store, settings, base, blueprints, referers, log_table, breaches, logged };
         Nagaya { house: Arc::new(house) }
+    }
+
+    pub(crate) fn house(&self) -> &Arc<House> {
+        &self.house
     }
 
     pub(crate) fn of(house: &Arc<House>) -> Self {
@@ -103,7 +147,7 @@ impl Nagaya {
     }
 
     /// The handle of somebody who works for the system itself: it alone reaches behind system walls, and every use of it
-    /// is audited with the reason.
+    /// is audited with the reason. Without a reason it reaches nothing.
     pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
         let house = Arc::clone(&self.house);
         Operator(Room { house, scope: Scope::Operator, principal: principal.clone(), reason: Some(reason.into()) })

@@ -1,23 +1,31 @@
 //! The walls: a design on a store, reached through handles that see one tenant and nothing else.
 
+#[cfg(feature = "attack")]
+pub mod attack;
+mod audit;
 mod blueprint;
 mod cursor;
+mod deletion;
 mod draft;
 mod error;
 mod guard;
 mod handles;
 mod house;
 mod list;
+mod plan;
 mod principal;
 mod record;
+mod referers;
 mod room;
 mod set;
 mod settings;
 mod tables;
+mod typed;
 mod unique;
 mod values;
 
 pub use self::{
+    audit::{LogEntry, LogPage},
     error::{Error, ErrorKind},
     handles::{Operator, Tenant},
     house::Nagaya,
@@ -27,4 +35,6 @@ pub use self::{
     set::Set,
     settings::{Ids, Settings},
     tables::table_specs,
+    typed::{Entity, Typed, TypedPage},
 };
+pub use nagaya_derive::Entity;

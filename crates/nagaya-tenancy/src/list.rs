@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use nagaya_design::{Access, Problem, Returns, Sort};
-use nagaya_store::{Condition, Item, KeyValue, Position, Query, Sort as StoreSort, Value};
+use nagaya_design::{Access, Problem, Returns, Sort, Wall};
+use nagaya_store::{Condition, Item, KeyValue, Position, Query, Sort as StoreSort};
 
 use crate::{Error, ErrorKind, Record, blueprint::Blueprint, cursor, room::Room};
 
@@ -76,6 +76,13 @@ impl Room {
         let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
         self.scope.follows(design, access)?;
         let blueprint = self.house.blueprint(&design.entities[access.entity].name)?;
+        if self.reason.is_some() {
+            self.is_reasoned()?;
+            self.note_reading("list", [(blueprint, access.name.clone())]).await?;
+        }
+        let bound = self.bound(access, list);
+        let after =
+            list.cursor.as_ref().map(|cursor| cursor::open(&self.house.settings, &bound, cursor)).transpose()?;
         let Some(mut query) = self.query(access, blueprint, list)? else {
             return Ok(Page {
                 records: Vec::new(),
@@ -83,30 +90,32 @@ impl Room {
                 count: (access.returns == Returns::Count).then_some(0),
             });
         };
-        let bound = self.bound(access, list);
-        if let Some(cursor) = &list.cursor {
-            query.after = Some(cursor::open(&self.house.settings, &bound, cursor)?);
-        }
+        query.after = after;
         if access.returns == Returns::Count {
-            return self.count(blueprint, query).await;
+            return self.count(access, blueprint, query).await;
         }
         let wanted = match access.returns {
             Returns::One => 1,
             _ => list.limit.unwrap_or(access.limit as usize).clamp(1, MAX_PAGE),
         };
         let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
-        let mut records = Vec::with_capacity(wanted.min(FILTERED_PAGE));
+        // Where tenants share a partition, how far the store was read tells of the others' items. There the page goes on
+        // only if one of the caller's own follows, however far away it is.
+        let shared = design.wall_of(access) == Wall::Attribute;
+        let rounds = if shared { usize::MAX } else { MAX_ROUNDS };
+        let reach = wanted + usize::from(shared && access.returns == Returns::Many);
+        let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
         let mut next = None;
-        for _ in 0..MAX_ROUNDS {
-            let missing = wanted - records.len();
+        for _ in 0..rounds {
+            let missing = reach - records.len();
             query.limit = Some(if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) });
             let page = self.house.store.query(query.clone()).await?;
             next = page.next;
             let mut items = page.items.into_iter();
             for item in items.by_ref() {
-                if let Some(item) = self.listed(blueprint, item)? {
+                if let Some(item) = self.listed(access, blueprint, item)? {
                     records.push(Record::new(Arc::clone(blueprint), item).only(projection));
-                    if records.len() == wanted {
+                    if records.len() == reach {
                         break;
                     }
                 }
@@ -116,20 +125,26 @@ impl Room {
                 next = records.last().and_then(|record| self.position(access, blueprint, record.item()));
             }
             match &next {
-                Some(position) if records.len() < wanted => query.after = Some(position.clone()),
+                Some(position) if records.len() < reach => query.after = Some(position.clone()),
                 _ => break,
             }
+        }
+        if shared {
+            let more = records.len() > wanted;
+            records.truncate(wanted);
+            let last = records.last().filter(|_| more);
+            next = last.and_then(|record| self.position(access, blueprint, record.item()));
         }
         let next = next.map(|position| cursor::seal(&self.house.settings, &bound, &position)).transpose()?;
         Ok(Page { records, next: next.filter(|_| access.returns != Returns::One), count: None })
     }
 
-    async fn count(&self, blueprint: &Blueprint, mut query: Query) -> Result<Page, Error> {
+    async fn count(&self, access: &Access, blueprint: &Blueprint, mut query: Query) -> Result<Page, Error> {
         let mut count = 0;
         loop {
             let page = self.house.store.query(query.clone()).await?;
             for item in page.items {
-                count += u64::from(self.listed(blueprint, item)?.is_some());
+                count += u64::from(self.listed(access, blueprint, item)?.is_some());
             }
             match page.next {
                 Some(next) => query.after = Some(next),
@@ -139,21 +154,18 @@ impl Room {
     }
 
     /// An item of a page, unless it is one of the layer's own or on its way out.
-    fn listed(&self, blueprint: &Blueprint, item: Item) -> Result<Option<Item>, Error> {
-        let sort = item.get(&blueprint.key.sort).and_then(Value::as_str).unwrap_or_default();
-        // Escapes have capitals, so no key of an entity starts so.
-        let mut start = sort.bytes();
-        if start.next() == Some(b'%') && start.next().is_some_and(|letter| letter.is_ascii_lowercase()) {
+    fn listed(&self, access: &Access, blueprint: &Blueprint, item: Item) -> Result<Option<Item>, Error> {
+        if blueprint.is_layers_own(&item) {
             return Ok(None);
         }
-        if !self.scope.admits(blueprint, &item) {
+        if !self.scope.admits_by(&self.house.design, access, blueprint, &item) {
             return Err(self.house.breach(blueprint));
         }
         Ok(Some(item).filter(|item| !blueprint.is_deleted(item)))
     }
 
     /// The query of an access pattern; `None` when nothing can be in it.
-    fn query(&self, access: &Access, blueprint: &Blueprint, list: &List) -> Result<Option<Query>, Error> {
+    pub(crate) fn query(&self, access: &Access, blueprint: &Blueprint, list: &List) -> Result<Option<Query>, Error> {
         let design = &self.house.design;
         let known = design.parameters(access);
         let mut problems = Vec::new();

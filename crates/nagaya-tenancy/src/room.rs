@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use nagaya_design::{Fields, Precision, Scalar, Type};
-use nagaya_store::{Item, Key};
+use nagaya_store::{Item, Key, Value};
 
 use crate::{
-    Error, Principal, Record,
+    Error, ErrorKind, Principal, Record, audit,
     blueprint::Blueprint,
     guard::{Intent, Scope},
     house::House,
+    values,
 };
 
 /// A handle's reach into the house.
@@ -47,9 +48,18 @@ impl Fields for Named<'_> {
 
 impl Room {
     pub(crate) fn blueprint(&self, entity: &str, intent: Intent) -> Result<&Arc<Blueprint>, Error> {
+        self.is_reasoned()?;
         let found = self.house.blueprint(entity)?;
         self.scope.enters(found, intent)?;
         Ok(found)
+    }
+
+    /// An operator states a reason.
+    pub(crate) fn is_reasoned(&self) -> Result<(), Error> {
+        match &self.reason {
+            Some(reason) if reason.trim().is_empty() => Err(ErrorKind::NoReason.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The key of an id; `None` when no item can have it.
@@ -79,12 +89,17 @@ impl Room {
 
     /// The stored item of an id, if it is there and this handle's to see.
     pub(crate) async fn find(&self, blueprint: &Arc<Blueprint>, id: &[&str]) -> Result<Option<(Key, Item)>, Error> {
+        Ok(self.stored(blueprint, id).await?.filter(|(_, item)| !blueprint.is_deleted(item)))
+    }
+
+    /// The stored item of an id, also if it is deleted but kept or about to go.
+    pub(crate) async fn stored(&self, blueprint: &Arc<Blueprint>, id: &[&str]) -> Result<Option<(Key, Item)>, Error> {
         let Some(key) = self.key(blueprint, id) else { return Ok(None) };
         let found = self.house.store.get(&blueprint.table, &key).await?;
         Ok(self.admitted(blueprint, found)?.map(|item| (key, item)))
     }
 
-    /// A stored item, if it is this handle's to see.
+    /// A stored item, if it is on this side of the wall.
     pub(crate) fn admitted(&self, blueprint: &Blueprint, found: Option<Item>) -> Result<Option<Item>, Error> {
         let Some(item) = found else { return Ok(None) };
         // In a partition that tenants share anybody can name a key: not yours is not there.
@@ -94,11 +109,14 @@ impl Room {
         if !self.scope.admits(blueprint, &item) {
             return Err(self.house.breach(blueprint));
         }
-        Ok(Some(item).filter(|item| !blueprint.is_deleted(item)))
+        Ok(Some(item))
     }
 
     pub(crate) async fn get(&self, entity: &str, id: &[&str]) -> Result<Record, Error> {
         let blueprint = self.blueprint(entity, Intent::Read)?;
+        if self.reason.is_some() {
+            self.note_reading("read", [(blueprint, named(blueprint, id))]).await?;
+        }
         match self.find(blueprint, id).await? {
             Some((_, item)) => Ok(Record::new(Arc::clone(blueprint), item)),
             None => Err(Error::not_found(entity)),
@@ -111,6 +129,10 @@ impl Room {
             let blueprint = self.blueprint(entity, Intent::Read)?;
             asked.push((blueprint, self.key(blueprint, id)));
         }
+        if self.reason.is_some() {
+            let read = wanted.iter().zip(&asked).map(|((_, id), (blueprint, _))| (*blueprint, named(blueprint, id)));
+            self.note_reading("read", read.collect::<Vec<_>>()).await?;
+        }
         let keys: Vec<_> =
             asked.iter().filter_map(|(blueprint, key)| Some((blueprint.table.clone(), key.clone()?))).collect();
         let mut found = Vec::with_capacity(keys.len());
@@ -121,9 +143,37 @@ impl Room {
         let mut records = Vec::with_capacity(asked.len());
         for (blueprint, key) in asked {
             let item = key.and_then(|_| found.next()).flatten();
-            let item = self.admitted(blueprint, item)?;
+            let item = self.admitted(blueprint, item)?.filter(|item| !blueprint.is_deleted(item));
             records.push(item.map(|item| Record::new(Arc::clone(blueprint), item)));
         }
         Ok(records)
     }
+
+    /// Whether a secret of an item passes a test; `false` also where there is none.
+    pub(crate) async fn verify_secret(
+        &self,
+        entity: &str,
+        id: &[&str],
+        field: &str,
+        test: impl FnOnce(&str) -> bool,
+    ) -> Result<bool, Error> {
+        let blueprint = self.blueprint(entity, Intent::Read)?;
+        if !blueprint.entity.is_secret(field) {
+            return Err(Error::problem(field, "is not a secret"));
+        }
+        if self.reason.is_some() {
+            self.note_reading("verify", [(blueprint, named(blueprint, id))]).await?;
+        }
+        let (_, item) = self.find(blueprint, id).await?.ok_or_else(|| Error::not_found(entity))?;
+        // What all may read only its owner may use the secrets of.
+        if !self.scope.may_change(blueprint, &item) {
+            return Err(Error::not_found(entity));
+        }
+        Ok(values::lookup(&item, field).and_then(Value::as_str).is_some_and(test))
+    }
+}
+
+/// What an id names, as the audit has it.
+fn named(blueprint: &Blueprint, id: &[&str]) -> String {
+    audit::target(blueprint, &id.iter().map(|&part| part.to_owned()).collect::<Vec<_>>())
 }

@@ -3,12 +3,13 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use nagaya_store::Clock;
 
 /// Settings of a house.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     /// What `{base}` in table names stands for; `None`: the design's name.
     pub base: Option<String>,
@@ -21,6 +22,9 @@ pub struct Settings {
     pub cursor_key: [u8; 32],
     /// How often a write that lost a race against another is tried.
     pub attempts: usize,
+    /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do: a deletion waits
+    /// so long before it believes that nothing refers to an item.
+    pub index_lag: Duration,
 }
 
 impl Default for Settings {
@@ -30,7 +34,22 @@ impl Default for Settings {
         for half in cursor_key.chunks_mut(16) {
             half.copy_from_slice(&ids.bits().to_be_bytes());
         }
-        Settings { base: None, clock: Clock::system(), ids, cursor_key, attempts: 10 }
+        Settings {
+            base: None,
+            clock: Clock::system(),
+            ids,
+            cursor_key,
+            attempts: 10,
+            index_lag: Duration::from_secs(1),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { base, attempts, .. } = self;
+        f.debug_struct("Settings").field("base", base).field("attempts", attempts).finish_non_exhaustive()
     }
 }
 

@@ -24,7 +24,7 @@ impl Constraint {
 
     /// The marker of an item's values; `None` when it does not count.
     fn marker(&self, blueprint: &Blueprint, tenant: Option<&str>, item: &Item) -> Option<Key> {
-        if blueprint.is_deleted(item) || self.when.as_ref().is_some_and(|when| !when.holds(item)) {
+        if blueprint.is_soft_deleted(item) || self.when.as_ref().is_some_and(|when| !when.holds(item)) {
             return None;
         }
         let mut hasher = blake3::Hasher::new();

@@ -36,6 +36,16 @@ pub(crate) fn to_json(value: &Value) -> Json {
     }
 }
 
+/// A value that can be an id, as the text that it is in one.
+pub(crate) fn to_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Boolean(truth) => Some(truth.to_string()),
+        _ => None,
+    }
+}
+
 fn number_to_json(number: Number) -> Json {
     match i64::try_from(number) {
         Ok(number) => number.into(),

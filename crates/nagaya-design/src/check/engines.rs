@@ -26,6 +26,7 @@ pub(super) fn check(design: &Design, engine: Engine, languages: &mut Languages, 
             cosmos_numbers(entity, problems);
         }
         cosmos_queries(design, problems);
+        cosmos_audit(design, problems);
         cosmos_changes(design, problems);
     }
 }
@@ -186,6 +187,27 @@ fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnosti
                 .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`"),
             );
         }
+    }
+}
+
+fn cosmos_audit(design: &Design, problems: &mut Vec<Diagnostic>) {
+    let (Some(audit), Some(entries)) = (&design.audit, design.audit_entity()) else { return };
+    let apart = |entity: &&Entity| {
+        entity.table != entries.table || entity.key.partition.as_str() != entries.key.partition.as_str()
+    };
+    let audited: Vec<_> = design.entities.iter().filter(|entity| design.is_audited(entity)).filter(apart).collect();
+    if let (Some(first), Some((_, action))) = (audited.first(), audit.fields().first()) {
+        problems.push(
+            Diagnostic::new(
+                &codes::COSMOS_BATCH,
+                action.span.clone(),
+                format!(
+                    "`{}` items and `{}` items lie in different partitions, and a batch has one: they are written in steps",
+                    entries.name, first.name
+                ),
+            )
+            .help("keep both in one partition of one container, or say why it is fine: `# NG0903: …` above this line"),
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! The checks: everything that can be known to be wrong with a design before it runs.
 
 mod aggregates;
+mod audit;
 mod collisions;
 mod conditions;
 mod engines;
@@ -32,6 +33,7 @@ pub(crate) fn check(design: &Design, source: &str, engines: &[Engine], problems:
     limits::check(design, &mut languages, problems);
     routes::check(design, problems);
     aggregates::check(design, problems);
+    audit::check(design, problems);
     for engine in engines {
         engines::check(design, *engine, &mut languages, problems);
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     codes,
-    design::{Access, Design, Entity, Returns, SoftDelete, Unique, Wall},
+    design::{Design, Entity, SoftDelete, Unique, Wall},
     diagnostic::{Diagnostic, a, did_you_mean, list},
     field::{Field, Type},
     form::Precision,
@@ -204,16 +204,7 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
         return;
     }
     // Deleting the target has to find everything that refers to it, without a scan.
-    let finds = |access: &&Access| {
-        let sparse = access.mapping.and_then(|at| entity.indexes[at].when.as_ref());
-        let whole = access.returns == Returns::Many
-            && sparse.is_none_or(|when| when.is_presence_of(&field.name))
-            && access.filter.as_ref().is_none_or(|filter| filter.is_pin_of(&field.name));
-        let by = access.by == [field.name.as_str()] || (is_tenant || access.filter.is_some()) && access.by.is_empty();
-        whole && by
-    };
-    let by_key = entity.id_fields() == [field.name.as_str()];
-    if !by_key && design.accesses_of(entity).find(finds).is_none() {
+    if design.way_back(entity, field, target).is_none() {
         problems.push(
             Diagnostic::new(
                 &codes::REFERENCE_NOT_FOUND,
@@ -223,7 +214,13 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
                     entity.name, target.name
                 ),
             )
-            .help(format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name)),
+            .help(match target.wall == Wall::System || target.tenant.is_none() {
+                false => format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name),
+                true => format!(
+                    "an operator deletes it: add an access pattern of `{}` with `by = [\"{}\"]` behind a wall of `system`",
+                    entity.name, field.name
+                ),
+            }),
         );
     }
 }

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::design::{Design, KeyAttributes, KeyTemplates, Returns};
+use crate::{
+    audit::Part,
+    design::{Design, KeyAttributes, KeyTemplates, Returns},
+};
 
 /// Tables, entities and access patterns of a design, with the query that each pattern becomes.
 pub fn json(design: &Design) -> Value {
@@ -48,6 +51,7 @@ pub fn json(design: &Design) -> Value {
             "key": templates(&table.key, &entity.key),
             "indexes": indexes.collect::<Value>(),
             "fields": fields.collect::<Value>(),
+            "audited": design.is_audited(entity),
             "example": design.example(entity),
         })
     });
@@ -68,6 +72,11 @@ pub fn json(design: &Design) -> Value {
             },
         })
     });
+    let audit = design.audit.as_ref().zip(design.audit_entity()).map(|(audit, entity)| {
+        let field = |part: Part| Some((part.name().to_owned(), Value::from(audit.field(part)?)));
+        let fields = Part::ALL.into_iter().filter_map(field);
+        json!({ "entity": entity.name, "fields": fields.collect::<Value>() })
+    });
     json!({
         "name": design.name,
         "version": design.version.to_string(),
@@ -75,5 +84,6 @@ pub fn json(design: &Design) -> Value {
         "tables": tables.collect::<Vec<_>>(),
         "entities": entities.collect::<Vec<_>>(),
         "accesses": accesses.collect::<Vec<_>>(),
+        "audit": audit,
     })
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::diagram;
 use crate::{
+    audit::Part,
     check::worst_case,
     design::{Access, Aggregate, Design, Entity, Returns, Table, Wall},
     field::{Default, Field, OnDelete, Type},
@@ -20,6 +21,7 @@ pub fn markdown(design: &Design) -> String {
     page.entities();
     page.accesses();
     page.aggregates();
+    page.audit();
     page.out
 }
 
@@ -255,6 +257,25 @@ impl Page<'_> {
         self.paragraph("## Aggregates");
         for aggregate in &self.design.aggregates {
             self.aggregate(aggregate);
+        }
+    }
+
+    fn audit(&mut self) {
+        let design = self.design;
+        let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
+        self.paragraph("## Audit");
+        self.paragraph(format!(
+            "Every change is written down as an entry in {} of its tenant, in the same write. Personal data is masked, secrets are left out.",
+            code(&entity.name)
+        ));
+        let rows: Vec<_> = Part::ALL
+            .into_iter()
+            .filter_map(|part| Some(vec![part.name().to_owned(), code(audit.field(part)?)]))
+            .collect();
+        self.table(&["part", "field"], &rows);
+        let unseen: Vec<_> = design.entities.iter().filter(|each| !each.audited).map(|each| code(&each.name)).collect();
+        if !unseen.is_empty() {
+            self.paragraph(format!("Not written down: changes of {}.", unseen.join(", ")));
         }
     }
 

@@ -59,6 +59,7 @@ impl Lower<'_> {
             schema: schema.as_ref().and_then(|schema| self.version(schema)),
             changes: self.changes(node),
             path: node.string("path").unwrap_or_else(|| format!("/{}", plural(&entry.key))),
+            audited: node.flag("audit").unwrap_or(true),
             span: entry.key_span.clone(),
             spans: EntitySpans {
                 wall: wall_name.map(|wall| wall.span),

@@ -5,6 +5,7 @@
 
 mod access;
 mod aggregate;
+mod audit;
 mod entity;
 mod field;
 mod template;
@@ -81,6 +82,7 @@ impl<'a> Lower<'a> {
             entities: Vec::new(),
             accesses: Vec::new(),
             aggregates: Vec::new(),
+            audit: None,
             unread: Vec::new(),
         };
         for entry in self.named("table") {
@@ -98,6 +100,7 @@ impl<'a> Lower<'a> {
         for entry in self.named("aggregate") {
             design.aggregates.extend(self.aggregate(entry, &design));
         }
+        design.audit = root.get("audit").and_then(|node| self.audit(node, &design));
         Some(design)
     }
 

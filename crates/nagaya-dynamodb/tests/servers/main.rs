@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask test` starts the servers; the feature `servers` lets plain `cargo test` do without.
 
+mod attack;
 mod capacity;
 mod contract;
 mod differential;

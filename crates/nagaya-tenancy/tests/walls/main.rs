@@ -1,4 +1,20 @@
 //! The walls, tried through the handles that application code gets.
 
+// Derived code names the facade.
+extern crate nagaya_tenancy as nagaya;
+
+#[cfg(feature = "attack")]
+mod attack;
+mod audit;
 mod common;
+mod crash;
+mod guards;
+mod indexes;
 mod items;
+mod recovery;
+mod references;
+mod secrets;
+mod soft_delete;
+mod spy;
+mod studio;
+mod typed;

@@ -1,0 +1,112 @@
+//! The audit: its entity is behind each tenant's wall, and its fields take what they are given.
+
+use serde_json::Value;
+
+use crate::{
+    audit::{Audit, Part, VERBS},
+    codes,
+    design::{Design, Entity, Wall},
+    diagnostic::{Diagnostic, Span, a, did_you_mean},
+    field::{Field, Type},
+};
+
+pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+    let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
+    let mut wrong = |span: &Span, message: String, help: String| {
+        problems.push(Diagnostic::new(&codes::BAD_AUDIT, span.clone(), message).help(help));
+    };
+    if entity.tenant.is_none() || !matches!(entity.wall, Wall::Key | Wall::Attribute) {
+        wrong(
+            &entity.span,
+            format!("`{}` items are not behind their tenant's wall, so a tenant could not see its own", entity.name),
+            "give the entity the tenant, and a wall of `key` or `attribute`".to_owned(),
+        );
+    }
+    let promised = entity.fields.iter().find(|field| field.reference.is_some());
+    if !entity.unique.is_empty() || promised.is_some() {
+        wrong(
+            &entity.span,
+            format!("`{}` has a unique constraint or a reference, on which an entry could fail", entity.name),
+            "leave it out: an entry has to be writable whatever happened".to_owned(),
+        );
+    }
+    for (part, text) in audit.fields() {
+        match entity.fields.iter().find(|field| field.name == text.value) {
+            None => {
+                let names = entity.fields.iter().map(|field| field.name.as_str());
+                let message = format!("`{}` has no field `{}`", entity.name, text.value);
+                wrong(&text.span, message, did_you_mean(&text.value, names));
+            }
+            Some(field) => {
+                if let Err((message, help)) = takes(*part, entity, field) {
+                    wrong(&text.span, message, help);
+                }
+            }
+        }
+    }
+    if let Some((action, message)) = refused_action(design, audit, entity) {
+        wrong(
+            &action,
+            message,
+            "let the field take `entity.verb` for every audited entity, or add `audit = false` to the entity"
+                .to_owned(),
+        );
+    }
+    for field in entity.fields.iter().filter(|field| !is_filled(entity, audit, field)) {
+        wrong(
+            &field.span,
+            format!("nothing fills `{}` of an entry", field.name),
+            "make it optional, give it a default, or name it in `[audit]`".to_owned(),
+        );
+    }
+}
+
+/// Whether a field can take a part of an entry.
+fn takes(part: Part, entity: &Entity, field: &Field) -> Result<(), (String, String)> {
+    let fits = match (part, &field.kind) {
+        (Part::At, Type::Timestamp(_)) | (Part::Changes, Type::Any) => true,
+        (Part::Changes, Type::Map(inner)) => inner.is_empty(),
+        (Part::At | Part::Changes, _) => false,
+        (_, kind) => matches!(kind, Type::String),
+    };
+    let wanted = match part {
+        Part::At => "a timestamp",
+        Part::Changes => "a map without fields of its own",
+        _ => "a string",
+    };
+    let name = &field.name;
+    if !fits {
+        let message = format!("`{name}` is {} and cannot take the {}", a(field.kind.name()), part.name());
+        return Err((message, format!("make it {wanted}")));
+    }
+    if field.secret || entity.tenant.as_deref() == Some(name) {
+        let message = format!("`{name}` is secret or the tenant and cannot take the {}", part.name());
+        return Err((message, "name another field".to_owned()));
+    }
+    if !part.is_always_known() && !field.optional && field.default.is_none() {
+        let message = format!("`{name}` has to be optional: the {} is not always known", part.name());
+        return Err((message, "add `optional = true`".to_owned()));
+    }
+    Ok(())
+}
+
+/// The first action that the field for actions does not take.
+fn refused_action(design: &Design, audit: &Audit, entity: &Entity) -> Option<(Span, String)> {
+    let (_, text) = audit.fields().iter().find(|(part, _)| *part == Part::Action)?;
+    let field = entity.fields.iter().find(|field| field.name == text.value && matches!(field.kind, Type::String))?;
+    let audited = design.entities.iter().filter(|each| design.is_audited(each));
+    let mut actions = audited.flat_map(|each| VERBS.map(|verb| format!("{}.{verb}", each.name)));
+    let refused = actions.find(|action| {
+        let mut misfits = Vec::new();
+        field.check(&Value::from(action.as_str()), &field.name, &mut misfits);
+        !misfits.is_empty()
+    })?;
+    Some((text.span.clone(), format!("`{}` can never be `{refused}`", field.name)))
+}
+
+/// Whether every entry gets a value of a field.
+fn is_filled(entity: &Entity, audit: &Audit, field: &Field) -> bool {
+    let named = audit.fields().iter().any(|(_, text)| text.value == field.name);
+    let tenant = entity.tenant.as_deref().is_some_and(|path| path.split('.').next() == Some(&field.name));
+    named || tenant || field.optional || field.default.is_some()
+}

@@ -1,0 +1,17 @@
+//! The audit: the entity that takes what happened, and its fields.
+
+use super::Lower;
+use crate::{
+    audit::{Audit, Part},
+    design::Design,
+    tree::Node,
+};
+
+impl Lower<'_> {
+    pub(super) fn audit(&mut self, node: &Node, design: &Design) -> Option<Audit> {
+        let names = design.entities.iter().map(|entity| entity.name.as_str());
+        let entity = self.resolve("entity", &node.text("entity")?, names, "entity")?;
+        let fields = Part::ALL.into_iter().filter_map(|part| Some((part, node.text(part.name())?))).collect();
+        Some(Audit::new(entity, fields))
+    }
+}

@@ -1,0 +1,76 @@
+//! References seen from their target: what refers to an entity, and how all of it is found.
+
+use crate::{
+    design::{Access, Bound, Design, Entity, Returns, Wall},
+    field::{Field, OnDelete},
+};
+
+/// A field of an entity that refers to another one.
+#[derive(Debug, Clone)]
+pub struct Referer<'d> {
+    /// The entity that refers.
+    pub entity: &'d Entity,
+    /// The field with the target's id.
+    pub field: &'d Field,
+    /// What deleting the target does.
+    pub on_delete: OnDelete,
+    /// How the items that refer to one target are found.
+    pub way: Way<'d>,
+}
+
+/// How the items that refer to one target are found.
+#[derive(Debug, Clone)]
+pub enum Way<'d> {
+    /// There is at most one, and its key is made of the target's id.
+    Key,
+    /// By an access pattern.
+    Access {
+        /// The pattern.
+        access: &'d Access,
+        /// The parameter that takes the target's id; `None`: the tenant is all that it needs.
+        parameter: Option<&'d str>,
+    },
+}
+
+impl Design {
+    /// What refers to an entity.
+    pub fn referers<'d>(&'d self, target: &Entity) -> Vec<Referer<'d>> {
+        let mut found = Vec::new();
+        for entity in &self.entities {
+            for field in &entity.fields {
+                let Some(reference) = field.reference.as_ref().filter(|each| each.entity == target.name) else {
+                    continue;
+                };
+                if let Some(way) = self.way_back(entity, field, target) {
+                    found.push(Referer { entity, field, on_delete: reference.on_delete, way });
+                }
+            }
+        }
+        found
+    }
+
+    /// How all items that refer to one target by this field are found, without a scan.
+    pub(crate) fn way_back<'d>(&'d self, entity: &'d Entity, field: &'d Field, target: &Entity) -> Option<Way<'d>> {
+        let is_tenant = entity.tenant.as_deref() == Some(field.name.as_str());
+        // An operator, who deletes what belongs to no tenant, has to find the items of all of them.
+        let of_all = target.wall == Wall::System || target.tenant.is_none();
+        let reaches = |wall: Wall| !of_all || entity.implied_tenant(wall).is_none();
+        if entity.id_fields() == [field.name.as_str()] && reaches(entity.wall) {
+            return Some(Way::Key);
+        }
+        let finds = |access: &&Access| {
+            let sparse = access.mapping.and_then(|at| entity.indexes[at].when.as_ref());
+            let whole = access.returns == Returns::Many
+                && !matches!(access.bound, Bound::Prefix(_))
+                && sparse.is_none_or(|when| when.is_presence_of(&field.name))
+                && access.filter.as_ref().is_none_or(|filter| filter.is_pin_of(&field.name));
+            let by =
+                access.by == [field.name.as_str()] || (is_tenant || access.filter.is_some()) && access.by.is_empty();
+            whole && by && reaches(self.wall_of(access))
+        };
+        let access = self.accesses_of(entity).find(finds)?;
+        let filter = access.filter.as_ref().and_then(|filter| Some(filter.parameters().first()?.0));
+        let by = access.by.first().map(String::as_str);
+        Some(Way::Access { access, parameter: filter.or(by) })
+    }
+}

@@ -1,0 +1,105 @@
+//! What came out of a run.
+
+use std::fmt;
+
+use super::trial::Failure;
+
+/// What came out of a run.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The cases, with the attacker's name in front.
+    pub cases: Vec<(String, Outcome)>,
+    /// Where the random choices started.
+    pub seed: u64,
+}
+
+/// What came out of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The walls hold.
+    Passed,
+    /// They do not, for this reason.
+    Failed(String),
+    /// The design has nothing to try this on.
+    Skipped(&'static str),
+}
+
+impl Report {
+    pub(super) fn new(seed: u64) -> Self {
+        Report { cases: Vec::new(), seed }
+    }
+
+    pub(super) fn add(&mut self, attacker: &str, area: &str, function: &str, outcome: Result<(), Failure>) {
+        let name = format!("{attacker:?} {area}: {}", function.replace('_', " "));
+        let outcome = match outcome {
+            Ok(()) => Outcome::Passed,
+            Err(Failure::Nothing(reason)) => Outcome::Skipped(reason),
+            Err(failure) => Outcome::Failed(failure.to_string()),
+        };
+        self.cases.push((name, outcome));
+    }
+
+    /// Prints the report.
+    ///
+    /// # Panics
+    ///
+    /// When a case failed, or when nothing could be tried; the message lists all that failed.
+    pub fn assert(&self) {
+        let of = |wanted: fn(&Outcome) -> bool| self.cases.iter().filter(|(_, outcome)| wanted(outcome)).count();
+        let (failed, passed) =
+            (of(|outcome| matches!(outcome, Outcome::Failed(_))), of(|outcome| *outcome == Outcome::Passed));
+        assert!(failed == 0 && passed > 0, "{self}");
+        eprintln!("{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    /// What failed, what was skipped, and how many of each; not what passed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        for (name, outcome) in &self.cases {
+            match outcome {
+                Outcome::Passed => passed += 1,
+                Outcome::Failed(reason) => {
+                    failed += 1;
+                    writeln!(f, "failed   {name}\n         {reason}")?;
+                }
+                Outcome::Skipped(reason) => {
+                    skipped += 1;
+                    writeln!(f, "skipped  {name} (the design has {reason})")?;
+                }
+            }
+        }
+        write!(f, "attack: {passed} passed, {failed} failed, {skipped} skipped (seed {})", self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "failed   \"t1\" ids: ids of others are not there\n         one is")]
+    fn a_failed_case_panics_with_its_name_and_reason() {
+        let mut report = Report::new(7);
+        report.add("t1", "ids", "ids_of_others_are_not_there", Err(Failure::new("one is")));
+        report.assert();
+    }
+
+    #[test]
+    #[should_panic(expected = "attack: 0 passed, 0 failed, 0 skipped (seed 7)")]
+    fn a_run_that_tried_nothing_shows_nothing() {
+        Report::new(7).assert();
+    }
+
+    #[test]
+    fn what_was_skipped_is_told_with_its_reason() {
+        let mut report = Report::new(7);
+        report.add("t1", "ids", "hold", Ok(()));
+        report.add("t1", "lists", "hold", Err(Failure::Nothing("no access patterns")));
+        report.assert();
+        let text = "skipped  \"t1\" lists: hold (the design has no access patterns)\n\
+                    attack: 1 passed, 0 failed, 1 skipped (seed 7)";
+        assert_eq!(report.to_string(), text);
+    }
+}

@@ -1,0 +1,126 @@
+//! Old and new values of what was changed, fit to be kept for long: masked, and bounded in size.
+
+use nagaya_design::{Entity, Field, Type};
+use nagaya_store::{Item, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::values;
+
+/// What stands in the place of personal data.
+pub(crate) const MASKED: &str = "***";
+/// What stands where something was cut off.
+const MARK: char = '…';
+/// Bytes of the largest value as JSON, and what is tried where all together is too much.
+const SIZES: [usize; 4] = [2_048, 256, 64, 16];
+/// How deep the largest value is nested: stores have a limit, and an entry adds levels of its own.
+const DEPTH: usize = 20;
+
+/// The fields that differ, each with its old and new value, in at most so many bytes of JSON.
+pub(crate) fn of(entity: &Entity, old: Option<&Item>, new: Option<&Item>, limit: usize) -> Json {
+    let mut changed = Map::new();
+    for field in &entity.fields {
+        let value = |item: Option<&Item>| -> Option<Value> { item?.get(&field.name).cloned() };
+        let (before, after) = (value(old), value(new));
+        let is_tenant = entity.tenant.as_deref() == Some(field.name.as_str());
+        if field.secret || is_tenant || before == after {
+            continue;
+        }
+        let mut change = Map::new();
+        for (side, value) in [("old", before), ("new", after)] {
+            if let Some(value) = value {
+                change.insert(side.to_owned(), masked(field, values::to_json(&value)));
+            }
+        }
+        changed.insert(field.name.clone(), Json::Object(change));
+    }
+    bounded(changed, limit)
+}
+
+/// A text of at most so many characters; what is cut off leaves a mark.
+pub(crate) fn cut(text: &str, characters: usize) -> String {
+    if text.chars().count() <= characters {
+        return text.to_owned();
+    }
+    text.chars().take(characters.saturating_sub(1)).chain([MARK]).collect()
+}
+
+/// A value without what is secret, and with a mask over what is personal.
+fn masked(field: &Field, value: Json) -> Json {
+    if field.personal {
+        return MASKED.into();
+    }
+    match (&field.kind, value) {
+        (Type::Map(fields), Json::Object(values)) if !fields.is_empty() => {
+            let inner = values.into_iter().filter_map(|(name, value)| {
+                let field = fields.iter().find(|field| field.name == name && !field.secret)?;
+                Some((name, masked(field, value)))
+            });
+            Json::Object(inner.collect())
+        }
+        (Type::List(Some(element)), Json::Array(_)) if element.secret => Json::Array(Vec::new()),
+        (Type::List(Some(element)), Json::Array(values)) => {
+            values.into_iter().map(|value| masked(element, value)).collect()
+        }
+        (_, value) => value,
+    }
+}
+
+/// Changes that take at most so many bytes: long values are cut, at worst everything is.
+fn bounded(changed: Map<String, Json>, limit: usize) -> Json {
+    for size in SIZES {
+        let mut fitted = changed.clone();
+        for change in fitted.values_mut().filter_map(Json::as_object_mut) {
+            change.values_mut().for_each(|value| shorten(value, size));
+        }
+        let fitted = Json::Object(fitted);
+        if fitted.to_string().len() <= limit {
+            return fitted;
+        }
+    }
+    Json::Object(Map::from_iter([(MARK.to_string(), MARK.to_string().into())]))
+}
+
+fn shorten(value: &mut Json, bytes: usize) {
+    let text = value.to_string();
+    if text.len() > bytes || depth(value) > DEPTH {
+        let text = value.as_str().map_or(text, str::to_owned);
+        // A character takes up to four bytes, or six where JSON escapes it.
+        *value = cut(&text, bytes.min(text.chars().count().saturating_sub(1)) / 4 + 1).into();
+    }
+}
+
+fn depth(value: &Json) -> usize {
+    match value {
+        Json::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
+        Json::Object(values) => 1 + values.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_cut_and_says_so() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd", 3), "ab…");
+        let long =
+            Map::from_iter((0..100).map(|at| (format!("field{at}"), serde_json::json!({ "new": "x".repeat(5_000) }))));
+        for limit in [65_536, 16_384, 4_096, 300, 40] {
+            let fitted = bounded(long.clone(), limit);
+            assert!(fitted.to_string().len() <= limit, "{} bytes of {limit}", fitted.to_string().len());
+            assert!(fitted.to_string().contains('…'));
+        }
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_becomes_text() {
+        let mut deep = Json::from(1);
+        for _ in 0..30 {
+            deep = Json::Array(vec![deep]);
+        }
+        shorten(&mut deep, 2_048);
+        assert!(deep.as_str().is_some_and(|text| text.ends_with('…')), "{deep}");
+    }
+}

@@ -1,0 +1,219 @@
+//! What was done is written down, with the change and by nobody's leave.
+
+use nagaya_store::Value;
+use nagaya_tenancy::{List, Nagaya, Operator, Principal, Record};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    common::{design, fields, open, tenant},
+    soft_delete::{management, user},
+};
+
+/// The entries of a list, as JSON.
+async fn entries(of: &nagaya_tenancy::Tenant, access: &str) -> Vec<Json> {
+    let page = of.list(&List::by(access).limit(1000)).await.expect("a page");
+    page.records.iter().map(Record::to_json).map(Json::Object).collect()
+}
+
+fn operator(nagaya: &Nagaya, reason: &str) -> Operator {
+    nagaya.operator(reason, &Principal::new("ops", "op-1"))
+}
+
+/// Proves the audit part of C20.
+#[tokio::test]
+async fn every_change_is_written_down_with_old_and_new_values_who_when_and_from_where() {
+    let (_, nagaya, acme) = management().await;
+    let made = acme.create("user", user("ann")).await.expect("a user");
+    let id = made.text("id").expect("an id").to_owned();
+    acme.update("user", &[&id], fields(json!({ "displayName": "Ann", "metadata": { "team": "blue" } })), None)
+        .await
+        .expect("a change");
+    acme.delete("user", &[&id], None).await.expect("it is deleted");
+
+    let page = acme.list(&List::by("audit_logs_of_target").with("targetId", &id)).await.expect("a page");
+    let found: Vec<_> = page.records.iter().map(Record::to_json).collect();
+    let mut actions: Vec<_> = found.iter().filter_map(|entry| entry["action"].as_str()).collect();
+    actions.sort_unstable();
+    assert_eq!(actions, ["user.create", "user.delete", "user.update"]);
+    for entry in &found {
+        assert_eq!(entry["performedBy"], "u-1");
+        assert_eq!(entry["ipAddress"], "192.0.2.7");
+        assert_eq!(entry["requestId"], "request-1");
+        assert!(entry["timestamp"].as_str().is_some_and(|at| at.ends_with('Z')));
+    }
+    let changes = |action: &str| &found.iter().find(|entry| entry["action"] == action).expect("an entry")["changes"];
+    assert_eq!(changes("user.create")["email"], json!({ "new": "***" }));
+    assert_eq!(changes("user.create")["isActive"], json!({ "new": true }));
+    assert_eq!(changes("user.update")["displayName"], json!({ "old": "***", "new": "***" }));
+    assert_eq!(changes("user.update")["metadata"], json!({ "new": { "team": "blue" } }));
+    assert_eq!(changes("user.update").get("email"), None, "what did not change is not there");
+    assert_eq!(changes("user.delete")["isActive"], json!({ "old": true, "new": false }));
+    let all = format!("{found:?}");
+    assert!(!all.contains("$2b$") && !all.contains("passwordHash"), "secrets are never written down: {all}");
+    assert!(!all.contains("ann"), "personal data is masked: {all}");
+
+    let other = tenant(&nagaya, "tenant_other");
+    assert!(entries(&other, "audit_logs").await.is_empty(), "another tenant sees nothing of it");
+}
+
+/// Proves the audit part of A8, and the audit part of A9.
+#[tokio::test]
+async fn entries_have_the_documented_attributes_on_both_designs() {
+    for name in ["aiagent/single", "aiagent/multi"] {
+        let nagaya = open(design(name)).await;
+        let principal = Principal { request: Some("trace-1".to_owned()), ..Principal::new("t1", "u-1") };
+        let t1 = nagaya.tenant(&principal).expect("a tenant");
+        t1.create("user", fields(json!({ "userId": "u", "email": "a@example.com", "name": "A" })))
+            .await
+            .expect("a user");
+        t1.create("session", fields(json!({ "userId": "u", "tokenHash": "x", "expiresAt": 4102444800_i64 })))
+            .await
+            .expect("a session");
+        t1.delete("user", &["u"], None).await.expect("it goes with its session");
+        let mut found = entries(&t1, "audits").await;
+        found.sort_by_key(|entry| entry["action"].to_string());
+        let actions: Vec<_> = found.iter().filter_map(|entry| entry["action"].as_str()).collect();
+        assert_eq!(actions, ["session.create", "session.delete", "user.create", "user.delete"], "{name}");
+        for entry in &found {
+            assert_eq!((&entry["actorUserId"], &entry["traceId"]), (&json!("u-1"), &json!("trace-1")));
+            assert!(entry["resource"].as_str().is_some_and(|resource| !resource.is_empty()));
+        }
+        assert_eq!(found[2]["resource"], "u");
+    }
+}
+
+/// A change that cannot be made leaves no entry, and what is not audited leaves none either.
+#[tokio::test]
+async fn there_is_an_entry_for_a_change_and_for_nothing_else() {
+    let (store, _, acme) = management().await;
+    acme.create("user", user("ann")).await.expect("a user");
+    let before = entries(&acme, "audit_logs").await.len();
+    acme.create("user", user("ann")).await.expect_err("the name is taken");
+    acme.update("tenant", &[], fields(json!({ "plan": "none such" })), None).await.expect_err("no such plan");
+    let channel = fields(json!({ "name": "general", "displayName": "General", "createdBy": "u-1" }));
+    let channel = acme.create("channel", channel).await.expect("a channel");
+    let message = json!({ "channelId": channel.text("id"), "senderId": "u-1", "senderName": "A", "content": "hello" });
+    acme.create("message", fields(message)).await.expect("a message");
+    let after = entries(&acme, "audit_logs").await;
+    assert_eq!(after.len(), before + 1, "only the channel's: {after:#?}");
+    assert!(store.all("auth").await.iter().all(|item| {
+        !item.get("tenantId").and_then(Value::as_str).is_some_and(|partition| partition.starts_with("%audit"))
+    }));
+}
+
+#[tokio::test]
+async fn long_values_are_cut_and_the_change_is_made() {
+    let (_, _, acme) = management().await;
+    let long = json!({ "metadata": { "note": "長".repeat(5_000), "list": vec!["x".repeat(100); 10] } });
+    acme.update("tenant", &[], fields(long), None).await.expect("a change");
+    let found = entries(&acme, "audit_logs").await;
+    let entry = found.iter().find(|entry| entry["action"] == "tenant.update").expect("an entry");
+    let new = entry["changes"]["metadata"]["new"].as_str().expect("a text");
+    assert!(new.ends_with('…') && new.len() <= 2_048, "{} bytes", new.len());
+}
+
+/// Proves the operator part of C20.
+#[tokio::test]
+async fn what_an_operator_does_for_a_tenant_is_among_the_tenants_entries() {
+    let (_, nagaya, acme) = management().await;
+    let ann = acme.create("user", user("ann")).await.expect("a user");
+    let id = ann.text("id").expect("an id").to_owned();
+    let before = entries(&acme, "audit_logs").await.len();
+    let within = operator(&nagaya, "ticket 7: cannot sign in").within("tenant_acme").expect("a tenant");
+    within.get("user", &[&id]).await.expect("a user");
+    within.list(&List::by("users")).await.expect("a page");
+    within.verify_secret("user", &[&id], "passwordHash", |_| true).await.expect("a user");
+    within.update("user", &[&id], fields(json!({ "displayName": "Ann" })), None).await.expect("a change");
+    within.get_many(&[("user", &[&id]), ("tenant", &[])]).await.expect("both");
+    // Who reads in vain has read all the same.
+    within.get("user", &["user_00000000-0000-4000-8000-000000000000"]).await.expect_err("nobody");
+
+    let found = entries(&acme, "audit_logs").await;
+    let mut own: Vec<_> = found.iter().filter(|entry| entry["performedBy"] == "op-1").collect();
+    own.sort_by_key(|entry| entry["action"].to_string());
+    let actions: Vec<_> = own.iter().filter_map(|entry| entry["action"].as_str()).collect();
+    let expected = ["tenant.read", "user.list", "user.read", "user.read", "user.read", "user.update", "user.verify"];
+    assert_eq!(actions, expected);
+    assert!(own.iter().all(|entry| entry["reason"] == "ticket 7: cannot sign in"));
+    assert_eq!(found.len(), before + expected.len());
+
+    let log = operator(&nagaya, "a look at the log").audit(0, i64::MAX, None).await.expect("a page");
+    assert_eq!(log.entries.len(), expected.len() + 1);
+    assert!(log.entries[..expected.len()].iter().all(|entry| entry.tenant.as_deref() == Some("tenant_acme")));
+    assert_eq!(log.entries[expected.len()].action, "audit.list");
+}
+
+#[tokio::test]
+async fn what_an_operator_does_for_the_system_is_in_the_log_also_without_an_audit() {
+    // The design of the todos has no audit, that of the agents has one.
+    let nagaya = open(design("aiagent/single")).await;
+    let application = json!({ "tenantName": "Acme", "applicantName": "Ann", "applicantEmail": "ann@example.com" });
+    let ops = operator(&nagaya, "sign-up");
+    let made = ops.create("tenant_application", fields(application)).await.expect("an application");
+    let id = made.text("applicationId").expect("an id").to_owned();
+    ops.update("tenant_application", &[&id], fields(json!({ "status": "approved" })), None).await.expect("a change");
+    ops.list(&List::by("tenant_applications")).await.expect("a page");
+    ops.delete("tenant_application", &[&id], None).await.expect("it goes");
+    let log = ops.audit(0, i64::MAX, None).await.expect("a page").entries;
+    let actions: Vec<_> = log.iter().map(|entry| entry.action.as_str()).collect();
+    let expected = ["create", "update", "list", "delete"].map(|verb| format!("tenant_application.{verb}"));
+    assert_eq!(actions[..4], expected);
+    assert_eq!(actions[4..], ["audit.list"]);
+    let update = log.iter().find(|entry| entry.action.ends_with("update")).expect("an entry");
+    assert_eq!(update.changes["status"], json!({ "old": "pending", "new": "approved" }));
+    assert_eq!((update.reason.as_str(), update.actor.as_str(), update.tenant.as_deref()), ("sign-up", "op-1", None));
+    assert!(!format!("{log:?}").contains("ann@example.com"), "personal data is masked");
+
+    let todo = open(design("todo/todo")).await;
+    let within = operator(&todo, "a complaint").within("f-1").expect("a tenant");
+    within.list(&List::by("todos_active")).await.expect("a page");
+    let log = operator(&todo, "a look").audit(0, i64::MAX, None).await.expect("a page").entries;
+    assert_eq!((log[0].action.as_str(), log[0].tenant.as_deref()), ("todo.list", Some("f-1")));
+}
+
+#[tokio::test]
+async fn the_log_comes_in_pages_between_two_instants() {
+    let nagaya = open(design("todo/todo")).await;
+    let before = now();
+    let within = operator(&nagaya, "many").within("f-1").expect("a tenant");
+    for _ in 0..230 {
+        within.list(&List::by("todos_active")).await.expect("a page");
+    }
+    let after = now() + 1;
+    let ops = operator(&nagaya, "a look");
+    let mut found = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let page = ops.audit(before, after, cursor.as_deref()).await.expect("a page");
+        found.extend(page.entries);
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(found.iter().filter(|entry| entry.action == "todo.list").count(), 230);
+    assert!(found.is_sorted_by_key(|entry| entry.at));
+    assert!(ops.audit(0, before, None).await.expect("a page").entries.is_empty());
+    let foreign = ops.audit(before, after + 1, Some("abc")).await.expect_err("no cursor");
+    assert_eq!(foreign.code(), "bad_cursor");
+}
+
+fn now() -> i64 {
+    nagaya_store::Clock::system().millis()
+}
+
+#[tokio::test]
+async fn an_operator_without_a_reason_reaches_nothing() {
+    let (store, nagaya, _) = management().await;
+    for reason in ["", "  "] {
+        let ops = operator(&nagaya, reason);
+        let within = ops.within("tenant_acme").expect("a tenant");
+        assert_eq!(within.get("tenant", &[]).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(within.list(&List::by("users")).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(within.delete("tenant", &[], None).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(within.create("user", user("bob")).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.audit(0, 1, None).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.list(&List::by("tenants")).await.expect_err("no reason").code(), "no_reason");
+    }
+    assert!(store.all("tenant").await.iter().all(|item| item.get("%deleting").is_none()));
+}

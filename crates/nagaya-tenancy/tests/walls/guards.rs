@@ -1,0 +1,333 @@
+//! The guards one by one: what every write is pinned to, who reaches what, how far a list reads.
+
+use nagaya_design::{Design, check};
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::{Action, Condition, Item, Key, Store as _, Value as Stored, Write};
+use nagaya_tenancy::{List, Nagaya, Principal};
+use serde_json::json;
+
+use crate::{
+    common::{design, fields, tenant},
+    spy::Spy,
+};
+
+async fn open(design: Design) -> (Nagaya, Spy) {
+    let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
+    let nagaya = Nagaya::open(design, spy.clone());
+    nagaya.ensure().await.expect("the tables are made");
+    (nagaya, spy)
+}
+
+fn sound(source: &str) -> Design {
+    let checked = check(source, &[]);
+    checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))
+}
+
+/// Walls of all kinds, and indexes that are narrower than what lies in them.
+fn market() -> Design {
+    sound(
+        r##"
+        name    = "market"
+        version = "1.0"
+
+        [tenant]
+        field  = "shop"
+        system = "system"
+
+        [table.main]
+        name       = "main"
+        key        = ["PK", "SK"]
+        index.GSI1 = ["GSI1PK", "GSI1SK"]
+        index.GSI2 = ["GSI2PK", "GSI2SK"]
+
+        [entity.offer]
+        table  = "main"
+        key    = { PK = "OFFER#{id}", SK = "OFFER#" }
+        wall   = "public"
+        index.GSI1 = { GSI1PK = "SHOP#{shop}#OFFERS", GSI1SK = "OFFER#{id}", wall = "key" }
+        index.GSI2 = { GSI2PK = "KIND#{kind}", GSI2SK = "OFFER#{id}", wall = "attribute" }
+
+        [entity.offer.fields]
+        shop = { type = "string", max = 20 }
+        id   = { type = "string", max = 20 }
+        kind = { type = "string", max = 20 }
+
+        [entity.order]
+        table  = "main"
+        key    = { PK = "ORDER#{id}", SK = "ORDER#" }
+        wall   = "attribute"
+        unique = [{ fields = ["number"], within = "tenant" }]
+
+        [entity.order.fields]
+        shop   = { type = "string", max = 20 }
+        id     = { type = "string", max = 20 }
+        number = { type = "string", max = 20 }
+
+        [entity.rate]
+        table  = "main"
+        key    = { PK = "RATES", SK = "RATE#{id}" }
+        wall   = "public"
+        tenant = false
+
+        [entity.rate.fields]
+        id = { type = "string", max = 20 }
+
+        [entity.case]
+        table  = "main"
+        key    = { PK = "CASES", SK = "CASE#{id}" }
+        wall   = "system"
+        tenant = false
+
+        [entity.case.fields]
+        id = { type = "string", max = 20 }
+
+        [access.offers_of_shop]
+        entity = "offer"
+        index  = "GSI1"
+
+        [access.offers_of_kind]
+        entity = "offer"
+        index  = "GSI2"
+        limit  = 2
+
+        [access.offers_of_kind_count]
+        entity  = "offer"
+        index   = "GSI2"
+        returns = "count"
+
+        [access.rates]
+        entity = "rate"
+
+        [access.cases]
+        entity = "case"
+        "##,
+    )
+}
+
+/// Whether a condition asks for this value, whatever else it asks for.
+fn asks(condition: Option<&Condition>, wanted: &Condition) -> bool {
+    match condition {
+        Some(Condition::And(all)) => all.iter().any(|each| asks(Some(each), wanted)),
+        condition => condition == Some(wanted),
+    }
+}
+
+/// The condition of the write to an item.
+#[track_caller]
+fn condition_of(written: &[Write], sort: &str) -> Option<Condition> {
+    let at = |write: &&Write| match &write.action {
+        Action::Put { item } => item.get("SK").and_then(Stored::as_str) == Some(sort),
+        Action::Update { key, .. } | Action::Delete { key } | Action::Check { key } => key.sort.to_string() == sort,
+    };
+    written.iter().find(at).unwrap_or_else(|| panic!("nothing is written at {sort}: {written:#?}")).condition.clone()
+}
+
+/// Proves the store's half of A2, and A11.
+#[tokio::test]
+async fn every_write_is_pinned_to_the_partition_and_a_create_to_absence() {
+    let (nagaya, spy) = open(design("aiagent/single")).await;
+    let t1 = tenant(&nagaya, "t1");
+    let pinned = Condition::equal("PK", "TENANT#t1");
+    t1.create("agent", fields(json!({ "agentId": "a", "name": "A" }))).await.expect("an agent");
+    assert_eq!(condition_of(&spy.written(), "AGENT#a"), Some(Condition::absent("PK")));
+    t1.update("agent", &["a"], fields(json!({ "name": "B" })), None).await.expect("a change");
+    let condition = condition_of(&spy.written(), "AGENT#a");
+    assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
+    assert!(asks(condition.as_ref(), &Condition::equal("version", 1)), "{condition:?}");
+    t1.delete("agent", &["a"], None).await.expect("it goes");
+    let condition = condition_of(&spy.written(), "AGENT#a");
+    assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
+}
+
+/// Proves the store's half of A2 where the key does not carry the tenant.
+#[tokio::test]
+async fn writes_behind_walls_that_are_not_in_the_key_are_pinned_to_the_tenant() {
+    let (nagaya, spy) = open(market()).await;
+    let s1 = tenant(&nagaya, "s1");
+    let order = json!({ "id": "1", "number": "n" });
+    s1.create("order", fields(order)).await.expect("an order");
+    s1.create("offer", fields(json!({ "id": "1", "kind": "k" }))).await.expect("an offer");
+    spy.written();
+    s1.update("order", &["1"], fields(json!({ "number": "m" })), None).await.expect("a change");
+    s1.update("offer", &["1"], fields(json!({ "kind": "l" })), None).await.expect("a change");
+    s1.delete("order", &["1"], None).await.expect("it goes");
+    let written = spy.written();
+    for (partition, sort) in [("ORDER#1", "ORDER#"), ("OFFER#1", "OFFER#")] {
+        for write in written.iter() {
+            let at = matches!(&write.action, Action::Update { key, .. } | Action::Delete { key } if *key == Key::new(partition, sort));
+            if at {
+                let condition = write.condition.as_ref();
+                assert!(asks(condition, &Condition::equal("PK", partition)), "{write:?}");
+                assert!(asks(condition, &Condition::equal("shop", "s1")), "{write:?}");
+            }
+        }
+        condition_of(&written, sort);
+    }
+}
+
+#[tokio::test]
+async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
+    let (nagaya, _) = open(market()).await;
+    let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
+    let operator = nagaya.operator("a look around", &Principal::new("staff", "o-1"));
+    let code = |result: Result<(), nagaya_tenancy::Error>| result.err().map_or("ok", |error| error.code());
+    let new = |id: &str| fields(json!({ "id": id }));
+
+    // What is public and nobody's: an operator writes it, all read it.
+    assert_eq!(code(s1.create("rate", new("1")).await.map(drop)), "walled");
+    assert_eq!(code(operator.create("rate", new("1")).await.map(drop)), "ok");
+    assert_eq!(code(s1.get("rate", &["1"]).await.map(drop)), "ok");
+    assert_eq!(code(operator.get("rate", &["1"]).await.map(drop)), "ok");
+    assert_eq!(code(s1.list(&List::by("rates")).await.map(drop)), "ok");
+    assert_eq!(code(operator.list(&List::by("rates")).await.map(drop)), "ok");
+    assert_eq!(code(operator.update("rate", &["1"], fields(json!({})), None).await.map(drop)), "ok");
+
+    // What is the system's: an operator and nobody else.
+    assert_eq!(code(s1.create("case", new("1")).await.map(drop)), "walled");
+    assert_eq!(code(operator.create("case", new("1")).await.map(drop)), "ok");
+    assert_eq!(code(s1.get("case", &["1"]).await.map(drop)), "walled");
+    assert_eq!(code(operator.get("case", &["1"]).await.map(drop)), "ok");
+    assert_eq!(code(s1.list(&List::by("cases")).await.map(drop)), "walled");
+    assert_eq!(operator.list(&List::by("cases")).await.expect("a page").records.len(), 1);
+
+    // What is public and somebody's: the owner writes it, all read it.
+    let offer = |id: &str| fields(json!({ "id": id, "kind": "k" }));
+    assert_eq!(code(operator.create("offer", offer("1")).await.map(drop)), "walled");
+    assert_eq!(code(s1.create("offer", offer("1")).await.map(drop)), "ok");
+    assert_eq!(code(s2.get("offer", &["1"]).await.map(drop)), "ok");
+    assert_eq!(code(operator.get("offer", &["1"]).await.map(drop)), "ok");
+    assert_eq!(code(s2.update("offer", &["1"], fields(json!({ "kind": "l" })), None).await.map(drop)), "not_found");
+    assert_eq!(code(s2.delete("offer", &["1"], None).await), "not_found");
+
+    // What is a tenant's: nobody else, not even an operator.
+    let order = fields(json!({ "id": "1", "number": "n" }));
+    assert_eq!(code(operator.create("order", order.clone()).await.map(drop)), "walled");
+    assert_eq!(code(s1.create("order", order).await.map(drop)), "ok");
+    assert_eq!(code(operator.get("order", &["1"]).await.map(drop)), "walled");
+    assert_eq!(code(operator.list(&List::by("offers_of_shop")).await.map(drop)), "walled");
+    assert_eq!(code(s2.get("order", &["1"]).await.map(drop)), "not_found");
+    assert_eq!(code(s1.get("order", &["1"]).await.map(drop)), "ok");
+    assert_eq!(nagaya.breaches(), 0);
+}
+
+/// An index can be narrower than what lies in it: through it, only one's own is right.
+#[tokio::test]
+async fn a_public_item_of_anothers_is_a_breach_in_an_index_of_ones_own() {
+    let (nagaya, spy) = open(market()).await;
+    let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
+    s1.create("offer", fields(json!({ "id": "1", "kind": "k" }))).await.expect("an offer");
+    s2.create("offer", fields(json!({ "id": "2", "kind": "k" }))).await.expect("an offer");
+    let ids = |page: nagaya_tenancy::Page| page.records.iter().flat_map(|record| record.id()).collect::<Vec<_>>();
+    assert_eq!(ids(s1.list(&List::by("offers_of_shop")).await.expect("a page")), ["1"]);
+    assert_eq!(ids(s1.list(&List::by("offers_of_kind").with("kind", "k")).await.expect("a page")), ["1"]);
+    let key = Key::new("OFFER#2", "OFFER#");
+    let poisoned = spy.get("main", &key).await.expect("a read").expect("it is there").with("GSI1PK", "SHOP#s1#OFFERS");
+    spy.write(Write::put("main", poisoned).into()).await.expect("planted");
+    assert_eq!(s1.list(&List::by("offers_of_shop")).await.expect_err("poisoned").code(), "breach");
+    assert_eq!(nagaya.breaches(), 1);
+}
+
+/// How much others have in a shared partition does not show: not in the page, not in whether there is another.
+#[tokio::test]
+async fn a_page_of_a_shared_partition_goes_on_only_to_what_is_ones_own() {
+    let (nagaya, spy) = open(market()).await;
+    let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
+    for id in ["a1", "a2", "z1", "z2", "z3"] {
+        s1.create("offer", fields(json!({ "id": id, "kind": "k" }))).await.expect("an offer");
+    }
+    for n in 0..2_300 {
+        let item = Item::new()
+            .with("PK", format!("OFFER#m{n:04}"))
+            .with("SK", "OFFER#")
+            .with("GSI2PK", "KIND#k")
+            .with("GSI2SK", format!("OFFER#m{n:04}"))
+            .with("shop", "s2")
+            .with("id", format!("m{n:04}"))
+            .with("kind", "k");
+        spy.write(Write::put("main", item).into()).await.expect("planted");
+    }
+    let list = List::by("offers_of_kind").with("kind", "k");
+    let ids = |page: &nagaya_tenancy::Page| page.records.iter().flat_map(|record| record.id()).collect::<Vec<_>>();
+    let mut pages = Vec::new();
+    let mut asked = list.clone();
+    loop {
+        let page = s1.list(&asked).await.expect("a page");
+        pages.push(ids(&page));
+        match page.next {
+            Some(next) => asked = list.clone().cursor(next),
+            None => break,
+        }
+    }
+    assert_eq!(pages, [vec!["a1", "a2"], vec!["z1", "z2"], vec!["z3"]]);
+    let count = s1.list(&List::by("offers_of_kind_count").with("kind", "k")).await.expect("a count");
+    assert_eq!(count.count, Some(5));
+    assert_eq!(s2.list(&list.clone().limit(1_000)).await.expect("a page").records.len(), 1_000);
+
+    // The store does not send what is not the caller's.
+    spy.asked();
+    s1.list(&list).await.expect("a page");
+    let filter = spy.asked().remove(0).filter;
+    assert!(asks(filter.as_ref(), &Condition::equal("shop", "s1")), "{filter:?}");
+}
+
+/// Markers of tenants whose names run into each other, where the partition is not the tenant's.
+#[tokio::test]
+async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
+    let (nagaya, spy) = open(market()).await;
+    let names = ["s1", "s1-x", "x", "order-x", "s1%2Dx"];
+    for (at, name) in names.iter().enumerate() {
+        let shop = tenant(&nagaya, name);
+        for (id, expected) in [(format!("{at}a"), "ok"), (format!("{at}b"), "taken")] {
+            let made = shop.create("order", fields(json!({ "id": id, "number": "n" }))).await;
+            assert_eq!(made.err().map_or("ok", |error| error.code()), expected, "{name}");
+        }
+    }
+    let partitions: std::collections::BTreeSet<_> = spy
+        .written()
+        .iter()
+        .filter_map(|write| match &write.action {
+            Action::Put { item } => item.get("PK").and_then(Stored::as_str).map(str::to_owned),
+            _ => None,
+        })
+        .filter(|partition| partition.starts_with("%unique"))
+        .collect();
+    assert_eq!(partitions.len(), names.len(), "{partitions:?}");
+}
+
+/// A field that is a key attribute has one value for both.
+#[tokio::test]
+async fn a_field_that_is_an_index_key_cannot_hold_what_keys_escape() {
+    let (nagaya, _) = open(design("management/management")).await;
+    let tenant = tenant(&nagaya, "tenant_a");
+    tenant.create("tenant", fields(json!({ "name": "abc", "displayName": "A" }))).await.expect("a tenant");
+    let user = |name: &str| {
+        let hash = format!("$2a$12${}", "a".repeat(53));
+        fields(json!({ "username": name, "email": "a@example.com", "displayName": "A", "passwordHash": hash }))
+    };
+    for name in ["a#b", "a%b"] {
+        let refused = tenant.create("user", user(name)).await.expect_err("it cannot be found again");
+        assert_eq!(refused.to_string(), "`username` is a key as it stands, and cannot hold `#` or `%`");
+    }
+    let made = tenant.create("user", user("a&b")).await.expect("a user");
+    assert_eq!(made.text("username"), Some("a&b"));
+}
+
+/// What an operator lists across tenants is checked as well.
+#[tokio::test]
+async fn an_operators_list_refuses_what_lies_under_a_wrong_key() {
+    let (nagaya, spy) = open(design("aiagent/single")).await;
+    let t1 = tenant(&nagaya, "t1");
+    t1.create("agent", fields(json!({ "agentId": "a", "name": "A" }))).await.expect("an agent");
+    let operator = nagaya.operator("a look around", &Principal::new("staff", "o-1"));
+    assert_eq!(operator.list(&List::by("all_agents")).await.expect("a page").records.len(), 1);
+    let item = spy.get("aiagent-app", &Key::new("TENANT#t1", "AGENT#a")).await.expect("a read").expect("it is there");
+    spy.write(Write::put("aiagent-app", item.with("PK", "TENANT#t2")).into()).await.expect("planted");
+    assert_eq!(operator.list(&List::by("all_agents")).await.expect_err("planted").code(), "breach");
+}
+
+/// Nothing of a house tells its key.
+#[test]
+fn settings_do_not_show_the_key_of_cursors() {
+    let settings = nagaya_tenancy::Settings { cursor_key: [171; 32], ..nagaya_tenancy::Settings::default() };
+    assert!(!format!("{settings:?}").contains("171"), "{settings:?}");
+}

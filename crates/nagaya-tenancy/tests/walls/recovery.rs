@@ -1,0 +1,124 @@
+//! Deletions that a crash has left under way.
+
+use nagaya_store::{Item, Store as _, Value, Write};
+use nagaya_tenancy::Nagaya;
+use serde_json::json;
+
+use crate::{
+    common::{fields, tenant},
+    crash::{Ends, Shared},
+    studio::{TABLE, count, flaws, invoice, open, project, studio, task, team},
+};
+
+/// A process ends at each of its writes in turn, before it is done or after. What is left is nothing that anybody sees by
+/// half, and recovery ends it.
+///
+/// Proves the reference part of C13.
+#[tokio::test]
+async fn a_crash_at_any_write_leaves_nothing_behind() {
+    for ends in [Ends::Before, Ends::After] {
+        for writes in 1.. {
+            let store = Shared::new();
+            let nagaya = open(&store).await;
+            let t1 = tenant(&nagaya, "t1");
+            team(&t1, "a").await;
+            for id in ["p", "q", "r"] {
+                project(&t1, "a", id).await;
+                for at in 0..60 {
+                    task(&t1, id, &format!("task-{id}-{at}")).await;
+                }
+            }
+            let process = store.ending(ends, writes);
+            let crashed = Nagaya::open(studio(), process.clone());
+            let answer = tenant(&crashed, "t1").delete("team", &["a"], None).await;
+            if !process.has_ended() {
+                answer.expect("nothing was in its way");
+                assert!(writes > 5, "{writes} writes");
+                break;
+            }
+            // Nobody sees half of it: what is left of the team's things is found through nothing that is there.
+            let found = t1.get("team", &["a"]).await;
+            if found.is_err() {
+                let new = fields(json!({ "teamId": "a", "projectId": "s", "name": "s" }));
+                assert_eq!(t1.create("project", new).await.expect_err("nothing to refer to").code(), "invalid");
+                let change = t1.update("team", &["a"], fields(json!({ "name": "b" })), None).await;
+                assert_eq!(change.expect_err("it cannot be changed").code(), "not_found");
+            } else {
+                assert_eq!((count(&store, "PROJECT#").await, count(&store, "TASK#").await), (3, 180));
+            }
+            let again = Nagaya::open(studio(), store.clone());
+            if writes % 2 == 0 {
+                again.recover().await.expect("it is ended");
+            } else if found.is_err() {
+                // The next deletion does the same.
+                let code = tenant(&again, "t1").delete("team", &["a"], None).await.map_err(|error| error.code());
+                assert!(matches!(code, Ok(()) | Err("not_found")), "{code:?}");
+            }
+            assert_eq!(flaws(&store).await, [""; 0], "{ends:?} {writes}");
+            let whole = t1.get("team", &["a"]).await.is_ok();
+            let left = (count(&store, "PROJECT#").await, count(&store, "TASK#").await, count(&store, "%unique").await);
+            assert_eq!(left, if whole { (3, 180, 184) } else { (0, 0, 0) }, "{ends:?} {writes}");
+            assert_eq!(again.recover().await.expect("there is nothing to do"), 0);
+        }
+    }
+}
+
+/// The same where something forbids the deletion only after it has begun: all marks are taken back.
+#[tokio::test]
+async fn a_crash_while_marks_are_taken_back_leaves_none() {
+    for ends in [Ends::Before, Ends::After] {
+        for writes in 1.. {
+            let store = Shared::new();
+            let nagaya = open(&store).await;
+            let t1 = tenant(&nagaya, "t1");
+            team(&t1, "a").await;
+            for id in ["p", "q", "r"] {
+                project(&t1, "a", id).await;
+            }
+            // The first process marks the team, and ends before it looks further.
+            let first = Nagaya::open(studio(), store.ending(Ends::After, 1));
+            tenant(&first, "t1").delete("team", &["a"], None).await.expect_err("it has ended");
+            invoice(&t1, "q", "i").await;
+            // The second one finds the mark and what forbids the deletion.
+            let process = store.ending(ends, writes);
+            let second = Nagaya::open(studio(), process.clone());
+            let answer = second.recover().await;
+            if !process.has_ended() {
+                assert_eq!(answer.expect("it is ended"), 1);
+                assert!(writes > 3, "{writes} writes");
+                assert_eq!(flaws(&store).await, [""; 0]);
+                break;
+            }
+            Nagaya::open(studio(), store.clone()).recover().await.expect("it is ended");
+            assert_eq!(flaws(&store).await, [""; 0], "{ends:?} {writes}");
+            assert!(t1.get("team", &["a"]).await.is_ok());
+            assert_eq!(count(&store, "PROJECT#").await, 3);
+        }
+    }
+}
+
+/// A note of a deletion does nothing by itself: without the mark on the item it is dropped.
+#[tokio::test]
+async fn a_forged_note_deletes_nothing() {
+    let store = Shared::new();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "a").await;
+    project(&t1, "a", "p").await;
+    for phase in ["marking", "removing", "returning"] {
+        let note = Item::new()
+            .with("PK", "%deleting")
+            .with("SK", phase)
+            .with("%entity", "team")
+            .with("%key", Value::List(vec!["TENANT#t1".into(), "TEAM#a".into()]))
+            .with("%at", 0)
+            .with("%user", "somebody")
+            .with("%tenant", "t1")
+            .with("%phase", phase);
+        store.write(Write::put(TABLE, note).into()).await.expect("it is planted");
+    }
+    assert_eq!(nagaya.recover().await.expect("they are dropped"), 3);
+    assert!(t1.get("team", &["a"]).await.is_ok());
+    assert!(t1.get("project", &["p"]).await.is_ok());
+    assert_eq!(flaws(&store).await, [""; 0]);
+}

@@ -1,0 +1,206 @@
+//! Deleting what others refer to: refused, or with everything that goes with it, whatever happens meanwhile.
+
+use nagaya_tenancy::{ErrorKind, List, Tenant};
+use serde_json::json;
+
+use crate::{
+    common::{fields, tenant},
+    crash::Shared,
+    studio::{TABLE, count, flaws, invoice, open, project, task, team, text},
+};
+
+/// Proves the reference part of C13.
+#[tokio::test]
+async fn what_is_referred_to_stays_until_nothing_refers_to_it() {
+    let store = Shared::new();
+    let nagaya = open(&store).await;
+    let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
+    for t in [&t1, &t2] {
+        team(t, "a").await;
+        project(t, "a", "p").await;
+    }
+    invoice(&t2, "p", "i").await;
+    invoice(&t1, "p", "i").await;
+    let refused = t1.delete("project", &["p"], None).await.expect_err("an invoice refers to it");
+    assert!(matches!(refused.kind(), ErrorKind::Referenced { by } if by == "invoice"), "{refused}");
+    assert!(t1.get("project", &["p"]).await.is_ok());
+    // A void invoice is kept, but no longer counts.
+    t1.delete("invoice", &["i"], None).await.expect("it is void");
+    t1.delete("project", &["p"], None).await.expect("nothing refers to it");
+    assert_eq!(t1.get("project", &["p"]).await.expect_err("it is gone").code(), "not_found");
+    assert_eq!(t1.delete("project", &["p"], None).await.expect_err("it is gone").code(), "not_found");
+    assert!(t2.get("project", &["p"]).await.is_ok(), "another tenant's stays");
+    assert_eq!(flaws(&store).await, [""; 0]);
+}
+
+/// Something that forbids the deletion may be far away: nothing goes, then.
+#[tokio::test]
+async fn what_is_farther_away_forbids_a_deletion_as_well() {
+    let store = Shared::new();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "a").await;
+    for id in ["p", "q"] {
+        project(&t1, "a", id).await;
+        task(&t1, id, &format!("task-{id}")).await;
+    }
+    invoice(&t1, "q", "i").await;
+    let refused = t1.delete("team", &["a"], None).await.expect_err("an invoice of a project refers to it");
+    assert!(matches!(refused.kind(), ErrorKind::Referenced { by } if by == "invoice"), "{refused}");
+    assert_eq!((count(&store, "PROJECT#").await, count(&store, "TASK#").await), (2, 2));
+    assert_eq!(flaws(&store).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn more_goes_along_than_fits_one_write() {
+    for lagging in [false, true] {
+        let shared = Shared::new();
+        let store = if lagging { shared.lagging() } else { shared };
+        let nagaya = open(&store).await;
+        let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
+        for t in [&t1, &t2] {
+            team(t, "a").await;
+            team(t, "b").await;
+            project(t, "a", "p").await;
+            project(t, "b", "q").await;
+            for at in 0..250 {
+                task(t, "p", &format!("task-{at}")).await;
+            }
+            task(t, "q", "task-of-q").await;
+        }
+        t1.delete("team", &["a"], Some(1)).await.expect("it goes with everything");
+        assert_eq!(count(&store, "TASK#").await, 252, "those of the other team and the other tenant stay");
+        assert!(
+            t1.list(&List::by("tasks_of_project").with("projectId", "p")).await.expect("a page").records.is_empty()
+        );
+        assert_eq!(
+            t1.list(&List::by("tasks_of_project").with("projectId", "q")).await.expect("a page").records.len(),
+            1
+        );
+        assert_eq!(flaws(&store).await, [""; 0]);
+        // All names are free again.
+        team(&t1, "a").await;
+        project(&t1, "a", "p").await;
+        task(&t1, "p", "task-7").await;
+    }
+}
+
+/// An index that lags does not show what was just made: the deletion waits for it.
+#[tokio::test]
+async fn what_an_index_does_not_show_yet_counts_as_well() {
+    let store = Shared::new().lagging();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "a").await;
+    project(&t1, "a", "p").await;
+    task(&t1, "p", "x").await;
+    t1.delete("team", &["a"], None).await.expect("it goes");
+    assert_eq!((count(&store, "PROJECT#").await, count(&store, "TASK#").await), (0, 0));
+    assert_eq!(flaws(&store).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_chain_goes_to_its_end_and_a_circle_ends() {
+    let store = Shared::new();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    t1.create("folder", fields(json!({ "folderId": "f0" }))).await.expect("a folder");
+    for at in 1..40 {
+        let folder = json!({ "folderId": format!("f{at}"), "parentId": format!("f{}", at - 1) });
+        t1.create("folder", fields(folder)).await.expect("a folder");
+    }
+    t1.delete("folder", &["f3"], None).await.expect("it goes");
+    assert_eq!(count(&store, "FOLDER#").await, 3);
+    assert_eq!(flaws(&store).await, [""; 0]);
+    t1.update("folder", &["f0"], fields(json!({ "parentId": "f2" })), None).await.expect("a circle");
+    t1.delete("folder", &["f1"], None).await.expect("it goes");
+    assert_eq!(count(&store, "FOLDER#").await, 0);
+}
+
+#[tokio::test]
+async fn in_a_set_it_is_refused_with_a_reason() {
+    let store = Shared::new();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "a").await;
+    let set = t1.set().delete("team", &["a"], None).create("team", fields(json!({ "name": "b" })));
+    let refused = set.commit().await.expect_err("not in a set");
+    assert_eq!(refused.code(), "invalid");
+    assert!(refused.to_string().contains("delete it by itself"), "{refused}");
+    assert!(t1.get("team", &["a"]).await.is_ok());
+    let late = t1.delete("team", &["a"], Some(7)).await.expect_err("another version");
+    assert!(matches!(late.kind(), ErrorKind::VersionConflict { .. }), "{late}");
+}
+
+/// Many make projects and tasks of a team, move and delete them, while the team is deleted, again and again: nothing is ever
+/// left that refers to what is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_new_refers_to_what_is_about_to_go() {
+    let store = Shared::new().busy();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "attic").await;
+    for round in 0..40 {
+        let id = format!("team-{round}");
+        team(&t1, &id).await;
+        let mut tasks = Vec::new();
+        for worker in 0..8 {
+            tasks.push(tokio::spawn(work(t1.clone(), id.clone(), worker)));
+        }
+        for wait in [3 * round, 200] {
+            let (t, nagaya, id) = (t1.clone(), nagaya.clone(), id.clone());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..wait {
+                    tokio::task::yield_now().await;
+                }
+                let answer = t.delete("team", &[&id], None).await.map_err(|error| error.code());
+                assert!(matches!(answer, Ok(()) | Err("not_found")), "{answer:?}");
+                nagaya.recover().await.expect("it does no harm");
+            }));
+        }
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        assert_eq!(nagaya.recover().await.expect("there is nothing to do"), 0);
+        assert_eq!(flaws(&store).await, [""; 0], "round {round}");
+        assert_eq!(t1.get("team", &[&id]).await.expect_err("it is gone").code(), "not_found");
+    }
+}
+
+/// Makes projects of a team until there is no team.
+async fn work(t: Tenant, team: String, worker: usize) {
+    for at in 0..300 {
+        let id = format!("{team}-{worker}-{at}");
+        let project = json!({ "projectId": id, "teamId": team, "name": id });
+        if t.create("project", fields(project)).await.is_err() {
+            return;
+        }
+        drop(t.create("task", fields(json!({ "taskId": id, "projectId": id, "name": id }))).await);
+        match worker % 4 {
+            0 => drop(t.delete("project", &[&id], None).await),
+            1 => drop(t.update("project", &[&id], fields(json!({ "teamId": "attic" })), None).await),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_tenant_sees_and_loses_nothing() {
+    let store = Shared::new();
+    let nagaya = open(&store).await;
+    let (t1, t10) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t10"));
+    for t in [&t1, &t10] {
+        team(t, "a").await;
+        project(t, "a", "p").await;
+        task(t, "p", "x").await;
+    }
+    invoice(&t10, "p", "i").await;
+    let before: Vec<_> =
+        store.all(TABLE).await.into_iter().filter(|item| text(item, "tenantId") == Some("t10")).collect();
+    t1.delete("team", &["a"], None).await.expect("the other's invoice does not count");
+    let after: Vec<_> =
+        store.all(TABLE).await.into_iter().filter(|item| text(item, "tenantId") == Some("t10")).collect();
+    assert_eq!(before, after);
+    assert_eq!(t10.delete("team", &["b"], None).await.expect_err("nobody's").code(), "not_found");
+    assert_eq!(nagaya.breaches(), 0);
+}

@@ -1,0 +1,86 @@
+//! A studio: teams with projects, projects with tasks and invoices, folders in folders; and a look at what the store holds.
+
+use std::collections::HashSet;
+
+use nagaya_design::{Design, check};
+use nagaya_store::{Item, Value};
+use nagaya_tenancy::{Nagaya, Settings, Tenant};
+use serde_json::json;
+
+use crate::{
+    common::fields,
+    crash::{LAG, Shared},
+};
+
+pub(crate) const TABLE: &str = "studio-app";
+
+pub(crate) fn studio() -> Design {
+    let checked = check(include_str!("studio.toml"), &[]);
+    checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))
+}
+
+pub(crate) async fn open(store: &Shared) -> Nagaya {
+    let settings = Settings { index_lag: 2 * LAG, ..Settings::default() };
+    let nagaya = Nagaya::open_with(studio(), store.clone(), settings);
+    nagaya.ensure().await.expect("the tables are made");
+    nagaya
+}
+
+pub(crate) async fn team(t: &Tenant, id: &str) {
+    t.create("team", fields(json!({ "teamId": id, "name": id }))).await.expect("a team");
+}
+
+pub(crate) async fn project(t: &Tenant, team: &str, id: &str) {
+    t.create("project", fields(json!({ "projectId": id, "teamId": team, "name": id }))).await.expect("a project");
+}
+
+pub(crate) async fn task(t: &Tenant, project: &str, id: &str) {
+    t.create("task", fields(json!({ "taskId": id, "projectId": project, "name": id }))).await.expect("a task");
+}
+
+pub(crate) async fn invoice(t: &Tenant, project: &str, id: &str) {
+    t.create("invoice", fields(json!({ "invoiceId": id, "projectId": project }))).await.expect("an invoice");
+}
+
+pub(crate) fn text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
+    item.get(name).and_then(Value::as_str)
+}
+
+/// What is wrong in the store: something that refers to nothing, a unique value that nobody has, a mark, a note.
+pub(crate) async fn flaws(store: &Shared) -> Vec<String> {
+    let items = store.all(TABLE).await;
+    let keys: HashSet<_> = items.iter().filter_map(|item| Some((text(item, "PK")?, text(item, "SK")?))).collect();
+    let mut flaws = Vec::new();
+    for item in &items {
+        let (Some(partition), Some(sort)) = (text(item, "PK"), text(item, "SK")) else { continue };
+        let mut refers = |field: &str, to: &str| {
+            if let Some(id) = text(item, field)
+                && text(item, "voidedAt").is_none()
+                && !keys.contains(&(partition, format!("{to}#{id}").as_str()))
+            {
+                flaws.push(format!("{partition} {sort} refers to no {to} {id}"));
+            }
+        };
+        if !sort.starts_with("TEAM#") {
+            refers("teamId", "TEAM");
+        }
+        if !sort.starts_with("PROJECT#") {
+            refers("projectId", "PROJECT");
+        }
+        refers("parentId", "FOLDER");
+        if let Some(Value::List(owner)) = item.get("%owner") {
+            let [Value::String(partition), Value::String(sort)] = owner.as_slice() else { panic!("{owner:?}") };
+            if !keys.contains(&(partition.as_str(), sort.as_str())) {
+                flaws.push(format!("{sort} is gone, but not its marker"));
+            }
+        }
+        if item.get("%deleting").is_some() || partition == "%deleting" {
+            flaws.push(format!("{partition} {sort} is about to go"));
+        }
+    }
+    flaws
+}
+
+pub(crate) async fn count(store: &Shared, start: &str) -> usize {
+    store.all(TABLE).await.iter().filter(|item| text(item, "SK").is_some_and(|sort| sort.starts_with(start))).count()
+}
