@@ -53,7 +53,11 @@ impl Serde {
                 let is = |name: &str| meta.path.is_ident(name);
                 if is("rename") || is("rename_all") {
                     let text = meta.value()?.parse::<LitStr>()?.value();
-                    if is("rename") { found.rename = Some(text) } else { found.rename_all = Some(text) }
+                    if is("rename") {
+                        found.rename = Some(text);
+                    } else {
+                        found.rename_all = Some(text);
+                    }
                     return Ok(());
                 }
                 found.default |= is("default");

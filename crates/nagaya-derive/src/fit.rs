@@ -7,12 +7,7 @@ use syn::{Attribute, Error, FieldsNamed, GenericArgument, PathArguments, Type as
 use crate::attributes::Serde;
 
 /// Reports everything in which a struct and an entity differ, each where it stands.
-pub(crate) fn check(
-    entity: &Entity,
-    attributes: &[Attribute],
-    fields: &FieldsNamed,
-    span: Span,
-) -> Result<(), Error> {
+pub(crate) fn check(entity: &Entity, attributes: &[Attribute], fields: &FieldsNamed, span: Span) -> Result<(), Error> {
     let all = Serde::of(attributes)?;
     let mut problems: Vec<Error> = Vec::new();
     let mut held = Vec::new();
@@ -32,9 +27,10 @@ pub(crate) fn check(
         };
         match entity.fields.iter().find(|each| each.name == name) {
             Some(known) => {
-                problems.extend(misfit(known, kind, may_be_absent).map(|message| {
-                    Error::new_spanned(field, format!("`{name}` of `{}` {message}", entity.name))
-                }));
+                problems.extend(
+                    misfit(known, kind, may_be_absent)
+                        .map(|message| Error::new_spanned(field, format!("`{name}` of `{}` {message}", entity.name))),
+                );
             }
             None if entity.version.as_ref() == Some(&name) => {}
             None => {

@@ -1,6 +1,8 @@
 //! Limits that all engines keep, so that what one takes the others take too.
 
-use crate::{Action, Change, Error, Item, Key, KeyKind, KeySchema, KeyValue, Query, Scan, Sort, TableSpec, Write, WriteSet};
+use crate::{
+    Action, Change, Error, Item, Key, KeyKind, KeySchema, KeyValue, Query, Scan, Sort, TableSpec, Write, WriteSet,
+};
 
 /// Bytes of the largest item.
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;

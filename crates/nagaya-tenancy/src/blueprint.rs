@@ -27,6 +27,8 @@ pub(crate) struct Blueprint {
     secrets: BTreeSet<String>,
     /// What tells items that are deleted but kept.
     pub(crate) deleted: Option<Condition>,
+    /// The fields that find an item of a tenant.
+    pub(crate) id_fields: Vec<String>,
     /// Whether items of other entities can refer to it.
     pub(crate) referred: bool,
     /// Whether its changes are written down.
@@ -85,6 +87,7 @@ impl Blueprint {
             sources,
             secrets,
             deleted,
+            id_fields: entity.id_fields().into_iter().map(str::to_owned).collect(),
             audited: design.is_audited(entity),
             referred: !design.referers(entity).is_empty(),
             entity: entity.clone(),
@@ -95,10 +98,16 @@ impl Blueprint {
         &self.entity.name
     }
 
-    /// The key that an item's fields give.
-    pub(crate) fn key_of(&self, item: &Item) -> Result<Key, Unfit> {
+    /// Whether an item is stored under the key that its fields give. Every item that is read comes by here.
+    pub(crate) fn lies_under_its_key(&self, item: &Item) -> bool {
         let fields = ItemFields(item);
-        Ok(Key::new(self.entity.key.partition.render(&fields)?, self.entity.key.sort.render(&fields)?))
+        let mut rendered = String::with_capacity(96);
+        let mut agrees = |attribute: &str, template: &Template| {
+            rendered.clear();
+            template.render_into(&fields, &mut rendered).is_ok()
+                && item.get(attribute).and_then(Value::as_str) == Some(rendered.as_str())
+        };
+        agrees(&self.key.partition, &self.entity.key.partition) && agrees(&self.key.sort, &self.entity.key.sort)
     }
 
     /// The key that an item is stored under.
@@ -185,7 +194,7 @@ impl Blueprint {
 
     /// Whether an item is deleted but kept, or about to go.
     pub(crate) fn is_deleted(&self, item: &Item) -> bool {
-        self.is_soft_deleted(item) || item.get(DELETING).is_some()
+        self.is_soft_deleted(item) || (self.referred && item.get(DELETING).is_some())
     }
 
     /// Whether an item is deleted but kept.

@@ -15,9 +15,11 @@ const NONCE: usize = 24;
 /// Seals a position. `bound` is what it is good for: tenant, access pattern, parameters, design.
 pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &Position) -> Result<String, Error> {
     let plain = serde_json::to_vec(&texts(position)).map_err(|_| ErrorKind::BadCursor)?;
+    // A nonce must not come twice with different texts: one made of the text, and of a key, cannot.
+    let mut hasher = blake3::Hasher::new_keyed(&settings.cursor_key);
+    hasher.update(&(bound.len() as u64).to_be_bytes()).update(bound).update(&plain);
     let mut nonce = [0; NONCE];
-    nonce[..16].copy_from_slice(&settings.ids.bits().to_be_bytes());
-    nonce[16..].copy_from_slice(&settings.ids.bits().to_be_bytes()[..8]);
+    nonce.copy_from_slice(&hasher.finalize().as_bytes()[..NONCE]);
     let payload = Payload { msg: &plain, aad: bound };
     let sealed = cipher(settings).encrypt(&XNonce::from(nonce), payload).map_err(|_| ErrorKind::BadCursor)?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))

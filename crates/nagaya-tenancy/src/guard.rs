@@ -72,14 +72,14 @@ impl Scope {
     /// Whether an item that came back may be passed on. The store was asked for the right ones: one that is wrong is an
     /// alarm, not something to leave out.
     pub(crate) fn admits(&self, blueprint: &Blueprint, item: &Item) -> bool {
-        let own_key = blueprint.key_of(item).is_ok_and(|key| blueprint.stored_key(item) == Some(key));
-        let former = || !blueprint.entity.former_keys.is_empty() && self.is_former(blueprint, item);
-        blueprint.owns(item) && self.is_owner(blueprint.entity.wall, blueprint, item) && (own_key || former())
+        let placed = || blueprint.lies_under_its_key(item) || self.is_former(blueprint, item);
+        blueprint.owns(item) && self.is_owner(blueprint.entity.wall, blueprint, item) && placed()
     }
 
     /// Whether an item that an access pattern gave may be passed on: the wall of an index can be narrower than its entity's.
     pub(crate) fn admits_by(&self, design: &Design, access: &Access, blueprint: &Blueprint, item: &Item) -> bool {
-        self.admits(blueprint, item) && self.is_owner(design.wall_of(access), blueprint, item)
+        let wall = design.wall_of(access);
+        self.admits(blueprint, item) && (wall == blueprint.entity.wall || self.is_owner(wall, blueprint, item))
     }
 
     /// Whether an item's tenant is the handle's, where a wall lets only the tenant see it.

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use nagaya_design::{Design, KeyAttributes};
+use nagaya_design::{Access, Design, KeyAttributes, Parameter};
 use nagaya_store::Store;
 use serde_json::Value as Json;
 
@@ -31,6 +31,8 @@ pub(crate) struct House {
     pub(crate) settings: Settings,
     pub(crate) base: String,
     blueprints: HashMap<String, Arc<Blueprint>>,
+    /// The parameters of each access pattern.
+    pub(crate) parameters: HashMap<String, Vec<Parameter>>,
     /// What refers to each entity.
     referers: HashMap<String, Vec<Referer>>,
     /// The table that takes what operators do, by its name in the store.
@@ -97,6 +99,8 @@ impl Nagaya {
         let blueprint =
             |entity: &nagaya_design::Entity| (entity.name.clone(), Arc::new(Blueprint::new(&design, entity, &base)));
         let blueprints = design.entities.iter().map(blueprint).collect();
+        let parameters = |access: &Access| (access.name.clone(), design.parameters(access));
+        let parameters = design.accesses.iter().map(parameters).collect();
         let referers =
             design.entities.iter().map(|entity| (entity.name.clone(), referers::referers(&design, entity))).collect();
         let log = design.audit_entity().map_or(0, |entity| entity.table);
@@ -106,7 +110,8 @@ impl Nagaya {
         let log_table = log_table.unwrap_or_else(no_table);
         let store = Box::new(store);
         let (breaches, logged) = (AtomicU64::new(0), AtomicU64::new(0));
-        let house = House { design, store, settings, base, blueprints, referers, log_table, breaches, logged };
+        let house =
+            House { design, store, settings, base, blueprints, parameters, referers, log_table, breaches, logged };
         Nagaya { house: Arc::new(house) }
     }
 

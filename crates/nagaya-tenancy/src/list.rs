@@ -80,9 +80,9 @@ impl Room {
             self.is_reasoned()?;
             self.note_reading("list", [(blueprint, access.name.clone())]).await?;
         }
-        let bound = self.bound(access, list);
-        let after =
-            list.cursor.as_ref().map(|cursor| cursor::open(&self.house.settings, &bound, cursor)).transpose()?;
+        let settings = &self.house.settings;
+        let open = |cursor: &String| cursor::open(settings, &self.bound(access, list), cursor);
+        let after = list.cursor.as_ref().map(open).transpose()?;
         let Some(mut query) = self.query(access, blueprint, list)? else {
             return Ok(Page {
                 records: Vec::new(),
@@ -135,8 +135,9 @@ impl Room {
             let last = records.last().filter(|_| more);
             next = last.and_then(|record| self.position(access, blueprint, record.item()));
         }
-        let next = next.map(|position| cursor::seal(&self.house.settings, &bound, &position)).transpose()?;
-        Ok(Page { records, next: next.filter(|_| access.returns != Returns::One), count: None })
+        let next = next.filter(|_| access.returns != Returns::One);
+        let next = next.map(|position| cursor::seal(settings, &self.bound(access, list), &position)).transpose()?;
+        Ok(Page { records, next, count: None })
     }
 
     async fn count(&self, access: &Access, blueprint: &Blueprint, mut query: Query) -> Result<Page, Error> {
@@ -155,19 +156,16 @@ impl Room {
 
     /// An item of a page, unless it is one of the layer's own or on its way out.
     fn listed(&self, access: &Access, blueprint: &Blueprint, item: Item) -> Result<Option<Item>, Error> {
-        if blueprint.is_layers_own(&item) {
-            return Ok(None);
+        if self.scope.admits_by(&self.house.design, access, blueprint, &item) {
+            return Ok(Some(item).filter(|item| !blueprint.is_deleted(item)));
         }
-        if !self.scope.admits_by(&self.house.design, access, blueprint, &item) {
-            return Err(self.house.breach(blueprint));
-        }
-        Ok(Some(item).filter(|item| !blueprint.is_deleted(item)))
+        if blueprint.is_layers_own(&item) { Ok(None) } else { Err(self.house.breach(blueprint)) }
     }
 
     /// The query of an access pattern; `None` when nothing can be in it.
     pub(crate) fn query(&self, access: &Access, blueprint: &Blueprint, list: &List) -> Result<Option<Query>, Error> {
         let design = &self.house.design;
-        let known = design.parameters(access);
+        let known = self.house.parameters.get(&access.name).map_or(&[][..], Vec::as_slice);
         let mut problems = Vec::new();
         let mut given: Vec<(&str, &str)> = Vec::new();
         for (name, value) in &list.parameters {

@@ -36,7 +36,7 @@ impl Fields for Named<'_> {
         if entity.implied_tenant(entity.wall) == Some(path) {
             return self.tenant.map(Scalar::Text);
         }
-        let at = entity.id_fields().into_iter().position(|field| field == path)?;
+        let at = self.blueprint.id_fields.iter().position(|field| field == path)?;
         let text = *self.id.get(at)?;
         match entity.field(path)?.kind {
             Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse().ok().map(Scalar::Integer),
@@ -65,7 +65,7 @@ impl Room {
     /// The key of an id; `None` when no item can have it.
     pub(crate) fn key(&self, blueprint: &Blueprint, id: &[&str]) -> Option<Key> {
         let entity = &blueprint.entity;
-        let fields = entity.id_fields();
+        let fields = &blueprint.id_fields;
         if fields.len() != id.len() {
             return None;
         }

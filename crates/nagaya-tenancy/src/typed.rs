@@ -121,5 +121,8 @@ fn object<E: Entity>(entity: &E) -> Result<Map<String, Json>, Error> {
 fn patch(before: &Map<String, Json>, after: &Map<String, Json>) -> Map<String, Json> {
     let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
     let gone = before.keys().filter(|name| !after.contains_key(*name));
-    changed.map(|(name, value)| (name.clone(), value.clone())).chain(gone.map(|name| (name.clone(), Json::Null))).collect()
+    changed
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .chain(gone.map(|name| (name.clone(), Json::Null)))
+        .collect()
 }

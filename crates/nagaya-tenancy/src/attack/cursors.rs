@@ -20,7 +20,7 @@ cases! {
 /// The pages that a tenant can turn: lists, each with the cursor after its first item.
 async fn turned(trial: &Trial, tenant: &Tenant) -> Result<Vec<(List, String)>, Failure> {
     let mut found = Vec::new();
-    for (access, list) in trial.lists.clone() {
+    for (access, list) in trial.some(trial.lists.clone()) {
         let list = list.limit(1);
         if let Some(next) = tenant.list(&list).await?.next.filter(|_| access.returns == Returns::Many) {
             found.push((list, next));
@@ -60,7 +60,7 @@ async fn a_cursor_of_another_tenant_is_refused(trial: &mut Trial) -> Result<(), 
 async fn a_cursor_of_another_question_is_refused(trial: &mut Trial) -> Result<(), Failure> {
     let attacker = trial.aside()?;
     let turned = turned(trial, &attacker).await?;
-    let asked = trial.lists.clone();
+    let asked = trial.some(trial.lists.clone());
     for (list, cursor) in &turned {
         for (_, other) in asked.iter().map(|(access, other)| (access, other.clone().limit(1))) {
             if other != *list {
@@ -130,7 +130,7 @@ async fn a_cursor_of_a_tenant_is_none_of_an_operators(trial: &mut Trial) -> Resu
     let attacker = trial.aside()?;
     let operator = trial.lived_in.others.operator("an attack on the walls", &principal(&trial.attacker));
     let mut tried = false;
-    for (access, list) in trial.lists.clone() {
+    for (access, list) in trial.some(trial.lists.clone()) {
         // Both may follow what is public.
         if trial.design.wall_of(&access) != Wall::Public || access.returns != Returns::Many {
             continue;

@@ -1,6 +1,6 @@
 //! Values: valid ones of a design, as many different ones as are needed, and hostile ones.
 
-use nagaya_design::{Default, Entity, Field, Type, Wall};
+use nagaya_design::{Default, Entity, Field, Precision, Type, Wall};
 use serde_json::{Map, Value as Json, json};
 
 use crate::Ids;
@@ -79,6 +79,8 @@ pub(super) fn fields(
         let constraint = entity.unique.iter().find(|unique| unique.fields.iter().any(|unique| unique == name));
         let shared = is_id && entity.wall != Wall::Key || constraint.is_some_and(|unique| !unique.within_tenant);
         let value = match (is_id || constraint.is_some(), shared) {
+            // What expires has not yet.
+            (false, _) if matches!(field.kind, Type::Timestamp(Precision::Epoch)) => vary(field, n)?,
             (false, _) => field.example(),
             (true, false) => vary(field, n)?,
             (true, true) => vary(field, salt * 1_000 + n)?,
@@ -105,7 +107,7 @@ pub(super) fn vary(field: &Field, n: usize) -> Option<Json> {
         Type::Ulid => format!("{}{}", field.prefix(), ids.ulid(SOON)).into(),
         Type::Uuid => format!("{}{}", field.prefix(), ids.uuid()).into(),
         Type::Integer => field.example().as_i64()?.checked_add(number)?.into(),
-        Type::Boolean => (n % 2 == 0).into(),
+        Type::Boolean => n.is_multiple_of(2).into(),
         Type::Timestamp(_) | Type::Date => field.instant(SOON + number * DAY)?,
         _ => field.example(),
     };

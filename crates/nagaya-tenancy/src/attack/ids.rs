@@ -32,7 +32,7 @@ async fn ids_of_others_are_not_there(trial: &mut Trial) -> Result<(), Failure> {
     let is_own = |entity: &str, id: &[String]| trial.own.iter().any(|own| own.entity == entity && own.id == id);
     let theirs: Vec<_> = trial.theirs.iter().filter(|each| !is_own(&each.entity, &each.id)).cloned().collect();
     let hidden: Vec<_> = trial.hidden().filter(|each| !is_own(&each.entity, &each.id)).cloned().collect();
-    for each in &hidden {
+    for each in trial.some(&hidden) {
         for action in with(&each.entity, &each.id).into_iter().chain([Action::delete(&each.entity, &each.id)]) {
             let seen = trial.same(&action).await?;
             let missing = matches!(action, Action::GetMany(_)) && seen.text == "none";
@@ -48,7 +48,7 @@ async fn ids_of_others_are_not_there(trial: &mut Trial) -> Result<(), Failure> {
     let many = Action::GetMany(many.collect());
     trial.nothing_crosses([many]).await?;
     // What is public is read by all and written by its owner.
-    for each in theirs {
+    for each in trial.some(theirs) {
         let public = trial.entity(&each.entity)?.wall == nagaya_design::Wall::Public;
         if public {
             trial.same(&Action::get(&each.entity, &each.id)).await?;

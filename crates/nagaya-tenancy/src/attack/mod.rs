@@ -54,6 +54,8 @@ pub struct Options {
     pub seed: u64,
     /// How many random attacks are made.
     pub steps: usize,
+    /// Of all other attacks, one in so many is made: 1 for all of them, more for a slow engine. The seed says which.
+    pub one_in: usize,
 }
 
 impl Default for Options {
@@ -61,7 +63,7 @@ impl Default for Options {
         let mut seed = [0; 8];
         // Without randomness every run makes the same attacks, which is still something.
         let _ = getrandom::fill(&mut seed);
-        Options { seed: u64::from_be_bytes(seed), steps: 300 }
+        Options { seed: u64::from_be_bytes(seed), steps: 300, one_in: 1 }
     }
 }
 

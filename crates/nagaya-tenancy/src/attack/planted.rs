@@ -98,7 +98,7 @@ fn others(trial: &Trial) -> Vec<(Entity, Belonging)> {
             found.push((entity.clone(), each.clone()));
         }
     }
-    found
+    trial.some(found)
 }
 
 /// The attributes of an item as if it were the attacker's.
@@ -175,7 +175,7 @@ async fn an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers(trial: 
 
 async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(trial: &mut Trial) -> Result<(), Failure> {
     let mut tried = false;
-    for own in fields::owned(trial).into_iter().cloned().collect::<Vec<_>>() {
+    for own in trial.some(fields::owned(trial).into_iter().cloned()) {
         let entity = trial.entity(&own.entity)?.clone();
         let key = trial.design.table_of(&entity).key.clone();
         let is_plain = |path: &&str| !path.contains('.') && entity.field(path).is_some();
@@ -207,7 +207,7 @@ async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(trial: &mut
 
 async fn an_item_of_another_kind_is_a_breach(trial: &mut Trial) -> Result<(), Failure> {
     let mut tried = false;
-    for own in fields::owned(trial).into_iter().cloned().collect::<Vec<_>>() {
+    for own in trial.some(fields::owned(trial).into_iter().cloned()) {
         let entity = trial.entity(&own.entity)?.clone();
         let Some(discriminator) = trial.design.table_of(&entity).discriminator.clone() else { continue };
         tried = true;
@@ -246,7 +246,7 @@ async fn look_alikes_of_the_layers_own_items_are_not_listed(trial: &mut Trial) -
             let (plant, before) = Plant::put(&trial.lived_in, trial, &entity, item).await?;
             tried = true;
             let mut seen = Ok(());
-            for action in everywhere {
+            for action in trial.some(everywhere) {
                 if seen.is_ok() {
                     seen = trial.same(&action).await.map(drop);
                 }

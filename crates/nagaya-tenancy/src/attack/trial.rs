@@ -138,9 +138,18 @@ impl Trial {
         Ok(one)
     }
 
+    /// As many of these as the options ask for.
+    pub(super) fn some<T>(&self, all: impl IntoIterator<Item = T>) -> Vec<T> {
+        let every = self.options.one_in.max(1);
+        let mut all: Vec<T> = all.into_iter().collect();
+        let start = (self.options.seed % every as u64) as usize % all.len().max(1);
+        all.drain(..start);
+        all.into_iter().step_by(every).collect()
+    }
+
     /// Does all this in both worlds: all answers are the same, and the others' items stay as they are.
     pub(super) async fn nothing_crosses(&mut self, actions: impl IntoIterator<Item = Action>) -> Result<(), Failure> {
-        for action in actions {
+        for action in self.some(actions) {
             self.same(&action).await?;
         }
         self.untouched().await
@@ -152,7 +161,7 @@ impl Trial {
         actions: impl IntoIterator<Item = Action>,
         codes: &[&str],
     ) -> Result<(), Failure> {
-        for action in actions {
+        for action in self.some(actions) {
             let seen = self.same(&action).await?;
             holds(codes.contains(&seen.code), || {
                 format!("{action:?}\nshould be refused as {codes:?}, and gives {seen:?}")
