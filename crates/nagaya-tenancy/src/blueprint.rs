@@ -33,6 +33,8 @@ pub(crate) struct Blueprint {
     pub(crate) referred: bool,
     /// Whether its changes are written down.
     pub(crate) audited: bool,
+    /// Whether it is what changes are written down in.
+    pub(crate) is_audit: bool,
 }
 
 /// An index attribute and what it is made of.
@@ -89,6 +91,7 @@ impl Blueprint {
             deleted,
             id_fields: entity.id_fields().into_iter().map(str::to_owned).collect(),
             audited: design.is_audited(entity),
+            is_audit: design.audit_entity().is_some_and(|audit| audit.name == entity.name),
             referred: !design.referers(entity).is_empty(),
             entity: entity.clone(),
         }

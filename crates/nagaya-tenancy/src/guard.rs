@@ -16,7 +16,9 @@ pub(crate) enum Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
     Read,
-    Write,
+    Create,
+    /// What is there becomes something else, or goes.
+    Change,
 }
 
 impl Scope {
@@ -31,6 +33,8 @@ impl Scope {
     pub(crate) fn enters(&self, blueprint: &Blueprint, intent: Intent) -> Result<(), Error> {
         let entity = &blueprint.entity;
         let reaches = match (self, entity.wall) {
+            // What has been written down about changes stays as it was.
+            _ if blueprint.is_audit && intent == Intent::Change => false,
             (Scope::Tenant(_), Wall::Key | Wall::Attribute) | (Scope::Operator, Wall::System) => true,
             (_, Wall::Public) if intent == Intent::Read => true,
             (Scope::Tenant(_), Wall::Public) => entity.tenant.is_some(),

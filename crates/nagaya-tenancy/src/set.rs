@@ -37,7 +37,7 @@ impl Set {
 
     /// Makes an item of these fields.
     pub fn create(mut self, entity: &str, fields: Map<String, Json>) -> Self {
-        let drafted = self.room.blueprint(entity, Intent::Write).map(Arc::clone).and_then(|blueprint| {
+        let drafted = self.room.blueprint(entity, Intent::Create).map(Arc::clone).and_then(|blueprint| {
             let item = draft::create(&blueprint, &self.room.scope, &self.room.house.settings, fields)?;
             Ok(Change::Create { blueprint, item })
         });
@@ -48,7 +48,7 @@ impl Set {
     /// Changes an item by a merge patch of its fields, if it has the expected version.
     pub fn update(mut self, entity: &str, id: &[&str], patch: Map<String, Json>, expected: Option<i64>) -> Self {
         let id = id.iter().map(|&part| part.to_owned()).collect();
-        let blueprint = self.room.blueprint(entity, Intent::Write).map(Arc::clone);
+        let blueprint = self.room.blueprint(entity, Intent::Change).map(Arc::clone);
         self.add(blueprint.map(|blueprint| Change::Update { blueprint, id, patch, expected }));
         self
     }
@@ -56,7 +56,7 @@ impl Set {
     /// Removes an item, if it has the expected version.
     pub fn delete(mut self, entity: &str, id: &[&str], expected: Option<i64>) -> Self {
         let id = id.iter().map(|&part| part.to_owned()).collect();
-        let blueprint = self.room.blueprint(entity, Intent::Write).map(Arc::clone);
+        let blueprint = self.room.blueprint(entity, Intent::Change).map(Arc::clone);
         self.add(blueprint.map(|blueprint| Change::Delete { blueprint, id, expected }));
         self
     }

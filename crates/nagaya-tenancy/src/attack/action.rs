@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use nagaya_design::Design;
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, ErrorKind, List, Page, Record, Tenant};
@@ -23,6 +24,16 @@ pub(super) enum Action {
 const MOST_PAGES: usize = 4;
 
 impl Action {
+    /// Whether it would change what changes are written down in, which nobody can.
+    pub(super) fn rewrites_audit(&self, design: &Design) -> bool {
+        let is_audit = |name: &str| design.audit_entity().is_some_and(|entity| entity.name == name);
+        match self {
+            Action::Update(entity, ..) | Action::Delete(entity, ..) => is_audit(entity),
+            Action::Set(actions) => actions.iter().any(|action| action.rewrites_audit(design)),
+            Action::Get(..) | Action::GetMany(_) | Action::List(_) | Action::Create(..) => false,
+        }
+    }
+
     pub(super) fn get(entity: &str, id: &[String]) -> Self {
         Action::Get(entity.to_owned(), id.to_vec())
     }

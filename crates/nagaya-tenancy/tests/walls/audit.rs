@@ -217,3 +217,17 @@ async fn an_operator_without_a_reason_reaches_nothing() {
     }
     assert!(store.all("tenant").await.iter().all(|item| item.get("%deleting").is_none()));
 }
+
+#[tokio::test]
+async fn what_is_written_down_cannot_be_changed_or_removed() {
+    let nagaya = open(design("aiagent/single")).await;
+    let t1 = tenant(&nagaya, "t1");
+    t1.create("agent", fields(json!({ "name": "A" }))).await.expect("an agent");
+    let entry = t1.list(&List::by("audits")).await.expect("a page").records.remove(0);
+    let id = entry.id();
+    let id: Vec<&str> = id.iter().map(String::as_str).collect();
+    assert_eq!(t1.get("audit", &id).await.expect("it can be read"), entry);
+    let changed = t1.update("audit", &id, fields(json!({ "traceId": "x" })), None).await.expect_err("it stays");
+    let removed = t1.delete("audit", &id, None).await.expect_err("it stays");
+    assert_eq!((changed.code(), removed.code()), ("walled", "walled"));
+}

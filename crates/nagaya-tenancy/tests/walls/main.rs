@@ -8,6 +8,7 @@ mod attack;
 mod audit;
 mod common;
 mod crash;
+mod drafts;
 mod guards;
 mod indexes;
 mod items;

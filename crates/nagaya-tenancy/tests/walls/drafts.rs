@@ -1,0 +1,257 @@
+//! What is stored of what a caller gives: made instants, defaults, what stays and what cannot go.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use nagaya_design::check;
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::{Clock, Item, Key, Store as _, Value as Stored, Write};
+use nagaya_tenancy::{Error, ErrorKind, List, Nagaya, Settings, Tenant};
+use serde_json::{Value, json};
+
+use crate::{
+    common::{fields, tenant},
+    spy::Spy,
+};
+
+const DESIGN: &str = r##"
+name    = "diary"
+version = "1.0"
+
+[tenant]
+field = "home"
+
+[table.main]
+name       = "main"
+key        = ["PK", "SK"]
+index.GSI1 = ["GSI1PK", "GSI1SK"]
+ttl        = "gone"
+
+[entity.entry]
+table     = "main"
+key       = { PK = "HOME#{home}", SK = "ENTRY#{at}#{id}" }
+ttl_after = "1h"
+
+[entity.entry.fields]
+home    = { type = "string", max = 20 }
+at      = { type = "timestamp", default = "now" }
+id      = { type = "string", max = 20 }
+uuid    = { type = "uuid", default = "new" }
+ulid    = { type = "ulid", prefix = "e_", default = "new" }
+made    = { type = "timestamp", default = "now", immutable = true }
+changed = { type = "timestamp", default = "now" }
+due     = { type = "timestamp", optional = true }
+mood    = { type = "string", one_of = ["fine", "bad"], default = "fine" }
+fixed   = { type = "string", max = 20, optional = true, immutable = true }
+
+[entity.entry.fields.place]
+type     = "map"
+optional = true
+
+[entity.entry.fields.place.fields]
+town   = { type = "string", max = 20, default = "here" }
+street = { type = "string", max = 20, immutable = true, optional = true }
+note   = { type = "string", max = 20, optional = true }
+
+[entity.shelf]
+table = "main"
+key   = { PK = "HOME#{home}", SK = "SHELF#{id}" }
+
+[entity.shelf.fields]
+home = { type = "string", max = 20 }
+id   = { type = "string", max = 20 }
+
+[entity.book]
+table       = "main"
+key         = { PK = "HOME#{home}", SK = "BOOK#{id}" }
+former_keys = [{ PK = "HOME#{home}", SK = "OLDBOOK#{id}" }]
+soft_delete = { field = "state", value = "gone", at = "goneAt", by = "goneBy" }
+index.GSI1  = { GSI1PK = "HOME#{home}#SHELF#{shelf}", GSI1SK = "BOOK#{id}" }
+
+[entity.book.fields]
+home   = { type = "string", max = 20 }
+id     = { type = "string", max = 20 }
+shelf  = { type = "string", max = 20, references = { entity = "shelf", on_delete = "cascade" } }
+state  = { type = "string", one_of = ["here", "gone"], default = "here" }
+goneAt = { type = "timestamp", optional = true }
+goneBy = { type = "string", max = 20, optional = true }
+
+[access.entries]
+entity = "entry"
+
+[access.books_of_shelf]
+entity = "book"
+index  = "GSI1"
+"##;
+
+/// 2027-01-15T08:00:00Z
+const START: i64 = 1_800_000_000_000;
+
+async fn open() -> (Tenant, Spy, Arc<AtomicI64>) {
+    let checked = check(DESIGN, &[]);
+    let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
+    let time = Arc::new(AtomicI64::new(START));
+    let told = Arc::clone(&time);
+    let clock = Clock::new(move || told.load(Ordering::SeqCst));
+    let store = Embedded::memory(Options { clock: clock.clone(), ..Options::default() }).expect("memory");
+    let spy = Spy::new(store);
+    let nagaya = Nagaya::open_with(design, spy.clone(), Settings { clock, ..Settings::default() });
+    nagaya.ensure().await.expect("the tables are made");
+    (tenant(&nagaya, "h1"), spy, time)
+}
+
+/// The fields that are wrong, each with why.
+fn problems(error: &Error) -> Vec<String> {
+    let ErrorKind::Invalid(problems) = error.kind() else { panic!("{error}") };
+    problems.iter().map(|problem| format!("{} {}", problem.path, problem.message)).collect()
+}
+
+#[tokio::test]
+async fn instants_are_made_once_or_with_every_change() {
+    let (h1, _, time) = open().await;
+    let made = h1.create("entry", fields(json!({ "id": "1" }))).await.expect("an entry");
+    let start = "2027-01-15T08:00:00Z";
+    for field in ["at", "made", "changed"] {
+        assert_eq!(made.text(field), Some(start), "{field}");
+    }
+    assert_eq!(made.get("due"), None);
+    assert!(made.text("ulid").is_some_and(|id| id.starts_with("e_") && id.len() == 28));
+    assert!(made.text("uuid").is_some_and(|id| id.len() == 36));
+
+    time.fetch_add(60_000, Ordering::SeqCst);
+    let changed = h1.update("entry", &[start, "1"], fields(json!({ "mood": "bad" })), None).await.expect("a change");
+    assert_eq!(changed.text("changed"), Some("2027-01-15T08:01:00Z"));
+    for field in ["at", "made"] {
+        assert_eq!(changed.text(field), Some(start), "{field}");
+    }
+    assert_eq!(changed.get("due"), None);
+
+    let given = json!({ "changed": "2020-01-01T00:00:00Z", "due": "2028-01-01T00:00:00Z" });
+    let given = h1.update("entry", &[start, "1"], fields(given), None).await.expect("a change");
+    assert_eq!(given.text("changed"), Some("2020-01-01T00:00:00Z"));
+    let due = h1.update("entry", &[start, "1"], fields(json!({ "mood": "fine" })), None).await.expect("a change");
+    assert_eq!(due.text("due"), Some("2028-01-01T00:00:00Z"));
+}
+
+/// An item lives so long after its last write.
+#[tokio::test]
+async fn expiry_follows_the_last_write() {
+    let (h1, spy, time) = open().await;
+    let at = "2027-01-15T08:00:00Z";
+    h1.create("entry", fields(json!({ "id": "1" }))).await.expect("an entry");
+    let key = Key::new("HOME#h1", format!("ENTRY#{at}#1"));
+    let stored = spy.get("main", &key).await.expect("a read").expect("it is there");
+    assert_eq!(stored.get("gone"), Some(&Stored::from(START / 1000 + 3600)));
+    time.fetch_add(60_000, Ordering::SeqCst);
+    h1.update("entry", &[at, "1"], fields(json!({ "mood": "bad" })), None).await.expect("a change");
+    let stored = spy.get("main", &key).await.expect("a read").expect("it is there");
+    assert_eq!(stored.get("gone"), Some(&Stored::from(START / 1000 + 3660)));
+}
+
+#[tokio::test]
+async fn everything_that_cannot_be_is_told_at_once() {
+    let (h1, ..) = open().await;
+    let new = json!({
+        "home": "h2", "id": "x".repeat(21), "mood": null, "due": null, "place": { "town": 1, "more": 1 }, "GSI1PK": "x",
+    });
+    let refused = h1.create("entry", fields(new)).await.expect_err("wrong in many ways");
+    assert_eq!(
+        problems(&refused),
+        [
+            "home comes from the token; leave it out",
+            "id is not a text of at most 20 characters",
+            "mood is null",
+            "place.town is not a text of at most 20 characters",
+            "place.more is not a field",
+            "GSI1PK is not a field",
+        ],
+    );
+
+    let at = "2027-01-15T08:00:00Z";
+    let new = json!({ "id": "1", "fixed": "f", "place": { "street": "s" } });
+    let made = h1.create("entry", fields(new)).await.expect("an entry");
+    assert_eq!(made.to_json()["place"], json!({ "town": "here", "street": "s" }));
+    let patch = json!({
+        "home": "h2", "id": "2", "at": null, "made": null, "fixed": null, "mood": null,
+        "place": { "town": null, "street": "t", "note": null }, "PK": "HOME#h2",
+    });
+    let refused = h1.update("entry", &[at, "1"], fields(patch), None).await.expect_err("wrong in many ways");
+    assert_eq!(
+        problems(&refused),
+        [
+            "home comes from the token and cannot be changed",
+            "at is part of the key and cannot be changed",
+            "id is part of the key and cannot be changed",
+            "made cannot be changed",
+            "fixed cannot be changed",
+            "place.street cannot be changed",
+            "at is missing",
+            "made is missing",
+            "mood is missing",
+            "place.town is missing",
+            "PK is not a field",
+        ],
+    );
+    assert_eq!(h1.get("entry", &[at, "1"]).await.expect("it is there"), made);
+}
+
+/// Maps are merged, all else is replaced; null takes away.
+#[tokio::test]
+async fn a_change_touches_what_it_names() {
+    let (h1, ..) = open().await;
+    let at = "2027-01-15T08:00:00Z";
+    h1.create("entry", fields(json!({ "id": "1", "place": { "street": "s" } }))).await.expect("an entry");
+    let change = async |patch: Value| {
+        let changed = h1.update("entry", &[at, "1"], fields(patch), None).await.expect("a change");
+        changed.to_json().get("place").cloned()
+    };
+    assert_eq!(
+        change(json!({ "place": { "note": "n" } })).await,
+        Some(json!({ "town": "here", "street": "s", "note": "n" }))
+    );
+    assert_eq!(change(json!({ "place": { "note": null } })).await, Some(json!({ "town": "here", "street": "s" })));
+    let gone =
+        h1.update("entry", &[at, "1"], fields(json!({ "place": null })), None).await.expect_err("it has a street");
+    assert_eq!(problems(&gone), ["place.street cannot be changed"]);
+
+    h1.create("entry", fields(json!({ "id": "2" }))).await.expect("an entry");
+    let change = async |patch: Value| {
+        let changed = h1.update("entry", &[at, "2"], fields(patch), None).await.expect("a change");
+        changed.to_json().get("place").cloned()
+    };
+    assert_eq!(change(json!({ "place": { "town": "x", "note": null } })).await, Some(json!({ "town": "x" })));
+    assert_eq!(change(json!({ "place": null })).await, None);
+}
+
+/// What lies under a key of an older form is found by lists, and goes with what it refers to, where it lies.
+#[tokio::test]
+async fn an_item_under_an_older_key_stays_there() {
+    let (h1, spy, _) = open().await;
+    h1.create("shelf", fields(json!({ "id": "s" }))).await.expect("a shelf");
+    let book = |sort: &str| {
+        Item::new()
+            .with("PK", "HOME#h1")
+            .with("SK", sort)
+            .with("GSI1PK", "HOME#h1#SHELF#s")
+            .with("GSI1SK", "BOOK#1")
+            .with("home", "h1")
+            .with("id", "1")
+            .with("shelf", "s")
+            .with("state", "here")
+    };
+    spy.write(Write::put("main", book("OLDBOOK#1")).into()).await.expect("planted");
+    let list = List::by("books_of_shelf").with("shelf", "s");
+    assert_eq!(h1.list(&list).await.expect("a page").records.len(), 1);
+    h1.delete("shelf", &["s"], None).await.expect("it goes with its books");
+    let kept = spy.get("main", &Key::new("HOME#h1", "OLDBOOK#1")).await.expect("a read").expect("it is kept");
+    assert_eq!(kept.get("state").and_then(Stored::as_str), Some("gone"));
+    assert_eq!(kept.get("goneAt").and_then(Stored::as_str), Some("2027-01-15T08:00:00Z"));
+    assert_eq!(kept.get("goneBy").and_then(Stored::as_str), Some("u-1"));
+
+    // Under the older key of another home it is a breach.
+    let foreign = book("OLDBOOK#2").with("id", "2").with("home", "h2");
+    spy.write(Write::put("main", foreign).into()).await.expect("planted");
+    assert_eq!(h1.list(&list).await.expect_err("planted").code(), "breach");
+}
