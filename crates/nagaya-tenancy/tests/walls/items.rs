@@ -4,6 +4,7 @@ use crate::common::{design, fields, open, tenant};
 use nagaya_tenancy::{ErrorKind, List};
 use serde_json::json;
 
+/// Proves A14.
 #[tokio::test]
 async fn an_item_is_made_read_changed_and_removed() {
     let nagaya = open(design("aiagent/single")).await;

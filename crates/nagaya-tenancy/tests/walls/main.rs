@@ -18,4 +18,5 @@ mod secrets;
 mod soft_delete;
 mod spy;
 mod studio;
+mod time;
 mod typed;

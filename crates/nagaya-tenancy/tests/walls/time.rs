@@ -1,0 +1,156 @@
+//! What time does: items expire, pages are read while others write, a directory goes back to a past moment.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+};
+
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::Clock;
+use nagaya_tenancy::{List, Nagaya, Settings};
+use serde_json::json;
+
+use crate::common::{design, fields, open, tenant};
+
+/// A clock that the test moves.
+#[derive(Clone)]
+struct Time(Arc<AtomicI64>);
+
+impl Time {
+    fn at(millis: i64) -> Self {
+        Time(Arc::new(AtomicI64::new(millis)))
+    }
+
+    fn clock(&self) -> Clock {
+        let now = Arc::clone(&self.0);
+        Clock::new(move || now.load(Ordering::SeqCst))
+    }
+
+    fn options(&self) -> Options {
+        Options { clock: self.clock(), sweep_every: None, ..Options::default() }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { clock: self.clock(), ..Settings::default() }
+    }
+}
+
+const NOON: i64 = 1_800_000_000_000;
+
+/// Proves A6.
+#[tokio::test]
+async fn sessions_and_tokens_are_never_returned_once_they_have_expired() {
+    let time = Time::at(NOON);
+    let store = Embedded::memory(time.options()).expect("memory");
+    let nagaya = Nagaya::open_with(design("aiagent/single"), store, time.settings());
+    nagaya.ensure().await.expect("the tables are made");
+    let t1 = tenant(&nagaya, "t1");
+    let user = t1.create("user", fields(json!({ "email": "a@example.com", "name": "A" }))).await.expect("a user");
+    let user = user.text("userId").expect("an id");
+    let until = NOON / 1000 + 60;
+    let session = json!({ "userId": user, "tokenHash": "h", "expiresAt": until });
+    let token = json!({ "userId": user, "tokenHash": "h", "purpose": "invitation", "expiresAt": until });
+    let session = t1.create("session", fields(session)).await.expect("a session");
+    let token = t1.create("token", fields(token)).await.expect("a token");
+    let lists = [List::by("sessions_of_user").with("userId", user), List::by("tokens_of_user").with("userId", user)];
+
+    for (millis, there) in [(59_999, true), (60_000, false), (3_600_000, false)] {
+        time.0.store(NOON + millis, Ordering::SeqCst);
+        for record in [&session, &token] {
+            let id = record.id();
+            let found = t1.get(record.entity(), &[&id[0]]).await;
+            assert_eq!(found.is_ok(), there, "{record:?} after {millis} ms");
+        }
+        for list in &lists {
+            assert_eq!(t1.list(list).await.expect("a page").records.len(), usize::from(there), "{list:?}");
+        }
+    }
+    let again = t1.update("session", &[&session.id()[0]], fields(json!({ "expiresAt": until + 3600 })), None).await;
+    assert_eq!(again.expect_err("it is gone").code(), "not_found");
+}
+
+/// Proves A7.
+#[tokio::test]
+async fn a_directory_goes_back_to_any_moment_and_tables_say_that_they_can() {
+    let aiagent = design("aiagent/single");
+    assert!(aiagent.tables.iter().all(|table| table.point_in_time && table.kms), "declared for each table");
+
+    let (time, directory) = (Time::at(NOON), tempfile::tempdir().expect("a directory"));
+    let open_at = |path: std::path::PathBuf| {
+        let store = Embedded::open(path, time.options()).expect("the directory opens");
+        Nagaya::open_with(aiagent.clone(), store, time.settings())
+    };
+    let data = directory.path().join("data");
+    let nagaya = open_at(data.clone());
+    nagaya.ensure().await.expect("the tables are made");
+    let t1 = tenant(&nagaya, "t1");
+    let agent = t1.create("agent", fields(json!({ "agentId": "a1", "name": "0" }))).await.expect("an agent");
+    for n in 1..5 {
+        time.0.store(NOON + n * 1000, Ordering::SeqCst);
+        let name = fields(json!({ "name": n.to_string() }));
+        t1.update("agent", &["a1"], name, agent.version().map(|first| first + n - 1)).await.expect("a change");
+    }
+    drop((t1, nagaya));
+
+    for n in 0..5 {
+        let past = directory.path().join(format!("at-{n}"));
+        let store = Embedded::open(&data, time.options()).expect("the directory opens");
+        store.restore_at(NOON + n * 1000 + 500, &past, &mut |_| {}).expect("it can be restored");
+        drop(store);
+        let found = tenant(&open_at(past), "t1").get("agent", &["a1"]).await.expect("it was there");
+        assert_eq!(found.text("name"), Some(n.to_string().as_str()));
+    }
+}
+
+/// Proves the cursor part of T7.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_miss_and_repeat_nothing_while_others_write() {
+    let nagaya = open(design("aiagent/single")).await;
+    let t1 = tenant(&nagaya, "t1");
+    let agent = |id: String| fields(json!({ "agentId": id, "name": "A" }));
+    for n in 0..200 {
+        t1.create("agent", agent(format!("stays-{n:03}"))).await.expect("an agent");
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (t1, done) = (t1.clone(), Arc::clone(&done));
+        async move {
+            for n in 0.. {
+                if done.load(Ordering::SeqCst) {
+                    return n;
+                }
+                // Before, between and after what stays.
+                let ids = [format!("a-{n}"), format!("stays-{:03}x{n}", n * 37 % 200), format!("z-{n}")];
+                for id in &ids {
+                    t1.create("agent", agent(id.clone())).await.expect("an agent");
+                }
+                for id in &ids {
+                    t1.delete("agent", &[id], None).await.expect("it goes");
+                }
+            }
+            0
+        }
+    });
+    for descending in [false, true] {
+        for limit in [1, 7, 50] {
+            let mut list = List::by("agents").limit(limit).descending(descending);
+            let mut seen = Vec::new();
+            loop {
+                let page = t1.list(&list).await.expect("a page");
+                seen.extend(page.records.iter().filter_map(|record| record.text("agentId").map(str::to_owned)));
+                match page.next {
+                    Some(next) => list = list.cursor(next),
+                    None => break,
+                }
+            }
+            let stayed: Vec<_> = seen.iter().filter(|id| id.starts_with("stays-") && !id.contains('x')).collect();
+            let different: BTreeSet<_> = stayed.iter().collect();
+            assert_eq!((stayed.len(), different.len()), (200, 200), "{limit} {descending}");
+        }
+    }
+    done.store(true, Ordering::SeqCst);
+    assert!(writer.await.expect("no panic") > 0, "nothing was written meanwhile");
+}
