@@ -59,9 +59,7 @@ impl Scope {
     pub(crate) fn pin(&self, blueprint: &Blueprint, key: &Key) -> Condition {
         let partition = Condition::equal(blueprint.key.partition.as_str(), Value::from(key.partition.clone()));
         match (self.tenant(), blueprint.entity.tenant.as_deref()) {
-            (Some(tenant), Some(field)) if blueprint.entity.wall != Wall::Key => {
-                partition.and(Condition::equal(values::path(field), tenant))
-            }
+            (Some(tenant), Some(field)) => partition.and(Condition::equal(values::path(field), tenant)),
             _ => partition,
         }
     }
@@ -82,18 +80,14 @@ impl Scope {
 
     /// Whether an item that an access pattern gave may be passed on: the wall of an index can be narrower than its entity's.
     pub(crate) fn admits_by(&self, design: &Design, access: &Access, blueprint: &Blueprint, item: &Item) -> bool {
-        let wall = design.wall_of(access);
-        self.admits(blueprint, item) && (wall == blueprint.entity.wall || self.is_owner(wall, blueprint, item))
+        self.admits(blueprint, item) && self.is_owner(design.wall_of(access), blueprint, item)
     }
 
     /// Whether an item's tenant is the handle's, where a wall lets only the tenant see it.
     fn is_owner(&self, wall: Wall, blueprint: &Blueprint, item: &Item) -> bool {
-        match (self, wall, blueprint.entity.tenant.as_deref()) {
-            (Scope::Tenant(tenant), Wall::Key | Wall::Attribute, Some(field)) => {
-                values::lookup(item, field).and_then(Value::as_str) == Some(tenant)
-            }
-            (Scope::Tenant(_), Wall::Key | Wall::Attribute, None) => false,
-            _ => true,
+        match wall {
+            Wall::Key | Wall::Attribute => self.may_change(blueprint, item),
+            Wall::Public | Wall::System => true,
         }
     }
 
@@ -111,10 +105,7 @@ impl Scope {
     /// Whether a stored item is the caller's to change. Unlike [`Scope::admits`], an item of another tenant is nothing out
     /// of the ordinary here: in a shared partition anybody can name its key.
     pub(crate) fn may_change(&self, blueprint: &Blueprint, item: &Item) -> bool {
-        match (self.tenant(), blueprint.entity.tenant.as_deref()) {
-            (Some(tenant), Some(field)) => values::lookup(item, field).and_then(Value::as_str) == Some(tenant),
-            (Some(_), None) => false,
-            (None, _) => true,
-        }
+        let owner = blueprint.entity.tenant.as_deref().and_then(|field| values::lookup(item, field)?.as_str());
+        self.tenant().is_none_or(|tenant| owner == Some(tenant))
     }
 }

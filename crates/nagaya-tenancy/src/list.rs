@@ -120,7 +120,7 @@ impl Room {
                     }
                 }
             }
-            if items.len() > 0 {
+            if items.next().is_some() {
                 // The page goes on after the last one that is passed on.
                 next = records.last().and_then(|record| self.position(access, blueprint, record.item()));
             }

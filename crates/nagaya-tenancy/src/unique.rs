@@ -1,6 +1,6 @@
 //! Uniqueness: a marker item for each value that is taken, written in the same set as the item that takes it.
 
-use nagaya_design::{Entity, Unique};
+use nagaya_design::{Entity, Unique, Wall};
 use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use crate::{blueprint::Blueprint, values};
@@ -38,10 +38,11 @@ impl Constraint {
         let sort = format!("%unique-{}-{}-{}", blueprint.name(), self.fields.join("-"), &values[..40]);
         // Beside the tenant's items where the partition is the tenant's, so that stores and policies that know only
         // partitions can keep both together.
-        let own =
-            blueprint.entity.key.partition.fields().all(|field| Some(field) == blueprint.entity.tenant.as_deref());
+        let entity = &blueprint.entity;
+        let own = entity.wall == Wall::Key
+            && entity.key.partition.fields().all(|field| entity.tenant.as_deref() == Some(field));
         let partition = match tenant.filter(|_| self.within_tenant) {
-            Some(_) if own => blueprint.entity.key.partition.render(&values::ItemFields(item)).ok()?,
+            Some(_) if own => entity.key.partition.render(&values::ItemFields(item)).ok()?,
             Some(tenant) => format!("%unique-{}-{tenant}", blueprint.name()),
             None => format!("%unique-{}", blueprint.name()),
         };

@@ -7,7 +7,7 @@ use std::sync::{
 
 use nagaya_design::check;
 use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Clock, Item, Key, Store as _, Value as Stored, Write};
+use nagaya_store::{Clock, Item, Key, Scan, Store as _, Value as Stored, Write};
 use nagaya_tenancy::{Error, ErrorKind, List, Nagaya, Settings, Tenant};
 use serde_json::{Value, json};
 
@@ -33,11 +33,13 @@ ttl        = "gone"
 table     = "main"
 key       = { PK = "HOME#{home}", SK = "ENTRY#{at}#{id}" }
 ttl_after = "1h"
+# NG0602: its marker goes when it goes.
+unique    = [{ fields = ["id"] }]
 
 [entity.entry.fields]
-home    = { type = "string", max = 20 }
+home    = { type = "string", max = 20, immutable = true }
 at      = { type = "timestamp", default = "now" }
-id      = { type = "string", max = 20 }
+id      = { type = "string", max = 20, immutable = true }
 uuid    = { type = "uuid", default = "new" }
 ulid    = { type = "ulid", prefix = "e_", default = "new" }
 made    = { type = "timestamp", default = "now", immutable = true }
@@ -60,8 +62,10 @@ table = "main"
 key   = { PK = "HOME#{home}", SK = "SHELF#{id}" }
 
 [entity.shelf.fields]
-home = { type = "string", max = 20 }
-id   = { type = "string", max = 20 }
+home  = { type = "string", max = 20 }
+id    = { type = "string", max = 20 }
+label = { type = "string", max = 20 }
+color = { type = "string", max = 20, optional = true, default = "red" }
 
 [entity.book]
 table       = "main"
@@ -111,7 +115,7 @@ fn problems(error: &Error) -> Vec<String> {
 #[tokio::test]
 async fn instants_are_made_once_or_with_every_change() {
     let (h1, _, time) = open().await;
-    let made = h1.create("entry", fields(json!({ "id": "1" }))).await.expect("an entry");
+    let made = h1.create("entry", fields(json!({ "id": "1", "due": null }))).await.expect("an entry");
     let start = "2027-01-15T08:00:00Z";
     for field in ["at", "made", "changed"] {
         assert_eq!(made.text(field), Some(start), "{field}");
@@ -148,6 +152,30 @@ async fn expiry_follows_the_last_write() {
     h1.update("entry", &[at, "1"], fields(json!({ "mood": "bad" })), None).await.expect("a change");
     let stored = spy.get("main", &key).await.expect("a read").expect("it is there");
     assert_eq!(stored.get("gone"), Some(&Stored::from(START / 1000 + 3660)));
+    // What keeps its value unique goes with it, not before.
+    let all = spy.scan(Scan::table("main")).await.expect("a scan").items;
+    assert_eq!(all.len(), 2, "{all:?}");
+    for item in all {
+        assert_eq!(item.get("gone"), Some(&Stored::from(START / 1000 + 3660)), "{item:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_optional_can_be_left_out_and_taken_away() {
+    let (h1, spy, _) = open().await;
+    let new = json!({ "id": "1", "due": null, "place": { "note": null } });
+    h1.create("entry", fields(new)).await.expect("an entry");
+    let all = spy.scan(Scan::table("main")).await.expect("a scan").items;
+    let entry = all.iter().find(|item| item.get("mood").is_some()).expect("the entry");
+    assert_eq!(entry.get("due"), None);
+    assert_eq!(entry.get("place").map(|place| format!("{place:?}").contains("note")), Some(false));
+
+    let shelf = h1.create("shelf", fields(json!({ "id": "s", "label": "l" }))).await.expect("a shelf");
+    assert_eq!(shelf.text("color"), Some("red"));
+    let shelf = h1.update("shelf", &["s"], fields(json!({ "color": null })), None).await.expect("a change");
+    assert_eq!(shelf.text("color"), None);
+    let refused = h1.update("shelf", &["s"], fields(json!({ "label": null })), None).await.expect_err("it is required");
+    assert_eq!(problems(&refused), ["label is missing"]);
 }
 
 #[tokio::test]
@@ -229,7 +257,7 @@ async fn a_change_touches_what_it_names() {
 #[tokio::test]
 async fn an_item_under_an_older_key_stays_there() {
     let (h1, spy, _) = open().await;
-    h1.create("shelf", fields(json!({ "id": "s" }))).await.expect("a shelf");
+    h1.create("shelf", fields(json!({ "id": "s", "label": "l" }))).await.expect("a shelf");
     let book = |sort: &str| {
         Item::new()
             .with("PK", "HOME#h1")

@@ -63,6 +63,19 @@ fn market() -> Design {
         id     = { type = "string", max = 20 }
         number = { type = "string", max = 20 }
 
+        # Everybody's in one partition, and a title once for each shop.
+        [entity.advert]
+        table  = "main"
+        # NG0304: few.
+        key    = { PK = "ADVERTS", SK = "ADVERT#{id}" }
+        wall   = "public"
+        unique = [{ fields = ["title"], within = "tenant" }]
+
+        [entity.advert.fields]
+        shop  = { type = "string", max = 20 }
+        id    = { type = "string", max = 20 }
+        title = { type = "string", max = 20 }
+
         [entity.rate]
         table  = "main"
         key    = { PK = "RATES", SK = "RATE#{id}" }
@@ -259,6 +272,8 @@ async fn a_page_of_a_shared_partition_goes_on_only_to_what_is_ones_own() {
         }
     }
     assert_eq!(pages, [vec!["a1", "a2"], vec!["z1", "z2"], vec!["z3"]]);
+    let all = s1.list(&list.clone().limit(5)).await.expect("a page");
+    assert_eq!((all.records.len(), all.next), (5, None));
     let count = s1.list(&List::by("offers_of_kind_count").with("kind", "k")).await.expect("a count");
     assert_eq!(count.count, Some(5));
     assert_eq!(s2.list(&list.clone().limit(1_000)).await.expect("a page").records.len(), 1_000);
@@ -280,6 +295,9 @@ async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
         for (id, expected) in [(format!("{at}a"), "ok"), (format!("{at}b"), "taken")] {
             let made = shop.create("order", fields(json!({ "id": id, "number": "n" }))).await;
             assert_eq!(made.err().map_or("ok", |error| error.code()), expected, "{name}");
+            // The partition is a constant: what is unique within a tenant tells nothing of the others.
+            let made = shop.create("advert", fields(json!({ "id": id, "title": "t" }))).await;
+            assert_eq!(made.err().map_or("ok", |error| error.code()), expected, "{name}");
         }
     }
     let partitions: std::collections::BTreeSet<_> = spy
@@ -291,7 +309,45 @@ async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
         })
         .filter(|partition| partition.starts_with("%unique"))
         .collect();
-    assert_eq!(partitions.len(), names.len(), "{partitions:?}");
+    assert_eq!(partitions.len(), 2 * names.len(), "{partitions:?}");
+}
+
+/// Where a partition is a tenant's, what keeps the tenant's values unique lies in it, and is touched only with them.
+#[tokio::test]
+async fn markers_lie_beside_what_they_mark() {
+    let (nagaya, spy) = open(design("aiagent/single")).await;
+    let t1 = tenant(&nagaya, "t1");
+    let marks = |written: Vec<Write>| {
+        let key = |write: &Write| match &write.action {
+            Action::Put { item } => {
+                let text = |name: &str| item.get(name).and_then(Stored::as_str).unwrap_or_default().to_owned();
+                (text("PK"), text("SK"))
+            }
+            Action::Update { key, .. } | Action::Delete { key } | Action::Check { key } => {
+                (key.partition.to_string(), key.sort.to_string())
+            }
+        };
+        written.iter().map(key).filter(|(_, sort)| sort.starts_with("%unique")).map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let new = json!({ "userId": "u", "email": "a@example.com", "name": "A" });
+    t1.create("user", fields(new)).await.expect("a user");
+    assert_eq!(marks(spy.written()), ["TENANT#t1"]);
+    t1.update("user", &["u"], fields(json!({ "role": "admin" })), None).await.expect("a change");
+    assert!(marks(spy.written()).is_empty());
+    t1.update("user", &["u"], fields(json!({ "email": "b@example.com" })), None).await.expect("a change");
+    assert_eq!(marks(spy.written()), ["TENANT#t1", "TENANT#t1"]);
+    t1.delete("user", &["u"], None).await.expect("it goes");
+    assert!(marks(spy.written()).contains(&"TENANT#t1".to_owned()));
+}
+
+/// The tenant is never a parameter.
+#[tokio::test]
+async fn a_tenant_among_the_parameters_is_refused() {
+    let (nagaya, _) = open(design("aiagent/single")).await;
+    tenant(&nagaya, "t2").create("agent", fields(json!({ "agentId": "a", "name": "A" }))).await.expect("an agent");
+    let list = List::by("agents").with("tenantId", "t2");
+    let refused = tenant(&nagaya, "t1").list(&list).await.expect_err("not a parameter");
+    assert_eq!(refused.to_string(), "`tenantId` comes from the token; leave it out");
 }
 
 /// A field that is a key attribute has one value for both.

@@ -12,6 +12,7 @@ mod drafts;
 mod guards;
 mod indexes;
 mod items;
+mod lists;
 mod recovery;
 mod references;
 mod secrets;

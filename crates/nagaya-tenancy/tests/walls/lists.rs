@@ -1,0 +1,172 @@
+//! Pages: how long they are, where they go on, what they cost.
+
+use nagaya_design::check;
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::Query;
+use nagaya_tenancy::{List, Nagaya, Page, Tenant};
+use serde_json::json;
+
+use crate::{
+    common::{design, fields, tenant},
+    spy::Spy,
+};
+
+/// Names and numbers as whole sort keys, beside the layer's own items.
+const DESIGN: &str = r##"
+name    = "atlas"
+version = "1.0"
+
+[tenant]
+field = "home"
+
+[table.places]
+name = "places"
+key  = ["PK", "SK"]
+
+[table.steps]
+name = "steps"
+key  = ["PK", "SK"]
+
+[entity.place]
+table  = "places"
+key    = { PK = "HOME#{home}", SK = "{id}" }
+unique = [{ fields = ["name"] }]
+
+[entity.place.fields]
+home = { type = "string", max = 20 }
+id   = { type = "string", max = 20 }
+name = { type = "string", max = 20 }
+
+[entity.step]
+table = "steps"
+key   = { PK = "HOME#{home}#{path}", SK = "STEP#{at:03}" }
+
+[entity.step.fields]
+home = { type = "string", max = 20 }
+path = { type = "string", max = 20 }
+at   = { type = "integer", min = 0, max = 999 }
+
+[access.places]
+entity = "place"
+
+[access.first_place]
+entity  = "place"
+returns = "one"
+
+[access.steps_between]
+entity = "step"
+range  = "at"
+
+[access.steps_between_count]
+entity  = "step"
+range   = "at"
+returns = "count"
+"##;
+
+async fn open() -> (Nagaya, Tenant, Spy) {
+    let checked = check(DESIGN, &[]);
+    let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
+    let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
+    let nagaya = Nagaya::open(design, spy.clone());
+    nagaya.ensure().await.expect("the tables are made");
+    let h1 = tenant(&nagaya, "h1");
+    (nagaya, h1, spy)
+}
+
+fn ids(page: &Page) -> Vec<String> {
+    page.records.iter().map(|record| record.id().join("/")).collect()
+}
+
+/// All pages of a list.
+async fn pages(tenant: &Tenant, list: &List) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut asked = list.clone();
+    loop {
+        let page = tenant.list(&asked).await.expect("a page");
+        found.push(ids(&page));
+        match page.next {
+            Some(next) => asked = list.clone().cursor(next),
+            None => return found,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_costs_what_it_shows() {
+    let (_, h1, spy) = open().await;
+    h1.create("place", fields(json!({ "id": "a", "name": "x" }))).await.expect("a place");
+    for id in ["b", "c", "d"] {
+        h1.create("place", fields(json!({ "id": id, "name": id }))).await.expect("a place");
+    }
+    // With their markers, which lie in front of the places.
+    for id in ["a", "b"] {
+        h1.delete("place", &[id], None).await.expect("it goes");
+    }
+    h1.create("place", fields(json!({ "id": "e", "name": "e" }))).await.expect("a place");
+    spy.asked();
+    let limits = |asked: Vec<Query>| asked.into_iter().map(|query| query.limit).collect::<Vec<_>>();
+    let page = h1.list(&List::by("places").limit(4)).await.expect("a page");
+    assert_eq!((ids(&page), page.next), (vec!["c".to_owned(), "d".to_owned(), "e".to_owned()], None));
+    // Three markers and one place; then the rest.
+    assert_eq!(limits(spy.asked())[..2], [Some(4), Some(3)]);
+    let page = h1.list(&List::by("places").limit(2).descending(true)).await.expect("a page");
+    assert_eq!(ids(&page), ["e", "d"]);
+    assert_eq!(limits(spy.asked()), [Some(2)]);
+    assert_eq!(h1.list(&List::by("places").limit(0)).await.expect("a page").records.len(), 1);
+}
+
+#[tokio::test]
+async fn a_pattern_for_one_gives_one_and_no_cursor() {
+    let (_, h1, _) = open().await;
+    for id in ["a", "b", "c"] {
+        h1.create("place", fields(json!({ "id": id, "name": id }))).await.expect("a place");
+    }
+    let page = h1.list(&List::by("first_place").limit(3)).await.expect("a page");
+    assert_eq!((ids(&page), page.next, page.count), (vec!["a".to_owned()], None, None));
+}
+
+#[tokio::test]
+async fn a_range_that_nothing_can_be_in_is_empty_and_takes_no_foreign_cursor() {
+    let (_, h1, spy) = open().await;
+    for at in 0..4 {
+        h1.create("step", fields(json!({ "path": "p", "at": at }))).await.expect("a step");
+    }
+    let range =
+        |access: &str, from: &str, to: &str| List::by(access).with("path", "p").with("from", from).with("to", to);
+    let some = h1.list(&range("steps_between", "1", "3")).await.expect("a page");
+    assert_eq!((ids(&some), some.count), (vec!["p/1".to_owned(), "p/2".to_owned()], None));
+    let count = h1.list(&range("steps_between_count", "1", "3")).await.expect("a count");
+    assert_eq!((count.records.len(), count.count, count.next), (0, Some(2), None));
+
+    spy.asked();
+    let none = h1.list(&range("steps_between", "1000", "2000")).await.expect("a page");
+    assert_eq!((none.records.len(), none.count, none.next), (0, None, None));
+    let none = h1.list(&range("steps_between_count", "1000", "2000")).await.expect("a count");
+    assert_eq!(none.count, Some(0));
+    assert!(spy.asked().is_empty(), "there is nothing to ask for");
+    let cursor =
+        h1.list(&List::by("steps_between").with("path", "p").limit(1)).await.expect("a page").next.expect("more");
+    let refused = h1.list(&range("steps_between", "1000", "2000").cursor(cursor)).await.expect_err("another question");
+    assert_eq!(refused.code(), "bad_cursor");
+}
+
+/// Proves the part of T7 about pages: nothing twice, nothing left out, also where a condition leaves items out.
+#[tokio::test]
+async fn pages_of_a_filtered_list_go_on_after_the_last_item_shown() {
+    let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
+    let nagaya = Nagaya::open(design("aiagent/single"), spy.clone());
+    nagaya.ensure().await.expect("the tables are made");
+    let t1 = tenant(&nagaya, "t1");
+    for n in 0..25 {
+        let new = json!({ "timestamp": format!("2026-01-01T00:00:{n:02}Z"), "message": n.to_string() });
+        t1.create("log", fields(new)).await.expect("a log");
+    }
+    let list = List::by("logs").limit(4).descending(false);
+    let all: Vec<String> = pages(&t1, &list).await.concat();
+    assert_eq!(all.len(), 25);
+    assert!(all.is_sorted());
+    assert_eq!(pages(&t1, &list).await.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4, 4, 4, 4, 1]);
+    let limits: Vec<_> =
+        spy.asked().into_iter().filter(|query| query.table.ends_with("log")).map(|query| query.limit).collect();
+    assert!(limits.iter().all(|limit| *limit == Some(100)), "{limits:?}");
+}
