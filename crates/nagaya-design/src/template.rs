@@ -238,6 +238,29 @@ impl Template {
         Ok(key)
     }
 
+    /// Whether `key` is the key of these fields: what [`Template::render`] gives, compared without being written down.
+    pub fn renders(&self, fields: &(impl Fields + ?Sized), key: &str) -> bool {
+        let mut rest = key;
+        for part in &self.parts {
+            let after = match part {
+                Part::Literal(literal) => strip(rest, literal),
+                Part::Slot(slot) => match fields.scalar(&slot.path) {
+                    Some(Scalar::Text(text)) if slot.is_plain(text) => rest.strip_prefix(text),
+                    Some(value) => {
+                        let mut rendered = String::new();
+                        slot.render(value, &mut rendered).ok().and_then(|()| rest.strip_prefix(rendered.as_str()))
+                    }
+                    None => None,
+                },
+            };
+            match after {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+
     /// Appends the key of these fields to `out`.
     pub fn render_into(&self, fields: &(impl Fields + ?Sized), out: &mut String) -> Result<(), Unfit> {
         for part in &self.parts {
@@ -325,6 +348,13 @@ impl Slot {
             End::Before(mark) => Some(mark),
             End::Last | End::After(_) => None,
         }
+    }
+
+    /// Whether a text is the same in a key.
+    fn is_plain(&self, text: &str) -> bool {
+        let stop = self.stop();
+        let is_mark = |each: char| each == '#' || each == '%' || Some(each) == stop;
+        !text.is_empty() && !self.is_number() && !matches!(self.end, End::After(_)) && !text.contains(is_mark)
     }
 
     pub(crate) fn is_number(&self) -> bool {

@@ -91,6 +91,9 @@ fn there_and_back(name: &str, values: &Values) {
     let design = design();
     let router = Router::new(design);
     let key = entity(design, name).key.render(values).expect("every field is given");
+    let templates = &entity(design, name).key;
+    assert!(templates.partition.renders(values, &key.partition) && templates.sort.renders(values, &key.sort));
+    assert!(!templates.sort.renders(values, &format!("{}x", key.sort)), "a longer key is another key");
     let routed = router.route("main", &key.partition, &key.sort).expect("a rendered key is routed");
     assert_eq!(routed.entity, name);
     for (path, value) in &routed.fields {

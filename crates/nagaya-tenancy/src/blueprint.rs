@@ -104,11 +104,8 @@ impl Blueprint {
     /// Whether an item is stored under the key that its fields give. Every item that is read comes by here.
     pub(crate) fn lies_under_its_key(&self, item: &Item) -> bool {
         let fields = ItemFields(item);
-        let mut rendered = String::with_capacity(96);
-        let mut agrees = |attribute: &str, template: &Template| {
-            rendered.clear();
-            template.render_into(&fields, &mut rendered).is_ok()
-                && item.get(attribute).and_then(Value::as_str) == Some(rendered.as_str())
+        let agrees = |attribute: &str, template: &Template| {
+            item.get(attribute).and_then(Value::as_str).is_some_and(|key| template.renders(&fields, key))
         };
         agrees(&self.key.partition, &self.entity.key.partition) && agrees(&self.key.sort, &self.entity.key.sort)
     }

@@ -1,6 +1,6 @@
 //! From changes to writes: what each comes to with the items as they are, and what it means when a condition fails.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use nagaya_store::{Action, Condition, Failed, Item, Key, Update, Write};
 use serde_json::{Map, Value as Json};
@@ -14,11 +14,22 @@ use crate::{
     unique, values,
 };
 
-#[derive(Debug)]
 pub(crate) enum Change {
     Create { blueprint: Arc<Blueprint>, item: Item },
     Update { blueprint: Arc<Blueprint>, id: Vec<String>, patch: Map<String, Json>, expected: Option<i64> },
     Delete { blueprint: Arc<Blueprint>, id: Vec<String>, expected: Option<i64> },
+}
+
+impl fmt::Debug for Change {
+    /// Without fields: they may be personal or secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, blueprint) = match self {
+            Change::Create { blueprint, .. } => ("create", blueprint),
+            Change::Update { blueprint, .. } => ("update", blueprint),
+            Change::Delete { blueprint, .. } => ("delete", blueprint),
+        };
+        write!(f, "{verb} {}", blueprint.name())
+    }
 }
 
 /// What it means when the condition of a write does not hold.

@@ -69,9 +69,8 @@ impl Fields for ItemFields<'_> {
 
 /// The value at a dotted path.
 pub(crate) fn lookup<'i>(item: &'i Item, path: &str) -> Option<&'i Value> {
-    let mut steps = path.split('.');
-    let first = item.get(steps.next()?)?;
-    steps.try_fold(first, |value, step| match value {
+    let Some((first, rest)) = path.split_once('.') else { return item.get(path) };
+    rest.split('.').try_fold(item.get(first)?, |value, step| match value {
         Value::Map(values) => values.get(step),
         _ => None,
     })

@@ -38,3 +38,10 @@ async fn a_secret_that_is_not_there_passes_no_test() {
     t1.create("email_account", fields(account)).await.expect("an account");
     assert!(!t1.verify_secret("email_account", &["a"], "accessToken", |_| true).await.expect("an account"));
 }
+
+#[tokio::test]
+async fn what_is_about_to_be_written_is_not_shown_to_logs() {
+    let (_, _, acme) = management().await;
+    let shown = format!("{:?}", acme.set().create("user", user("ann")));
+    assert!(shown.contains("create user") && !shown.contains("ann") && !shown.contains("$2"), "{shown}");
+}
