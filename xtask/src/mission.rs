@@ -106,11 +106,13 @@ fn claims(text: &str) -> Vec<Claim> {
     let mut waiting: Vec<(Id, bool)> = Vec::new();
     for line in text.lines() {
         let comment = line.trim_start().strip_prefix("//").map(|comment| comment.trim_start_matches(['/', '!']).trim());
-        if let Some(claim) = comment.and_then(|comment| comment.strip_prefix("Proves ")) {
-            let part = claim.split_once(" part of ").filter(|(whose, _)| whose.starts_with("the "));
-            let ids = part.map_or(claim, |(_, ids)| ids);
-            let found = ids.split(|each: char| !each.is_ascii_alphanumeric()).filter_map(id);
-            waiting.extend(found.map(|id| (id, part.is_none())));
+        if let Some(comment) = comment.filter(|comment| comment.starts_with("Proves ")) {
+            for claim in comment.split("Proves ") {
+                let part = claim.split_once(" part of ").filter(|(whose, _)| whose.starts_with("the "));
+                let ids = part.map_or(claim, |(_, ids)| ids);
+                let found = ids.split(|each: char| !each.is_ascii_alphanumeric()).filter_map(id);
+                waiting.extend(found.map(|id| (id, part.is_none())));
+            }
         } else if let Some(name) = function(line) {
             found.extend(waiting.drain(..).map(|(id, whole)| Claim { id, test: name.to_owned(), whole }));
         }
@@ -159,13 +161,17 @@ mod tests {
         let text = claim("A1, A2", "fn one")
             + &claim("nothing", "fn two")
             + &claim("C17 and T3", "async fn three")
-            + &claim("the design's part of A6", "fn four");
+            + &claim("the design's part of A6", "fn four")
+            + &claim(&format!("A7. {} the design's part of A8", "Proves"), "fn five");
         let shown = |claim: Claim| {
             let part = if claim.whole { "" } else { " in part" };
             format!("{}{} {}{part}", claim.id.0, claim.id.1, claim.test)
         };
         let found: Vec<_> = claims(&text).into_iter().map(shown).collect();
-        assert_eq!(found, ["A1 one", "A2 one", "C17 three", "T3 three", "A6 four in part"]);
+        assert_eq!(
+            found,
+            ["A1 one", "A2 one", "C17 three", "T3 three", "A6 four in part", "A7 five", "A8 five in part"]
+        );
     }
 
     #[test]

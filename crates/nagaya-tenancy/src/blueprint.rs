@@ -67,7 +67,7 @@ impl Blueprint {
             }
             sources.extend(mapping.when.iter().flat_map(|when| when.fields()).map(root));
         }
-        let unique: Vec<_> = entity.unique.iter().map(|unique| Constraint::new(entity, unique)).collect();
+        let unique: Vec<_> = entity.unique.iter().map(Constraint::new).collect();
         for constraint in &entity.unique {
             sources.extend(constraint.fields.iter().map(|field| root(field)));
             sources.extend(constraint.when.iter().flat_map(|when| when.fields()).map(root));

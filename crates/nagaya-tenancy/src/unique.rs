@@ -1,6 +1,6 @@
 //! Uniqueness: a marker item for each value that is taken, written in the same set as the item that takes it.
 
-use nagaya_design::{Entity, Unique, Wall};
+use nagaya_design::{Unique, Wall};
 use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use crate::{blueprint::Blueprint, values};
@@ -17,7 +17,7 @@ pub(crate) struct Constraint {
 const OWNER: &str = "%owner";
 
 impl Constraint {
-    pub(crate) fn new(_entity: &Entity, unique: &Unique) -> Self {
+    pub(crate) fn new(unique: &Unique) -> Self {
         let when = unique.when.as_ref().map(values::condition);
         Constraint { fields: unique.fields.clone(), within_tenant: unique.within_tenant, when }
     }

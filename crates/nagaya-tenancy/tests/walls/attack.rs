@@ -34,7 +34,7 @@ async fn no_attack_crosses_the_walls_of_aiagent_in_twelve_tables() {
     attack("aiagent/multi").await;
 }
 
-/// Proves N3 and the part of T5 that is below HTTP.
+/// Proves N3. Proves the walls' part of T5.
 #[tokio::test]
 async fn no_attack_crosses_the_walls_of_todo() {
     attack("todo/todo").await;

@@ -135,7 +135,7 @@ fn condition_of(written: &[Write], sort: &str) -> Option<Condition> {
     written.iter().find(at).unwrap_or_else(|| panic!("nothing is written at {sort}: {written:#?}")).condition.clone()
 }
 
-/// Proves the store's half of A2, and A11.
+/// Proves A11. Proves the store's part of A2.
 #[tokio::test]
 async fn every_write_is_pinned_to_the_partition_and_a_create_to_absence() {
     let (nagaya, spy) = open(design("aiagent/single")).await;
@@ -152,7 +152,9 @@ async fn every_write_is_pinned_to_the_partition_and_a_create_to_absence() {
     assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
 }
 
-/// Proves the store's half of A2 where the key does not carry the tenant.
+/// Where the key does not carry the tenant.
+///
+/// Proves the store's part of A2.
 #[tokio::test]
 async fn writes_behind_walls_that_are_not_in_the_key_are_pinned_to_the_tenant() {
     let (nagaya, spy) = open(market()).await;

@@ -150,7 +150,9 @@ async fn a_range_that_nothing_can_be_in_is_empty_and_takes_no_foreign_cursor() {
     assert_eq!(refused.code(), "bad_cursor");
 }
 
-/// Proves the part of T7 about pages: nothing twice, nothing left out, also where a condition leaves items out.
+/// Nothing twice, nothing left out, also where a condition leaves items out.
+///
+/// Proves the paging part of T7.
 #[tokio::test]
 async fn pages_of_a_filtered_list_go_on_after_the_last_item_shown() {
     let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
