@@ -216,7 +216,8 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
          items by the beginning of their sort key.\n\n\
          Each engine runs in a process of its own. Every measurement is taken in {} rounds, all engines in turn, after a\n\
          quarter of its time as warm-up; a figure is the median, a ratio is taken round by round, and the range is that\n\
-         of the rounds. Writes into the loaded directory come in waves of compaction: there, means count. Memory is that\n\
+         of the rounds. Before reads are measured, the files of all engines are read through once, so that none has more\n\
+         of its own in the system's cache. Writes into the loaded directory come in waves of compaction: there, means count. Memory is that\n\
          of a process with only the engine open, at its peak.\n",
         sizes.first().and_then(|size| size.engines.values().next()).map_or(0, |figures| figures.writes.len()),
     )?;

@@ -104,7 +104,7 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
             return Ok(ControlFlow::Continue(()));
         }
         let position = || position(&table, index, &item);
-        let full = pager.count(&item, position)?;
+        let full = pager.count(value, position)?;
         if query.filter.as_ref().is_none_or(|filter| filter.holds(&item)) {
             pager.page.items.push(item);
         }
@@ -126,9 +126,10 @@ impl Pager {
         Pager { page: Page { items, ..Page::default() }, limit, bytes: 0 }
     }
 
-    fn count(&mut self, item: &Item, position: impl FnOnce() -> Result<Position, Error>) -> Result<bool, Error> {
+    /// Counts an item by the bytes that it is stored in.
+    fn count(&mut self, stored: &[u8], position: impl FnOnce() -> Result<Position, Error>) -> Result<bool, Error> {
         self.page.read += 1;
-        self.bytes += item.size();
+        self.bytes += stored.len();
         let full = self.limit.is_some_and(|limit| self.page.read >= limit) || self.bytes >= PAGE_BYTES;
         if full {
             self.page.next = Some(position()?);
@@ -186,7 +187,7 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
         if table.spec.is_expired(&item, now) {
             return Ok(ControlFlow::Continue(()));
         }
-        let full = pager.count(&item, || Ok(place))?;
+        let full = pager.count(value, || Ok(place))?;
         pager.page.items.push(item);
         Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
