@@ -352,9 +352,13 @@ impl Slot {
 
     /// Whether a text is the same in a key.
     fn is_plain(&self, text: &str) -> bool {
-        let stop = self.stop();
-        let is_mark = |each: char| each == '#' || each == '%' || Some(each) == stop;
-        !text.is_empty() && !self.is_number() && !matches!(self.end, End::After(_)) && !text.contains(is_mark)
+        let stop = self.stop().unwrap_or('#');
+        let marked = match u8::try_from(stop).ok().filter(u8::is_ascii) {
+            // Every item that is read comes by here: bytes are quicker than characters.
+            Some(stop) => text.bytes().any(|each| each == b'#' || each == b'%' || each == stop),
+            None => text.contains(['#', '%', stop]),
+        };
+        !marked && !text.is_empty() && !self.is_number() && !matches!(self.end, End::After(_))
     }
 
     pub(crate) fn is_number(&self) -> bool {

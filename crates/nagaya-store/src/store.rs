@@ -1,6 +1,6 @@
 //! The port itself.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::{
     Error, Item, Key, TableSpec,
@@ -40,6 +40,41 @@ pub trait Store: Send + Sync {
 
     /// Changes of a table, at least once, in order for each item.
     fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes>;
+}
+
+/// A store that several hold.
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
+        (**self).ensure(tables)
+    }
+
+    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
+        (**self).get(table, key)
+    }
+
+    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+        (**self).batch_get(keys)
+    }
+
+    fn query(&self, query: Query) -> Answer<'_, Page> {
+        (**self).query(query)
+    }
+
+    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
+        (**self).scan(scan)
+    }
+
+    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
+        (**self).write(set)
+    }
+
+    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
+        (**self).changes(table, from, limit)
+    }
 }
 
 /// What an engine can do.

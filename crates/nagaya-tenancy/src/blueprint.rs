@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_design::{Design, Entity, KeyAttributes, KeyTemplates, Problem, SCHEMA_ATTRIBUTE, Template, Type, Unfit};
+use nagaya_design::{
+    Design, Entity, KeyAttributes, KeyTemplates, Problem, SCHEMA_ATTRIBUTE, Template, Type, Unfit, Wall,
+};
 use nagaya_store::{Condition, Item, Key, Value};
 
 use crate::{
@@ -23,6 +25,8 @@ pub(crate) struct Blueprint {
     pub(crate) unique: Vec<Constraint>,
     /// Top-level fields that derived attributes and uniqueness come from.
     pub(crate) sources: BTreeSet<String>,
+    /// Attributes that may be read back: its fields that are not secret, and its version.
+    shown: BTreeSet<String>,
     /// Top-level fields that are secret, or hold something secret.
     secrets: BTreeSet<String>,
     /// What tells items that are deleted but kept.
@@ -73,6 +77,8 @@ impl Blueprint {
             sources.extend(constraint.when.iter().flat_map(|when| when.fields()).map(root));
         }
         let secret = |field: &&nagaya_design::Field| field.secret || holds_secret(&field.kind);
+        let open = entity.fields.iter().filter(|field| !field.secret).map(|field| field.name.clone());
+        let shown = open.chain(entity.version.clone()).collect();
         let secrets = entity.fields.iter().filter(secret).map(|field| field.name.clone()).collect();
         let deleted = entity.soft_delete.as_ref().and_then(|soft| match (&soft.mark, &soft.at) {
             (Some((field, value)), _) => Some(Condition::equal(field.as_str(), values::to_store(value.clone()))),
@@ -87,6 +93,7 @@ impl Blueprint {
             derived,
             unique,
             sources,
+            shown,
             secrets,
             deleted,
             id_fields: entity.id_fields().into_iter().map(str::to_owned).collect(),
@@ -99,6 +106,21 @@ impl Blueprint {
 
     pub(crate) fn name(&self) -> &str {
         &self.entity.name
+    }
+
+    /// The partition that all items of a tenant lie in, where the key has the tenant in it and nothing else.
+    pub(crate) fn partition_of(&self, tenant: &str) -> Option<String> {
+        let field = self.entity.tenant.as_deref().filter(|_| self.entity.wall == Wall::Key)?;
+        let template = &self.entity.key.partition;
+        let own = template.fields().all(|each| each == field);
+        if own { template.render(&[(field, tenant)]).ok() } else { None }
+    }
+
+    /// Whether an item is stored in a partition of its tenant's, under the sort key that its fields give.
+    pub(crate) fn lies_in(&self, item: &Item, partition: &str) -> bool {
+        let text = |attribute: &str| item.get(attribute).and_then(Value::as_str);
+        text(&self.key.partition) == Some(partition)
+            && text(&self.key.sort).is_some_and(|sort| self.entity.key.sort.renders(&ItemFields(item), sort))
     }
 
     /// Whether an item is stored under the key that its fields give. Every item that is read comes by here.
@@ -177,9 +199,7 @@ impl Blueprint {
 
     /// Whether an attribute is a field that may be read back.
     pub(crate) fn shows(&self, attribute: &str) -> bool {
-        (self.entity.fields.iter().any(|field| field.name == attribute)
-            || self.entity.version.as_deref() == Some(attribute))
-            && !self.entity.fields.iter().any(|field| field.name == attribute && field.secret)
+        self.shown.contains(attribute)
     }
 
     /// Whether there is something secret in an attribute that may be read back.

@@ -33,6 +33,13 @@ pub enum ErrorKind {
         /// The item as it is.
         current: Record,
     },
+    /// What a field refers to is not there, or is none of the caller's.
+    NoReference {
+        /// The field.
+        field: String,
+        /// The entity that it refers to.
+        entity: String,
+    },
     /// Others refer to the item.
     Referenced {
         /// The entity that does.
@@ -55,6 +62,8 @@ pub enum ErrorKind {
     BadTenant,
     /// An operator states no reason.
     NoReason,
+    /// The key of a set that happens once has been used for another request.
+    KeyReused,
     /// The store failed.
     Store(nagaya_store::Error),
 }
@@ -77,6 +86,7 @@ impl Error {
             ErrorKind::Invalid(_) => "invalid",
             ErrorKind::Taken { .. } => "taken",
             ErrorKind::VersionConflict { .. } => "version_conflict",
+            ErrorKind::NoReference { .. } => "no_reference",
             ErrorKind::Referenced { .. } => "referenced",
             ErrorKind::Contended => "contended",
             ErrorKind::NoEntity(_) => "no_entity",
@@ -86,12 +96,17 @@ impl Error {
             ErrorKind::Breach => "breach",
             ErrorKind::BadTenant => "bad_tenant",
             ErrorKind::NoReason => "no_reason",
+            ErrorKind::KeyReused => "key_reused",
             ErrorKind::Store(error) => error.code(),
         }
     }
 
     pub(crate) fn not_found(entity: &str) -> Self {
         ErrorKind::NotFound { entity: entity.to_owned() }.into()
+    }
+
+    pub(crate) fn no_reference(field: &str, entity: &str) -> Self {
+        ErrorKind::NoReference { field: field.to_owned(), entity: entity.to_owned() }.into()
     }
 
     pub(crate) fn problem(path: impl Into<String>, message: impl Into<String>) -> Self {
@@ -122,6 +137,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::Taken { fields } => write!(f, "`{}` is taken", fields.join("`, `")),
             ErrorKind::VersionConflict { .. } => f.write_str("the item has another version than the expected one"),
+            ErrorKind::NoReference { field, entity } => write!(f, "`{field}` refers to no {entity}"),
             ErrorKind::Referenced { by } => write!(f, "there is a {by} that refers to it"),
             ErrorKind::Contended => f.write_str("other writes were faster; try again"),
             ErrorKind::NoEntity(name) => write!(f, "the design has no entity `{name}`"),
@@ -131,6 +147,7 @@ impl fmt::Display for Error {
             ErrorKind::Breach => f.write_str("an item that came back is behind another wall"),
             ErrorKind::BadTenant => f.write_str("the tenant is none that the design could have"),
             ErrorKind::NoReason => f.write_str("an operator has to state a reason"),
+            ErrorKind::KeyReused => f.write_str("the key has been used for another request"),
             ErrorKind::Store(error) => error.fmt(f),
         }
     }

@@ -75,20 +75,16 @@ impl Scope {
     /// alarm, not something to leave out.
     pub(crate) fn admits(&self, blueprint: &Blueprint, item: &Item) -> bool {
         let placed = || blueprint.lies_under_its_key(item) || self.is_former(blueprint, item);
-        blueprint.owns(item) && self.is_owner(blueprint.entity.wall, blueprint, item) && placed()
+        let visible = !keeps_apart(blueprint.entity.wall) || self.may_change(blueprint, item);
+        visible && blueprint.owns(item) && placed()
     }
 
-    /// Whether an item that an access pattern gave may be passed on: the wall of an index can be narrower than its entity's.
-    pub(crate) fn admits_by(&self, design: &Design, access: &Access, blueprint: &Blueprint, item: &Item) -> bool {
-        self.admits(blueprint, item) && self.is_owner(design.wall_of(access), blueprint, item)
-    }
-
-    /// Whether an item's tenant is the handle's, where a wall lets only the tenant see it.
-    fn is_owner(&self, wall: Wall, blueprint: &Blueprint, item: &Item) -> bool {
-        match wall {
-            Wall::Key | Wall::Attribute => self.may_change(blueprint, item),
-            Wall::Public | Wall::System => true,
-        }
+    /// What the items that an access pattern gives are held to.
+    pub(crate) fn sight<'s>(&'s self, design: &Design, access: &Access, blueprint: &'s Blueprint) -> Sight<'s> {
+        // The wall of an index can be narrower than its entity's.
+        let apart = keeps_apart(blueprint.entity.wall) || keeps_apart(design.wall_of(access));
+        let partition = self.tenant().and_then(|tenant| blueprint.partition_of(tenant));
+        Sight { scope: self, blueprint, apart, partition }
     }
 
     /// Whether an item lies in the partition of its tenant under a key of an older form.
@@ -108,4 +104,34 @@ impl Scope {
         let owner = blueprint.entity.tenant.as_deref().and_then(|field| values::lookup(item, field)?.as_str());
         self.tenant().is_none_or(|tenant| owner == Some(tenant))
     }
+}
+
+/// What the items of a page are held to, worked out once for all of them.
+pub(crate) struct Sight<'s> {
+    scope: &'s Scope,
+    blueprint: &'s Blueprint,
+    /// Whether only the items' tenant sees them.
+    apart: bool,
+    /// The partition that all of the tenant's items lie in, where there is one.
+    partition: Option<String>,
+}
+
+impl Sight<'_> {
+    /// Whether an item that an access pattern gave may be passed on: what [`Scope::admits`] says, and the access pattern's
+    /// own wall.
+    pub(crate) fn admits(&self, item: &Item) -> bool {
+        let Sight { scope, blueprint, apart, partition } = self;
+        let placed = || match partition {
+            Some(partition) => blueprint.lies_in(item, partition),
+            None => blueprint.lies_under_its_key(item),
+        };
+        (!apart || scope.may_change(blueprint, item))
+            && blueprint.owns(item)
+            && (placed() || scope.is_former(blueprint, item))
+    }
+}
+
+/// Whether a wall lets only an item's tenant see it.
+fn keeps_apart(wall: Wall) -> bool {
+    matches!(wall, Wall::Key | Wall::Attribute)
 }

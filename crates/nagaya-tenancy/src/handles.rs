@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, ErrorKind, List, Nagaya, Page, Principal, Record, Set, room::Room};
+use crate::{Error, ErrorKind, Expected, List, Nagaya, Page, Principal, Record, Set, room::Room};
 
 /// A handle that reaches one tenant's items and what is public, and nothing else.
 ///
@@ -43,19 +43,20 @@ macro_rules! handle {
                 one(entity, self.set().create(entity, fields).commit().await?)
             }
 
-            /// Changes an item by a merge patch of its fields, if it has the expected version.
+            /// Changes an item by a merge patch of its fields, if it is as expected: a version (`None`: any), or a record
+            /// that was read.
             pub async fn update(
                 &self,
                 entity: &str,
                 id: &[&str],
                 patch: Map<String, Json>,
-                expected: Option<i64>,
+                expected: impl Into<Expected>,
             ) -> Result<Record, Error> {
                 one(entity, self.set().update(entity, id, patch, expected).commit().await?)
             }
 
-            /// Removes an item, if it has the expected version.
-            pub async fn delete(&self, entity: &str, id: &[&str], expected: Option<i64>) -> Result<(), Error> {
+            /// Removes an item, if it is as expected.
+            pub async fn delete(&self, entity: &str, id: &[&str], expected: impl Into<Expected>) -> Result<(), Error> {
                 self.set().delete(entity, id, expected).commit().await.map(drop)
             }
 

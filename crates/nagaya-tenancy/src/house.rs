@@ -69,6 +69,13 @@ impl House {
         found
     }
 
+    /// An entity of a table in which items expire, best one whose partition is the tenant's own.
+    pub(crate) fn expiring(&self) -> Option<&Blueprint> {
+        let mut found: Vec<_> = self.blueprints.values().filter(|blueprint| blueprint.ttl.is_some()).collect();
+        found.sort_by_key(|blueprint| (blueprint.entity.wall != nagaya_design::Wall::Key, blueprint.name().to_owned()));
+        found.first().map(|blueprint| &***blueprint)
+    }
+
     /// The table that takes what operators do: that of the audit, else the first one.
     pub(crate) fn log_table(&self) -> (&str, &KeyAttributes) {
         (&self.log_table.0, &self.log_table.1)

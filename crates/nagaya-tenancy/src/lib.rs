@@ -8,10 +8,12 @@ mod cursor;
 mod deletion;
 mod draft;
 mod error;
+mod expected;
 mod guard;
 mod handles;
 mod house;
 mod list;
+mod once;
 mod plan;
 mod principal;
 mod record;
@@ -27,6 +29,7 @@ mod values;
 pub use self::{
     audit::{LogEntry, LogPage},
     error::{Error, ErrorKind},
+    expected::Expected,
     handles::{Operator, Tenant},
     house::Nagaya,
     list::{List, Page},

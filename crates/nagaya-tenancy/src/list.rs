@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nagaya_design::{Access, Problem, Returns, Sort, Wall};
 use nagaya_store::{Condition, Item, KeyValue, Position, Query, Sort as StoreSort};
 
-use crate::{Error, ErrorKind, Record, blueprint::Blueprint, cursor, room::Room};
+use crate::{Error, ErrorKind, Record, blueprint::Blueprint, cursor, guard::Sight, room::Room};
 
 /// The question that an access pattern answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +106,7 @@ impl Room {
         let reach = wanted + usize::from(shared && access.returns == Returns::Many);
         let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
         let mut next = None;
+        let sight = self.scope.sight(design, access, blueprint);
         for _ in 0..rounds {
             let missing = reach - records.len();
             query.limit = Some(if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) });
@@ -113,7 +114,7 @@ impl Room {
             next = page.next;
             let mut items = page.items.into_iter();
             for item in items.by_ref() {
-                if let Some(item) = self.listed(access, blueprint, item)? {
+                if let Some(item) = self.listed(&sight, blueprint, item)? {
                     records.push(Record::new(Arc::clone(blueprint), item).only(projection));
                     if records.len() == reach {
                         break;
@@ -141,11 +142,12 @@ impl Room {
     }
 
     async fn count(&self, access: &Access, blueprint: &Blueprint, mut query: Query) -> Result<Page, Error> {
+        let sight = self.scope.sight(&self.house.design, access, blueprint);
         let mut count = 0;
         loop {
             let page = self.house.store.query(query.clone()).await?;
             for item in page.items {
-                count += u64::from(self.listed(access, blueprint, item)?.is_some());
+                count += u64::from(self.listed(&sight, blueprint, item)?.is_some());
             }
             match page.next {
                 Some(next) => query.after = Some(next),
@@ -155,8 +157,8 @@ impl Room {
     }
 
     /// An item of a page, unless it is one of the layer's own or on its way out.
-    fn listed(&self, access: &Access, blueprint: &Blueprint, item: Item) -> Result<Option<Item>, Error> {
-        if self.scope.admits_by(&self.house.design, access, blueprint, &item) {
+    fn listed(&self, sight: &Sight<'_>, blueprint: &Blueprint, item: Item) -> Result<Option<Item>, Error> {
+        if sight.admits(&item) {
             return Ok(Some(item).filter(|item| !blueprint.is_deleted(item)));
         }
         if blueprint.is_layers_own(&item) { Ok(None) } else { Err(self.house.breach(blueprint)) }
@@ -231,12 +233,20 @@ impl Room {
     /// What a cursor of this list is good for.
     fn bound(&self, access: &Access, list: &List) -> Vec<u8> {
         let design = &self.house.design;
-        let mut parameters = list.parameters.clone();
+        let mut parameters: Vec<_> = list.parameters.iter().collect();
         parameters.sort();
-        let descending = list.descending.unwrap_or(access.descending);
-        let version = design.version.to_string();
-        let bound = (self.scope.tenant(), &design.name, version, &access.name, parameters, descending);
-        // Nothing in it can fail to be written.
-        serde_json::to_vec(&bound).unwrap_or_default()
+        let version = design.version;
+        let order = if list.descending.unwrap_or(access.descending) { "down" } else { "up" };
+        let mut bound = Vec::with_capacity(128);
+        // Each part has its length in front, so that none can be taken for the end of another.
+        let mut add = |part: &str| {
+            bound.extend((part.len() as u64).to_be_bytes());
+            bound.extend(part.as_bytes());
+        };
+        add(if self.scope.tenant().is_some() { "tenant" } else { "operator" });
+        [self.scope.tenant().unwrap_or_default(), &design.name, &access.name, order].into_iter().for_each(&mut add);
+        parameters.into_iter().flat_map(|(name, value)| [name, value]).for_each(|part| add(part));
+        bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
+        bound
     }
 }

@@ -1,12 +1,12 @@
 //! From changes to writes: what each comes to with the items as they are, and what it means when a condition fails.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use nagaya_store::{Action, Condition, Failed, Item, Key, Update, Write};
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Error, ErrorKind, Record,
+    Error, ErrorKind, Expected, Record,
     audit::Act,
     blueprint::{Blueprint, DELETING},
     draft,
@@ -16,19 +16,29 @@ use crate::{
 
 pub(crate) enum Change {
     Create { blueprint: Arc<Blueprint>, item: Item },
-    Update { blueprint: Arc<Blueprint>, id: Vec<String>, patch: Map<String, Json>, expected: Option<i64> },
-    Delete { blueprint: Arc<Blueprint>, id: Vec<String>, expected: Option<i64> },
+    Update { blueprint: Arc<Blueprint>, id: Vec<String>, patch: Map<String, Json>, expected: Expected },
+    Delete { blueprint: Arc<Blueprint>, id: Vec<String>, expected: Expected },
+}
+
+impl Change {
+    pub(crate) fn blueprint(&self) -> &Blueprint {
+        match self {
+            Change::Create { blueprint, .. } | Change::Update { blueprint, .. } | Change::Delete { blueprint, .. } => {
+                blueprint
+            }
+        }
+    }
 }
 
 impl fmt::Debug for Change {
     /// Without fields: they may be personal or secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verb, blueprint) = match self {
-            Change::Create { blueprint, .. } => ("create", blueprint),
-            Change::Update { blueprint, .. } => ("update", blueprint),
-            Change::Delete { blueprint, .. } => ("delete", blueprint),
+        let verb = match self {
+            Change::Create { .. } => "create",
+            Change::Update { .. } => "update",
+            Change::Delete { .. } => "delete",
         };
-        write!(f, "{verb} {}", blueprint.name())
+        write!(f, "{verb} {}", self.blueprint().name())
     }
 }
 
@@ -37,11 +47,11 @@ pub(crate) enum Meaning {
     /// The id is taken.
     Created(Arc<Blueprint>),
     /// The item has changed, or gone.
-    Changed { blueprint: Arc<Blueprint>, expected: Option<i64> },
+    Changed { blueprint: Arc<Blueprint>, expected: Expected },
     /// A value is taken.
     Unique(Vec<String>),
     /// What a field refers to is not there.
-    Reference(String),
+    Reference { field: String, entity: String },
     /// Something of the layer's own has changed, or an id of its making is taken: to be tried again.
     Own,
 }
@@ -63,7 +73,7 @@ pub(crate) fn distinct(writes: Vec<(Write, Meaning)>) -> Vec<(Write, Meaning)> {
     let mut places: Vec<(String, Key)> = Vec::new();
     let mut kept = Vec::with_capacity(writes.len());
     let (checks, others): (Vec<_>, Vec<_>) =
-        writes.into_iter().partition(|(_, meaning)| matches!(meaning, Meaning::Reference(_)));
+        writes.into_iter().partition(|(_, meaning)| matches!(meaning, Meaning::Reference { .. }));
     for (write, meaning) in others {
         let key_of = |item: &Item| match &meaning {
             Meaning::Created(blueprint) | Meaning::Changed { blueprint, .. } => blueprint.stored_key(item),
@@ -83,6 +93,13 @@ pub(crate) fn distinct(writes: Vec<(Write, Meaning)>) -> Vec<(Write, Meaning)> {
     kept
 }
 
+/// Where an item has to be what was read, all of it matters.
+fn expect_all(expected: &Expected, old: &Item, touched: &mut BTreeSet<String>) {
+    if let Expected::Same(_) = expected {
+        touched.extend(old.iter().map(|(name, _)| name.to_owned()));
+    }
+}
+
 impl Room {
     /// Adds what a change comes to, with the item as it is now.
     pub(crate) async fn plan(&self, change: &Change, planned: &mut Planned) -> Result<(), Error> {
@@ -96,15 +113,15 @@ impl Room {
                 planned.results.push(Some((Arc::clone(blueprint), item.clone())));
             }
             Change::Update { blueprint, id, patch, expected } => {
-                let (key, old) = self.current(blueprint, id, *expected).await?;
+                let (key, old) = self.current(blueprint, id, expected).await?;
                 let new = draft::merge(blueprint, &self.scope, &self.house.settings, &old, patch)?;
-                self.replace(blueprint, &key, &old, &new, *expected, planned)?;
+                self.replace(blueprint, &key, &old, &new, expected, planned)?;
                 self.note_change(blueprint, Some(&old), Some(&new), planned);
                 planned.results.push(Some((Arc::clone(blueprint), new)));
             }
             Change::Delete { blueprint, id, expected } => {
-                let (key, old) = self.current(blueprint, id, *expected).await?;
-                self.plan_removal(blueprint, key, &old, *expected, planned)?;
+                let (key, old) = self.current(blueprint, id, expected).await?;
+                self.plan_removal(blueprint, key, &old, expected, planned)?;
             }
         }
         Ok(())
@@ -116,7 +133,7 @@ impl Room {
         blueprint: &Arc<Blueprint>,
         key: Key,
         old: &Item,
-        expected: Option<i64>,
+        expected: &Expected,
         planned: &mut Planned,
     ) -> Result<(), Error> {
         let kept = match blueprint.entity.soft_delete.is_some() {
@@ -130,8 +147,10 @@ impl Room {
         match &kept {
             Some(new) => self.replace(blueprint, &key, old, new, expected, planned)?,
             None => {
-                let condition = self.unchanged(blueprint, &key, old, &blueprint.sources);
-                let meaning = Meaning::Changed { blueprint: Arc::clone(blueprint), expected };
+                let mut touched = blueprint.sources.clone();
+                expect_all(expected, old, &mut touched);
+                let condition = self.unchanged(blueprint, &key, old, &touched);
+                let meaning = Meaning::Changed { blueprint: Arc::clone(blueprint), expected: expected.clone() };
                 planned.writes.push((Write::delete(&blueprint.table, key).when(condition), meaning));
                 self.promises(blueprint, Some(old), None, planned)?;
             }
@@ -146,7 +165,7 @@ impl Room {
         &self,
         blueprint: &Arc<Blueprint>,
         id: &[String],
-        expected: Option<i64>,
+        expected: &Expected,
     ) -> Result<(Key, Item), Error> {
         let id: Vec<&str> = id.iter().map(String::as_str).collect();
         let missing = || Error::not_found(blueprint.name());
@@ -155,7 +174,7 @@ impl Room {
         if !self.scope.may_change(blueprint, &item) {
             return Err(missing());
         }
-        if expected.is_some_and(|expected| blueprint.version_of(&item) != Some(expected)) {
+        if !expected.holds(blueprint, &item) {
             let current = Record::new(Arc::clone(blueprint), item);
             return Err(ErrorKind::VersionConflict { current }.into());
         }
@@ -171,7 +190,7 @@ impl Room {
         key: &Key,
         old: &Item,
         new: &Item,
-        expected: Option<i64>,
+        expected: &Expected,
         planned: &mut Planned,
     ) -> Result<(), Error> {
         let mut update = Update::new();
@@ -187,8 +206,9 @@ impl Room {
         if update.changes().is_empty() {
             return Ok(());
         }
+        expect_all(expected, old, &mut touched);
         let condition = self.unchanged(blueprint, key, old, &touched);
-        let meaning = Meaning::Changed { blueprint: Arc::clone(blueprint), expected };
+        let meaning = Meaning::Changed { blueprint: Arc::clone(blueprint), expected: expected.clone() };
         planned.writes.push((Write::update(&blueprint.table, key.clone(), update).when(condition), meaning));
         self.promises(blueprint, Some(old), Some(new), planned)
     }
@@ -238,12 +258,13 @@ impl Room {
             };
             let target = self.house.blueprint(&reference.entity)?;
             let id: &[&str] = if target.entity.id_fields().is_empty() { &[] } else { &[&after] };
-            let nothing = || Error::problem(&field.name, format!("refers to no {}", reference.entity));
+            let nothing = || Error::no_reference(&field.name, &reference.entity);
             let key = self.key(target, id).ok_or_else(nothing)?;
             let there = self.scope.pin(target, &key).and(Condition::absent(DELETING));
             let alive = target.deleted.clone().map(|deleted| Condition::Not(Box::new(deleted)));
             let there = alive.into_iter().fold(there, Condition::and);
-            planned.writes.push((Write::check(&target.table, key, there), Meaning::Reference(field.name.clone())));
+            let meaning = Meaning::Reference { field: field.name.clone(), entity: reference.entity.clone() };
+            planned.writes.push((Write::check(&target.table, key, there), meaning));
         }
         Ok(())
     }
@@ -260,7 +281,7 @@ impl Room {
                 let Some(found) = found.filter(|item| !blueprint.is_deleted(item)) else {
                     return Err(Error::not_found(blueprint.name()));
                 };
-                if expected.is_some_and(|expected| blueprint.version_of(found) != Some(expected)) {
+                if !expected.holds(blueprint, found) {
                     let current = Record::new(Arc::clone(blueprint), found.clone());
                     return Err(ErrorKind::VersionConflict { current }.into());
                 }
@@ -269,7 +290,7 @@ impl Room {
             // A marker that was to stay is gone: the item has changed meanwhile.
             Some(Meaning::Unique(_)) if failed.found.is_none() => Ok(()),
             Some(Meaning::Unique(fields)) => Err(ErrorKind::Taken { fields: fields.clone() }.into()),
-            Some(Meaning::Reference(field)) => Err(Error::problem(field, "refers to nothing that is there")),
+            Some(Meaning::Reference { field, entity }) => Err(Error::no_reference(field, entity)),
             Some(Meaning::Own) | None => Ok(()),
         }
     }

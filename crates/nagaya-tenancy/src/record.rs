@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use nagaya_design::{Field, Type};
 use nagaya_store::{Item, Value};
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, blueprint::Blueprint, values};
@@ -66,16 +67,22 @@ impl Record {
 
     /// Its fields as JSON.
     pub fn to_json(&self) -> Map<String, Json> {
-        let mut shown = Map::new();
-        for (name, value) in self.item.iter().filter(|(name, _)| self.shows(name)) {
-            let mut value = values::to_json(value);
-            if self.blueprint.hides_in(name) {
-                let field = self.blueprint.entity.fields.iter().find(|field| field.name == name);
-                field.into_iter().for_each(|field| strip(field, &mut value));
-            }
-            shown.insert(name.to_owned(), value);
+        self.shown().map(|(name, value)| (name.to_owned(), self.open(name, value))).collect()
+    }
+
+    /// The attributes that it shows.
+    fn shown(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.item.iter().filter(|(name, _)| self.shows(name))
+    }
+
+    /// A value without what is secret in it.
+    fn open(&self, name: &str, value: &Value) -> Json {
+        let mut value = values::to_json(value);
+        if self.blueprint.hides_in(name) {
+            let field = self.blueprint.entity.fields.iter().find(|field| field.name == name);
+            field.into_iter().for_each(|field| strip(field, &mut value));
         }
-        shown
+        value
     }
 
     /// Its fields as a type of one's own.
@@ -104,6 +111,21 @@ fn strip(field: &Field, value: &mut Json) {
         (Type::List(Some(element)), Json::Array(values)) if element.secret => values.clear(),
         (Type::List(Some(element)), Json::Array(values)) => values.iter_mut().for_each(|value| strip(element, value)),
         _ => {}
+    }
+}
+
+impl Serialize for Record {
+    /// Its fields, as [`Record::to_json`] gives them.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.shown() {
+            match value {
+                // Most values: written as they are stored.
+                Value::String(text) if !self.blueprint.hides_in(name) => map.serialize_entry(name, text.as_str())?,
+                _ => map.serialize_entry(name, &self.open(name, value))?,
+            }
+        }
+        map.end()
     }
 }
 

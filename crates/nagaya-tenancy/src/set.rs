@@ -6,10 +6,11 @@ use nagaya_store::{Write, WriteSet};
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Error, ErrorKind, Record,
+    Error, ErrorKind, Expected, Record,
     audit::Act,
     draft,
     guard::Intent,
+    once::{Once, Place},
     plan::{Change, Meaning, Planned, distinct},
     room::Room,
 };
@@ -28,11 +29,12 @@ pub struct Set {
     changes: Vec<Change>,
     /// The first thing that cannot be.
     refused: Option<Error>,
+    once: Option<Once>,
 }
 
 impl Set {
     pub(crate) fn new(room: Room) -> Self {
-        Set { room, changes: Vec::new(), refused: None }
+        Set { room, changes: Vec::new(), refused: None, once: None }
     }
 
     /// Makes an item of these fields.
@@ -45,19 +47,33 @@ impl Set {
         self
     }
 
-    /// Changes an item by a merge patch of its fields, if it has the expected version.
-    pub fn update(mut self, entity: &str, id: &[&str], patch: Map<String, Json>, expected: Option<i64>) -> Self {
+    /// Changes an item by a merge patch of its fields, if it is as expected.
+    pub fn update(
+        mut self,
+        entity: &str,
+        id: &[&str],
+        patch: Map<String, Json>,
+        expected: impl Into<Expected>,
+    ) -> Self {
         let id = id.iter().map(|&part| part.to_owned()).collect();
         let blueprint = self.room.blueprint(entity, Intent::Change).map(Arc::clone);
-        self.add(blueprint.map(|blueprint| Change::Update { blueprint, id, patch, expected }));
+        self.add(blueprint.map(|blueprint| Change::Update { blueprint, id, patch, expected: expected.into() }));
         self
     }
 
-    /// Removes an item, if it has the expected version.
-    pub fn delete(mut self, entity: &str, id: &[&str], expected: Option<i64>) -> Self {
+    /// Removes an item, if it is as expected.
+    pub fn delete(mut self, entity: &str, id: &[&str], expected: impl Into<Expected>) -> Self {
         let id = id.iter().map(|&part| part.to_owned()).collect();
         let blueprint = self.room.blueprint(entity, Intent::Change).map(Arc::clone);
-        self.add(blueprint.map(|blueprint| Change::Delete { blueprint, id, expected }));
+        self.add(blueprint.map(|blueprint| Change::Delete { blueprint, id, expected: expected.into() }));
+        self
+    }
+
+    /// Makes the set happen once under a key of the caller's choice: asked for again with the same key and the same
+    /// request, it gives the results of the first time and writes nothing. The key is the user's own, and is forgotten after
+    /// a while ([`Settings::remember`](crate::Settings)).
+    pub fn once(mut self, key: &str, request: &[u8]) -> Self {
+        self.once = Some(Once::new(key, request));
         self
     }
 
@@ -70,26 +86,35 @@ impl Set {
 
     /// Makes all changes or none; the items as they are afterwards, `None` for those that are gone.
     pub async fn commit(self) -> Result<Vec<Option<Record>>, Error> {
-        let Set { room, changes, refused } = self;
+        let Set { room, changes, refused, once } = self;
         if let Some(refused) = refused {
             return Err(refused);
         }
         if let [Change::Delete { blueprint, id, expected }] = changes.as_slice()
             && blueprint.referred
         {
-            room.remove(blueprint, id, *expected).await?;
+            room.remove(blueprint, id, expected).await?;
             return Ok(vec![None]);
         }
         if let Some(entity) = changes.iter().find_map(referred) {
             return Err(Error::problem(entity, "can be referred to: delete it by itself, not in a set"));
         }
+        let once =
+            once.as_ref().zip(changes.first()).map(|(once, first)| (once, room.place_of(once, first.blueprint())));
         for _ in 0..room.house.settings.attempts.max(1) {
-            let mut planned = Planned::default();
-            for change in &changes {
-                room.plan(change, &mut planned).await?;
-            }
-            if let Some(results) = room.write(planned).await? {
+            if let Some((once, place)) = &once
+                && let Some(results) = room.recall(once, place).await?
+            {
                 return Ok(results);
+            }
+            match room.attempt(&changes, once.as_ref()).await {
+                Ok(Some(results)) => return Ok(results),
+                Ok(None) => {}
+                // What is in the way may be what the same request has just made.
+                Err(error) => match &once {
+                    Some((once, place)) => return room.recall(once, place).await?.ok_or(error),
+                    None => return Err(error),
+                },
             }
         }
         Err(ErrorKind::Contended.into())
@@ -105,6 +130,23 @@ fn referred(change: &Change) -> Option<&str> {
 }
 
 impl Room {
+    /// Plans changes and writes them; `None` if they are to be planned again.
+    async fn attempt(
+        &self,
+        changes: &[Change],
+        once: Option<&(&Once, Place<'_>)>,
+    ) -> Result<Option<Vec<Option<Record>>>, Error> {
+        let mut planned = Planned::default();
+        for change in changes {
+            self.plan(change, &mut planned).await?;
+        }
+        if let Some((once, place)) = once {
+            let kept = self.remember(once, place, &planned);
+            planned.writes.push((kept, Meaning::Own));
+        }
+        self.write(planned).await
+    }
+
     /// Writes what is planned, with what is written down about it; `None` if it is to be planned again.
     pub(crate) async fn write(&self, planned: Planned) -> Result<Option<Vec<Option<Record>>>, Error> {
         let Planned { mut writes, results, acts } = planned;

@@ -25,6 +25,8 @@ pub struct Settings {
     /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do: a deletion waits
     /// so long before it believes that nothing refers to an item.
     pub index_lag: Duration,
+    /// How long the key of a set that happens once is remembered.
+    pub remember: Duration,
 }
 
 impl Default for Settings {
@@ -41,6 +43,7 @@ impl Default for Settings {
             cursor_key,
             attempts: 10,
             index_lag: Duration::from_secs(1),
+            remember: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Uniqueness: a marker item for each value that is taken, written in the same set as the item that takes it.
 
-use nagaya_design::{Unique, Wall};
+use nagaya_design::Unique;
 use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use crate::{blueprint::Blueprint, values};
@@ -38,13 +38,10 @@ impl Constraint {
         let sort = format!("%unique-{}-{}-{}", blueprint.name(), self.fields.join("-"), &values[..40]);
         // Beside the tenant's items where the partition is the tenant's, so that stores and policies that know only
         // partitions can keep both together.
-        let entity = &blueprint.entity;
-        let own = entity.wall == Wall::Key
-            && entity.key.partition.fields().all(|field| entity.tenant.as_deref() == Some(field));
+        let name = blueprint.name();
         let partition = match tenant.filter(|_| self.within_tenant) {
-            Some(_) if own => entity.key.partition.render(&values::ItemFields(item)).ok()?,
-            Some(tenant) => format!("%unique-{}-{tenant}", blueprint.name()),
-            None => format!("%unique-{}", blueprint.name()),
+            Some(tenant) => blueprint.partition_of(tenant).unwrap_or_else(|| format!("%unique-{name}-{tenant}")),
+            None => format!("%unique-{name}"),
         };
         Some(Key::new(partition, sort))
     }

@@ -59,7 +59,7 @@ async fn references_to_others_are_references_to_nothing(trial: &mut Trial) -> Re
                 Action::Create(entity.name.clone(), fields)
             };
             let expected = trial.same(&create(nothing)).await?;
-            holds(expected.code == "invalid", || format!("{} refers to nothing: {expected:?}", entity.name))?;
+            holds(expected.code == "no_reference", || format!("{} refers to nothing: {expected:?}", entity.name))?;
             for id in theirs {
                 // An id that the attacker has taken since is the attacker's own.
                 if trial.same(&Action::get(&target, std::slice::from_ref(&id))).await?.code == "ok" {

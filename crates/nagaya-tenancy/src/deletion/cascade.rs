@@ -9,7 +9,7 @@ use super::{
     pending::{self, Phase},
 };
 use crate::{
-    Error, ErrorKind,
+    Error, ErrorKind, Expected,
     blueprint::Blueprint,
     plan::{Planned, distinct},
     referers::Referer,
@@ -45,7 +45,7 @@ impl Deletion<'_> {
         for _ in 0..PASSES {
             let Some(item) = self.marked().await? else { return Ok(false) };
             let mut planned = Planned::default();
-            self.room.plan_removal(self.blueprint, self.key.clone(), &item, None, &mut planned)?;
+            self.room.plan_removal(self.blueprint, self.key.clone(), &item, &Expected::Any, &mut planned)?;
             let forget = Write::delete(&self.blueprint.table, pending::key(&self.token));
             let forget = forget.when(Phase::Removing.is_noted());
             let together = self.room.house.store.capabilities().cross_partition;
@@ -115,7 +115,7 @@ impl Deletion<'_> {
                     seen.remove(&place);
                 }
                 let mut planned = Planned::default();
-                self.room.plan_removal(child, key, &item, None, &mut planned)?;
+                self.room.plan_removal(child, key, &item, &Expected::Any, &mut planned)?;
                 if let (Some((write, _)), Some(refers)) = (planned.writes.first_mut(), referer.still_refers(&item)) {
                     write.condition = write.condition.take().map(|unchanged| unchanged.and(refers));
                 }

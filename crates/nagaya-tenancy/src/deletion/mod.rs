@@ -27,7 +27,7 @@ use self::{
     pending::{Pending, Phase},
 };
 use crate::{
-    Error, ErrorKind, Record,
+    Error, ErrorKind, Expected, Record,
     blueprint::{Blueprint, DELETING},
     room::Room,
     values,
@@ -67,7 +67,7 @@ impl Room {
         &self,
         blueprint: &Arc<Blueprint>,
         id: &[String],
-        expected: Option<i64>,
+        expected: &Expected,
     ) -> Result<(), Error> {
         let id: Vec<&str> = id.iter().map(String::as_str).collect();
         let missing = || Error::not_found(blueprint.name());
@@ -81,7 +81,7 @@ impl Room {
             if !self.scope.may_change(blueprint, &item) {
                 return Err(missing());
             }
-            let differs = expected.is_some_and(|expected| blueprint.version_of(&item) != Some(expected));
+            let differs = !expected.holds(blueprint, &item);
             if let Some(token) = mark_of(&item) {
                 if differs {
                     return Err(missing());

@@ -13,6 +13,7 @@ mod guards;
 mod indexes;
 mod items;
 mod lists;
+mod once;
 mod recovery;
 mod references;
 mod secrets;

@@ -40,7 +40,7 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
             let found = t1.get("team", &["a"]).await;
             if found.is_err() {
                 let new = fields(json!({ "teamId": "a", "projectId": "s", "name": "s" }));
-                assert_eq!(t1.create("project", new).await.expect_err("nothing to refer to").code(), "invalid");
+                assert_eq!(t1.create("project", new).await.expect_err("nothing to refer to").code(), "no_reference");
                 let change = t1.update("team", &["a"], fields(json!({ "name": "b" })), None).await;
                 assert_eq!(change.expect_err("it cannot be changed").code(), "not_found");
             } else {

@@ -52,7 +52,7 @@ async fn a_deleted_user_is_kept_but_gone_and_so_are_its_roles() {
     assert!(acme.list(&List::by("users")).await.expect("a page").records.is_empty());
     assert!(acme.list(&List::by("roles_of_user").with("userId", &id)).await.expect("a page").records.is_empty());
     let new = json!({ "userId": id, "serviceId": "files", "roleName": "admin", "assignedBy": "u-1" });
-    assert_eq!(acme.create("role_assignment", fields(new)).await.expect_err("of nobody").code(), "invalid");
+    assert_eq!(acme.create("role_assignment", fields(new)).await.expect_err("of nobody").code(), "no_reference");
 
     let items = store.all("auth").await;
     let kept = items.iter().find(|item| item.get("id").and_then(Value::as_str) == Some(&id)).expect("it is kept");
@@ -81,7 +81,7 @@ async fn a_tenant_with_users_stays_and_its_name_is_free_after_it_is_gone() {
     acme.delete("tenant", &[], None).await.expect("a deleted user does not count");
     assert_eq!(acme.get("tenant", &[]).await.expect_err("it is gone").code(), "not_found");
     other.create("tenant", same()).await.expect("the name is free");
-    assert_eq!(acme.create("user", self::user("bob")).await.expect_err("no such tenant").code(), "invalid");
+    assert_eq!(acme.create("user", self::user("bob")).await.expect_err("no such tenant").code(), "no_reference");
 }
 
 #[tokio::test]

@@ -17,10 +17,10 @@ use crate::common::{design, fields, open, tenant};
 
 /// A clock that the test moves.
 #[derive(Clone)]
-struct Time(Arc<AtomicI64>);
+pub(crate) struct Time(pub(crate) Arc<AtomicI64>);
 
 impl Time {
-    fn at(millis: i64) -> Self {
+    pub(crate) fn at(millis: i64) -> Self {
         Time(Arc::new(AtomicI64::new(millis)))
     }
 
@@ -29,16 +29,16 @@ impl Time {
         Clock::new(move || now.load(Ordering::SeqCst))
     }
 
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options { clock: self.clock(), sweep_every: None, ..Options::default() }
     }
 
-    fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         Settings { clock: self.clock(), ..Settings::default() }
     }
 }
 
-const NOON: i64 = 1_800_000_000_000;
+pub(crate) const NOON: i64 = 1_800_000_000_000;
 
 /// Proves A6.
 #[tokio::test]
