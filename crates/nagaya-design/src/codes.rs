@@ -120,4 +120,8 @@ codes! {
     Error   SAME_ROUTE            "NG1001" "two things at one HTTP path";
     Error   BAD_PATH              "NG1002" "an HTTP path that cannot be one";
     Error   BAD_AGGREGATE         "NG1003" "an aggregate whose entities do not carry it";
+
+    // Roles.
+    Error   BAD_PERMISSION        "NG1101" "a permission that cannot be one";
+    Error   EMPTY_ROLE            "NG1102" "a role that may do nothing";
 }

@@ -9,6 +9,7 @@ use crate::{
     condition::Condition,
     diagnostic::Span,
     field::{self, Field, Problem},
+    role::Role,
     template::{Fields, Template, Unfit},
     tree::Text,
     version::Version,
@@ -39,6 +40,8 @@ pub struct Design {
     pub aggregates: Vec<Aggregate>,
     /// Where changes are written down.
     pub audit: Option<Audit>,
+    /// Who may do what, in the order of the file; empty: everybody may do everything.
+    pub roles: Vec<Role>,
     /// Entities that are declared but could not be read: what refers to them is not judged.
     pub(crate) unread: Vec<String>,
 }
@@ -52,6 +55,11 @@ pub struct Tenant {
     pub claim: String,
     /// The tenant that owns the system's own rows.
     pub system: Option<String>,
+    /// The token's claim with the caller's roles.
+    pub roles: String,
+    /// The token's claim that lists the tenants the caller belongs to. Where a token has it, its tenant has to be among
+    /// them.
+    pub member_of: Option<String>,
     pub(crate) span: Span,
 }
 
@@ -433,7 +441,7 @@ pub struct Access {
     /// What it gives.
     pub returns: Returns,
     /// Its HTTP path, without the design's prefix.
-    pub path: Option<String>,
+    pub path: String,
     pub(crate) span: Span,
     pub(crate) path_span: Option<Span>,
     pub(crate) filter_text: Option<Text>,

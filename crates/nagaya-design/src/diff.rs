@@ -1,6 +1,7 @@
 //! What changed between two designs, and what of it breaks readers, writers or stored items.
 
 mod audit;
+mod roles;
 
 use std::fmt;
 
@@ -119,8 +120,10 @@ impl Differences {
         let system = |design: &Design| design.tenant.system.clone().unwrap_or_default();
         let moved = old.tenant.system.as_ref().map(|_| KEYS);
         self.changed("tenant", "the system tenant", &system(old), &system(new), moved);
+        self.claims(old, new);
         self.changed("http", "the prefix", &old.http_prefix, &new.http_prefix, Some(CALLERS));
         self.audit(old, new);
+        self.roles(old, new);
         for (path, old, new) in
             self.named("table", &old.tables, &new.tables, |table| &table.id, "its items are out of reach")
         {
@@ -500,9 +503,7 @@ impl Differences {
         self.projection(path, &old.projection, &new.projection);
         let wall = |design: &Design, access: &Access| design.wall_of(access).to_string();
         self.changed(path, "the wall", &wall(old_design, old), &wall(new_design, new), Some("who may ask changes"));
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let moved = old.path.as_ref().map(|_| CALLERS);
-        self.changed(path, "the path", &text(&old.path), &text(&new.path), moved);
+        self.changed(path, "the path", &old.path, &new.path, Some(CALLERS));
         self.changed(path, "the page size", &old.limit.to_string(), &new.limit.to_string(), None);
     }
 

@@ -119,8 +119,11 @@ pub struct Field {
     pub(crate) span: Span,
 }
 
+/// Beyond the largest number that the stores hold: 38 digits, the first of them times 10^125.
+pub(crate) const TOO_LARGE: f64 = 1e126;
+
 /// Most bytes, as JSON, of an element of a list that does not say what its elements are.
-const FREE_ELEMENT: usize = 1_024;
+pub(crate) const FREE_ELEMENT: usize = 1_024;
 
 /// Why an item does not fit its entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,11 +173,11 @@ impl Field {
             (Type::Any, _) => {}
             (Type::Boolean, Value::Bool(_)) => {}
             (Type::Number, Value::Number(number)) => {
-                if !number.as_f64().is_some_and(|number| self.holds(number)) {
+                if !number.as_f64().is_some_and(|number| number.abs() < TOO_LARGE && self.holds(number)) {
                     wrong(format!("is not {}", self.range_text()));
                 }
             }
-            (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => match number.as_i64() {
+            (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => match whole(number) {
                 None => wrong("is not a whole number".to_owned()),
                 Some(number) if !self.form.as_ref().is_none_or(|form| form.holds(number)) => {
                     wrong(format!("is not {}", self.range_text()));
@@ -303,6 +306,13 @@ impl Field {
         };
         value.saturating_add(self.name.len())
     }
+}
+
+/// A number without a fraction, however it is written: `3.0` is one too.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    let exact = |number: &f64| number.fract() == 0.0 && (-BEYOND..BEYOND).contains(number);
+    number.as_i64().or_else(|| number.as_f64().filter(exact).map(|number| number as i64))
 }
 
 /// Reports everything that is wrong with the fields of `map`.

@@ -85,12 +85,14 @@ impl Format {
 }
 
 fn hostname(text: &str) -> bool {
-    text.len() <= 253
+    // What a name may hold beyond ASCII is for those to say who give names out.
+    let beyond = |each: char| !each.is_ascii() && !each.is_whitespace() && !each.is_control();
+    text.chars().count() <= 253
         && text.split('.').all(|label| {
-            (1..=63).contains(&label.len())
+            (1..=63).contains(&label.chars().count())
                 && !label.starts_with('-')
                 && !label.ends_with('-')
-                && label.chars().all(|each| each.is_alphanumeric() || each == '-')
+                && label.chars().all(|each| each.is_ascii_alphanumeric() || each == '-' || beyond(each))
         })
 }
 
@@ -150,8 +152,8 @@ pub(crate) struct Form {
     pub(crate) bounds: (Option<i64>, Option<i64>),
 }
 
-const ULID: &str = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
-const UUID: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+pub(crate) const ULID: &str = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
+pub(crate) const UUID: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
 const TIME: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}";
 

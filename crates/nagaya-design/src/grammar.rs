@@ -83,6 +83,7 @@ pub(crate) static DESIGN: Table = Table {
         must("tenant", Shape::Table(&TENANT), "Who the households are: the field that every wall is built on."),
         may("http", Shape::Table(&HTTP), "How the API is laid out."),
         may("audit", Shape::Table(&AUDIT), "Where every change is written down, in the same write as the change."),
+        may("role", Named(&Shape::Table(&ROLE)), "Who may do what. Without roles everybody may do everything."),
         must("table", Named(&Shape::Table(&TABLE)), "The tables (containers in Cosmos DB)."),
         must("entity", Named(&Shape::Table(&ENTITY)), "What lies in the tables."),
         may("access", Named(&Shape::Table(&ACCESS)), "The access patterns: the only ways to list things."),
@@ -97,6 +98,12 @@ pub(crate) static TENANT: Table = Table {
         must("field", Text, "The field that names the tenant of an item."),
         may("claim", Text, "The token's claim that carries the tenant. Default: the field's name."),
         may("system", Text, "The tenant that owns what belongs to the system itself."),
+        may("roles", Text, "The token's claim with the caller's roles. Default: `roles`."),
+        may(
+            "member_of",
+            Text,
+            "The token's claim that lists the tenants the caller belongs to. Where a token has it, its tenant has to be among them.",
+        ),
     ],
     rest: None,
 };
@@ -119,6 +126,24 @@ pub(crate) static AUDIT: Table = Table {
         may("request", Text, "Its field for the id of the request."),
         may("address", Text, "Its field for where the request came from."),
         may("reason", Text, "Its field for the reason that an operator states."),
+    ],
+    rest: None,
+};
+
+pub(crate) static ROLE: Table = Table {
+    called: "a role",
+    keys: &[
+        may("description", Text, "Whose role it is, for the generated documentation."),
+        may(
+            "may",
+            ListOf(&Text),
+            "What it permits: `*`, `ENTITY.VERB`, `ENTITY.*` or `*.VERB`. Verbs: `create`, `read`, `update`, `delete`.",
+        ),
+        may(
+            "operator",
+            Flag,
+            "Whether it acts for the system itself, and so reaches what is behind the wall `system`. Default: `false`.",
+        ),
     ],
     rest: None,
 };
@@ -356,7 +381,7 @@ pub(crate) static ACCESS: Table = Table {
             OneOf(&["many", "one", "count"]),
             "A page of items, the only item, or how many there are. Default: `many`.",
         ),
-        may("path", Text, "Its HTTP path, `{name}` for parameters."),
+        may("path", Text, "Its HTTP path, `{name}` for parameters. Default: its name, with `-` for `_`."),
     ],
     rest: None,
 };

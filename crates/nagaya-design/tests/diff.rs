@@ -15,6 +15,18 @@ database    = "desk-db"
 field  = "tenantId"
 claim  = "custom:desk"
 system = "_system"
+roles  = "groups"
+member_of = "memberOf"
+
+[role.admin]
+description = "Runs the desk."
+may         = ["*"]
+
+[role.helper]
+may = ["ticket.read", "ticket.update", "agent.*", "*.read"]
+
+[role.staff]
+operator = true
 
 [http]
 prefix = "/v1"
@@ -403,6 +415,67 @@ breaks tenant.claim at tenant
 breaks tenant.system at tenant
 -system = "_system"
 +system = "_house"
+
+breaks tenant.roles at tenant
+-roles  = "groups"
+
+breaks tenant.member_of at tenant
+-member_of = "memberOf"
++member_of = "desks"
+
+breaks tenant.member_of at tenant
+-member_of = "memberOf"
+
+breaks design.role at role.helper
+-[role.helper]
+-may = ["ticket.read", "ticket.update", "agent.*", "*.read"]
+
+keeps design.role at role.guest
+ [role.staff]
+ operator = true
++[role.guest]
++may = ["notice.read"]
+
+keeps role.description at role.admin
+-description = "Runs the desk."
+
+breaks role.may at role.helper
+-may = ["ticket.read", "ticket.update", "agent.*", "*.read"]
++may = ["ticket.read", "agent.*", "*.read"]
+
+breaks role.may at role.helper
+-may = ["ticket.read", "ticket.update", "agent.*", "*.read"]
++may = ["ticket.read", "ticket.update", "agent.update", "*.read"]
+
+breaks role.may at role.admin
+-may         = ["*"]
++may         = ["*.read", "*.create", "*.update"]
+
+keeps role.may at role.admin
+-may         = ["*"]
++may         = ["*.read", "*.create", "*.update", "*.delete"]
+
+keeps role.may at role.helper
+-may = ["ticket.read", "ticket.update", "agent.*", "*.read"]
++may = ["ticket.update", "agent.*", "*.read", "team.create"]
+
+keeps role.may at role.helper
+-may = ["ticket.read", "ticket.update", "agent.*", "*.read"]
++may = ["*"]
+
+breaks role.may at role.staff
+-operator = true
++operator = true
++may      = ["*.read"]
+
+breaks role.operator at role.staff
+-operator = true
++may      = ["*"]
+
+keeps role.operator at role.admin
+-may         = ["*"]
++may         = ["*"]
++operator    = true
 
 breaks design.audit at audit
 -[audit]
@@ -846,6 +919,7 @@ breaks pattern.entity at access.agents
  [access.agents]
 -entity = "agent"
 +entity = "team"
++path   = "/crew"
 
 keeps pattern.description at access.tickets_of_agent
 -description = "What an agent works on."
@@ -908,6 +982,14 @@ breaks pattern.returns at access.tickets
 breaks pattern.path at access.tickets_of_agent
 -path        = "/agents/{agentId}/cases"
 +path        = "/cases/of/{agentId}"
+
+breaks pattern.path at access.tickets_of_agent
+-path        = "/agents/{agentId}/cases"
+
+breaks pattern.path at access.agents
+ [access.agents]
+ entity = "agent"
++path   = "/agents/all"
 
 keeps aggregate.description at aggregate.desk
 -description = "One desk."
@@ -1047,4 +1129,19 @@ fn the_version_alone_is_no_difference_and_says_whether_others_may_break() {
         let next = accepted(version, &next);
         assert_eq!((diff(&base, &next), allows_breaking(&base, &next)), (vec![], allowed), "{version}");
     }
+}
+
+#[test]
+fn new_claims_of_a_token_break_nothing_and_the_first_role_locks_out_who_has_none() {
+    let claims = "roles  = \"groups\"\nmember_of = \"memberOf\"\n";
+    let from = BASE.find("[role.admin]").expect("the roles");
+    let to = BASE.find("[http]").expect("what follows them");
+    let plain = format!("{}{}", &BASE[..from], &BASE[to..]);
+    let bare = accepted("without claims", &plain.replace(claims, "roles = \"groups\"\n"));
+    let claimed = accepted("with claims", &plain);
+    let texts = |old: &Design, new: &Design| diff(old, new).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(&bare, &claimed), ["tenant: the claim of the memberships is now `memberOf`"]);
+    let guarded = accepted("with roles", BASE);
+    let locked = "role: nobody may do anything without a role any more (callers of the old design fail)";
+    assert_eq!(texts(&claimed, &guarded), [locked, "role.admin: added", "role.helper: added", "role.staff: added"]);
 }

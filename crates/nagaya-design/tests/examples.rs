@@ -367,17 +367,25 @@ fn the_document_of_a_design_names_everything_in_it() {
             listed("accesses", "name"),
             design.accesses.iter().map(|each| each.name.as_str()).collect::<Vec<_>>()
         );
+        assert_eq!(
+            listed("accesses", "path"),
+            design.accesses.iter().map(|each| each.path.as_str()).collect::<Vec<_>>()
+        );
+        assert_eq!(listed("roles", "name"), design.roles.iter().map(|each| each.name.as_str()).collect::<Vec<_>>());
         let tables = design.tables.iter().map(|table| table.name.clone());
         let entities = design.entities.iter().flat_map(|entity| {
             let keys = [entity.key.partition.as_str(), entity.key.sort.as_str()].map(str::to_owned);
             let fields = entity.fields.iter().map(|field| field.name.clone());
             [entity.name.clone()].into_iter().chain(keys).chain(fields)
         });
-        let accesses = design
-            .accesses
-            .iter()
-            .flat_map(|access| [access.name.clone(), design.query_outline(access, &[]).to_string()]);
-        for expected in tables.chain(entities).chain(accesses) {
+        let accesses = design.accesses.iter().flat_map(|access| {
+            [access.name.clone(), design.query_outline(access, &[]).to_string(), access.path.clone()]
+        });
+        let roles = design.roles.iter().flat_map(|role| {
+            let may = role.may.iter().map(|permission| format!("`{permission}`"));
+            may.chain([format!("| `{}` |", role.name)]).chain(role.description.clone())
+        });
+        for expected in tables.chain(entities).chain(accesses).chain(roles) {
             assert!(text.contains(&expected), "{path}: the document does not say {expected:?}");
         }
         assert!(text.contains("```mermaid"), "{path}: no diagram");

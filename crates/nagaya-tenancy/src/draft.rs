@@ -22,11 +22,13 @@ pub(crate) fn create(
     }
     fill_in(&blueprint.entity.fields, &mut fields, settings, now);
     problems.extend(blueprint.entity.check(&fields));
+    lies_ahead(blueprint, &fields, now, &mut problems);
     refuse(problems)?;
     let mut item: Item = fields.into_iter().map(|(name, value)| (name, values::to_store(value))).collect();
     if let Some(version) = &blueprint.entity.version {
         item.insert(version, 1);
     }
+    is_not_deleted(blueprint, &item)?;
     finish(blueprint, &mut item, now)?;
     Ok(item)
 }
@@ -51,6 +53,7 @@ pub(crate) fn merge(
     merge_patch(&mut fields, patch);
     drop_nulls(&entity.fields, &mut fields);
     let mut problems = Vec::new();
+    known(&entity.fields, patch, "", &mut problems);
     unchanged(blueprint, scope, &before, &fields, &mut problems);
     still_there(&entity.fields, &before, &fields, "", &mut problems);
     for field in entity.fields.iter().filter(|field| is_refreshed(blueprint, field)) {
@@ -61,6 +64,9 @@ pub(crate) fn merge(
         }
     }
     problems.extend(entity.check(&fields));
+    if blueprint.ttl.as_ref().is_some_and(|ttl| patch.contains_key(ttl)) {
+        lies_ahead(blueprint, &fields, now, &mut problems);
+    }
     refuse(problems)?;
     let mut item = old.clone();
     for name in before.keys().filter(|name| !fields.contains_key(*name)) {
@@ -72,12 +78,7 @@ pub(crate) fn merge(
             item.insert(&name, values::to_store(value));
         }
     }
-    if blueprint.is_soft_deleted(&item)
-        && let Some(soft) = &blueprint.entity.soft_delete
-    {
-        let field = soft.mark.as_ref().map(|(field, _)| field).or(soft.at.as_ref());
-        return Err(Error::problem(field.map_or("", String::as_str), "becomes this by deleting the item"));
-    }
+    is_not_deleted(blueprint, &item)?;
     bump(blueprint, &mut item);
     finish(blueprint, &mut item, now)?;
     stay(blueprint, old, &mut item);
@@ -131,6 +132,40 @@ fn stay(blueprint: &Blueprint, old: &Item, item: &mut Item) {
 
 fn refuse(problems: Vec<Problem>) -> Result<(), Error> {
     if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
+}
+
+/// What is deleted becomes so by deleting it.
+fn is_not_deleted(blueprint: &Blueprint, item: &Item) -> Result<(), Error> {
+    if blueprint.is_soft_deleted(item)
+        && let Some(soft) = &blueprint.entity.soft_delete
+    {
+        let field = soft.mark.as_ref().map(|(field, _)| field).or(soft.at.as_ref());
+        return Err(Error::problem(field.map_or("", String::as_str), "becomes this by deleting the item"));
+    }
+    Ok(())
+}
+
+/// Reports an expiry that has passed: the item would be gone as soon as it is written.
+fn lies_ahead(blueprint: &Blueprint, fields: &Map<String, Json>, now: i64, problems: &mut Vec<Problem>) {
+    let Some(ttl) = blueprint.ttl.as_ref().filter(|_| blueprint.entity.ttl_after.is_none()) else { return };
+    if blueprint.entity.field(ttl).is_some()
+        && fields.get(ttl).and_then(Json::as_f64).is_some_and(|expires| expires <= now.div_euclid(1000) as f64)
+    {
+        problems.push(Problem { path: ttl.clone(), message: "is in the past".to_owned() });
+    }
+}
+
+/// Reports names in a patch that are not fields, also where they are to be taken away.
+fn known(fields: &[Field], patch: &Map<String, Json>, parent: &str, problems: &mut Vec<Problem>) {
+    for (name, value) in patch {
+        let path = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
+        match (fields.iter().find(|field| field.name == *name).map(|field| &field.kind), value) {
+            // What is given is looked at with the rest of the item.
+            (None, Json::Null) => problems.push(Problem { path, message: "is not a field".to_owned() }),
+            (Some(Type::Map(inner)), Json::Object(patch)) if !inner.is_empty() => known(inner, patch, &path, problems),
+            _ => {}
+        }
+    }
 }
 
 /// A mutable instant that is made by itself is made again by every change.

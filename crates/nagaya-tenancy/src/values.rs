@@ -11,8 +11,13 @@ pub(crate) fn to_store(value: Json) -> Value {
         Json::Bool(truth) => Value::Boolean(truth),
         Json::Number(number) => match number.as_i64() {
             Some(number) => Value::Number(number.into()),
-            // JSON has numbers that a store cannot keep; what is left of them is their text.
-            None => number.to_string().parse().map_or_else(|_| number.to_string().into(), Value::Number),
+            None => match number.to_string().parse() {
+                Ok(number) => Value::Number(number),
+                // JSON has numbers that a store cannot keep: those too close to zero become that; what is left of those too
+                // large is their text.
+                Err(_) if number.as_f64().is_some_and(|number| number.abs() < 1.0) => Value::Number(0.into()),
+                Err(_) => number.to_string().into(),
+            },
         },
         Json::String(text) => text.into(),
         Json::Array(values) => Value::List(values.into_iter().map(to_store).collect()),

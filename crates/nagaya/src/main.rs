@@ -1,6 +1,7 @@
 //! The `nagaya` command.
 
 mod cli;
+mod systems;
 
 use std::process::ExitCode;
 

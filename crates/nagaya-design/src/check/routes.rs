@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use crate::{
     codes,
-    design::{Access, Design, Entity},
+    design::{Access, Bound, Design},
     diagnostic::{Diagnostic, Span, list},
+    path::shape,
     template::is_field_name,
 };
 
@@ -28,45 +29,36 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
             );
         }
         let who = format!("entity `{}`", entity.name);
-        take(shape(&entity.path), &who, span, &mut taken, problems);
+        take(shape(&entity.path), &who, span, OTHER, &mut taken, problems);
         if !entity.id_fields().is_empty() {
-            let item = shape(&entity.path) + &"/{}".repeat(entity.id_fields().len());
-            take(item, &who, span, &mut taken, problems);
+            take(shape(&entity.item_path()), &who, span, OTHER, &mut taken, problems);
         }
     }
     for access in &design.accesses {
-        let entity = &design.entities[access.entity];
-        if let (Some(path), Some(span)) = (&access.path, &access.path_span)
-            && well_formed(path, span, problems)
-        {
-            parameters(access, path, span, problems);
-            // The collection of an entity is listed by one of its own access patterns.
-            if shape(path) == shape(&entity.path) {
-                take(
-                    format!("list {}", shape(path)),
-                    &format!("access pattern `{}`", access.name),
-                    span,
-                    &mut taken,
-                    problems,
-                );
-            } else if !is_lookup(access, entity) {
-                take(shape(path), &format!("access pattern `{}`", access.name), span, &mut taken, problems);
-            }
+        let span = access.path_span.as_ref().unwrap_or(&access.span);
+        if !well_formed(&access.path, span, problems) {
+            continue;
         }
+        parameters(access, span, problems);
+        // At the paths of its own entity, one pattern lists the collection and one finds an item otherwise than by key.
+        let shape = shape(&access.path);
+        let route = match (design.lists_collection(access), design.is_lookup(access)) {
+            (true, _) => format!("list {shape}"),
+            (false, true) => format!("find {shape}"),
+            (false, false) => shape,
+        };
+        let help = if access.path_span.is_some() { OTHER } else { "its path is made of its name: give it a `path`" };
+        take(route, &format!("access pattern `{}`", access.name), span, help, &mut taken, problems);
     }
 }
 
-/// An access pattern that finds the one item of an entity's own path, through an index.
-fn is_lookup(access: &Access, entity: &Entity) -> bool {
-    let path = access.path.as_deref().unwrap_or_default();
-    access.returns == crate::design::Returns::One
-        && shape(path) == shape(&entity.path) + &"/{}".repeat(entity.id_fields().len())
-}
+const OTHER: &str = "give one of them another `path`";
 
 fn take(
     route: String,
     who: &str,
     span: &Span,
+    help: &str,
     taken: &mut HashMap<String, (String, Span)>,
     problems: &mut Vec<Diagnostic>,
 ) {
@@ -78,17 +70,11 @@ fn take(
                 format!("the {who} and the {other} would answer at the same path"),
             )
             .also(other_span.clone(), format!("the {other}"))
-            .help("give one of them another `path`"),
+            .help(help),
         );
         return;
     }
     taken.insert(route, (who.to_owned(), span.clone()));
-}
-
-/// The path with its parameters' names left out.
-fn shape(path: &str) -> String {
-    let segment = |segment: &str| if segment.starts_with('{') { "{}".to_owned() } else { segment.to_owned() };
-    path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
 fn names(path: &str) -> impl Iterator<Item = &str> {
@@ -112,15 +98,15 @@ fn well_formed(path: &str, span: &Span, problems: &mut Vec<Diagnostic>) -> bool 
     good
 }
 
-fn parameters(access: &Access, path: &str, span: &Span, problems: &mut Vec<Diagnostic>) {
+fn parameters(access: &Access, span: &Span, problems: &mut Vec<Diagnostic>) {
     let mut known: Vec<&str> = access.by.iter().map(String::as_str).collect();
     known.extend(access.filter.iter().flat_map(|filter| filter.parameters()).map(|(name, _)| name));
     match &access.bound {
-        crate::design::Bound::Prefix(field) => known.push(field),
-        crate::design::Bound::Range(_) => known.extend(["from", "to"]),
-        crate::design::Bound::Open | crate::design::Bound::Full => {}
+        Bound::Prefix(field) => known.push(field),
+        Bound::Range(_) => known.extend(["from", "to"]),
+        Bound::Open | Bound::Full => {}
     }
-    for name in names(path).filter(|name| !known.contains(name)) {
+    for name in names(&access.path).filter(|name| !known.contains(name)) {
         problems.push(
             Diagnostic::new(
                 &codes::BAD_PATH,

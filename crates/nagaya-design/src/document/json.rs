@@ -46,6 +46,8 @@ pub fn json(design: &Design) -> Value {
         json!({
             "name": entity.name,
             "table": table.id,
+            "path": entity.path,
+            "item_path": entity.item_path(),
             "wall": entity.wall.to_string(),
             "tenant": entity.tenant,
             "key": templates(&table.key, &entity.key),
@@ -60,6 +62,7 @@ pub fn json(design: &Design) -> Value {
         json!({
             "name": access.name,
             "entity": design.entities[access.entity].name,
+            "path": access.path,
             "wall": design.wall_of(access).to_string(),
             "index": query.index,
             "query": query.to_string(),
@@ -77,13 +80,29 @@ pub fn json(design: &Design) -> Value {
         let fields = Part::ALL.into_iter().filter_map(field);
         json!({ "entity": entity.name, "fields": fields.collect::<Value>() })
     });
+    let roles = design.roles.iter().map(|role| {
+        json!({
+            "name": role.name,
+            "description": role.description,
+            "may": role.may.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "operator": role.operator,
+        })
+    });
     json!({
         "name": design.name,
         "version": design.version.to_string(),
-        "tenant": { "field": design.tenant.field, "claim": design.tenant.claim, "system": design.tenant.system },
+        "tenant": {
+            "field": design.tenant.field,
+            "claim": design.tenant.claim,
+            "system": design.tenant.system,
+            "roles": design.tenant.roles,
+            "member_of": design.tenant.member_of,
+        },
+        "http": { "prefix": design.http_prefix },
         "tables": tables.collect::<Vec<_>>(),
         "entities": entities.collect::<Vec<_>>(),
         "accesses": accesses.collect::<Vec<_>>(),
         "audit": audit,
+        "roles": roles.collect::<Vec<_>>(),
     })
 }

@@ -11,6 +11,7 @@ use crate::{
     design::{Access, Aggregate, Design, Entity, Returns, Table, Wall},
     field::{Default, Field, OnDelete, Type},
     form::Precision,
+    role::Role,
 };
 
 /// The document of a design, in Markdown with a Mermaid diagram.
@@ -20,6 +21,7 @@ pub fn markdown(design: &Design) -> String {
     page.tables();
     page.entities();
     page.accesses();
+    page.roles();
     page.aggregates();
     page.audit();
     page.out
@@ -62,9 +64,15 @@ impl Page<'_> {
             Some(system) => format!(" The tenant {} owns the rows of the system itself.", code(system)),
             None => String::new(),
         };
+        let member_of = match &tenant.member_of {
+            Some(claim) => {
+                format!(" Where a token lists tenants in its claim {}, its own has to be one of them.", code(claim))
+            }
+            None => String::new(),
+        };
         self.paragraph(format!(
             "Design version {}. A tenant is named by the field {}, which comes from the token's claim {} and never from a \
-             request.{system}",
+             request.{member_of}{system}",
             design.version,
             code(&tenant.field),
             code(&tenant.claim),
@@ -188,7 +196,12 @@ impl Page<'_> {
         let mut rows = Vec::new();
         field_rows(&entity.fields, "", &mut rows);
         self.table(&["field", "type", "default", "notes"], &rows);
-        let mut notes = promises(entity);
+        let path = |path: &str| code(&format!("{}{path}", self.design.http_prefix));
+        let mut notes = vec![match entity.id_fields().as_slice() {
+            [] => format!("HTTP path {}.", path(&entity.path)),
+            _ => format!("HTTP path {}, of one item {}.", path(&entity.path), path(&entity.item_path())),
+        }];
+        notes.extend(promises(entity));
         notes.push(format!("At most {} KB.", worst_case(self.design, entity).div_ceil(1024)));
         for note in notes {
             self.line(format!("- {note}"));
@@ -206,7 +219,7 @@ impl Page<'_> {
         self.paragraph("## Access patterns");
         self.paragraph("These are the only ways to list things. A single item is read by its key.");
         let rows: Vec<_> = self.design.accesses.iter().map(|access| self.access(access)).collect();
-        self.table(&["pattern", "gives", "query", "parameters", "wall"], &rows);
+        self.table(&["pattern", "gives", "query", "parameters", "HTTP path", "wall"], &rows);
     }
 
     fn access(&self, access: &Access) -> Vec<String> {
@@ -247,7 +260,23 @@ impl Page<'_> {
             Some(description) => format!("{}<br>{description}", code(&access.name)),
             None => code(&access.name),
         };
-        vec![name, gives, text, parameters.join(", "), design.wall_of(access).to_string()]
+        let path = code(&format!("{}{}", design.http_prefix, access.path));
+        vec![name, gives, text, parameters.join(", "), path, design.wall_of(access).to_string()]
+    }
+
+    fn roles(&mut self) {
+        let design = self.design;
+        if design.roles.is_empty() {
+            return;
+        }
+        self.paragraph("## Roles");
+        self.paragraph(format!(
+            "The token's claim {} names the caller's roles. What none of them permits is refused, on one's own side of the \
+             wall too. To list is to read.",
+            code(&design.tenant.roles)
+        ));
+        let rows: Vec<_> = design.roles.iter().map(role).collect();
+        self.table(&["role", "may", "notes"], &rows);
     }
 
     fn aggregates(&mut self) {
@@ -306,6 +335,14 @@ impl Page<'_> {
             .collect();
         self.table(&["event", "data"], &rows);
     }
+}
+
+fn role(role: &Role) -> Vec<String> {
+    let may: Vec<_> = role.may.iter().map(|permission| code(&permission.to_string())).collect();
+    let may = if role.is_unlimited() { "everything that an operator reaches".to_owned() } else { may.join(", ") };
+    let mut notes: Vec<_> = role.description.iter().map(String::as_str).collect();
+    notes.extend(role.operator.then_some("Acts for the system itself."));
+    vec![code(&role.name), may, notes.join(" ")]
 }
 
 fn code(text: &str) -> String {

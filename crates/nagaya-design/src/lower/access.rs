@@ -56,7 +56,7 @@ impl Lower<'_> {
                 Some("count") => Returns::Count,
                 _ => Returns::Many,
             },
-            path: node.string("path"),
+            path: node.string("path").unwrap_or_else(|| format!("/{}", entry.key.replace('_', "-"))),
             span: entry.key_span.clone(),
             path_span: node.get("path").map(|node| node.span.clone()),
         })

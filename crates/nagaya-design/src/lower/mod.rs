@@ -8,6 +8,7 @@ mod aggregate;
 mod audit;
 mod entity;
 mod field;
+mod role;
 mod template;
 
 use std::collections::HashMap;
@@ -83,6 +84,7 @@ impl<'a> Lower<'a> {
             accesses: Vec::new(),
             aggregates: Vec::new(),
             audit: None,
+            roles: Vec::new(),
             unread: Vec::new(),
         };
         for entry in self.named("table") {
@@ -101,6 +103,9 @@ impl<'a> Lower<'a> {
             design.aggregates.extend(self.aggregate(entry, &design));
         }
         design.audit = root.get("audit").and_then(|node| self.audit(node, &design));
+        for entry in self.named("role") {
+            design.roles.push(self.role(entry, &design));
+        }
         Some(design)
     }
 
@@ -134,6 +139,8 @@ impl<'a> Lower<'a> {
         Some(Tenant {
             claim: node.string("claim").unwrap_or_else(|| field.value.clone()),
             system: node.string("system"),
+            roles: node.string("roles").unwrap_or_else(|| "roles".to_owned()),
+            member_of: node.string("member_of"),
             span: field.span,
             field: field.value,
         })

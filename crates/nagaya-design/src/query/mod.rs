@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::{
-    condition::{Condition, Literal, Term},
+    condition::{Condition, Literal, Operator, Term},
     design::{Access, Bound, Design, KeyTemplates, Returns},
     field::{Field, Type},
     form::Precision,
@@ -112,6 +112,8 @@ impl Design {
     /// Parameters are looked up by name: the fields that the pattern is asked by, `from`, `to`, and those of the
     /// filter.
     pub fn query(&self, access: &Access, parameters: &(impl Fields + ?Sized)) -> Result<Query, Unfit> {
+        // The token is believed: a tenant that the entity does not take has no items of it.
+        let tenant = self.entities[access.entity].implied_tenant(self.wall_of(access));
         let fill = |slot: &Slot, name: &str, out: &mut String| match parameters.scalar(name) {
             Some(Scalar::Text(text)) if access.bound == Bound::Prefix(name.to_owned()) => {
                 slot.render_beginning(text, out);
@@ -120,7 +122,8 @@ impl Design {
             Some(value) => {
                 let bounds = matches!(name, "from" | "to") && slot.path != name;
                 // A number may lie beyond the field's own bounds; `to` does so to mean "all".
-                if bounds && !slot.is_number() && matches!(value, Scalar::Text(text) if !slot.form.accepts(text)) {
+                let judged = if bounds { !slot.is_number() } else { tenant != Some(name) };
+                if judged && matches!(value, Scalar::Text(text) if !slot.form.accepts(text)) {
                     return Err(Unfit { field: name.to_owned(), reason: "is not a value of its field's type" });
                 }
                 slot.render(value, out).map(|()| true)
@@ -128,10 +131,16 @@ impl Design {
             None => Ok(false),
         };
         let entity = &self.entities[access.entity];
-        let value = |name: &str, path: &str| {
+        let value = |name: &str, path: &str, asked: Asked| {
             let unfit = |reason| Unfit { field: name.to_owned(), reason };
             let given = parameters.scalar(name).ok_or_else(|| unfit("is missing"))?;
-            typed(given, entity.field(path)).ok_or_else(|| unfit("is not a value of its field's type"))
+            let field = entity.field(path);
+            let value = typed(given, field).ok_or_else(|| unfit("is not a value of its field's type"))?;
+            let mut problems = Vec::new();
+            if let Some(field) = field.filter(|_| asked == Asked::Value) {
+                field.check(&value, path, &mut problems);
+            }
+            if problems.is_empty() { Ok(value) } else { Err(unfit("is not a value of its field's type")) }
         };
         let number = |name: &str| match parameters.scalar(name)? {
             Scalar::Integer(number) => Some(number),
@@ -303,18 +312,30 @@ fn typed(given: Scalar<'_>, field: Option<&Field>) -> Option<Value> {
 }
 
 /// Gives the value of a parameter that is compared with a field.
-type ParameterValue<'f> = &'f dyn Fn(&str, &str) -> Result<Value, Unfit>;
+type ParameterValue<'f> = &'f dyn Fn(&str, &str, Asked) -> Result<Value, Unfit>;
+
+/// Whether a parameter stands for a value of a field, or only bounds its values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Value,
+    Bound,
+}
 
 fn fill_parameters(condition: &mut Condition, value: ParameterValue<'_>) -> Result<(), Unfit> {
-    let fill = |literal: &mut Literal, path: &str| {
+    let fill = |literal: &mut Literal, path: &str, asked: Asked| {
         if let Term::Parameter(name) = &literal.value {
-            literal.value = Term::Constant(value(name, path)?);
+            literal.value = Term::Constant(value(name, path, asked)?);
         }
         Ok(())
     };
     match condition {
-        Condition::Compare { field, value, .. } => fill(value, &field.path),
-        Condition::In { field, values } => values.iter_mut().try_for_each(|literal| fill(literal, &field.path)),
+        Condition::Compare { field, operator, value } => {
+            let exact = matches!(operator, Operator::Equal | Operator::NotEqual);
+            fill(value, &field.path, if exact { Asked::Value } else { Asked::Bound })
+        }
+        Condition::In { field, values } => {
+            values.iter_mut().try_for_each(|literal| fill(literal, &field.path, Asked::Value))
+        }
         Condition::Exists(_) | Condition::Absent(_) => Ok(()),
         Condition::And(inner) | Condition::Or(inner) => {
             inner.iter_mut().try_for_each(|each| fill_parameters(each, value))

@@ -4,11 +4,15 @@ mod check;
 mod diff;
 mod docs;
 mod explain;
+mod new;
 mod report;
 mod schema;
+mod seed;
+mod serve;
 mod source;
 mod store;
 mod tables;
+mod token;
 
 use std::process::ExitCode;
 
@@ -25,13 +29,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::Args),
     Check(check::Args),
     Explain(explain::Args),
     Docs(docs::Args),
     Diff(diff::Args),
     Schema(schema::Args),
+    Serve(serve::Args),
+    Seed(seed::Args),
     Store(store::Args),
     Tables(tables::Args),
+    Token(token::Args),
 }
 
 /// How a command ended, apart from failures to run at all.
@@ -44,13 +52,17 @@ enum Outcome {
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::New(args) => new::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Docs(args) => docs::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Seed(args) => seed::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Tables(args) => tables::run(&args),
+        Command::Token(args) => token::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

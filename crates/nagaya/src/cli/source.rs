@@ -4,8 +4,10 @@ use std::{fs, io::Read as _, path::Path};
 
 use anyhow::{Context as _, bail};
 use nagaya_design::{Checked, Design, Engine, Severity, check};
+use nagaya_server::System;
 
 use super::report;
+use crate::systems;
 
 /// A design file and its text.
 #[derive(Debug)]
@@ -44,4 +46,17 @@ pub(super) fn design(path: &Path, engines: &[Engine]) -> anyhow::Result<Option<D
         }
     }
     Ok(design)
+}
+
+/// A built-in system, or the one that a design file describes; `None` after showing what is wrong with the design.
+pub(super) fn system(name: &str, engine: Engine) -> anyhow::Result<Option<System>> {
+    if let Some(system) = systems::find(name)? {
+        return Ok(Some(system));
+    }
+    let path = Path::new(name);
+    if path.extension().is_none() && !path.exists() {
+        let known: Vec<_> = systems::names().collect();
+        bail!("there is no system `{name}`; there is {}, or name the file of a design", known.join(", "));
+    }
+    Ok(design(path, &[engine])?.map(System::plain))
 }

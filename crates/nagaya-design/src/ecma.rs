@@ -1,0 +1,117 @@
+//! Regular expressions in the dialect of ECMA-262, which JSON Schema asks for.
+//!
+//! Only what JSON Schema recommends is written: characters, classes, repetition, groups and alternatives. What Rust's
+//! dialect has beyond that (`\d` of all scripts, flags, named groups) is spelt out, so that every validator takes an
+//! expression for the same set of texts.
+
+use std::fmt::Write as _;
+
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
+
+/// The expression that matches the same texts in ECMA-262; `None` when Rust cannot read it either.
+pub(crate) fn translate(expression: &str) -> Option<String> {
+    let mut out = String::new();
+    write(&regex_syntax::parse(expression).ok()?, &mut out)?;
+    Some(out)
+}
+
+/// A text as an expression that matches nothing else.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::new();
+    text.chars().for_each(|each| character(each, r"^$\.*+?()[]{}|/", &mut out));
+    out
+}
+
+fn write(hir: &Hir, out: &mut String) -> Option<()> {
+    match hir.kind() {
+        HirKind::Empty => {}
+        HirKind::Literal(literal) => out.push_str(&escape(std::str::from_utf8(&literal.0).ok()?)),
+        HirKind::Class(Class::Unicode(class)) => write_class(class, out),
+        HirKind::Class(Class::Bytes(class)) => write_class(&class.to_unicode_class()?, out),
+        // The whole text is matched anyway, and a pattern with other anchors is refused.
+        HirKind::Look(_) => return None,
+        HirKind::Capture(capture) => write(&capture.sub, out)?,
+        HirKind::Repetition(repetition) => {
+            group(&repetition.sub, !matches!(repetition.sub.kind(), HirKind::Class(_)), out)?;
+            match (repetition.min, repetition.max) {
+                (0, None) => out.push('*'),
+                (1, None) => out.push('+'),
+                (0, Some(1)) => out.push('?'),
+                (min, None) => out.push_str(&format!("{{{min},}}")),
+                (min, Some(max)) if min == max => out.push_str(&format!("{{{min}}}")),
+                (min, Some(max)) => out.push_str(&format!("{{{min},{max}}}")),
+            }
+        }
+        HirKind::Concat(parts) => {
+            for part in parts {
+                group(part, is_alternation(part), out)?;
+            }
+        }
+        HirKind::Alternation(choices) => {
+            for (at, choice) in choices.iter().enumerate() {
+                if at > 0 {
+                    out.push('|');
+                }
+                write(choice, out)?;
+            }
+        }
+    }
+    Some(())
+}
+
+/// Whether it is a choice once captures, which are not written, are taken away.
+fn is_alternation(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Capture(capture) => is_alternation(&capture.sub),
+        kind => matches!(kind, HirKind::Alternation(_)),
+    }
+}
+
+fn group(hir: &Hir, needed: bool, out: &mut String) -> Option<()> {
+    out.push_str(if needed { "(?:" } else { "" });
+    write(hir, out)?;
+    out.push_str(if needed { ")" } else { "" });
+    Some(())
+}
+
+/// A class; one that reaches to the last character there is, by what it leaves out.
+fn write_class(class: &ClassUnicode, out: &mut String) {
+    let mut rest = class.clone();
+    rest.negate();
+    let negated = class.ranges().last().is_some_and(|last| last.end() == char::MAX);
+    let ranges = if negated { rest.ranges() } else { class.ranges() };
+    match (ranges, negated) {
+        ([], true) => return out.push_str(r"[\s\S]"),
+        // Nothing is both a space and not one.
+        ([], false) => return out.push_str(r"[^\s\S]"),
+        _ => out.push_str(if negated { "[^" } else { "[" }),
+    }
+    ranges.iter().for_each(|range| write_range(range, out));
+    out.push(']');
+}
+
+fn write_range(range: &ClassUnicodeRange, out: &mut String) {
+    // More than has to be: forms in browsers match with the flag `v`, which is stricter.
+    const SPECIAL: &str = r"^\[](){}|/-";
+    character(range.start(), SPECIAL, out);
+    if range.end() != range.start() {
+        if range.end() as u32 > range.start() as u32 + 1 {
+            out.push('-');
+        }
+        character(range.end(), SPECIAL, out);
+    }
+}
+
+/// A character, escaped where it is special or cannot be seen.
+fn character(each: char, special: &str, out: &mut String) {
+    let code = each as u32;
+    if special.contains(each) {
+        out.push('\\');
+        out.push(each);
+    } else if each.is_control() || each.is_whitespace() && each != ' ' || (0xfff0..=0xffff).contains(&code) {
+        // Writing to a string does not fail.
+        let _ = write!(out, "\\u{code:04x}");
+    } else {
+        out.push(each);
+    }
+}

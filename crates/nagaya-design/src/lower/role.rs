@@ -1,0 +1,89 @@
+//! Roles: their permissions name entities and verbs that there are.
+
+use super::Lower;
+use crate::{
+    codes,
+    design::Design,
+    diagnostic::{Diagnostic, did_you_mean},
+    role::{Permission, Role, Verb},
+    template::is_field_name,
+    tree::{Entry, Text, Value},
+};
+
+impl Lower<'_> {
+    pub(super) fn role(&mut self, entry: &Entry, design: &Design) -> Role {
+        let node = &entry.node;
+        // What is of the wrong type has been reported, and says at least that something is meant.
+        let operator = node.get("operator").is_some_and(|node| !matches!(node.value, Value::Flag(false)));
+        let silent = match node.get("may").map(|may| &may.value) {
+            None => !operator,
+            Some(Value::List(items)) => items.is_empty(),
+            Some(_) => false,
+        };
+        if silent {
+            self.report(
+                Diagnostic::new(
+                    &codes::EMPTY_ROLE,
+                    node.get("may").map_or(entry.key_span.clone(), |may| may.span.clone()),
+                    format!("the role `{}` permits nothing", entry.key),
+                )
+                .help(if operator {
+                    "leave `may` out to permit everything that an operator reaches, or say what it permits"
+                } else {
+                    "say what it permits, such as `may = [\"*.read\"]`; who may do nothing needs no role"
+                }),
+            );
+        }
+        let mut may = Vec::new();
+        for text in node.texts("may") {
+            match self.permission(&text, design) {
+                Some(permission) if may.contains(&permission) => self.report(
+                    Diagnostic::new(&codes::BAD_PERMISSION, text.span, format!("`{permission}` is there twice"))
+                        .help("leave one out"),
+                ),
+                permission => may.extend(permission),
+            }
+        }
+        Role { name: entry.key.clone(), description: node.string("description"), may, operator }
+    }
+
+    /// What a text permits, or a report of why it permits nothing.
+    fn permission(&mut self, text: &Text, design: &Design) -> Option<Permission> {
+        let entities = design.entities.iter().map(|entity| entity.name.as_str());
+        let Some(permission) = Permission::parse(&text.value) else {
+            let (span, message, help) = match text.value.split_once('.') {
+                Some((entity, verb)) if verb != "*" && (entity == "*" || is_field_name(entity)) => {
+                    let start = entity.len() + 1;
+                    let help = match verb {
+                        "list" => "listing is `read`".to_owned(),
+                        _ => did_you_mean(verb, Verb::ALL.map(Verb::name)),
+                    };
+                    (self.piece(text, &(start..start + verb.len())), format!("there is no verb `{verb}`"), help)
+                }
+                _ => {
+                    let help = match text.value.as_str() {
+                        "*.*" => "everything is `*`".to_owned(),
+                        name if entities.clone().any(|each| each == name) => {
+                            format!("write `{name}.*`, or one of its verbs, such as `{name}.read`")
+                        }
+                        _ => "write `*`, `ENTITY.VERB`, `ENTITY.*` or `*.VERB`, such as `user.read`".to_owned(),
+                    };
+                    (text.span.clone(), format!("`{}` is not a permission", text.value), help)
+                }
+            };
+            self.report(Diagnostic::new(&codes::BAD_PERMISSION, span, message).help(help));
+            return None;
+        };
+        if let Some(entity) = &permission.entity
+            // What is there but was left out has been reported already.
+            && !self.root.section("entity").iter().any(|entry| entry.key == *entity)
+        {
+            let span = self.piece(text, &(0..entity.len()));
+            self.report(
+                Diagnostic::new(&codes::BAD_PERMISSION, span, format!("there is no entity `{entity}`"))
+                    .help(did_you_mean(entity, entities)),
+            );
+        }
+        Some(permission)
+    }
+}

@@ -1,0 +1,131 @@
+//! Roles: who may do what, on their side of the wall.
+
+use std::fmt;
+
+use crate::{design::Design, template::is_field_name};
+
+/// What people of a kind may do.
+#[derive(Debug, Clone)]
+pub struct Role {
+    /// Its name, as tokens carry it.
+    pub name: String,
+    /// Whose role it is.
+    pub description: Option<String>,
+    /// What it permits; empty only for an operator, who then may do everything that an operator reaches.
+    pub may: Vec<Permission>,
+    /// Whether it acts for the system itself, and so alone reaches what is behind the wall `system`.
+    pub operator: bool,
+}
+
+impl Role {
+    /// Whether it permits this.
+    pub(crate) fn permits(&self, entity: &str, verb: Verb) -> bool {
+        self.is_unlimited() || self.may.iter().any(|permission| permission.covers(entity, verb))
+    }
+
+    /// Whether it is that of an operator of whom nothing else is said.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.operator && self.may.is_empty()
+    }
+}
+
+/// Something that a role permits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Permission {
+    /// The entity that it is about. `None`: every entity.
+    pub entity: Option<String>,
+    /// What may be done. `None`: every verb.
+    pub verb: Option<Verb>,
+}
+
+impl Permission {
+    /// Reads `*`, `ENTITY.VERB`, `ENTITY.*` or `*.VERB`.
+    pub fn parse(text: &str) -> Option<Permission> {
+        if text == "*" {
+            return Some(Permission { entity: None, verb: None });
+        }
+        let (entity, verb) = text.split_once('.')?;
+        match (entity, verb) {
+            ("*", verb) => Some(Permission { entity: None, verb: Some(Verb::named(verb)?) }),
+            (entity, _) if !is_field_name(entity) => None,
+            (entity, "*") => Some(Permission { entity: Some(entity.to_owned()), verb: None }),
+            (entity, verb) => Some(Permission { entity: Some(entity.to_owned()), verb: Some(Verb::named(verb)?) }),
+        }
+    }
+
+    /// Whether it permits to do this with that entity.
+    pub fn covers(&self, entity: &str, verb: Verb) -> bool {
+        self.entity.as_ref().is_none_or(|each| each == entity) && self.verb.is_none_or(|each| each == verb)
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.entity.as_deref(), self.verb) {
+            (None, None) => f.write_str("*"),
+            (entity, None) => write!(f, "{}.*", entity.unwrap_or("*")),
+            (entity, Some(verb)) => write!(f, "{}.{verb}", entity.unwrap_or("*")),
+        }
+    }
+}
+
+/// What can be done with items of an entity. To list them is to read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Making one.
+    Create,
+    /// Looking at one, listing and counting them.
+    Read,
+    /// Changing one.
+    Update,
+    /// Deleting one.
+    Delete,
+}
+
+impl Verb {
+    /// All verbs.
+    pub const ALL: [Verb; 4] = [Verb::Create, Verb::Read, Verb::Update, Verb::Delete];
+
+    fn named(name: &str) -> Option<Verb> {
+        Verb::ALL.into_iter().find(|verb| verb.name() == name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Verb::Create => "create",
+            Verb::Read => "read",
+            Verb::Update => "update",
+            Verb::Delete => "delete",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The role that acts for the system in a design without roles.
+const OPERATOR: &str = "operator";
+
+impl Design {
+    /// Whether somebody with these roles may do this. A design without roles lets everybody do everything on their side
+    /// of the wall; a role that the design does not have permits nothing.
+    pub fn permits(&self, roles: &[String], entity: &str, verb: Verb) -> bool {
+        self.roles.is_empty() || self.held(roles).any(|role| role.permits(entity, verb))
+    }
+
+    /// Whether one of these roles acts for the system itself. In a design without roles that is the role `operator`.
+    pub fn is_operator(&self, roles: &[String]) -> bool {
+        match self.roles.as_slice() {
+            [] => roles.iter().any(|role| role == OPERATOR),
+            _ => self.held(roles).any(|role| role.operator),
+        }
+    }
+
+    /// The roles with these names.
+    fn held(&self, names: &[String]) -> impl Iterator<Item = &Role> {
+        self.roles.iter().filter(|role| names.contains(&role.name))
+    }
+}

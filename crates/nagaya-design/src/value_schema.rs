@@ -1,0 +1,192 @@
+//! The JSON Schema of a field's values.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    ecma,
+    field::{Default, FREE_ELEMENT, Field, TOO_LARGE, Type},
+    form::{Form, Format, Material, Precision, ULID, UUID},
+};
+
+impl Field {
+    /// The JSON Schema (2020-12) of the values that it accepts, as narrow as JSON Schema can be.
+    ///
+    /// It accepts everything that [`Field::check`] accepts, and a little more: limits in bytes are only told, and the last
+    /// hours of the year 9999 are beyond what instants can be.
+    pub fn json_schema(&self) -> Value {
+        let mut schema = Map::new();
+        let (types, told) = self.values(&mut schema);
+        if self.optional {
+            if let Some(Value::Array(choices)) = schema.get_mut("enum") {
+                choices.push(Value::Null);
+            }
+            schema.insert("type".to_owned(), types.iter().copied().chain(["null"]).collect());
+        } else if let [only] = types {
+            schema.insert("type".to_owned(), json!(only));
+        } else {
+            schema.insert("type".to_owned(), json!(types));
+        }
+        let description: Vec<_> = self.description.iter().cloned().chain(told).collect();
+        if !description.is_empty() {
+            schema.insert("description".to_owned(), description.join(" ").into());
+        }
+        if let Some(Default::Constant(value)) = &self.default {
+            schema.insert("default".to_owned(), value.clone());
+        }
+        if self.secret {
+            schema.insert("writeOnly".to_owned(), true.into());
+        }
+        schema.into()
+    }
+
+    /// Says what the values are; gives their types, and in words what a schema cannot say.
+    fn values(&self, schema: &mut Map<String, Value>) -> (&'static [&'static str], Option<String>) {
+        let mut say = |key: &str, value: Value| schema.insert(key.to_owned(), value);
+        let bytes = |limit: usize| Some(format!("At most {limit} bytes as JSON."));
+        match &self.kind {
+            Type::Boolean => (&["boolean"], None),
+            Type::Integer | Type::Timestamp(Precision::Epoch) => {
+                let (min, max) = self.form.as_ref().map_or((None, None), |form| form.bounds);
+                say("minimum", min.unwrap_or(i64::MIN).into());
+                say("maximum", max.unwrap_or(i64::MAX).into());
+                (&["integer"], None)
+            }
+            Type::Number => {
+                let (min, max) = self.range;
+                say(if min.is_some() { "minimum" } else { "exclusiveMinimum" }, min.unwrap_or(-TOO_LARGE).into());
+                say(if max.is_some() { "maximum" } else { "exclusiveMaximum" }, max.unwrap_or(TOO_LARGE).into());
+                (&["number"], None)
+            }
+            Type::List(element) => {
+                if self.least > 0 {
+                    say("minItems", self.least.into());
+                }
+                say("maxItems", self.size.into());
+                if let Some(element) = element {
+                    say("items", element.json_schema());
+                    return (&["array"], None);
+                }
+                (&["array"], Some(format!("Each element has at most {FREE_ELEMENT} bytes as JSON.")))
+            }
+            Type::Map(fields) if fields.is_empty() => (&["object"], bytes(self.size)),
+            Type::Map(fields) => {
+                let needed = |field: &&Field| !field.optional && field.default.is_none();
+                let required: Vec<_> = fields.iter().filter(needed).map(|field| field.name.as_str()).collect();
+                say("properties", fields.iter().map(|field| (field.name.clone(), field.json_schema())).collect());
+                say("required", required.into());
+                say("additionalProperties", false.into());
+                (&["object"], None)
+            }
+            // Anything but null, which counts as absent.
+            Type::Any => (&["string", "number", "boolean", "array", "object"], bytes(self.size)),
+            Type::String | Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid => {
+                if let Some(form) = &self.form {
+                    form.texts(schema);
+                }
+                (&["string"], None)
+            }
+        }
+    }
+}
+
+impl Form {
+    /// Says what the texts are.
+    fn texts(&self, schema: &mut Map<String, Value>) {
+        let mut say = |key: &str, value: Value| schema.insert(key.to_owned(), value);
+        if self.material == Material::Text {
+            if !self.one_of.is_empty() {
+                // The checker has held each choice to all the rest.
+                say("enum", json!(self.one_of));
+                return;
+            }
+            let longest = if self.format == Some(Format::Hostname) { 253 } else { usize::MAX };
+            if self.min_chars > 0 {
+                say("minLength", self.min_chars.into());
+            }
+            say("maxLength", self.max_chars.min(longest).into());
+        }
+        match self.material {
+            Material::Timestamp(_) => say("format", "date-time".into()),
+            Material::Date => say("format", "date".into()),
+            Material::Uuid if self.prefix.is_empty() && self.also.is_none() => say("format", "uuid".into()),
+            _ => None,
+        };
+        match self.conditions().as_slice() {
+            [] => {}
+            [only] => {
+                say("pattern", json!(only));
+            }
+            // All hold together, and a schema has room for one pattern.
+            several => {
+                say("allOf", several.iter().map(|pattern| json!({ "pattern": pattern })).collect());
+            }
+        }
+    }
+
+    /// The expressions that a text has to match, each as a whole.
+    fn conditions(&self) -> Vec<String> {
+        let prefix = ecma::escape(&self.prefix);
+        let own = match self.material {
+            Material::Text => {
+                let pattern = self.pattern.as_ref().and_then(|pattern| ecma::translate(&pattern.text));
+                // Most patterns of texts with a prefix begin with it. What is repeated stands in a group of its own.
+                let said = pattern.as_ref().is_some_and(|own| own.starts_with(&prefix) && !own.contains('|'));
+                let prefix = (!prefix.is_empty() && !said).then(|| format!(r"{prefix}[\s\S]*"));
+                let format = self.format.map(Format::expression);
+                return [prefix, pattern, format].into_iter().flatten().map(|own| format!("^(?:{own})$")).collect();
+            }
+            Material::Timestamp(Precision::Seconds) => format!("{DAY}T{TIME}Z"),
+            Material::Timestamp(Precision::Millis) => format!(r"{DAY}T{TIME}\.[0-9]{{3}}Z"),
+            Material::Timestamp(Precision::Micros) => format!(r"{DAY}T{TIME}\.[0-9]{{6}}Z"),
+            Material::Date => DAY.to_owned(),
+            Material::Ulid => format!("{prefix}{ULID}"),
+            Material::Uuid => format!("{prefix}{UUID}"),
+            Material::Timestamp(_) | Material::Integer | Material::Boolean => return Vec::new(),
+        };
+        let also = self.also.as_ref().and_then(|also| ecma::translate(&also.text));
+        vec![format!("^(?:{})$", [own].into_iter().chain(also).collect::<Vec<_>>().join("|"))]
+    }
+}
+
+/// A day that the calendar has, in the years 0 to 9999.
+const DAY: &str = "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])\
+                   |(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))\
+                   |(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
+const TIME: &str = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]";
+
+/// White space, which ECMA-262 and Rust see differently under the same name.
+const SPACE: &str = r"\u0009-\u000d \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
+/// What a label of a host name does not hold, the hyphen aside.
+const NO_LETTER: &str = r"\u0000-,.\/:-@\[-`\{-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
+
+impl Format {
+    /// The expression of its texts.
+    fn expression(self) -> String {
+        let label = format!("[^{NO_LETTER}\\-](?:[^{NO_LETTER}]{{0,61}}[^{NO_LETTER}\\-])?");
+        let host = format!(r"{label}(?:\.{label})*");
+        match self {
+            Format::Email => format!("[^{SPACE}]+@{host}"),
+            Format::Uri => format!(r"[A-Za-z][A-Za-z0-9+.\-]*:[^{SPACE}\u0000-\u001f\u007f-\u009f]+"),
+            Format::Hostname => host,
+            Format::Ip => ip(),
+            Format::Slug => "[a-z0-9]+(?:-[a-z0-9]+)*".to_owned(),
+        }
+    }
+}
+
+fn ip() -> String {
+    const BYTE: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+    const GROUP: &str = "[0-9A-Fa-f]{1,4}";
+    let v4 = format!(r"{BYTE}(?:\.{BYTE}){{3}}");
+    let mut forms = vec![v4.clone(), format!("(?:{GROUP}:){{7}}{GROUP}"), format!("(?:{GROUP}:){{6}}{v4}")];
+    // `::` stands for one group of zeros or more, in the place of what the eight lack.
+    for before in 0..8 {
+        let head = if before == 0 { String::new() } else { format!("(?:{GROUP}:){{{}}}{GROUP}", before - 1) };
+        let groups = (before < 7).then(|| format!("{GROUP}(?::{GROUP}){{0,{}}}", 6 - before));
+        let mixed = (before < 6).then(|| format!("(?:{GROUP}:){{0,{}}}{v4}", 5 - before));
+        let tails: Vec<_> = groups.into_iter().chain(mixed).collect();
+        let tail = if tails.is_empty() { String::new() } else { format!("(?:{})?", tails.join("|")) };
+        forms.push(format!("{head}::{tail}"));
+    }
+    forms.join("|")
+}

@@ -1,0 +1,127 @@
+//! What a handler gives, and how it is written.
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use nagaya_tenancy::{Page, Record};
+use serde::Serialize;
+use serde_json::Value as Json;
+
+/// What a handler gives.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// Headers besides those of the content.
+    pub headers: HeaderMap,
+    /// What is in the body.
+    pub content: Content,
+}
+
+/// What is in the body of an answer.
+#[derive(Debug)]
+pub enum Content {
+    /// Nothing.
+    None,
+    /// `{"data": …}` with an item.
+    Record(Box<Record>),
+    /// `{"data": […], "nextCursor": …}`.
+    Page(Page),
+    /// `{"data": …}` with anything.
+    Data(Json),
+}
+
+#[derive(Serialize)]
+struct Wrapped<'a, T: ?Sized> {
+    data: &'a T,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    data: &'a [Record],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: &'a Option<String>,
+}
+
+#[derive(Serialize)]
+struct Count {
+    count: u64,
+}
+
+impl Answer {
+    /// An answer with this content.
+    pub fn new(status: StatusCode, content: Content) -> Self {
+        Answer { status, headers: HeaderMap::new(), content }
+    }
+
+    /// 200 with any data.
+    pub fn data(data: Json) -> Self {
+        Answer::new(StatusCode::OK, Content::Data(data))
+    }
+
+    /// 200 with an item and its tag.
+    pub fn record(record: Record) -> Self {
+        let mut answer = Answer::new(StatusCode::OK, Content::None);
+        answer.tag(&record);
+        answer.content = Content::Record(Box::new(record));
+        answer
+    }
+
+    /// Adds the tag of an item.
+    pub fn tag(&mut self, record: &Record) {
+        self.set(header::ETAG, &tag(record));
+    }
+
+    /// Sets a header, if its value can be one.
+    pub fn set(&mut self, name: HeaderName, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        let body = match &self.content {
+            Content::None => None,
+            Content::Record(record) => Some(serde_json::to_vec(&Wrapped { data: &**record })),
+            Content::Page(Page { count: Some(count), .. }) => {
+                Some(serde_json::to_vec(&Wrapped { data: &Count { count: *count } }))
+            }
+            Content::Page(page) => Some(serde_json::to_vec(&Listed { data: &page.records, next_cursor: &page.next })),
+            Content::Data(data) => Some(serde_json::to_vec(&Wrapped { data })),
+        };
+        // Texts, numbers and what is made of them can always be written.
+        let body = body.map(|body| body.unwrap_or_default());
+        let mut response = Response::new(body.map_or_else(Body::empty, Body::from));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        if !matches!(self.content, Content::None) {
+            let json = HeaderValue::from_static("application/json");
+            response.headers_mut().entry(header::CONTENT_TYPE).or_insert(json);
+        }
+        // What one caller may see no cache keeps for another.
+        response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
+        response
+    }
+}
+
+/// The tag of an item: its version, or what it holds.
+pub fn tag(record: &Record) -> String {
+    match record.version() {
+        Some(version) => format!("\"v{version}\""),
+        None => {
+            let content = serde_json::to_vec(record).unwrap_or_default();
+            format!("\"{}\"", &blake3::hash(&content).to_hex()[..32])
+        }
+    }
+}
+
+/// Whether a header such as `If-None-Match` names a tag. Weak ones count where only reading is at stake.
+pub(crate) fn names(header: &str, tag: &str, weak: bool) -> bool {
+    header.split(',').map(str::trim).any(|each| {
+        let each = if weak { each.strip_prefix("W/").unwrap_or(each) } else { each };
+        each == "*" || each == tag
+    })
+}

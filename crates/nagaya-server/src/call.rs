@@ -1,0 +1,138 @@
+//! One request on its way: who asks, what for, and the handles that reach the data.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use nagaya_design::{Design, Verb};
+use nagaya_tenancy::{Nagaya, Operator, Principal, Tenant};
+use serde_json::{Map, Value as Json};
+
+use crate::{
+    Problem,
+    identity::Caller,
+    route::{Reach, Route},
+};
+
+/// The header in which an operator states a reason.
+pub const REASON: &str = "nagaya-reason";
+
+/// A request, checked as far as it can be before the data is reached.
+#[derive(Debug)]
+pub struct Call {
+    pub(crate) nagaya: Nagaya,
+    /// What its path started with besides what the design says: `/todo` beside others, nothing alone.
+    pub(crate) mount: Arc<str>,
+    /// The route that it came by.
+    pub route: Arc<Route>,
+    /// Who asks.
+    pub caller: Arc<Caller>,
+    /// Where it came from, and what it is part of.
+    pub origin: Origin,
+    /// The parameters of the path, in order.
+    pub path: Vec<(String, String)>,
+    /// The parameters of the query, in order.
+    pub query: Vec<(String, String)>,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body's fields; none where there is no body.
+    pub body: Map<String, Json>,
+}
+
+/// Where a request came from, and what it is part of.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// The id of the request, made here unless the caller gave one.
+    pub request: String,
+    /// The same for everything that one act of a user sets off.
+    pub correlation: String,
+    /// What caused the request, if the caller says so.
+    pub causation: Option<String>,
+    /// The address that it came from.
+    pub address: Option<String>,
+}
+
+impl Call {
+    /// The design that is served.
+    pub fn design(&self) -> &Design {
+        self.nagaya.design()
+    }
+
+    /// A parameter of the path.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.path.iter().find(|(each, _)| each == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The id that the path gives.
+    pub(crate) fn id(&self) -> Vec<&str> {
+        self.path.iter().map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// A header that is readable text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// What the caller wants with which entity; `None` for routes of the system's own.
+    pub fn subject(&self) -> Option<(&str, Verb)> {
+        self.route.subject(self.design()).map(|(entity, verb)| (entity.name.as_str(), verb))
+    }
+
+    /// The handle of the caller's tenant.
+    pub fn tenant(&self) -> Result<Tenant, Problem> {
+        let no_tenant = || Problem::forbidden("The token names no tenant.");
+        let tenant = self.caller.tenant.as_deref().ok_or_else(no_tenant)?;
+        Ok(self.nagaya.tenant(&self.principal(tenant))?)
+    }
+
+    /// The handle of an operator: the caller's roles have to allow it, and the request has to state a reason.
+    pub fn operator(&self) -> Result<Operator, Problem> {
+        if !self.design().is_operator(&self.caller.roles) {
+            return Err(Problem::forbidden("Only operators reach this."));
+        }
+        let reason = self.header(REASON).filter(|reason| !reason.trim().is_empty()).ok_or_else(Problem::no_reason)?;
+        Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.as_deref().unwrap_or_default())))
+    }
+
+    /// The handle of the system itself, for what a handler does on nobody's behalf; audited with this reason.
+    pub fn system(&self, reason: &str) -> Operator {
+        self.nagaya.operator(reason, &self.principal(self.caller.tenant.as_deref().unwrap_or_default()))
+    }
+
+    fn principal(&self, tenant: &str) -> Principal {
+        Principal {
+            tenant: tenant.to_owned(),
+            user: self.caller.user.clone(),
+            roles: self.caller.roles.clone(),
+            request: Some(self.origin.request.clone()),
+            address: self.origin.address.clone(),
+        }
+    }
+
+    /// The handle that the route needs.
+    pub(crate) fn handle(&self) -> Result<Handle, Problem> {
+        match self.route.reach {
+            Reach::Tenant => self.tenant().map(Handle::Tenant),
+            Reach::Operator => self.operator().map(Handle::Operator),
+            Reach::Public | Reach::Anyone if self.caller.tenant.is_some() => self.tenant().map(Handle::Tenant),
+            Reach::Public | Reach::Anyone => self.operator().map(Handle::Operator),
+        }
+    }
+}
+
+/// A handle of either kind.
+#[derive(Debug)]
+pub(crate) enum Handle {
+    Tenant(Tenant),
+    Operator(Operator),
+}
+
+/// Does the same with either handle.
+macro_rules! with {
+    ($handle:expr, $name:ident => $call:expr) => {
+        match $handle {
+            $crate::call::Handle::Tenant($name) => $call,
+            $crate::call::Handle::Operator($name) => $call,
+        }
+    };
+}
+pub(crate) use with;

@@ -1,0 +1,122 @@
+//! The seam: what a system adds to the routes that its design gives.
+//!
+//! A system implements [`Extension`]. Everything that it does not say stays as the design gives it.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use axum::http::Method;
+use nagaya_design::Verb;
+use serde_json::Value as Json;
+
+use crate::{Answer, Call, Problem, route::Reach};
+
+/// What a handler gives some time.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What is particular about a system.
+pub trait Extension: Send + Sync + 'static {
+    /// Routes of its own. One with the method and path of a derived route takes its place.
+    fn routes(&self) -> Vec<OwnRoute> {
+        Vec::new()
+    }
+
+    /// Called before each derived route, when the caller is known and allowed by the design: may change the call, refuse
+    /// it, or answer in place of the derived handler.
+    fn before<'a>(&'a self, call: &'a mut Call) -> Later<'a, Result<Option<Answer>, Problem>> {
+        let _ = call;
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Called after each derived route that did not fail: may change the answer.
+    fn after<'a>(&'a self, call: &'a Call, answer: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
+        let _ = (call, answer);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A system without anything particular.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plain;
+
+impl Extension for Plain {}
+
+/// What answers a route of a system's own.
+pub type Handler = Arc<dyn Fn(Arc<Call>) -> Later<'static, Result<Answer, Problem>> + Send + Sync>;
+
+/// A route of a system's own, with what its documentation says.
+#[derive(Clone)]
+pub struct OwnRoute {
+    /// The method.
+    pub method: Method,
+    /// The path without the design's prefix; parameters as `{name}`.
+    pub path: String,
+    /// Whose handle it needs.
+    pub reach: Reach,
+    /// What the caller's roles have to allow.
+    pub needs: Option<(String, Verb)>,
+    /// What it does, in a sentence.
+    pub summary: String,
+    /// The JSON Schema of the body; `None`: it takes none.
+    pub body: Option<Json>,
+    /// The JSON Schema of `data` in its answer; `None`: 204 without a body.
+    pub answer: Option<Json>,
+    /// The status of its answer.
+    pub status: u16,
+    pub(crate) handler: Handler,
+}
+
+impl std::fmt::Debug for OwnRoute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+impl OwnRoute {
+    /// A route that tenants reach and whose answer is 200.
+    pub fn new<F, A>(method: Method, path: &str, summary: &str, handler: F) -> Self
+    where
+        F: Fn(Arc<Call>) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Answer, Problem>> + Send + 'static,
+    {
+        OwnRoute {
+            method,
+            path: path.to_owned(),
+            reach: Reach::Tenant,
+            needs: None,
+            summary: summary.to_owned(),
+            body: None,
+            answer: None,
+            status: 200,
+            handler: Arc::new(move |call| Box::pin(handler(call))),
+        }
+    }
+
+    /// Whose handle it needs.
+    #[must_use]
+    pub fn reach(mut self, reach: Reach) -> Self {
+        self.reach = reach;
+        self
+    }
+
+    /// What the caller's roles have to allow.
+    #[must_use]
+    pub fn needs(mut self, entity: &str, verb: Verb) -> Self {
+        self.needs = Some((entity.to_owned(), verb));
+        self
+    }
+
+    /// What its body has to be like.
+    #[must_use]
+    pub fn body(mut self, schema: Json) -> Self {
+        self.body = Some(schema);
+        self
+    }
+
+    /// What its answer is like. A schema `{"$ref": "#/components/schemas/…"}` names an entity's.
+    #[must_use]
+    pub fn answers(mut self, status: u16, schema: Option<Json>) -> Self {
+        self.status = status;
+        self.answer = schema;
+        self
+    }
+}

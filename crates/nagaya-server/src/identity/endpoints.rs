@@ -1,0 +1,33 @@
+//! The endpoints by which others find the local issuer's keys.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{HeaderName, header},
+    routing::get,
+};
+use serde_json::Value as Json;
+
+use super::LocalIssuer;
+
+/// The discovery document of the local issuer, and its keys.
+pub fn router(issuer: Arc<LocalIssuer>) -> Router {
+    let keys = Arc::clone(&issuer);
+    Router::new().route("/.well-known/openid-configuration", get(async move || answer(&issuer.discovery()))).route(
+        "/.well-known/jwks.json",
+        get(async move || {
+            // A key that another process has made is published at once.
+            let known = Arc::clone(&keys);
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(move || known.reload()).await {
+                tracing::warn!(%error, "the keys of the local issuer cannot be read");
+            }
+            answer(&keys.jwks())
+        }),
+    )
+}
+
+fn answer(body: &Json) -> ([(HeaderName, &'static str); 2], String) {
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "public, max-age=300")];
+    (headers, body.to_string())
+}

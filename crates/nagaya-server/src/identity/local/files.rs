@@ -1,0 +1,130 @@
+//! The files of the local issuer, which nobody but their owner reads.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{ErrorKind, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value as Json, json};
+
+use super::{FIRST_URL, State, signer::Signer};
+use crate::identity::IssuerError;
+
+/// The directory `issuer` of a data directory: `keys.json`, a JWK set with private keys, and `issuer.json`.
+pub(super) struct Files(PathBuf);
+
+impl Files {
+    /// Makes the directory unless it is there.
+    pub(super) fn at(data: &Path) -> Result<Self, IssuerError> {
+        let path = data.join("issuer");
+        match fs::create_dir_all(data).and_then(|()| private_directory().create(&path)) {
+            Err(error) if !path.is_dir() => return Err(failed(&path, "cannot be made", &error)),
+            // A copy that somebody has put back may be open to all. Whose directory it is not cannot close it.
+            Err(_) => close(&path),
+            Ok(()) => {}
+        }
+        Ok(Files(path))
+    }
+
+    /// Keeps others from writing until it is dropped.
+    pub(super) fn lock(&self) -> Result<File, IssuerError> {
+        let path = self.0.join("lock");
+        let lock = private_file().create(true).truncate(false).open(&path).and_then(|file| file.lock().map(|()| file));
+        lock.map_err(|error| failed(&path, "cannot be locked", &error))
+    }
+
+    /// What is there; `None` before the first key.
+    pub(super) fn read(&self) -> Result<Option<State>, IssuerError> {
+        let Some((path, keys)) = self.json("keys.json")? else { return Ok(None) };
+        let signers =
+            keys.get("keys").and_then(Json::as_array).and_then(|keys| keys.iter().map(Signer::read).collect());
+        let signers: Vec<Signer> = signers.unwrap_or_default();
+        if signers.is_empty() {
+            return Err(damaged(&path, "it is not a set of private keys"));
+        }
+        let urls = match self.json("issuer.json")? {
+            None => vec![FIRST_URL.to_owned()],
+            Some((path, issuer)) => match serde_json::from_value(issuer["urls"].clone()) {
+                Ok(urls) => urls,
+                Err(_) => return Err(damaged(&path, "it has no list `urls`")),
+            },
+        };
+        Ok(Some(State { signers, urls }))
+    }
+
+    /// Replaces what is there. The lock has to be held.
+    pub(super) fn write(&self, state: &State) -> Result<(), IssuerError> {
+        let keys: Vec<_> = state.signers.iter().map(Signer::private).collect();
+        // The keys are what makes it an issuer, so they come last.
+        self.replace("issuer.json", &json!({ "urls": state.urls }))?;
+        self.replace("keys.json", &json!({ "keys": keys }))
+    }
+
+    fn json(&self, name: &str) -> Result<Option<(PathBuf, Json)>, IssuerError> {
+        let path = self.0.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(json) => Ok(Some((path, json))),
+                Err(error) => Err(damaged(&path, &error.to_string())),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(&path, "cannot be read", &error)),
+        }
+    }
+
+    /// Writes a file beside, then gives it the name: whoever reads sees the old one or the new one, whole.
+    fn replace(&self, name: &str, json: &Json) -> Result<(), IssuerError> {
+        let (path, beside) = (self.0.join(name), self.0.join(format!("{name}.new")));
+        let write = || {
+            match fs::remove_file(&beside) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = private_file().create_new(true).open(&beside)?;
+            file.write_all(format!("{json:#}\n").as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&beside, &path)?;
+            sync(&self.0)
+        };
+        write().map_err(|error| failed(&path, "cannot be written", &error))
+    }
+}
+
+fn private_directory() -> DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has more to say"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// Keeps others out of a directory, as far as that is ours to do.
+fn close(directory: &Path) {
+    #[cfg(unix)]
+    let _ = fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    #[cfg(not(unix))]
+    let _ = directory;
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes the names in a directory last.
+fn sync(directory: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+fn failed(path: &Path, what: &str, error: &std::io::Error) -> IssuerError {
+    IssuerError::new(format!("{} {what}: {error}", path.display()))
+}
+
+fn damaged(path: &Path, why: &str) -> IssuerError {
+    let path = path.display();
+    IssuerError::new(format!("{path} is damaged: {why}; restore it, or remove it to begin anew without the old tokens"))
+}

@@ -1,0 +1,240 @@
+//! The local issuer: tokens for development, tests and small installations, with keys in the data directory.
+
+mod files;
+mod signer;
+
+use std::{
+    fmt,
+    path::Path,
+    sync::{PoisonError, RwLock},
+    time::Duration,
+};
+
+use nagaya_store::Clock;
+use serde_json::{Map, Value as Json, json};
+
+use self::{files::Files, signer::Signer};
+use super::{Claims, IssuerError, keys::Keys};
+
+/// What it is called before a server has ever said so: the place where one listens unless told.
+const FIRST_URL: &str = "http://127.0.0.1:8080";
+/// Names that are remembered. A server that takes any free port has a new one each time.
+const MOST_URLS: usize = 100;
+
+/// An issuer with keys of its own.
+pub struct LocalIssuer {
+    /// `None`: nothing is kept.
+    files: Option<Files>,
+    state: RwLock<State>,
+    keys: Keys,
+    clock: Clock,
+}
+
+/// What the directory holds.
+#[derive(Clone)]
+struct State {
+    /// The newest, which signs, is the last.
+    signers: Vec<Signer>,
+    /// Everything that it has been called, the newest last.
+    urls: Vec<String>,
+}
+
+/// What a token is to say.
+#[derive(Debug, Clone)]
+pub struct Grant<'g> {
+    /// The system that it is for.
+    pub audience: &'g str,
+    /// The claims that the system's design names.
+    pub claims: &'g Claims,
+    /// The user. Where the tenant is in `sub`, the tenant is the user.
+    pub user: &'g str,
+    /// The tenant; none for operators who belong to none.
+    pub tenant: Option<&'g str>,
+    /// The roles.
+    pub roles: &'g [String],
+    /// All tenants that the user belongs to, if the design has a claim for them; empty: the token does not say.
+    pub member_of: &'g [String],
+    /// How long it is good.
+    pub ttl: Duration,
+}
+
+impl fmt::Debug for LocalIssuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the keys.
+        write!(f, "LocalIssuer({})", self.url())
+    }
+}
+
+impl LocalIssuer {
+    /// The issuer of a data directory, with a new key if it has none. Several processes may have it open.
+    pub fn open(data: &Path) -> Result<Self, IssuerError> {
+        let files = Files::at(data)?;
+        let state = match files.read()? {
+            Some(state) => state,
+            None => {
+                let _lock = files.lock()?;
+                // Another process may have been faster.
+                match files.read()? {
+                    Some(state) => state,
+                    None => {
+                        let state = State::new()?;
+                        files.write(&state)?;
+                        state
+                    }
+                }
+            }
+        };
+        Ok(LocalIssuer::new(Some(files), state))
+    }
+
+    /// An issuer whose keys end with the process.
+    pub fn in_memory() -> Result<Self, IssuerError> {
+        Ok(LocalIssuer::new(None, State::new()?))
+    }
+
+    fn new(files: Option<Files>, state: State) -> Self {
+        let keys = Keys::default();
+        keys.replace(state.signers.iter().filter_map(Signer::jwk));
+        LocalIssuer { files, state: RwLock::new(state), keys, clock: Clock::system() }
+    }
+
+    /// With a clock of one's own, for tests.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What it is called now.
+    pub fn url(&self) -> String {
+        self.read(|state| state.urls.last().cloned()).unwrap_or_else(|| FIRST_URL.to_owned())
+    }
+
+    /// Calls it by the URL at which its server is reached. Tokens with an earlier one stay good.
+    pub fn set_url(&self, url: &str) -> Result<(), IssuerError> {
+        let url = url.trim_end_matches('/');
+        let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        if host.is_none_or(str::is_empty) || url.contains(|each: char| "?#".contains(each) || each.is_whitespace()) {
+            return Err(IssuerError::new(format!(
+                "`{url}` is not the URL of a server, such as https://api.example.com"
+            )));
+        }
+        if self.url() == url {
+            return Ok(());
+        }
+        self.change(|state| {
+            state.urls.retain(|known| known != url);
+            state.urls.push(url.to_owned());
+            let surplus = state.urls.len().saturating_sub(MOST_URLS);
+            state.urls.drain(..surplus);
+        })
+    }
+
+    /// Signs with a new key from now on, and gives its id. Tokens signed by the older ones stay good.
+    pub fn rotate(&self) -> Result<String, IssuerError> {
+        let signer = Signer::new()?;
+        let id = signer.id().to_owned();
+        self.change(|state| state.signers.push(signer))?;
+        Ok(id)
+    }
+
+    /// Forgets all keys but the newest: what others have signed is refused from now on.
+    pub fn forget_older_keys(&self) -> Result<(), IssuerError> {
+        self.change(|state| {
+            let older = state.signers.len().saturating_sub(1);
+            state.signers.drain(..older);
+        })
+    }
+
+    /// Its public keys, as a JWK set.
+    pub fn jwks(&self) -> Json {
+        self.read(|state| json!({ "keys": state.signers.iter().map(Signer::public).collect::<Vec<_>>() }))
+    }
+
+    /// Its discovery document.
+    pub fn discovery(&self) -> Json {
+        let url = self.url();
+        json!({
+            "issuer": url,
+            "jwks_uri": format!("{url}/.well-known/jwks.json"),
+            "id_token_signing_alg_values_supported": ["ES256"],
+            "response_types_supported": [],
+            "subject_types_supported": ["public"],
+        })
+    }
+
+    /// A token.
+    pub fn issue(&self, grant: &Grant<'_>) -> Result<String, IssuerError> {
+        let names = grant.claims;
+        let user = grant.tenant.filter(|_| names.tenant == "sub").unwrap_or(grant.user);
+        if user.is_empty() || grant.tenant == Some("") {
+            return Err(IssuerError::new("a token needs a user and, if it has a tenant, one with a name"));
+        }
+        let mut claims = Map::new();
+        if let Some(tenant) = grant.tenant {
+            claims.insert(names.tenant.clone(), json!(tenant));
+        }
+        if !grant.roles.is_empty() {
+            claims.insert(names.roles.clone(), json!(grant.roles));
+        }
+        if let Some(name) = names.member_of.as_ref().filter(|_| !grant.member_of.is_empty()) {
+            claims.insert(name.clone(), json!(grant.member_of));
+        }
+        // Last: whatever a design calls its claims, these mean what they always mean.
+        let now = self.clock.seconds();
+        let ttl = i64::try_from(grant.ttl.as_secs()).unwrap_or(i64::MAX);
+        claims.insert("iss".to_owned(), json!(self.url()));
+        claims.insert("aud".to_owned(), json!(grant.audience));
+        claims.insert("sub".to_owned(), json!(user));
+        claims.insert("iat".to_owned(), json!(now));
+        claims.insert("exp".to_owned(), json!(now.saturating_add(ttl)));
+        let token = self.read(|state| state.signers.last().map(|signer| signer.sign(&claims)));
+        token.ok_or_else(|| IssuerError::new("there is no key to sign with"))
+    }
+
+    /// Whether it is, or has been, called so.
+    pub(super) fn was_called(&self, url: &str) -> bool {
+        self.read(|state| state.urls.iter().any(|known| known == url))
+    }
+
+    pub(super) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Takes over what another process has changed.
+    pub(super) fn reload(&self) -> Result<(), IssuerError> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let found = files.read()?.ok_or_else(|| IssuerError::new("the keys of the local issuer are gone"))?;
+        self.keys.replace(found.signers.iter().filter_map(Signer::jwk));
+        *state = found;
+        Ok(())
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) -> Result<(), IssuerError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = state.clone();
+        if let Some(files) = &self.files {
+            let _lock = files.lock()?;
+            // Another process may have changed it as well.
+            changed = files.read()?.unwrap_or(changed);
+            change(&mut changed);
+            files.write(&changed)?;
+        } else {
+            change(&mut changed);
+        }
+        self.keys.replace(changed.signers.iter().filter_map(Signer::jwk));
+        *state = changed;
+        Ok(())
+    }
+}
+
+impl State {
+    fn new() -> Result<Self, IssuerError> {
+        Ok(State { signers: vec![Signer::new()?], urls: vec![FIRST_URL.to_owned()] })
+    }
+}

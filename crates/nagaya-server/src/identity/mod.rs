@@ -1,0 +1,38 @@
+//! Who asks: from a bearer token to a caller.
+//!
+//! A [`Verifier`] takes tokens of the issuers that it trusts, and of nobody else. An [`Issuer`] is known by its keys: those
+//! of the [`LocalIssuer`], which lie in the data directory, or those that a remote one publishes. The tenant of a caller
+//! comes from the claim that the design names, and from nowhere else.
+
+mod cache;
+mod claims;
+mod endpoints;
+mod error;
+mod issuer;
+mod keys;
+mod local;
+mod remote;
+mod token;
+mod verifier;
+
+pub use self::{
+    claims::Claims,
+    endpoints::router,
+    error::IssuerError,
+    issuer::Issuer,
+    local::{Grant, LocalIssuer},
+    verifier::Verifier,
+};
+
+/// Who asks, as a verified token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The user.
+    pub user: String,
+    /// The tenant; `None` where the token names none.
+    pub tenant: Option<String>,
+    /// What the user may do.
+    pub roles: Vec<String>,
+    /// When the token ends, in seconds since 1970.
+    pub expires: i64,
+}

@@ -1,0 +1,33 @@
+//! A design becomes an API: routes, identity, errors, documentation, limits, observation.
+
+mod answer;
+mod call;
+mod cors;
+mod derived;
+mod extension;
+mod health;
+mod http;
+mod identity;
+mod limits;
+pub mod observe;
+mod openapi;
+mod pages;
+mod problem;
+mod route;
+mod served;
+mod server;
+mod system;
+
+pub use self::{
+    answer::{Answer, Content, tag},
+    call::{Call, Origin, REASON},
+    cors::{BadOrigin, Cors},
+    extension::{Extension, Handler, Later, OwnRoute},
+    identity::{Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Verifier, router as issuer_routes},
+    limits::Limits,
+    openapi::document,
+    problem::{Flaw, Problem},
+    route::{Act, Reach, Route, routes},
+    server::{Mounted, Server},
+    system::System,
+};

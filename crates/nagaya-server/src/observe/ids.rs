@@ -1,0 +1,130 @@
+//! Where a request came from, and what it is part of.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use axum::http::{HeaderMap, HeaderName};
+
+use crate::Origin;
+
+/// The header with the id of a request.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The header with the id that everything has that one act of a user sets off.
+pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
+/// The header with the id of what caused a request.
+pub(crate) const CAUSATION_ID: HeaderName = HeaderName::from_static("x-causation-id");
+/// The header in which proxies say where requests came from.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The ids and the address of a request.
+pub(super) fn origin(peer: &str, trusted_proxies: usize, headers: &HeaderMap) -> Origin {
+    let request = given(headers, &REQUEST_ID).map_or_else(new, str::to_owned);
+    Origin {
+        correlation: given(headers, &CORRELATION_ID).unwrap_or(&request).to_owned(),
+        causation: given(headers, &CAUSATION_ID).map(str::to_owned),
+        address: Some(forwarded(trusted_proxies, headers).unwrap_or_else(|| peer.to_owned())),
+        request,
+    }
+}
+
+/// An id that the caller gave, if it is one: it goes into logs, headers and stored items as it is.
+fn given<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let id = headers.get(name)?.to_str().ok()?;
+    let fits = |letter: u8| letter.is_ascii_alphanumeric() || b"._:-".contains(&letter);
+    ((1..=128).contains(&id.len()) && id.bytes().all(fits)).then_some(id)
+}
+
+/// A new ULID. It has to be different, not hard to guess: the generator of the thread is good enough, and no system call.
+fn new() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = u64::try_from(now.as_millis()).unwrap_or_default();
+    ulid::Ulid::from_parts(millis, fastrand::u128(..)).to_string()
+}
+
+/// The address that the outermost trusted proxy saw. Each proxy adds to the right end of the list whom it got the request
+/// from; everything further left anybody could have written.
+fn forwarded(trusted_proxies: usize, headers: &HeaderMap) -> Option<String> {
+    let furthest = trusted_proxies.checked_sub(1)?;
+    let entries = headers.get_all(FORWARDED_FOR).iter().rev();
+    let mut entries = entries.flat_map(|line| line.to_str().unwrap_or_default().rsplit(',').map(str::trim));
+    let mut found = entries.next()?;
+    // A request that came through fewer proxies has been seen by those that it did come through.
+    for entry in entries.take(furthest) {
+        found = entry;
+    }
+    Some(address(found)?.to_string())
+}
+
+/// An address, with or without the port that some proxies add.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&HeaderName, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&HeaderName, &str)| ((*name).clone(), value.parse().expect("a header"));
+        lines.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn an_id_is_taken_over_only_if_it_is_one() {
+        let check = |id: &str, taken: bool| {
+            let found = origin("::1", 0, &headers(&[(&REQUEST_ID, id)]));
+            assert_eq!(found.request == id, taken, "{id:?}");
+            assert_eq!(found.correlation, found.request);
+            assert!(taken || ulid::Ulid::from_string(&found.request).is_ok(), "a new one is a ULID");
+        };
+        check("a", true);
+        check("Root=1-67891233:abcdef.012_345", false);
+        check("1-67891233:abcdef.012-345", true);
+        check(&"x".repeat(128), true);
+        check(&"x".repeat(129), false);
+        check("", false);
+        check("ann@example.com", false);
+        check("a b", false);
+        check("a\tb", false);
+    }
+
+    #[test]
+    fn correlation_and_causation_are_taken_over() {
+        let found = origin("::1", 0, &headers(&[(&REQUEST_ID, "r"), (&CORRELATION_ID, "c"), (&CAUSATION_ID, "d")]));
+        assert_eq!(
+            (found.request.as_str(), found.correlation.as_str(), found.causation.as_deref()),
+            ("r", "c", Some("d"))
+        );
+        let found = origin("::1", 0, &headers(&[(&CORRELATION_ID, "a b"), (&CAUSATION_ID, "")]));
+        assert_eq!((found.correlation, found.causation), (found.request, None));
+    }
+
+    #[test]
+    fn proxies_are_believed_as_far_as_they_are_trusted() {
+        let check = |trusted, lines: &[&str], expected: &str| {
+            // A header that comes several times is one list.
+            let mut all = HeaderMap::new();
+            for line in lines {
+                all.append(FORWARDED_FOR, line.parse().expect("a header"));
+            }
+            let found = origin("10.0.0.9", trusted, &all).address.expect("there is always one");
+            assert_eq!(found, expected, "{trusted} {all:?}");
+        };
+        check(0, &["192.0.2.1"], "10.0.0.9");
+        check(1, &["192.0.2.1"], "192.0.2.1");
+        check(1, &["6.6.6.6, 192.0.2.1"], "192.0.2.1");
+        check(1, &["6.6.6.6", "192.0.2.1"], "192.0.2.1");
+        check(2, &["6.6.6.6, 192.0.2.1, 10.0.0.8"], "192.0.2.1");
+        check(2, &["6.6.6.6", "192.0.2.1,10.0.0.8"], "192.0.2.1");
+        check(2, &["192.0.2.1"], "192.0.2.1");
+        check(1, &["192.0.2.1:4711"], "192.0.2.1");
+        check(1, &["[2001:db8::1]:4711"], "2001:db8::1");
+        check(1, &["[2001:db8::1]"], "2001:db8::1");
+        check(1, &["unknown"], "10.0.0.9");
+        check(1, &["<script>, "], "10.0.0.9");
+        check(1, &[], "10.0.0.9");
+    }
+}

@@ -1,0 +1,242 @@
+//! Errors as `application/problem+json` (RFC 9457): the one place where errors become HTTP.
+
+use std::borrow::Cow;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use nagaya_store::ErrorKind as StoreErrorKind;
+use nagaya_tenancy::{Error, ErrorKind};
+use serde::Serialize;
+
+/// Why a request failed, as its caller is told.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    status: StatusCode,
+    code: Cow<'static, str>,
+    detail: String,
+    errors: Vec<Flaw>,
+    retry_after: Option<u32>,
+}
+
+/// One thing that is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Flaw {
+    /// Where in the body, as a JSON pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// Which parameter or header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+#[derive(Serialize)]
+struct Body<'p> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    code: &'p str,
+    detail: &'p str,
+    #[serde(rename = "requestId")]
+    request: &'p str,
+    #[serde(skip_serializing_if = "<[Flaw]>::is_empty")]
+    errors: &'p [Flaw],
+}
+
+impl Problem {
+    /// A problem with a stable code and a sentence for a person.
+    pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
+        Problem { status, code: code.into(), detail: detail.into(), errors: Vec::new(), retry_after: None }
+    }
+
+    /// With a part of the body that is wrong; `path` has dots and `[0]`.
+    #[must_use]
+    pub fn at(mut self, path: &str, detail: impl Into<String>) -> Self {
+        self.errors.push(Flaw { pointer: Some(pointer(path)), parameter: None, detail: detail.into() });
+        self
+    }
+
+    /// With a parameter or header that is wrong.
+    #[must_use]
+    pub fn parameter(mut self, name: &str, detail: impl Into<String>) -> Self {
+        self.errors.push(Flaw { pointer: None, parameter: Some(name.to_owned()), detail: detail.into() });
+        self
+    }
+
+    /// With the seconds after which trying again makes sense.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// What a caller did wrong in the request itself.
+    pub fn bad_request(code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    /// There is no such thing, or it is none of the caller's.
+    pub fn not_found() -> Self {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", "There is nothing here.")
+    }
+
+    /// The caller's roles do not allow this.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// Something failed inside; nothing of it is told.
+    pub fn internal() -> Self {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something failed inside the server.")
+    }
+
+    /// The answer, with the id by which the logs know the request.
+    pub fn into_answer(self, request: &str) -> Response {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let body = Body {
+            r#type: format!("urn:nagaya:problem:{}", self.code),
+            title,
+            status: self.status.as_u16(),
+            code: &self.code,
+            detail: &self.detail,
+            request,
+            errors: &self.errors,
+        };
+        // Texts and numbers can always be written.
+        let body = serde_json::to_vec(&body).unwrap_or_default();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let said = sentence(&error.to_string());
+        match error.into_kind() {
+            ErrorKind::NotFound { .. } => Problem::not_found(),
+            ErrorKind::Invalid(problems) => {
+                let problem = Problem::new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "invalid",
+                    "The request does not fit the design; `errors` says where.",
+                );
+                problems.iter().fold(problem, |all, each| all.at(&each.path, sentence(&each.message)))
+            }
+            ErrorKind::NoReference { field, entity } => {
+                let problem = Problem::new(StatusCode::CONFLICT, "no_reference", said);
+                problem.at(&field, format!("There is no such {entity}."))
+            }
+            ErrorKind::Taken { fields } => {
+                let problem = Problem::new(StatusCode::CONFLICT, "taken", said);
+                fields.iter().fold(problem, |all, field| all.at(field, "Is taken."))
+            }
+            ErrorKind::VersionConflict { .. } => {
+                Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", said)
+            }
+            ErrorKind::Referenced { .. } => Problem::new(StatusCode::CONFLICT, "referenced", said),
+            ErrorKind::Contended => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "contended", said).retry_after(1),
+            ErrorKind::NoEntity(_) | ErrorKind::NoAccess(_) => Problem::not_found(),
+            ErrorKind::Walled(_) => Problem::forbidden("The token does not reach this."),
+            ErrorKind::BadCursor => {
+                Problem::bad_request("bad_cursor", said).parameter("cursor", "Cannot be used here.")
+            }
+            ErrorKind::BadTenant => {
+                Problem::new(StatusCode::FORBIDDEN, "bad_tenant", "The token names no tenant of this system.")
+            }
+            ErrorKind::NoReason => Problem::no_reason(),
+            ErrorKind::KeyReused => {
+                let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", said);
+                problem.parameter("Idempotency-Key", "Has been used for another request.")
+            }
+            ErrorKind::Store(error) => store(&error),
+            // A breach among them: the log and the metrics tell of it, the caller learns nothing.
+            _ => Problem::internal(),
+        }
+    }
+}
+
+impl Problem {
+    pub(crate) fn no_reason() -> Self {
+        let detail = "Operators state a reason for what they do, in the header `Nagaya-Reason`.";
+        Problem::bad_request("no_reason", detail).parameter("Nagaya-Reason", "Is missing.")
+    }
+}
+
+fn store(error: &nagaya_store::Error) -> Problem {
+    let unavailable = |code, detail| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_after(1);
+    match error.kind() {
+        StoreErrorKind::Limit(reason) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", sentence(reason)),
+        StoreErrorKind::NoIndex { index, .. } => {
+            unavailable("index_missing", format!("The index {index} that this needs has not been rolled out yet."))
+                .retry_after(60)
+        }
+        StoreErrorKind::NoTable(_) => {
+            unavailable("table_missing", "A table that this needs is not there yet.".to_owned()).retry_after(60)
+        }
+        StoreErrorKind::Busy => unavailable("busy", "The store is busy.".to_owned()),
+        StoreErrorKind::Unanswered(cause) => {
+            tracing::warn!(%cause, "the store has not answered a write");
+            let detail = "The write may have happened or not. Read before writing again.";
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "unanswered", detail)
+        }
+        _ => {
+            tracing::error!(code = error.code(), %error, "the store failed");
+            Problem::internal()
+        }
+    }
+}
+
+/// `ingredients[0].name` as `/ingredients/0/name`.
+fn pointer(path: &str) -> String {
+    let mut pointer = String::with_capacity(path.len() + 1);
+    for step in path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty()) {
+        pointer.push('/');
+        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    }
+    pointer
+}
+
+/// With a capital first and a full stop last.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{stop}", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_pointers() {
+        let check = |path, expected: &str| assert_eq!(pointer(path), expected);
+        check("title", "/title");
+        check("metadata.actor.userId", "/metadata/actor/userId");
+        check("ingredients[0].name", "/ingredients/0/name");
+        check("a/b.c~d", "/a~1b/c~0d");
+        check("", "");
+    }
+}

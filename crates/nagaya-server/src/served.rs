@@ -1,0 +1,281 @@
+//! A system while it is served: its routes, and the way of a request through them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{RawPathParams, Request},
+    http::{Method, StatusCode, header, request::Parts},
+    response::Response,
+    routing::{MethodFilter, MethodRouter, on},
+};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use nagaya_tenancy::Nagaya;
+use serde_json::{Map, Value as Json};
+
+use crate::{
+    Answer, Call, Origin, Problem, System, derived,
+    extension::OwnRoute,
+    identity::{Caller, Verifier},
+    limits::Enforced,
+    observe::{Metrics, Seen, Spot},
+    openapi, pages,
+    route::{Act, Reach, Route, routes},
+};
+
+/// A system on a store, with what checks its callers.
+pub(crate) struct Served {
+    pub(crate) system: System,
+    pub(crate) nagaya: Nagaya,
+    pub(crate) verifier: Arc<Verifier>,
+    pub(crate) limits: Arc<Enforced>,
+    pub(crate) mount: Arc<str>,
+    pub(crate) routes: Vec<Arc<Route>>,
+    pub(crate) own: Vec<OwnRoute>,
+}
+
+impl Served {
+    pub(crate) fn new(
+        system: System,
+        nagaya: Nagaya,
+        verifier: Arc<Verifier>,
+        limits: Arc<Enforced>,
+        mount: impl Into<Arc<str>>,
+    ) -> Self {
+        let own = system.extension.routes();
+        let routes = all_routes(&system, &own).into_iter().map(Arc::new).collect();
+        Served { system, nagaya, verifier, limits, mount: mount.into(), routes, own }
+    }
+
+    /// The routes as a router, below the system's own path.
+    pub(crate) fn router(self: &Arc<Self>, metrics: &Metrics) -> Router {
+        let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
+        for route in &self.routes {
+            let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
+            let spot = metrics.spot(&self.system.name, &route.method, &format!("{}{}", self.mount, route.path));
+            let (served, kept) = (Arc::clone(self), Arc::clone(route));
+            let handler = move |parameters: RawPathParams, request: Request| {
+                let (served, route, spot) = (Arc::clone(&served), Arc::clone(&kept), Arc::clone(&spot));
+                async move { served.handle(route, spot, &parameters, request).await }
+            };
+            let methods = paths.remove(&positional(&route.path)).unwrap_or_default();
+            paths.insert(positional(&route.path), methods.merge(on(filter, handler)));
+        }
+        let router = paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
+        let document = openapi::of_routes(&self.system, &self.routes, &self.own, &self.mount, now());
+        let pages = pages::of_system(&self.system.name, &self.mount, &document, &self.routes);
+        router.merge(pages).fallback(nothing).method_not_allowed_fallback(no_such_method)
+    }
+
+    async fn handle(
+        &self,
+        route: Arc<Route>,
+        spot: Arc<Spot>,
+        parameters: &RawPathParams,
+        request: Request,
+    ) -> Response {
+        let (mut parts, body) = request.into_parts();
+        let seen = parts.extensions.remove::<Arc<Seen>>().unwrap_or_default();
+        seen.at(spot);
+        let origin = parts.extensions.remove::<Origin>().unwrap_or_default();
+        let id = origin.request.clone();
+        let path = route.parameters().zip(parameters).map(|(name, (_, value))| (name.to_owned(), value.to_owned()));
+        let path = path.collect();
+        match self.answer(route, path, parts, body, origin, &seen).await {
+            Ok(answer) => answer.into_response(),
+            Err(problem) => {
+                seen.failed(problem.code().to_owned());
+                problem.into_answer(&id)
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        route: Arc<Route>,
+        path: Vec<(String, String)>,
+        parts: Parts,
+        body: Body,
+        origin: Origin,
+        seen: &Seen,
+    ) -> Result<Answer, Problem> {
+        // The token is good, and its tenant within its rate.
+        let caller = self.caller(&parts).await?;
+        seen.by(&caller);
+        let _place = self.limits.admit(&caller)?;
+        // Its roles allow what the route does.
+        self.permits(&route, &caller)?;
+        // What is asked is readable.
+        let query = query(parts.uri.query().unwrap_or_default())?;
+        if !matches!(route.act, Act::List(_) | Act::Own(_))
+            && let Some((name, _)) = query.first()
+        {
+            let problem = Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.");
+            return Err(problem.parameter(name, "Is not a parameter here."));
+        }
+        let body = if self.takes_body(&route) { self.body(&parts, body).await? } else { Map::new() };
+
+        let (nagaya, mount, headers) = (self.nagaya.clone(), Arc::clone(&self.mount), parts.headers);
+        let mut call = Call { nagaya, mount, route, caller, origin, path, query, headers, body };
+        if let Act::Own(at) = call.route.act {
+            let handler = self.own.get(at).map(|own| Arc::clone(&own.handler)).ok_or_else(Problem::not_found)?;
+            return handler(Arc::new(call)).await;
+        }
+        let extension = &self.system.extension;
+        if let Some(answer) = extension.before(&mut call).await? {
+            return Ok(answer);
+        }
+        let mut answer = derived::act(&mut call).await?;
+        extension.after(&call, &mut answer).await?;
+        Ok(answer)
+    }
+
+    /// Who asks.
+    async fn caller(&self, parts: &Parts) -> Result<Arc<Caller>, Problem> {
+        let unauthorized = |code, detail: &str| Problem::new(StatusCode::UNAUTHORIZED, code, detail);
+        let missing = || unauthorized("no_token", "Send a token: `Authorization: Bearer …`.");
+        let header = parts.headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
+        let malformed = || unauthorized("bad_token", "The header `Authorization` is not `Bearer` and a token.");
+        let (scheme, token) = header.to_str().ok().and_then(|header| header.split_once(' ')).ok_or_else(malformed)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(malformed());
+        }
+        self.verifier.caller(token.trim()).await
+    }
+
+    fn permits(&self, route: &Route, caller: &Caller) -> Result<(), Problem> {
+        let design = &self.system.design;
+        if route.reach == Reach::Operator && !design.is_operator(&caller.roles) {
+            return Err(Problem::forbidden("Only operators reach this."));
+        }
+        let own = match route.act {
+            Act::Own(at) => self.own.get(at).and_then(|own| own.needs.as_ref()),
+            _ => None,
+        };
+        let needed = match own {
+            Some((entity, verb)) => Some((entity.as_str(), *verb)),
+            None => route.subject(design).map(|(entity, verb)| (entity.name.as_str(), verb)),
+        };
+        match needed {
+            Some((entity, verb)) if !design.permits(&caller.roles, entity, verb) => {
+                Err(Problem::forbidden(format!("The roles of the token do not allow `{entity}.{verb}`.")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn takes_body(&self, route: &Route) -> bool {
+        match route.act {
+            Act::Create(_) | Act::Update(_) => true,
+            Act::Own(at) => self.own.get(at).is_some_and(|own| own.body.is_some()),
+            Act::Read(_) | Act::Delete(_) | Act::List(_) => false,
+        }
+    }
+
+    /// The fields in the body.
+    async fn body(&self, parts: &Parts, body: Body) -> Result<Map<String, Json>, Problem> {
+        let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let merge = parts.method == Method::PATCH && kind.eq_ignore_ascii_case("application/merge-patch+json");
+        if !merge && !kind.eq_ignore_ascii_case("application/json") {
+            let detail = "Send JSON, with `Content-Type: application/json`.";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
+        }
+        let bytes = read(body, self.limits.body_bytes()).await?;
+        match serde_json::from_slice(&bytes) {
+            Ok(Json::Object(fields)) => Ok(fields),
+            Ok(_) => Err(Problem::bad_request("bad_body", "The body has to be a JSON object.")),
+            Err(error) => Err(Problem::bad_request("bad_body", format!("The body is not JSON: {error}."))),
+        }
+    }
+}
+
+/// The routes of a system: those of its design, and its own in front of them.
+pub(crate) fn all_routes(system: &System, own: &[OwnRoute]) -> Vec<Route> {
+    let prefix = &system.design.http_prefix;
+    let route = |(at, own): (usize, &OwnRoute)| Route {
+        method: own.method.clone(),
+        path: format!("{prefix}{}", own.path),
+        act: Act::Own(at),
+        reach: own.reach,
+    };
+    let mut all: Vec<Route> = own.iter().enumerate().map(route).collect();
+    let same = |a: &Route, b: &Route| a.method == b.method && positional(&a.path) == positional(&b.path);
+    for derived in routes(&system.design) {
+        if !all.iter().any(|own| same(own, &derived)) {
+            all.push(derived);
+        }
+    }
+    all
+}
+
+/// A path with its parameters called by their position: what they are called is the route's own business.
+pub(crate) fn positional(path: &str) -> String {
+    let mut nth = 0;
+    let segment = |segment: &str| {
+        if segment.starts_with('{') {
+            nth += 1;
+            format!("{{p{nth}}}")
+        } else {
+            segment.to_owned()
+        }
+    };
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The parameters of a query.
+fn query(text: &str) -> Result<Vec<(String, String)>, Problem> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let parsed = form_urlencoded::parse(text.as_bytes());
+    Ok(parsed.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+}
+
+/// Reads a body. What is too much is read as well, within reason, and thrown away: a client that is still sending would not
+/// see the answer.
+async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
+    const PATIENCE: usize = 8 * 1024 * 1024;
+    let (mut read, mut count) = (Vec::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::bad_request("bad_body", "The body has not come whole."))?;
+        let Some(data) = frame.data_ref() else { continue };
+        count = count.saturating_add(data.len());
+        if count <= limit {
+            read.extend_from_slice(data);
+        } else if count > limit.saturating_add(PATIENCE) {
+            break;
+        }
+    }
+    if count > limit {
+        let detail = format!("The body is larger than {limit} bytes.");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail));
+    }
+    Ok(read.into())
+}
+
+pub(crate) async fn nothing(request: Request) -> Response {
+    refused(&request, Problem::not_found())
+}
+
+async fn no_such_method(request: Request) -> Response {
+    let detail = format!("{} cannot be used here; the header `Allow` says what can.", request.method());
+    refused(&request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_such_method", detail))
+}
+
+/// The answer to a request that came by no route.
+fn refused(request: &Request, problem: Problem) -> Response {
+    let (seen, origin) = (request.extensions().get::<Arc<Seen>>(), request.extensions().get::<Origin>());
+    if let Some(seen) = seen {
+        seen.failed(problem.code().to_owned());
+    }
+    problem.into_answer(origin.map_or("", |origin| &origin.request))
+}

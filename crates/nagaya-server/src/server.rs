@@ -1,0 +1,147 @@
+//! The server: systems side by side behind one listener.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    sync::{Arc, PoisonError, RwLock},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{Router, extract::Request, response::Response, routing::future::RouteFuture};
+use nagaya_tenancy::Nagaya;
+use tokio::net::TcpListener;
+use tower_service::Service;
+
+use crate::{
+    Cors, System,
+    health::Health,
+    http::{self, Entry},
+    identity::Verifier,
+    limits::{Enforced, Limits},
+    observe::{Metrics, Observer},
+    pages::{self, Listed},
+    served::{Served, nothing},
+};
+
+/// Systems side by side behind one listener.
+#[derive(Debug)]
+pub struct Server {
+    limits: Arc<Limits>,
+    router: Router,
+    /// The systems that are served, for the page that lists them.
+    systems: Vec<Listed>,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    cors: Cors,
+    trusted_proxies: usize,
+    grace: Duration,
+    log_key: Option<[u8; 32]>,
+}
+
+impl Server {
+    /// A server that serves nothing yet.
+    pub fn new(limits: Limits) -> Self {
+        Server {
+            limits: Arc::new(limits),
+            router: Router::new().fallback(nothing),
+            systems: Vec::new(),
+            metrics: Arc::new(Metrics::new()),
+            health: Arc::default(),
+            cors: Cors::default(),
+            trusted_proxies: 0,
+            grace: Duration::ZERO,
+            log_key: None,
+        }
+    }
+
+    /// Lets pages of these origins call.
+    pub fn cors(&mut self, cors: Cors) {
+        self.cors = cors;
+    }
+
+    /// How many proxies stand in front, and are to be believed about where requests come from (`X-Forwarded-For`).
+    pub fn trusted_proxies(&mut self, proxies: usize) {
+        self.trusted_proxies = proxies;
+    }
+
+    /// How long connections are still accepted after the server is told to stop: as long as it takes until nobody sends
+    /// any, because `/readyz` says so.
+    pub fn grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    /// The key of what stands for users in the logs. By default it is made anew, so that a user looks different after each
+    /// start; processes with the same key show the same.
+    pub fn log_key(&mut self, key: [u8; 32]) {
+        self.log_key = Some(key);
+    }
+
+    /// Answers these routes too, beside the systems.
+    pub fn routes(&mut self, routes: Router) {
+        self.router = std::mem::take(&mut self.router).merge(routes);
+    }
+
+    /// Serves a system below a path, such as `/todo`; at the root with nothing.
+    pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> Mounted {
+        let (limits, verifier) = (Arc::new(Enforced::new(&self.limits)), Arc::new(verifier));
+        let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
+        let mounted = Mounted { path: path.into(), limits, metrics, health, verifier, current: Current::default() };
+        self.systems.push(Listed::new(path, &system));
+        mounted.serve(system, nagaya);
+        let (router, current) = (std::mem::take(&mut self.router), mounted.current.clone());
+        self.router =
+            if path.is_empty() { router.fallback_service(current) } else { router.nest_service(path, current) };
+        mounted
+    }
+
+    /// Answers requests until told to stop, and finishes what has begun by then.
+    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let observer = Observer::new(self.metrics, self.trusted_proxies, self.log_key);
+        // A system at the root has a page of its own there.
+        let alone = self.systems.iter().any(|system| system.path.is_empty());
+        let router = if alone { self.router } else { self.router.merge(pages::of_server(&self.systems)) };
+        let entry = Entry::new(router, self.limits, observer, self.health, self.cors.layer());
+        http::serve(listener, Arc::new(entry), self.grace, stop).await;
+    }
+}
+
+/// A system that is served, and can be replaced while it is.
+#[derive(Debug)]
+pub struct Mounted {
+    path: Arc<str>,
+    limits: Arc<Enforced>,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    verifier: Arc<Verifier>,
+    current: Current,
+}
+
+impl Mounted {
+    /// Serves this from now on. Requests that are under way end as they began.
+    pub fn serve(&self, system: System, nagaya: Nagaya) {
+        self.health.watch(&self.path, &system.name, &nagaya, &self.verifier);
+        let (limits, verifier) = (Arc::clone(&self.limits), Arc::clone(&self.verifier));
+        let served = Arc::new(Served::new(system, nagaya, verifier, limits, Arc::clone(&self.path)));
+        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = served.router(&self.metrics);
+    }
+}
+
+/// The router that answers now.
+#[derive(Debug, Clone, Default)]
+struct Current(Arc<RwLock<Router>>);
+
+impl Service<Request> for Current {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = RouteFuture<Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let mut router = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        router.call(request)
+    }
+}

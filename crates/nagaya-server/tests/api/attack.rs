@@ -1,0 +1,1 @@
+//! Every route from the wrong side of the wall.

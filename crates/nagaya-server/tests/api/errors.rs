@@ -1,0 +1,124 @@
+//! Bad input: what is wrong, where, and what to do.
+
+use serde_json::json;
+
+use crate::desk::desk;
+
+fn pointers(body: &serde_json::Value) -> Vec<String> {
+    let errors = body["errors"].as_array().map_or(&[][..], Vec::as_slice);
+    errors.iter().filter_map(|each| each["pointer"].as_str()).map(str::to_owned).collect()
+}
+
+#[test]
+fn everything_that_is_wrong_with_a_body_is_told_at_once_and_by_place() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    let wrong = json!({ "subject": "", "status": "lost", "tags": ["a", 7], "colour": "red" });
+    let answer = t1.post("/v1/tickets", &wrong);
+    assert_eq!(answer.problem(422), "invalid");
+    let mut found = pointers(&answer.body);
+    found.sort();
+    assert_eq!(found, ["/colour", "/status", "/subject", "/tags/1"]);
+    assert_eq!(pointers(&t1.post("/v1/tickets", &json!({})).body), ["/subject"]);
+}
+
+/// Proves T5.
+#[test]
+fn the_tenant_comes_from_the_token_and_from_nowhere_else() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    for tenant in ["t2", "t1"] {
+        let answer = t1.post("/v1/tickets", &json!({ "subject": "a", "tenantId": tenant }));
+        assert_eq!(answer.problem(422), "invalid");
+        assert_eq!(pointers(&answer.body), ["/tenantId"]);
+    }
+    let place = t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
+    assert_eq!(t1.patch(&place, &json!({ "tenantId": "t2" })).problem(422), "invalid");
+    for query in ["tenantId=t2", "tenantId=t1"] {
+        assert_eq!(t1.get(&format!("/v1/tickets?{query}")).problem(400), "bad_parameter");
+        assert_eq!(t1.get(&format!("{place}?{query}")).problem(400), "bad_parameter");
+    }
+}
+
+#[test]
+fn a_body_that_is_no_object_is_refused() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    for (body, code) in
+        [("{", "bad_body"), ("[]", "bad_body"), ("7", "bad_body"), ("", "bad_body"), ("\u{0}", "bad_body")]
+    {
+        assert_eq!(t1.send("POST", "/v1/tickets", Some(body.as_bytes())).problem(400), code, "{body:?}");
+    }
+    assert_eq!(t1.send("POST", "/v1/tickets", Some(b"{\"subject\": \"\xff\"}")).problem(400), "bad_body");
+    let deep = "[".repeat(10_000);
+    assert_eq!(t1.send("POST", "/v1/tickets", Some(deep.as_bytes())).problem(400), "bad_body");
+    let form = t1.with("content-type", "application/x-www-form-urlencoded");
+    assert_eq!(form.send("POST", "/v1/tickets", Some(b"subject=a")).problem(415), "not_json");
+    let large = json!({ "subject": "a".repeat(2_000_000) });
+    assert_eq!(t1.post("/v1/tickets", &large).problem(413), "too_large");
+}
+
+#[test]
+fn conflicts_name_what_is_in_the_way() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    t1.post("/v1/teams", &json!({ "teamId": "a", "name": "A" })).data(201);
+    let again = t1.post("/v1/teams", &json!({ "name": "A" }));
+    assert_eq!((again.problem(409), pointers(&again.body)), ("taken", vec!["/name".to_owned()]));
+    let again = t1.post("/v1/teams", &json!({ "teamId": "a", "name": "B" }));
+    assert_eq!((again.problem(409), pointers(&again.body)), ("taken", vec!["/teamId".to_owned()]));
+    let astray = t1.post("/v1/tickets", &json!({ "subject": "a", "teamId": "b" }));
+    assert_eq!((astray.problem(409), pointers(&astray.body)), ("no_reference", vec!["/teamId".to_owned()]));
+    let ticket = t1.post("/v1/tickets", &json!({ "subject": "a", "teamId": "a" }));
+    assert_eq!(t1.delete("/v1/teams/a").problem(409), "referenced");
+    assert_eq!(t1.delete(ticket.header("location").expect("a place")).status, 204);
+    assert_eq!(t1.delete("/v1/teams/a").status, 204);
+}
+
+#[test]
+fn what_is_not_there_says_so() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    for path in ["/", "/v1", "/v1/nothing", "/tickets", "/v1/tickets/", "/v1/tickets/a/b/c", "/v1/seats/a"] {
+        let answer = t1.get(path);
+        assert!(matches!(answer.status, 404 | 405 | 302 | 307), "{path}: {}", answer.status);
+    }
+    let answer = t1.send("PUT", "/v1/tickets/a", Some(b"{}"));
+    assert_eq!(answer.problem(405), "no_such_method");
+    let allowed = answer.header("allow").expect("what is");
+    assert!(["GET", "PATCH", "DELETE"].iter().all(|method| allowed.contains(method)), "{allowed}");
+}
+
+#[test]
+fn without_a_good_token_there_is_nothing() {
+    let house = desk();
+    let nobody = house.nobody();
+    let without = nobody.get("/v1/tickets");
+    assert_eq!(without.problem(401), "no_token");
+    assert_eq!(without.header("www-authenticate"), Some("Bearer"));
+    assert_eq!(nobody.with("authorization", "Basic dXNlcjpwYXNz").get("/v1/tickets").problem(401), "bad_token");
+    assert_eq!(nobody.token("nonsense").get("/v1/tickets").problem(401), "bad_token");
+    let elsewhere = desk().token(Some("t1"), "u1", &["admin"]);
+    assert_eq!(nobody.token(&elsewhere).get("/v1/tickets").problem(401), "bad_token");
+    let nowhere = house.token(None, "u1", &["admin"]);
+    assert_eq!(nobody.token(&nowhere).get("/v1/tickets").problem(403), "forbidden");
+    let system = house.token(Some("system"), "u1", &["admin"]);
+    assert_eq!(nobody.token(&system).get("/v1/tickets").problem(403), "bad_tenant");
+}
+
+#[test]
+fn roles_allow_what_the_design_says_and_nothing_else() {
+    let house = desk();
+    let (admin, viewer, stranger) =
+        (house.client("t1", "admin"), house.client("t1", "viewer"), house.client("t1", "unheard-of"));
+    let place = admin.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
+    viewer.get("/v1/tickets").data(200);
+    viewer.get(&place).data(200);
+    assert_eq!(viewer.post("/v1/tickets", &json!({ "subject": "b" })).problem(403), "forbidden");
+    assert_eq!(viewer.patch(&place, &json!({ "subject": "b" })).problem(403), "forbidden");
+    assert_eq!(viewer.delete(&place).problem(403), "forbidden");
+    assert_eq!(viewer.get("/v1/seats").problem(403), "forbidden");
+    assert_eq!(stranger.get("/v1/tickets").problem(403), "forbidden");
+    // A role that may do everything is no operator.
+    assert_eq!(admin.with("nagaya-reason", "curiosity").get("/v1/regions").problem(403), "forbidden");
+}

@@ -1,0 +1,113 @@
+//! Items: made, read, changed and removed.
+
+use serde_json::json;
+
+use crate::desk::desk;
+
+/// Proves the routes part of N4.
+#[test]
+fn an_item_is_made_read_changed_and_removed() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+
+    let made = t1.post("/v1/tickets", &json!({ "subject": "It rains in", "secret": "s3cret" }));
+    let data = made.data(201).clone();
+    let place = made.header("location").expect("a place").to_owned();
+    assert_eq!(place, format!("/v1/tickets/{}", data["ticketId"].as_str().expect("an id")));
+    assert_eq!(made.header("etag"), Some("\"v1\""));
+    assert_eq!(
+        (&data["subject"], &data["status"], &data["tenantId"]),
+        (&json!("It rains in"), &json!("open"), &json!("t1"))
+    );
+    assert!(data.get("secret").is_none() && data.get("PK").is_none(), "{data}");
+
+    let read = t1.get(&place);
+    assert_eq!(read.data(200), &data);
+    assert_eq!(read.header("etag"), Some("\"v1\""));
+    assert_eq!(t1.with("if-none-match", "\"v1\"").get(&place).status, 304);
+    assert_eq!(t1.with("if-none-match", "\"v0\", W/\"v1\"").get(&place).status, 304);
+    assert_eq!(t1.with("if-none-match", "\"v2\"").get(&place).status, 200);
+
+    let changed = t1.patch(&place, &json!({ "status": "closed", "tags": ["wet"] }));
+    assert_eq!(changed.data(200)["status"], "closed");
+    assert_eq!(changed.header("etag"), Some("\"v2\""));
+    let merge = t1.with("content-type", "application/merge-patch+json");
+    assert_eq!(merge.patch(&place, &json!({ "tags": [] })).data(200)["tags"], json!([]));
+
+    assert_eq!(t1.delete(&place).status, 204);
+    assert_eq!(t1.get(&place).problem(404), "not_found");
+    assert_eq!(t1.delete(&place).problem(404), "not_found");
+}
+
+/// Proves the conflict part of A11.
+#[test]
+fn whoever_knows_an_older_state_changes_nothing() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    let place = t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
+    t1.with("if-match", "\"v1\"").patch(&place, &json!({ "subject": "b" })).data(200);
+
+    let late = t1.with("if-match", "\"v1\"");
+    assert_eq!(late.patch(&place, &json!({ "subject": "c" })).problem(412), "version_conflict");
+    assert_eq!(late.delete(&place).problem(412), "version_conflict");
+    assert_eq!(t1.get(&place).data(200)["subject"], "b");
+    // Weak tags never match, and several tags match if one does.
+    assert_eq!(
+        t1.with("if-match", "W/\"v2\"").patch(&place, &json!({ "subject": "c" })).problem(412),
+        "version_conflict"
+    );
+    assert_eq!(
+        t1.with("if-match", "\"v1\", \"v2\"").patch(&place, &json!({ "subject": "c" })).data(200)["subject"],
+        "c"
+    );
+    assert_eq!(t1.with("if-match", "*").delete(&place).status, 204);
+}
+
+#[test]
+fn an_item_without_a_version_has_a_tag_of_what_it_holds() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    let made = t1.post("/v1/seats", &json!({ "row": "a b/ü", "number": 7 }));
+    made.data(201);
+    let place = made.header("location").expect("a place").to_owned();
+    assert_eq!(place, "/v1/seats/a%20b%2F%C3%BC/7");
+    let tag = made.header("etag").expect("a tag").to_owned();
+    assert_eq!(t1.get(&place).header("etag"), Some(tag.as_str()));
+    t1.with("if-match", &tag).patch(&place, &json!({ "guest": "Hanako" })).data(200);
+    assert_eq!(t1.with("if-match", &tag).patch(&place, &json!({ "guest": "Taro" })).problem(412), "version_conflict");
+    assert_eq!(t1.with("if-match", &tag).delete(&place).problem(412), "version_conflict");
+    let tag = t1.get(&place).header("etag").expect("a tag").to_owned();
+    assert_eq!(t1.with("if-match", &tag).delete(&place).status, 204);
+}
+
+#[test]
+fn what_there_is_one_of_for_each_tenant_has_no_id() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    assert_eq!(t1.get("/v1/settings").problem(404), "not_found");
+    assert_eq!(t1.post("/v1/settings", &json!({ "theme": "dark" })).header("location"), Some("/v1/settings"));
+    assert_eq!(t1.post("/v1/settings", &json!({})).problem(409), "taken");
+    assert_eq!(t1.get("/v1/settings").data(200)["theme"], "dark");
+    assert_eq!(house.client("t2", "admin").get("/v1/settings").problem(404), "not_found");
+    t1.patch("/v1/settings", &json!({ "theme": "light" })).data(200);
+    assert_eq!(t1.delete("/v1/settings").status, 204);
+}
+
+#[test]
+fn what_was_done_can_be_read_and_not_written() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    t1.post("/v1/teams", &json!({ "teamId": "a", "name": "A" })).data(201);
+    let trail = t1.get("/v1/trails");
+    let entry = &trail.data(200)[0];
+    assert_eq!(
+        (&entry["action"], &entry["actor"], &entry["target"]),
+        (&json!("team.create"), &json!("u1"), &json!("a"))
+    );
+    let forged = json!({ "action": "team.delete", "actor": "u2" });
+    assert_eq!(t1.post("/v1/trails", &forged).problem(405), "no_such_method");
+    let place = format!("/v1/trails/{}/{}", entry["at"].as_str().expect("at"), entry["trailId"].as_str().expect("id"));
+    assert_eq!(t1.get(&place).data(200), entry);
+    assert_eq!(t1.delete(&place).problem(405), "no_such_method");
+    assert_eq!(t1.patch(&place, &forged).problem(405), "no_such_method");
+}

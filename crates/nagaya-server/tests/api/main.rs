@@ -1,0 +1,11 @@
+//! The routes of a design, tried over HTTP as a client would.
+
+mod attack;
+mod desk;
+mod errors;
+mod house;
+mod idempotency;
+mod items;
+mod lists;
+mod operators;
+mod seam;

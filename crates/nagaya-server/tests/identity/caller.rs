@@ -1,0 +1,157 @@
+//! From claims to a caller.
+
+use jsonwebtoken::Algorithm;
+use nagaya_server::{Claims, Verifier};
+use serde_json::{Value as Json, json};
+
+use crate::common::{AUDIENCE, Hand, Key, Provider, claims, outcome, verifier};
+
+/// Checks who asks with these claims, in a design that names those.
+async fn check(names: Claims, changes: Json, expected: &str) {
+    let key = Key::es256("a");
+    let provider = Provider::start(&[&key]).await;
+    let verifier = Verifier::new(names, Hand::new().clock()).trust(&provider.issuer(), AUDIENCE);
+    let token = key.sign(&provider.claims_with(changes.clone()));
+    assert_eq!(outcome(&verifier, &token).await, expected, "{changes}");
+}
+
+fn tenant_in(name: &str) -> Claims {
+    Claims { tenant: name.to_owned(), ..claims() }
+}
+
+fn roles_in(name: &str) -> Claims {
+    Claims { roles: name.to_owned(), ..claims() }
+}
+
+fn unusable(claim: &str) -> String {
+    format!("401 bad_token: The claim `{claim}` of the token is missing or unusable.")
+}
+
+/// Proves the token's part of T5.
+#[tokio::test]
+async fn the_tenant_is_in_the_claim_that_the_design_names() {
+    check(tenant_in("familyId"), json!({ "familyId": "f1" }), "u1@f1 admin").await;
+    check(tenant_in("custom:familyId"), json!({ "custom:familyId": "f1" }), "u1@f1 admin").await;
+    check(tenant_in("https://a.example/tenant"), json!({ "https://a.example/tenant": "f1" }), "u1@f1 admin").await;
+    check(tenant_in("app.tenant"), json!({ "app": { "tenant": "f1" } }), "u1@f1 admin").await;
+    // The name as it is comes before the way to it.
+    check(tenant_in("app.tenant"), json!({ "app": { "tenant": "f1" }, "app.tenant": "f2" }), "u1@f2 admin").await;
+    check(tenant_in("sub"), json!({}), "u1@u1 admin").await;
+}
+
+#[tokio::test]
+async fn a_token_may_name_no_tenant_but_not_an_unusable_one() {
+    check(tenant_in("familyId"), json!({}), "u1@- admin").await;
+    check(tenant_in("app.tenant"), json!({ "app": { "other": "f1" } }), "u1@- admin").await;
+    check(tenant_in("app.tenant"), json!({ "app": "f1" }), "u1@- admin").await;
+    for tenant in [json!(""), json!(7), json!(["t1"]), json!({ "t1": true }), json!(false)] {
+        check(claims(), json!({ "tenantId": tenant }), &unusable("tenantId")).await;
+        check(tenant_in("app.tenant"), json!({ "app": { "tenant": tenant } }), &unusable("app.tenant")).await;
+    }
+    check(tenant_in("app.tenant"), json!({ "app": { "tenant": null } }), &unusable("app.tenant")).await;
+}
+
+#[tokio::test]
+async fn roles_are_a_list_or_words() {
+    check(claims(), json!({ "roles": ["admin", "editor of things"] }), "u1@t1 admin,editor of things").await;
+    check(claims(), json!({ "roles": "admin  editor" }), "u1@t1 admin,editor").await;
+    check(claims(), json!({ "roles": "" }), "u1@t1 ").await;
+    check(claims(), json!({ "roles": null }), "u1@t1 ").await;
+    check(roles_in("cognito:groups"), json!({ "cognito:groups": ["admin"] }), "u1@t1 admin").await;
+    check(roles_in("realm_access.roles"), json!({ "realm_access": { "roles": ["viewer"] } }), "u1@t1 viewer").await;
+    check(claims(), json!({ "roles": ["admin", 1] }), &unusable("roles")).await;
+    check(claims(), json!({ "roles": { "admin": true } }), &unusable("roles")).await;
+}
+
+/// Proves T15.
+#[tokio::test]
+async fn a_user_has_to_belong_to_the_tenant_of_the_token() {
+    let stranger = "403 not_a_member: The user of the token does not belong to its tenant.";
+    check(claims(), json!({ "memberOf": ["t0", "t1"] }), "u1@t1 admin").await;
+    check(claims(), json!({ "memberOf": "t1" }), "u1@t1 admin").await;
+    check(claims(), json!({ "memberOf": ["t2"] }), stranger).await;
+    check(claims(), json!({ "memberOf": "t10" }), stranger).await;
+    check(claims(), json!({ "memberOf": "t0 t1" }), stranger).await;
+    check(claims(), json!({ "memberOf": [] }), stranger).await;
+    check(claims(), json!({ "memberOf": 1 }), &unusable("memberOf")).await;
+    // Who acts for no tenant needs to belong to none.
+    check(claims(), json!({ "memberOf": ["t2"], "tenantId": null }), "u1@- admin").await;
+    // A design that does not name the claim does not ask for it.
+    let unasked = Claims { member_of: None, ..claims() };
+    check(unasked, json!({ "memberOf": ["t2"] }), "u1@t1 admin").await;
+}
+
+#[tokio::test]
+async fn tokens_of_cognito_are_understood() {
+    let key = Key::rsa("abcdefgh=", Algorithm::RS256);
+    let provider = Provider::start(&[&key]).await;
+    let names = Claims {
+        tenant: "custom:familyId".to_owned(),
+        roles: "cognito:groups".to_owned(),
+        member_of: Some("custom:memberOf".to_owned()),
+    };
+    let verifier = Verifier::new(names, Hand::new().clock()).trust(&provider.issuer(), "1example23456789");
+    let common = json!({
+        "tenantId": null,
+        "roles": null,
+        "sub": "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee",
+        "cognito:groups": ["admin"],
+        "custom:familyId": "f1",
+    });
+    let with = |more: Json| {
+        let mut claims = provider.claims_with(common.clone());
+        for (name, value) in more.as_object().into_iter().flatten() {
+            claims[name] = value.clone();
+        }
+        claims
+    };
+    let id = with(json!({ "aud": "1example23456789", "token_use": "id", "custom:memberOf": "f1" }));
+    let mut access = with(json!({ "client_id": "1example23456789", "token_use": "access", "scope": "openid" }));
+    access.as_object_mut().expect("claims").remove("aud");
+    let mut other = access.clone();
+    other["client_id"] = json!("another");
+    let who = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee@f1 admin";
+    assert_eq!(outcome(&verifier, &key.sign(&id)).await, who);
+    assert_eq!(outcome(&verifier, &key.sign(&access)).await, who);
+    let expected = "401 bad_token: The token is for another audience than `1example23456789`.";
+    assert_eq!(outcome(&verifier, &key.sign(&other)).await, expected);
+}
+
+#[tokio::test]
+async fn every_accepted_algorithm_works() {
+    let keys = [
+        Key::es256("a"),
+        Key::es384("b"),
+        Key::rsa("c", Algorithm::RS256),
+        Key::rsa("d", Algorithm::PS256),
+        Key::ed25519("e"),
+    ];
+    let provider = Provider::start(&keys.each_ref()).await;
+    let verifier = verifier(&provider.issuer(), &Hand::new());
+    for key in &keys {
+        assert_eq!(outcome(&verifier, &key.sign(&provider.claims())).await, "u1@t1 admin", "{:?}", key.algorithm);
+    }
+    assert_eq!(provider.asked(), 1);
+}
+
+#[tokio::test]
+async fn each_issuer_has_audiences_of_its_own() {
+    let (one, other) = (Key::es256("a"), Key::other("a"));
+    let (first, second) = (Provider::start(&[&one]).await, Provider::start(&[&other]).await);
+    let (first_issuer, second_issuer) = (first.issuer(), second.issuer());
+    let verifier = Verifier::new(claims(), Hand::new().clock())
+        .trust(&first_issuer, "web")
+        .trust(&second_issuer, "todo")
+        .trust(&first_issuer, "mobile");
+    let check = async |key: &Key, provider: &Provider, audience: &str| {
+        let token = key.sign(&provider.claims_with(json!({ "aud": audience })));
+        outcome(&verifier, &token).await
+    };
+    assert_eq!(check(&one, &first, "web").await, "u1@t1 admin");
+    assert_eq!(check(&one, &first, "mobile").await, "u1@t1 admin");
+    assert_eq!(check(&other, &second, "todo").await, "u1@t1 admin");
+    let expected = "401 bad_token: The token is for another audience than `web` or `mobile`.";
+    assert_eq!(check(&one, &first, "todo").await, expected);
+    // The keys of one issuer are not those of another, whatever they are called.
+    assert_eq!(check(&one, &second, "todo").await, "401 bad_token: The signature of the token is wrong.");
+}

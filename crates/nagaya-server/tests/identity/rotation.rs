@@ -1,0 +1,156 @@
+//! Keys come and go.
+
+use std::sync::Arc;
+
+use nagaya_server::{Grant, Issuer, LocalIssuer};
+use serde_json::json;
+
+use crate::common::{Hand, Key, Provider, claims, eventually, outcome, verifier};
+
+const FINE: &str = "u1@t1 admin";
+const NOT_PUBLISHED: &str = "401 bad_token: The token is signed by a key that its issuer does not publish.";
+
+/// Proves T15.
+#[tokio::test]
+async fn a_new_key_is_found_by_the_first_token_that_it_signs() {
+    let (old, new, hand) = (Key::es256("old"), Key::other("new"), Hand::new());
+    let provider = Provider::start(&[&old]).await;
+    let verifier = verifier(&provider.issuer(), &hand);
+    assert_eq!(outcome(&verifier, &old.sign(&provider.claims())).await, FINE);
+    provider.publish(&[&old, &new]);
+    hand.pass(30);
+    assert_eq!(outcome(&verifier, &new.sign(&provider.claims())).await, FINE);
+    assert_eq!(outcome(&verifier, &old.sign(&provider.claims())).await, FINE);
+    assert_eq!(provider.asked(), 2);
+}
+
+#[tokio::test]
+async fn unknown_keys_cause_one_question_in_half_a_minute() {
+    let (key, hand) = (Key::es256("a"), Hand::new());
+    let provider = Provider::start(&[&key]).await;
+    let verifier = verifier(&provider.issuer(), &hand);
+    for id in ["b", "c", "d", "e"] {
+        assert_eq!(outcome(&verifier, &Key::other(id).sign(&provider.claims())).await, NOT_PUBLISHED);
+    }
+    assert_eq!(provider.asked(), 1);
+    hand.pass(29);
+    assert_eq!(outcome(&verifier, &Key::other("f").sign(&provider.claims())).await, NOT_PUBLISHED);
+    assert_eq!(provider.asked(), 1);
+    hand.pass(1);
+    assert_eq!(outcome(&verifier, &Key::other("g").sign(&provider.claims())).await, NOT_PUBLISHED);
+    assert_eq!(provider.asked(), 2);
+    // A clock that is set back does not stop the questions.
+    hand.pass(-3600);
+    assert_eq!(outcome(&verifier, &Key::other("h").sign(&provider.claims())).await, NOT_PUBLISHED);
+    assert_eq!(provider.asked(), 3);
+}
+
+#[tokio::test]
+async fn many_callers_at_once_cause_one_question() {
+    let key = Key::es256("a");
+    let provider = Provider::start(&[&key]).await;
+    let verifier = Arc::new(verifier(&provider.issuer(), &Hand::new()));
+    let callers: Vec<_> = (0..20)
+        .map(|user| {
+            let token = key.sign(&provider.claims_with(json!({ "sub": format!("u{user}") })));
+            let verifier = Arc::clone(&verifier);
+            tokio::spawn(async move { verifier.caller(&token).await.is_ok() })
+        })
+        .collect();
+    for caller in callers {
+        assert!(caller.await.expect("it does not panic"));
+    }
+    assert_eq!(provider.asked(), 1);
+}
+
+/// Proves T15.
+#[tokio::test]
+async fn a_key_that_is_published_no_more_takes_its_tokens_with_it() {
+    let (old, new, hand) = (Key::es256("old"), Key::other("new"), Hand::new());
+    let provider = Provider::start(&[&old, &new]).await;
+    let verifier = verifier(&provider.issuer(), &hand);
+    let (by_old, by_new) = (old.sign(&provider.claims()), new.sign(&provider.claims()));
+    assert_eq!(outcome(&verifier, &by_old).await, FINE);
+    assert_eq!(outcome(&verifier, &by_new).await, FINE);
+
+    // Known tokens alone keep the keys fresh: every ten minutes, in the background.
+    provider.publish(&[&new]);
+    hand.pass(599);
+    assert_eq!(outcome(&verifier, &by_old).await, FINE);
+    hand.pass(1);
+    assert_eq!(outcome(&verifier, &by_new).await, FINE);
+    eventually(|| provider.asked() == 2).await;
+    let mut told = outcome(&verifier, &by_old).await;
+    for _ in 0..500 {
+        if told != FINE {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        told = outcome(&verifier, &by_old).await;
+    }
+    assert_eq!(told, NOT_PUBLISHED);
+    let checked = verifier.checked();
+    assert_eq!(outcome(&verifier, &by_new).await, FINE);
+    assert_eq!(verifier.checked(), checked, "the tokens of the other key stay known");
+}
+
+#[tokio::test]
+async fn after_a_long_silence_the_first_token_waits_for_the_keys() {
+    let (old, new, hand) = (Key::es256("old"), Key::other("new"), Hand::new());
+    let provider = Provider::start(&[&old]).await;
+    let verifier = verifier(&provider.issuer(), &hand);
+    let token = old.sign(&provider.claims());
+    assert_eq!(outcome(&verifier, &token).await, FINE);
+    provider.publish(&[&new]);
+    hand.pass(1_200);
+    assert_eq!(outcome(&verifier, &token).await, NOT_PUBLISHED);
+    assert_eq!(provider.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_key_that_is_replaced_under_its_name_takes_its_tokens_with_it() {
+    let (old, new, hand) = (Key::es256("a"), Key::other("a"), Hand::new());
+    let provider = Provider::start(&[&old]).await;
+    let verifier = verifier(&provider.issuer(), &hand);
+    let token = old.sign(&provider.claims());
+    assert_eq!(outcome(&verifier, &token).await, FINE);
+    provider.publish(&[&new]);
+    hand.pass(30);
+    // Any token with an unknown key makes the verifier ask.
+    assert_eq!(outcome(&verifier, &new.sign_as(&Key::es256("b").header(), &provider.claims())).await, NOT_PUBLISHED);
+    assert_eq!(outcome(&verifier, &token).await, "401 bad_token: The signature of the token is wrong.");
+    assert_eq!(outcome(&verifier, &new.sign(&provider.claims())).await, FINE);
+}
+
+#[tokio::test]
+async fn the_local_issuer_signs_with_its_newest_key_and_knows_the_older_ones() {
+    let hand = Hand::new();
+    let local = Arc::new(LocalIssuer::in_memory().expect("keys can be made").with_clock(hand.clock()));
+    let verifier = verifier(&Issuer::local(&local), &hand);
+    let names = claims();
+    let issue = || {
+        let grant = Grant {
+            audience: "todo",
+            claims: &names,
+            user: "u1",
+            tenant: Some("t1"),
+            roles: &["admin".to_owned()],
+            member_of: &[],
+            ttl: std::time::Duration::from_secs(3600),
+        };
+        local.issue(&grant).expect("a token can be made")
+    };
+    let id = |token: &str| jsonwebtoken::decode_header(token).expect("a header").kid.expect("a key");
+    let first = issue();
+    assert_eq!(outcome(&verifier, &first).await, FINE);
+    local.rotate().expect("keys can be made");
+    let second = issue();
+    assert_ne!(id(&first), id(&second));
+    assert_eq!(outcome(&verifier, &first).await, FINE);
+    assert_eq!(outcome(&verifier, &second).await, FINE);
+    assert_eq!(verifier.checked(), 2);
+    local.forget_older_keys().expect("keys can be forgotten");
+    assert_eq!(outcome(&verifier, &first).await, NOT_PUBLISHED);
+    assert_eq!(outcome(&verifier, &second).await, FINE);
+    assert_eq!(verifier.checked(), 3);
+}

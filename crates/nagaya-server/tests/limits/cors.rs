@@ -1,0 +1,126 @@
+//! Pages of other origins.
+
+use axum::{body::Body, http::Method};
+use nagaya_server::{Cors, Limits};
+
+use crate::{
+    client::{Client, Got},
+    house::House,
+};
+
+const ORIGIN: &str = "https://app.example.com";
+
+async fn house(cors: Cors) -> House {
+    House::open_with(Limits::default(), |server| server.cors(cors)).await
+}
+
+async fn preflight(client: &mut Client, origin: &str, method: &str) -> Got {
+    let asked = [
+        ("origin", origin),
+        ("access-control-request-method", method),
+        ("access-control-request-headers", "authorization,x-evil"),
+    ];
+    client.send(Method::OPTIONS, "/notes", &asked, Body::empty()).await
+}
+
+async fn get(client: &mut Client, origin: &str) -> Got {
+    client.send(Method::GET, "/notes", &[("origin", origin)], Body::empty()).await
+}
+
+/// The names of all headers that have to do with CORS.
+fn cors_headers(got: &Got) -> Vec<&str> {
+    got.headers.keys().map(|name| name.as_str()).filter(|name| name.starts_with("access-control-")).collect()
+}
+
+/// The parts of a list, in order.
+fn list(got: &Got, name: &str) -> Vec<String> {
+    let mut parts: Vec<_> =
+        got.header(name).unwrap_or_default().split(',').map(|part| part.trim().to_owned()).collect();
+    parts.sort();
+    parts
+}
+
+/// Proves T18.
+#[tokio::test]
+async fn it_is_closed_unless_origins_are_configured() {
+    let house = house(Cors::default()).await;
+    let mut client = house.connect("acme").await;
+    let got = get(&mut client, ORIGIN).await;
+    assert_eq!((got.status.as_u16(), cors_headers(&got)), (200, vec![]));
+    let got = preflight(&mut client, ORIGIN, "GET").await;
+    assert_eq!(got.problem(), (405, "no_such_method".to_owned()));
+    assert_eq!(cors_headers(&got), Vec::<&str>::new());
+}
+
+/// Proves T18.
+#[tokio::test]
+async fn only_the_configured_origin_is_allowed_with_the_least_of_methods_and_headers() {
+    let house = house(Cors::new([ORIGIN]).expect("an origin")).await;
+    let mut client = house.connect("acme").await;
+
+    let got = preflight(&mut client, ORIGIN, "PATCH").await;
+    assert_eq!(got.status, 200);
+    assert_eq!(got.header("access-control-allow-origin"), Some(ORIGIN));
+    assert_eq!(list(&got, "access-control-allow-methods"), ["DELETE", "GET", "PATCH", "POST"]);
+    let allowed = [
+        "authorization",
+        "content-type",
+        "idempotency-key",
+        "if-match",
+        "if-none-match",
+        "nagaya-reason",
+        "x-causation-id",
+        "x-correlation-id",
+        "x-request-id",
+    ];
+    assert_eq!(list(&got, "access-control-allow-headers"), allowed);
+    assert_eq!(got.header("access-control-max-age"), Some("600"));
+    assert_eq!(got.header("access-control-allow-credentials"), None);
+
+    let got = get(&mut client, ORIGIN).await;
+    assert_eq!((got.status.as_u16(), got.header("access-control-allow-origin")), (200, Some(ORIGIN)));
+    assert_eq!(list(&got, "access-control-expose-headers"), ["etag", "location", "retry-after", "x-request-id"],);
+    assert!(list(&got, "vary").contains(&"origin".to_owned()), "{got:?}");
+}
+
+/// Proves T18.
+#[tokio::test]
+async fn no_other_origin_is_allowed() {
+    let house = house(Cors::new([ORIGIN, "http://localhost:5173"]).expect("origins")).await;
+    let mut client = house.connect("acme").await;
+    let others = [
+        "https://evil.example",
+        "http://app.example.com",
+        "https://app.example.com:8443",
+        "https://app.example.com.evil.example",
+        "https://evil.app.example.com",
+        "https://app.example.co",
+        "null",
+    ];
+    for origin in others {
+        assert_eq!(preflight(&mut client, origin, "GET").await.header("access-control-allow-origin"), None, "{origin}");
+        assert_eq!(get(&mut client, origin).await.header("access-control-allow-origin"), None, "{origin}");
+    }
+    let got = get(&mut client, "http://localhost:5173").await;
+    assert_eq!(got.header("access-control-allow-origin"), Some("http://localhost:5173"), "each gets its own name only");
+}
+
+/// A page can tell its user what is wrong.
+#[tokio::test]
+async fn refusals_can_be_read_by_pages_too() {
+    let limits = Limits { concurrent: 0, ..Limits::default() };
+    let cors = Cors::new([ORIGIN]).expect("an origin");
+    let house = House::open_with(limits, |server| server.cors(cors)).await;
+    let got = get(&mut house.connect("acme").await, ORIGIN).await;
+    assert_eq!(got.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(got.header("access-control-allow-origin"), Some(ORIGIN));
+    let got = house.anonymous().await.send(Method::GET, "/metrics", &[("origin", ORIGIN)], Body::empty()).await;
+    assert_eq!(cors_headers(&got), Vec::<&str>::new(), "figures are for no page");
+}
+
+#[tokio::test]
+async fn credentials_are_allowed_only_on_demand() {
+    let house = house(Cors::new([ORIGIN]).expect("an origin").credentials(true)).await;
+    let got = preflight(&mut house.connect("acme").await, ORIGIN, "GET").await;
+    assert_eq!(got.header("access-control-allow-credentials"), Some("true"));
+}

@@ -1,0 +1,111 @@
+//! Many connections for a while: nothing but good answers and declared refusals, and memory that does not grow.
+//!
+//! `NAGAYA_LOAD_SECONDS` says for how long, a minute unless told; `NAGAYA_LOAD_CONNECTIONS` on how many connections, 500
+//! unless told.
+
+#[path = "../limits/client.rs"]
+#[expect(dead_code, reason = "other test programs use the rest")]
+mod client;
+#[path = "../limits/house.rs"]
+#[expect(dead_code, reason = "other test programs use the rest")]
+mod house;
+mod process;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use axum::{body::Body, http::Method};
+use serde_json::json;
+use tokio::{net::TcpStream, task::JoinSet};
+
+use self::{client::Client, process::Process};
+
+/// Tenants that share the connections.
+const TENANTS: usize = 10;
+/// Notes that a connection keeps: what it makes beyond that it deletes, so that memory has no reason to grow.
+const KEPT: usize = 20;
+/// How much the memory of the server may grow after the first third. By then all connections and notes are there, and what
+/// remains are the store's buffers: 8 MiB of cache, and what it has yet to write to its files, up to 64 MiB, which it fills
+/// and empties in turn. A leak of a kilobyte per request would be several times that.
+const GROWTH: u64 = 96 * 1024 * 1024;
+
+/// What came back, by status.
+type Answers = BTreeMap<u16, u64>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_connections_get_good_answers_and_memory_stays_flat() {
+    let number =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let time = Duration::from_secs(number("NAGAYA_LOAD_SECONDS", 60));
+    let connections = usize::try_from(number("NAGAYA_LOAD_CONNECTIONS", 500)).expect("a number of connections");
+    let server = Process::start(TENANTS).await;
+
+    let mut users = JoinSet::new();
+    let end = Instant::now() + time;
+    for at in 0..connections {
+        let stream = TcpStream::connect(server.address).await.expect("a connection");
+        let client = Client::over(stream).await.with_token(server.tokens[at % TENANTS].clone());
+        users.spawn(work(client, at, end));
+    }
+    let mut watcher = server.connect().await;
+    tokio::time::sleep(time / 3).await;
+    let early = resident_bytes(&mut watcher).await;
+
+    let mut answers = Answers::new();
+    while let Some(user) = users.join_next().await {
+        for (status, count) in user.expect("no connection breaks") {
+            *answers.entry(status).or_default() += count;
+        }
+    }
+    let late = resident_bytes(&mut watcher).await;
+    let total: u64 = answers.values().sum();
+    println!("{total} answers in {time:?}: {answers:?}; {} MiB, then {} MiB", early >> 20, late >> 20);
+    assert!(total >= connections as u64, "each connection is answered");
+    assert!(answers.keys().all(|status| matches!(status, 200..=299 | 429 | 503)), "{answers:?}");
+    assert!(answers.keys().any(|status| (200..=299).contains(status)), "{answers:?}");
+    assert!(late <= early + GROWTH, "{early} bytes after a third, {late} at the end");
+    drop(watcher);
+    server.stop().await;
+}
+
+/// Makes, reads, lists and deletes notes until it is time to end.
+async fn work(mut client: Client, at: usize, end: Instant) -> Answers {
+    let mut answers = Answers::new();
+    let mut kept: VecDeque<String> = VecDeque::new();
+    let mut turn = at;
+    while Instant::now() < end {
+        turn += 1;
+        let got = match (turn % 10, kept.front().cloned()) {
+            (0, _) | (_, None) => {
+                let got = client.post("/notes", &json!({ "title": format!("Note {turn} of {at}") })).await;
+                if got.status == 201 {
+                    kept.push_back(got.json()["data"]["noteId"].as_str().expect("an id").to_owned());
+                }
+                got
+            }
+            (1, Some(oldest)) if kept.len() > KEPT => {
+                let got = client.send(Method::DELETE, &format!("/notes/{oldest}"), &[], Body::empty()).await;
+                if got.status == 204 {
+                    kept.pop_front();
+                }
+                got
+            }
+            (1..=3, _) => client.get("/notes?limit=20").await,
+            (_, Some(_)) => client.get(&format!("/notes/{}", kept[turn % kept.len()])).await,
+        };
+        if matches!(got.status.as_u16(), 429 | 503) {
+            assert!(got.header("retry-after").is_some(), "{got:?}");
+        }
+        *answers.entry(got.status.as_u16()).or_default() += 1;
+    }
+    answers
+}
+
+/// The memory of the server; 0 where it cannot tell.
+async fn resident_bytes(client: &mut Client) -> u64 {
+    let figures = client.get("/metrics").await.text;
+    let figure = figures.lines().find_map(|line| line.strip_prefix("nagaya_process_resident_memory_bytes "));
+    figure.expect("it is among the figures").parse().expect("a number")
+}

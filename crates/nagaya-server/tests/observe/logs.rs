@@ -1,0 +1,154 @@
+//! The lines that requests leave.
+
+use std::{
+    io::Write,
+    sync::{Arc, Mutex},
+};
+
+use axum::{body::Body, http::Method};
+use nagaya_server::{
+    Limits,
+    observe::{LogFormat, subscriber},
+};
+use serde_json::{Value as Json, json};
+use tracing::subscriber::DefaultGuard;
+
+use crate::house::House;
+
+/// What has been logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    /// Takes the log of this thread, on which everything of a test runs.
+    fn taken(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = subscriber(format, filter, move || writer.clone()).expect("a filter");
+        (lines, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("nobody panics with it").clone()).expect("text")
+    }
+
+    /// The lines of requests.
+    fn requests(&self) -> Vec<Json> {
+        let lines = self.text();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Json>(line).expect("each line is an object"));
+        lines.filter(|line| line["target"] == "nagaya::access").collect()
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("nobody panics with it").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A line without what is different each time.
+fn steady(mut line: Json) -> Json {
+    let fields = line.as_object_mut().expect("an object");
+    assert!(fields.remove("timestamp").is_some_and(|time| time.as_str().is_some_and(|time| time.ends_with('Z'))));
+    assert!(fields.remove("ms").is_some_and(|ms| ms.as_f64().is_some_and(|ms| ms >= 0.0)));
+    line
+}
+
+/// Proves T19.
+#[tokio::test]
+async fn a_request_leaves_one_line_of_json_with_its_ids() {
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let house = House::open_with(Limits::default(), |server| server.log_key([7; 32])).await;
+    let mut client = house.connect("acme").await;
+    let ids = [("x-request-id", "r-1"), ("x-correlation-id", "c-2"), ("x-causation-id", "d-3")];
+    let path = "/notes/01ARZ3NDEKTSV4RRFFQ69G5FAV";
+    assert_eq!(client.send(Method::GET, path, &ids, Body::empty()).await.status, 404);
+
+    let user = blake3::keyed_hash(&[7; 32], b"ann").to_hex();
+    let expected = json!({
+        "level": "INFO",
+        "target": "nagaya::access",
+        "method": "GET",
+        "route": "/notes/{noteId}",
+        "system": "desk",
+        "status": 404,
+        "tenant": "acme",
+        "user": &user[..12],
+        "request": "r-1",
+        "correlation": "c-2",
+        "causation": "d-3",
+        "code": "not_found",
+    });
+    assert_eq!(lines.requests().into_iter().map(steady).collect::<Vec<_>>(), [expected]);
+}
+
+/// Proves the ids' part of T19.
+#[tokio::test]
+async fn what_is_not_known_is_not_in_the_line() {
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let house = House::open(Limits::default()).await;
+    let mut client = house.anonymous().await;
+    let known = client.get("/notes").await;
+    let unknown = client.get("/nowhere").await;
+
+    let line = |route: &str, status: u16, system: &str, id: &str, code: &str| {
+        json!({
+            "level": "INFO", "target": "nagaya::access", "method": "GET", "route": route, "system": system,
+            "status": status, "request": id, "correlation": id, "code": code,
+        })
+    };
+    let id = |got: &crate::client::Got| got.header("x-request-id").expect("an id").to_owned();
+    let expected =
+        [line("/notes", 401, "desk", &id(&known), "no_token"), line("none", 404, "none", &id(&unknown), "not_found")];
+    assert_eq!(lines.requests().into_iter().map(steady).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn every_end_of_a_request_leaves_its_line() {
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let house = House::open(Limits { concurrent: 1, ..Limits::default() }).await;
+    let mut client = house.connect("acme").await;
+    client.post("/panic", &json!({})).await;
+    let mut gone = house.connect("acme").await;
+    let asking = tokio::spawn(async move { gone.get("/hold").await.status });
+    house.holding(1).await;
+    client.get("/notes").await;
+    asking.abort();
+    house.holding(0).await;
+    client.get("/notes").await;
+    client.get("/healthz").await;
+
+    let ends: Vec<_> = lines.requests().iter().map(|line| (line["status"].clone(), line["code"].clone())).collect();
+    let expected = [(500, json!("internal")), (503, json!("overloaded")), (499, Json::Null), (200, Json::Null)];
+    assert_eq!(ends, expected.map(|(status, code)| (json!(status), code)));
+    let panics = lines.text().lines().filter(|line| line.contains("a request has panicked")).count();
+    assert_eq!(panics, 1);
+}
+
+#[tokio::test]
+async fn lines_of_requests_can_be_turned_off() {
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info,nagaya::access=off");
+    let house = House::open(Limits::default()).await;
+    assert_eq!(house.connect("acme").await.get("/notes").await.status, 200);
+    assert_eq!(lines.text(), "");
+}
+
+#[tokio::test]
+async fn lines_for_a_person_are_text() {
+    let (lines, _log) = Lines::taken(LogFormat::Text, "info");
+    let house = House::open(Limits::default()).await;
+    house.connect("acme").await.get("/notes").await;
+    let text = lines.text();
+    assert!(text.contains(r#"INFO nagaya::access: method="GET" route="/notes" system="desk" status=200"#), "{text}");
+}
+
+#[test]
+fn a_filter_that_cannot_be_read_is_told() {
+    let error = subscriber(LogFormat::Json, "nagaya=loud", std::io::sink).err().expect("it is refused").to_string();
+    assert!(error.contains("`nagaya=loud`"), "{error}");
+}

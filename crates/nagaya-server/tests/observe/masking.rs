@@ -1,0 +1,87 @@
+//! What must not be in a log, in a process of its own: everything that such a process says is looked at, whoever says it.
+
+use std::process::Command;
+
+use axum::{body::Body, http::Method};
+use nagaya_server::{
+    Limits,
+    observe::{LogFormat, init},
+};
+use serde_json::json;
+
+use crate::house::House;
+
+/// Set in the process that is listened to.
+const LISTENED_TO: &str = "NAGAYA_TEST_LISTENED_TO";
+/// Everything that a user gives in this test holds this.
+const PERSONAL: &str = "keepthistoyourself";
+/// So does everything that proves who the user is; a token begins like this.
+const TOKEN: &str = "eyJ";
+
+/// Proves T19.
+#[test]
+fn nothing_that_a_user_gives_is_logged() {
+    let itself = std::env::current_exe().expect("this program");
+    let test = "masking::a_server_that_is_listened_to";
+    let run = Command::new(itself)
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env(LISTENED_TO, "1")
+        .output()
+        .expect("it runs");
+    let log = String::from_utf8(run.stderr).expect("text");
+    assert!(run.status.success(), "{}{log}", String::from_utf8_lossy(&run.stdout));
+
+    // It is the log of what happened: of every request, and of the panic.
+    let lines: Vec<_> = log.lines().filter(|line| line.starts_with('{')).collect();
+    for status in [201, 200, 400, 404, 422, 401, 500] {
+        assert!(lines.iter().any(|line| line.contains(&format!("\"status\":{status},"))), "no {status} in\n{log}");
+    }
+    let panicked = lines.iter().find(|line| line.contains("a request has panicked")).expect("the panic is logged");
+    assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("house.rs:"), "{panicked}");
+
+    for secret in [PERSONAL, TOKEN] {
+        let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
+        assert!(told.is_empty(), "told: {told:#?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "the test above runs it"]
+async fn a_server_that_is_listened_to() {
+    if std::env::var_os(LISTENED_TO).is_none() {
+        return;
+    }
+    // All that this house could say, and what requests say of themselves.
+    let log = init(LogFormat::Json, "info,nagaya_server=trace,nagaya_tenancy=trace,nagaya_embedded=trace,nagaya=trace");
+    let _log = log.expect("a filter");
+    let house = House::open(Limits { body_bytes: 4_096, ..Limits::default() }).await;
+    let user = format!("{PERSONAL}-user");
+    let mut client = house.anonymous().await.with_token(house.token("acme", &user));
+    let mail = format!("{PERSONAL}@example.com");
+    let note = json!({ "title": PERSONAL, "email": mail, "password": PERSONAL });
+    let id = client.post("/notes", &note).await.json()["data"]["noteId"].as_str().expect("an id").to_owned();
+    assert_eq!(client.get(&format!("/notes/{id}")).await.status, 200);
+
+    // In a path and in a query, with and without a route for them.
+    assert_eq!(client.get(&format!("/notes/{PERSONAL}")).await.status, 404);
+    assert_eq!(client.get(&format!("/{PERSONAL}?{PERSONAL}={PERSONAL}")).await.status, 404);
+    assert_eq!(client.get(&format!("/notes?{PERSONAL}={PERSONAL}")).await.status, 400);
+    assert_eq!(client.get(&format!("/notes?cursor={PERSONAL}")).await.status, 400);
+    // In a field that does not take it, in one that is not there, and in what is no JSON.
+    assert_eq!(client.post("/notes", &json!({ "title": "x", "email": PERSONAL })).await.status, 422);
+    assert_eq!(client.post("/notes", &json!({ "title": "x", "password": [PERSONAL] })).await.status, 422);
+    assert_eq!(client.post("/notes", &json!({ "title": "x", PERSONAL: PERSONAL })).await.status, 422);
+    let json = [("content-type", "application/json")];
+    assert_eq!(client.send(Method::POST, "/notes", &json, Body::from(PERSONAL)).await.status, 400);
+    // In headers that are taken over if they are fit.
+    let bad_ids = [("x-request-id", mail.as_str()), ("x-correlation-id", &mail), ("x-causation-id", &mail)];
+    assert_eq!(client.send(Method::GET, "/notes", &bad_ids, Body::empty()).await.status, 200);
+    // In what a panic says.
+    let headers = [("content-type", "application/json"), ("x-request-id", "the-panic")];
+    assert_eq!(client.send(Method::POST, "/panic", &headers, Body::from(note.to_string())).await.status, 500);
+    // A token that is refused, and one that is none.
+    let mut refused = house.anonymous().await.with_token(format!("{}{PERSONAL}", house.token("acme", &user)));
+    assert_eq!(refused.get("/notes").await.status, 401);
+    let mut refused = house.anonymous().await.with_token(format!("{TOKEN}{PERSONAL}"));
+    assert_eq!(refused.get("/notes").await.status, 401);
+}

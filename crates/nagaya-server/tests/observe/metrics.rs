@@ -1,0 +1,111 @@
+//! Figures for Prometheus.
+
+use axum::{body::Body, http::Method};
+use nagaya_server::Limits;
+use nagaya_store::{Item, Store as _, Write};
+use serde_json::json;
+
+use crate::{client::Client, house::House};
+
+async fn figures(client: &mut Client) -> String {
+    let got = client.get("/metrics").await;
+    assert_eq!(got.status, 200);
+    assert_eq!(got.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    got.text
+}
+
+#[track_caller]
+fn has(figures: &str, line: &str) {
+    assert!(figures.lines().any(|each| each == line), "no line {line} in\n{figures}");
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_system_route_method_and_class() {
+    let house = House::open(Limits::default()).await;
+    let mut client = house.connect("acme").await;
+    let made = client.post("/notes", &json!({ "title": "Buy milk" })).await.json();
+    let id = made["data"]["noteId"].as_str().expect("an id").to_owned();
+    assert_eq!(client.get(&format!("/notes/{id}")).await.status, 200);
+    assert_eq!(client.get("/notes/01ARZ3NDEKTSV4RRFFQ69G5FAV").await.status, 404);
+    assert_eq!(client.post("/notes", &json!({ "title": 7 })).await.status, 422);
+
+    let figures = figures(&mut client).await;
+    let item = r#"system="desk",method="GET",route="/notes/{noteId}""#;
+    has(&figures, &format!(r#"nagaya_requests_total{{{item},status="2xx"}} 1"#));
+    has(&figures, &format!(r#"nagaya_requests_total{{{item},status="4xx"}} 1"#));
+    has(&figures, &format!(r#"nagaya_request_duration_seconds_count{{{item}}} 2"#));
+    has(&figures, &format!(r#"nagaya_request_duration_seconds_bucket{{le="+Inf",{item}}} 2"#));
+    let making = r#"system="desk",method="POST",route="/notes""#;
+    has(&figures, &format!(r#"nagaya_requests_total{{{making},status="2xx"}} 1"#));
+    has(&figures, &format!(r#"nagaya_requests_total{{{making},status="4xx"}} 1"#));
+    has(&figures, "nagaya_connections 1");
+    has(&figures, "nagaya_requests_in_flight 0");
+    has(&figures, r#"nagaya_wall_breaches_total{system="desk"} 0"#);
+    has(&figures, r#"nagaya_tokens_checked_total{system="desk"} 1"#);
+    assert!(!figures.contains("acme") && !figures.contains(&id), "no tenant and no id is among them");
+}
+
+#[tokio::test]
+async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
+    let house = House::open(Limits::default()).await;
+    let mut client = house.connect("acme").await;
+    client.get("/nowhere").await;
+    let before = figures(&mut client).await.lines().count();
+    for at in 0..50 {
+        assert_eq!(client.get(&format!("/nowhere/{at}")).await.status, 404);
+        assert_eq!(client.get(&format!("/notes/{at}?q={at}")).await.status, 400);
+        let made_up = Method::from_bytes(format!("METHOD{at}").as_bytes()).expect("a method");
+        assert_eq!(client.send(made_up, "/notes", &[], Body::empty()).await.status, 405);
+    }
+    let figures = figures(&mut client).await;
+    assert_eq!(figures.lines().count(), before);
+    has(&figures, r#"nagaya_requests_total{system="none",method="none",route="none",status="4xx"} 101"#);
+}
+
+#[tokio::test]
+async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
+    let house = House::open(Limits::default()).await;
+    let mut client = house.connect("acme").await;
+    // Somebody writes around the walls: an item of one tenant under a key of another.
+    let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+    let item = Item::new().with("PK", "TENANT#acme").with("SK", format!("NOTE#{id}").as_str());
+    let item = item.with("tenantId", "other").with("noteId", id).with("title", "Not yours");
+    house.store.write(Write::put("desk-main", item).into()).await.expect("written");
+
+    let got = client.get(&format!("/notes/{id}")).await;
+    assert_eq!(got.problem(), (500, "internal".to_owned()));
+    assert!(!got.text.contains("Not yours"));
+    has(&figures(&mut client).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
+
+    // Serving it anew does not make the alarm go away.
+    house.mounted.serve(nagaya_server::System::plain(house.nagaya.design().clone()), house.nagaya.clone());
+    let figures = figures(&mut client).await;
+    assert!(!figures.contains(r#"nagaya_wall_breaches_total{system="desk"} 0"#), "{figures}");
+}
+
+#[tokio::test]
+async fn a_panic_is_answered_counted_and_over() {
+    let house = House::open(Limits::default()).await;
+    let mut client = house.connect("acme").await;
+    let got = client.post("/panic", &json!({ "email": "ann@example.com" })).await;
+    assert_eq!(got.problem(), (500, "internal".to_owned()));
+    assert!(!got.text.contains("ann") && !got.text.contains("panic"), "{got:?}");
+    assert_eq!(got.json()["requestId"].as_str(), got.header("x-request-id"));
+
+    assert_eq!(client.get("/notes").await.status, 200, "the connection goes on");
+    let figures = figures(&mut client).await;
+    has(&figures, r#"nagaya_requests_rejected_total{reason="panic"} 1"#);
+    has(&figures, r#"nagaya_requests_total{system="desk",method="POST",route="/panic",status="5xx"} 1"#);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_is_counted_too() {
+    let house = House::open(Limits::default()).await;
+    let mut gone = house.connect("acme").await;
+    let asking = tokio::spawn(async move { gone.get("/hold").await.status });
+    house.holding(1).await;
+    asking.abort();
+    house.holding(0).await;
+    let figures = figures(&mut house.anonymous().await).await;
+    has(&figures, r#"nagaya_requests_total{system="desk",method="GET",route="/hold",status="4xx"} 1"#);
+}

@@ -1,0 +1,308 @@
+//! Making the items: entity after entity, many at once.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    io::IsTerminal as _,
+};
+
+use anyhow::{Context as _, bail};
+use futures_util::{StreamExt as _, stream};
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::{Timestamp, tz::TimeZone};
+use nagaya_design::{Entity, Wall};
+use nagaya_server::System;
+use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Tenant};
+use serde_json::Value as Json;
+
+use super::{
+    Args,
+    item::{DAY, Draft, Scene, is_made_by_the_layer},
+    plan::{Task, plan},
+    report::{Filled, Report},
+    stamp, tenants,
+};
+
+/// Items that are being written at the same time, so that a store that commits in groups has groups.
+const AT_ONCE: usize = 64;
+/// Items that are prepared at a time.
+const CHUNK: usize = 4_096;
+/// How often something is made up anew that is there already.
+const ATTEMPTS: usize = 12;
+/// How many items in a row cannot be told apart from others before no more are tried.
+const GIVE_UP: usize = 3;
+/// How many days back an earlier run is looked for.
+const LOOK_BACK: i64 = 366;
+
+/// Fills a system.
+pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report> {
+    let design = &system.design;
+    let (tasks, skipped) = plan(design);
+    let names = tenants::names(design, args.tenants as usize);
+    if names.len() < args.tenants as usize {
+        bail!("the design takes only {} names of tenants that can be made up", names.len());
+    }
+    let store = args.place.open(&system.name).await?;
+    let base = args.place.base.clone().filter(|base| !base.is_empty());
+    let settings = Settings { base, clock: stamp::clock(), ids: stamp::ids(), ..Settings::default() };
+    let nagaya = Nagaya::open_with(design.clone(), store, settings);
+    nagaya.ensure().await.with_context(|| format!("the tables of {} cannot be made", system.name))?;
+
+    let hands = Hands::new(&nagaya, &names)?;
+    let today = midnight(Timestamp::now());
+    let mut scene = Scene { design, seed: args.seed, until: today, today, tenants: names, made: HashMap::new() };
+    scene.until = match args.until {
+        Some(day) => day.to_zoned(TimeZone::UTC)?.timestamp().as_millisecond(),
+        None => earlier(&mut scene, &tasks, &hands).await?.unwrap_or(today),
+    };
+    let items = args.items as usize;
+    let wanted: usize = tasks.iter().map(|task| owners(task, &scene).len() * count(task, items)).sum();
+    let bar = progress(wanted);
+    let mut filled = Vec::with_capacity(tasks.len());
+    for task in &tasks {
+        bar.set_message(task.entity.name.clone());
+        let needed = tasks.iter().any(|other| other.links.values().any(|link| link.entity == task.entity.name));
+        filled.push(Work { task, hands: &hands, items, needed, bar: &bar }.run(&mut scene).await?);
+    }
+    bar.finish_and_clear();
+    let until = Timestamp::from_millisecond(scene.until)?.to_zoned(TimeZone::UTC).date().to_string();
+    Ok(Report { system: system.name.clone(), seed: args.seed, until, tenants: scene.tenants, filled, skipped })
+}
+
+/// The handles that items are made through.
+struct Hands {
+    tenants: Vec<Tenant>,
+    operator: Operator,
+}
+
+impl Hands {
+    fn new(nagaya: &Nagaya, names: &[String]) -> anyhow::Result<Self> {
+        let principal = |name: &String| Principal::new(name, "seed");
+        let tenants = names.iter().map(|name| {
+            nagaya.tenant(&principal(name)).with_context(|| format!("there can be no tenant `{name}`"))
+        });
+        let tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;
+        let system = nagaya.design().tenant.system.clone().unwrap_or_default();
+        Ok(Hands { tenants, operator: nagaya.operator("seed", &principal(&system)) })
+    }
+
+    async fn create(&self, entity: &Entity, owner: Option<usize>, draft: &Draft) -> Result<(), Error> {
+        let mut fields = draft.fields.clone();
+        let set = match owner.and_then(|owner| self.tenants.get(owner)) {
+            None => self.operator.set().create(&entity.name, fields),
+            Some(tenant) => {
+                let before = fields.len();
+                fields.retain(|name, _| !entity.field(name).is_some_and(|field| is_made_by_the_layer(entity, field)));
+                // What lives for a time lives from now on, whatever moment it tells of.
+                let stamped = fields.len() < before && entity.ttl_after.is_none();
+                let stamp = stamped.then_some((draft.moment, draft.bits));
+                stamp::with(stamp, || tenant.set().create(&entity.name, fields))
+            }
+        };
+        set.commit().await.map(drop)
+    }
+}
+
+/// The entity that is being filled.
+struct Work<'w> {
+    task: &'w Task<'w>,
+    hands: &'w Hands,
+    /// How many items everybody gets.
+    items: usize,
+    /// Whether other items are linked to these.
+    needed: bool,
+    bar: &'w ProgressBar,
+}
+
+/// An item that is to be made.
+struct Proposal {
+    owner: Option<usize>,
+    n: usize,
+    attempt: usize,
+    draft: Draft,
+}
+
+impl Work<'_> {
+    async fn run(&self, scene: &mut Scene<'_>) -> anyhow::Result<Filled> {
+        let entity = self.task.entity;
+        let by_operator = self.task.by_operator;
+        let mut filled = Filled { entity: entity.name.clone(), by_operator, ..Filled::default() };
+        let mut seen = HashSet::new();
+        let mut owners: Vec<(Option<usize>, usize)> = owners(self.task, scene).into_iter().map(|owner| (owner, 0)).collect();
+        let count = count(self.task, self.items);
+        let to_itself = self.task.links.values().any(|link| link.entity == entity.name);
+        let mut from = 0;
+        while from < count {
+            // What is linked to its own kind needs some to be there first.
+            let step = if to_itself { (from * 3).max(count.div_ceil(4).min(CHUNK)) } else { CHUNK };
+            let end = count.min(from + step.min(CHUNK).div_ceil(owners.len().max(1)).max(1));
+            let mut proposals = Vec::new();
+            for (owner, misses) in &mut owners {
+                for n in from..end {
+                    if *misses == GIVE_UP {
+                        self.bar.inc(1);
+                        continue;
+                    }
+                    match self.propose(scene, &mut seen, *owner, n, 0) {
+                        Some(proposal) => {
+                            *misses = 0;
+                            proposals.push(proposal);
+                        }
+                        None => {
+                            *misses += 1;
+                            self.bar.inc(1);
+                        }
+                    }
+                }
+            }
+            self.make(scene, &mut seen, proposals, &mut filled).await?;
+            from = end;
+        }
+        Ok(filled)
+    }
+
+    /// Makes up an item that is not the same as another one where it must not be.
+    fn propose(
+        &self,
+        scene: &Scene<'_>,
+        seen: &mut HashSet<String>,
+        owner: Option<usize>,
+        n: usize,
+        first: usize,
+    ) -> Option<Proposal> {
+        for attempt in first..first + ATTEMPTS {
+            let draft = scene.draft(self.task, owner, n, attempt)?;
+            let marks = marks(self.task.entity, owner, &draft);
+            if marks.iter().all(|mark| !seen.contains(mark)) {
+                seen.extend(marks);
+                return Some(Proposal { owner, n, attempt, draft });
+            }
+        }
+        None
+    }
+
+    async fn make(
+        &self,
+        scene: &mut Scene<'_>,
+        seen: &mut HashSet<String>,
+        mut proposals: Vec<Proposal>,
+        filled: &mut Filled,
+    ) -> anyhow::Result<()> {
+        let entity = self.task.entity;
+        while !proposals.is_empty() {
+            let making = proposals.into_iter().map(|proposal| async {
+                let made = self.hands.create(entity, proposal.owner, &proposal.draft).await;
+                (proposal, made)
+            });
+            // In their order, so that the next entities find the same at the same place.
+            let made: Vec<_> = stream::iter(making).buffered(AT_ONCE).inspect(|_| self.bar.inc(1)).collect().await;
+            let mut again = Vec::new();
+            for (proposal, made) in made {
+                let Proposal { owner, n, attempt, draft } = proposal;
+                match made {
+                    Ok(()) => filled.made += 1,
+                    Err(error) => match error.kind() {
+                        ErrorKind::Taken { fields } if *fields == entity.id_fields() => filled.present += 1,
+                        // Somebody else's item is in the way, or what it is linked to has gone.
+                        ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
+                            again.extend(self.propose(scene, seen, owner, n, attempt + 1));
+                            continue;
+                        }
+                        ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } | ErrorKind::Invalid(_) => {
+                            filled.refused.get_or_insert_with(|| error.to_string());
+                            continue;
+                        }
+                        _ => return Err(error).with_context(|| format!("an item of `{}` cannot be made", entity.name)),
+                    },
+                }
+                filled.tenants.extend(owner);
+                if self.needed {
+                    scene.made.entry((entity.name.clone(), owner)).or_default().push(draft);
+                }
+            }
+            proposals = again;
+        }
+        Ok(())
+    }
+}
+
+/// Who gets items of an entity: all tenants, or nobody in particular.
+fn owners(task: &Task<'_>, scene: &Scene<'_>) -> Vec<Option<usize>> {
+    if task.by_operator { vec![None] } else { (0..scene.tenants.len()).map(Some).collect() }
+}
+
+/// How many items everybody gets.
+fn count(task: &Task<'_>, items: usize) -> usize {
+    if task.entity.id_fields().is_empty() { 1 } else { items }
+}
+
+/// What no other item may have: its id, and what has to be unique.
+fn marks(entity: &Entity, owner: Option<usize>, draft: &Draft) -> Vec<String> {
+    let mark = |kind: &str, within: bool, fields: &[&str]| {
+        let values: Vec<_> = fields.iter().map(|path| at(&draft.fields, path).unwrap_or(&Json::Null)).collect();
+        format!("{kind} {:?} {}", owner.filter(|_| within), serde_json::json!(values))
+    };
+    let tenant_in_key = entity.tenant.as_deref().is_some_and(|tenant| entity.is_key_field(tenant));
+    let mut marks = vec![mark("id", tenant_in_key, &entity.id_fields())];
+    for unique in &entity.unique {
+        if unique.when.as_ref().is_none_or(|when| when.holds(&draft.fields)) {
+            let fields: Vec<&str> = unique.fields.iter().map(String::as_str).collect();
+            marks.push(mark(&unique.fields.join(" "), unique.within_tenant, &fields));
+        }
+    }
+    marks
+}
+
+/// The value at a dotted path.
+fn at<'f>(fields: &'f serde_json::Map<String, Json>, path: &str) -> Option<&'f Json> {
+    match path.split_once('.') {
+        None => fields.get(path),
+        Some((first, rest)) => at(fields.get(first)?.as_object()?, rest),
+    }
+}
+
+/// The day that an earlier run led up to, which its first items tell: ids carry moments. An item of each day is asked for.
+async fn earlier(scene: &mut Scene<'_>, tasks: &[Task<'_>], hands: &Hands) -> anyhow::Result<Option<i64>> {
+    let alone = |task: &&Task<'_>| {
+        task.entity.wall == Wall::Key && task.links.values().all(|link| link.entity == task.entity.name)
+    };
+    let today = scene.today;
+    for task in tasks.iter().filter(alone) {
+        let mut ids = Vec::new();
+        for back in 0..=LOOK_BACK {
+            scene.until = today - back * DAY;
+            let Some(draft) = scene.draft(task, Some(0), 0, 0) else { break };
+            let text = |path: &&str| match at(&draft.fields, path)? {
+                Json::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            };
+            ids.push(task.entity.id_fields().iter().filter_map(text).collect::<Vec<_>>());
+        }
+        let different: BTreeSet<_> = ids.iter().collect();
+        if different.len() < ids.len() {
+            continue;
+        }
+        let ids: Vec<Vec<&str>> = ids.iter().map(|id| id.iter().map(String::as_str).collect()).collect();
+        let wanted: Vec<_> = ids.iter().map(|id| (task.entity.name.as_str(), id.as_slice())).collect();
+        let Some(tenant) = hands.tenants.first() else { break };
+        let found = tenant.get_many(&wanted).await?;
+        if let Some(back) = found.iter().position(Option::is_some) {
+            return Ok(Some(today - i64::try_from(back)? * DAY));
+        }
+    }
+    Ok(None)
+}
+
+fn midnight(now: Timestamp) -> i64 {
+    let millis = now.as_millisecond();
+    millis - millis.rem_euclid(DAY)
+}
+
+/// Shows how far it is, on a terminal.
+fn progress(wanted: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(wanted as u64);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec}, {msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,59 @@
+//! Luck that can be had again: the same number gives the same data.
+
+use fastrand::Rng;
+
+/// Where everything that is left to chance comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Luck(Rng);
+
+impl Luck {
+    /// The luck of one thing, told apart from all others by its number and its names.
+    pub(super) fn of(seed: u64, names: &[&str], numbers: [usize; 2]) -> Self {
+        let mut mixed = seed ^ 0xCBF2_9CE4_8422_2325;
+        // FNV-1a; a byte that no text has goes between the names.
+        let mut mix = |byte: u8| mixed = (mixed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        for name in names {
+            name.bytes().for_each(&mut mix);
+            mix(0xFF);
+        }
+        numbers.iter().flat_map(|number| (*number as u64).to_be_bytes()).for_each(&mut mix);
+        Luck(Rng::with_seed(mixed))
+    }
+
+    /// A number from 0, below the end.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        self.0.usize(..end.max(1))
+    }
+
+    /// A number between two, both included.
+    pub(super) fn between(&mut self, least: i64, most: i64) -> i64 {
+        self.0.i64(least..=most.max(least))
+    }
+
+    /// Whether something happens that does so many times out of a hundred.
+    pub(super) fn happens(&mut self, percent: u32) -> bool {
+        self.0.u32(..100) < percent
+    }
+
+    pub(super) fn bits(&mut self) -> u128 {
+        self.0.u128(..)
+    }
+
+    pub(super) fn pick<'s, T>(&mut self, of: &'s [T]) -> Option<&'s T> {
+        of.get(self.below(of.len()))
+    }
+
+    /// One of the words.
+    pub(super) fn word(&mut self, of: &[&'static str]) -> &'static str {
+        self.pick(of).copied().unwrap_or_default()
+    }
+
+    pub(super) fn hex(&mut self, digits: usize) -> String {
+        let mut text = String::new();
+        while text.len() < digits {
+            text += &format!("{:032x}", self.bits());
+        }
+        text.truncate(digits);
+        text
+    }
+}

@@ -1,0 +1,302 @@
+//! Values by what a field holds and what it is called.
+
+use nagaya_design::{Default, Field, Precision, Type};
+use nagaya_tenancy::Ids;
+use serde_json::{Map, Value as Json, json};
+
+use super::{
+    item::{DAY, Maker, is_made_by_the_layer},
+    links::words,
+    text,
+    words::{FOODS, ROLES},
+};
+
+/// States in which something is over.
+const OVER: [&str; 12] = [
+    "done", "completed", "closed", "succeeded", "success", "failed", "cancelled", "canceled", "resolved", "approved",
+    "rejected", "refunded",
+];
+
+/// Whether a field takes a value.
+pub(super) fn fits(field: &Field, value: &Json) -> bool {
+    let mut problems = Vec::new();
+    field.check(value, &field.name, &mut problems);
+    problems.is_empty()
+}
+
+/// The words of a field's name, for matching.
+fn has_word(words: &[String], any: &[&str]) -> bool {
+    words.iter().any(|word| any.contains(&word.as_str()))
+}
+
+impl Maker<'_> {
+    /// Whether the item has a field that it need not have, as far as its states tell.
+    pub(super) fn has(&mut self, field: &Field) -> bool {
+        let words = words(&field.name);
+        let status = ["status", "state"].into_iter().find_map(|name| self.fields.get(name)?.as_str());
+        let has_status = status.is_some();
+        let is_over = status.is_some_and(|status| OVER.contains(&status));
+        if let [stem @ .., last] = words.as_slice()
+            && last == "at"
+            && let Some(truth) = self.truth(&stem.concat())
+        {
+            return truth;
+        }
+        if has_word(&words, &["error", "failure"]) {
+            return self.fields.values().any(|value| value == "failed" || value == "error");
+        }
+        if has_word(&words, &["completed", "finished", "closed", "resolved", "ended", "review", "reviewed", "approved"])
+            && has_status
+        {
+            return is_over;
+        }
+        if self.is_a_tenant(&words) && has_status {
+            return status == Some("approved");
+        }
+        self.luck.happens(if is_ahead(&words) { 40 } else { 75 })
+    }
+
+    /// What the item says about being something: `read` is told by `read` or `isRead`.
+    fn truth(&self, word: &str) -> Option<bool> {
+        let is = |name: &String| words(name).concat() == word || words(name).concat() == format!("is{word}");
+        self.fields.iter().find(|(name, _)| is(name))?.1.as_bool()
+    }
+
+    /// A value that a field takes; `None` if none is found.
+    pub(super) fn value(&mut self, field: &Field) -> Option<Json> {
+        let value = self.named(field, &words(&field.name))?;
+        if fits(field, &value) {
+            return Some(value);
+        }
+        Some(field.example()).filter(|value| fits(field, value))
+    }
+
+    /// A value of a field by these words: those of its name, or of the list that it is an element of.
+    fn named(&mut self, field: &Field, words: &[String]) -> Option<Json> {
+        Some(match &field.kind {
+            Type::String if field.default == Some(Default::New) => self.id(field),
+            Type::String if !field.one_of().is_empty() => self.choice(field),
+            Type::String => self.linked(field).or_else(|| text::text(self, field, words).map(Json::from))?,
+            Type::Ulid | Type::Uuid => self.linked(field).unwrap_or_else(|| self.id(field)),
+            Type::Boolean => self.flag(field, words),
+            Type::Integer => self.integer(field, words),
+            Type::Number => self.number(field, words),
+            Type::Timestamp(_) | Type::Date => field.instant(self.instant(field, words))?,
+            Type::List(element) => self.list(field, element.as_deref(), words)?,
+            Type::Map(fields) if !fields.is_empty() => self.map(fields)?,
+            Type::Map(_) => self.free(field, words),
+            Type::Any => json!(text::sentence(&mut self.luck)),
+        })
+    }
+
+    /// A new id that tells the item's moment.
+    fn id(&mut self, field: &Field) -> Json {
+        let bits =
+            if is_made_by_the_layer(self.task.entity, field) { self.bits } else { self.luck.bits() };
+        let ids = Ids::new(move || bits);
+        let id = match field.kind {
+            Type::Uuid => ids.uuid(),
+            _ => ids.ulid(self.moment),
+        };
+        format!("{}{id}", field.prefix()).into()
+    }
+
+    /// Something of another item, where a field in a map or list holds it, or one whose kind another field tells.
+    fn linked(&mut self, field: &Field) -> Option<Json> {
+        let link = self.task.links.get(&field.name).map(|link| (link.entity.clone(), link.field.clone()));
+        let (entity, name) = link.or_else(|| self.told(field))?;
+        let known = self.scene.known(&entity, self.tenant);
+        let value = self.one_of(known)?.fields.get(&name)?;
+        fits(field, value).then(|| value.clone())
+    }
+
+    /// What an id is of, where another field tells: `targetType = "RECIPE"` beside `targetId`.
+    fn told(&self, field: &Field) -> Option<(String, String)> {
+        let kind = self.fields.get(&format!("{}Type", field.name.strip_suffix("Id")?))?.as_str()?.to_lowercase();
+        let id = self.scene.design.entity(&kind)?.id_fields().first()?.to_string();
+        Some((kind, id))
+    }
+
+    fn choice(&mut self, field: &Field) -> Json {
+        let deleted = self.deleted(field);
+        let choices: Vec<&String> =
+            field.one_of().iter().filter(|choice| deleted.as_ref() != Some(&json!(choice))).collect();
+        if self.task.entity.is_key_field(&field.name) {
+            return choices.get((self.n + self.attempt) % choices.len().max(1)).map_or(Json::Null, |choice| json!(choice));
+        }
+        // Most are what they are unless somebody says otherwise.
+        if let Some(Default::Constant(usual)) = &field.default
+            && self.luck.happens(40)
+        {
+            return usual.clone();
+        }
+        self.luck.pick(&choices).map_or(Json::Null, |choice| json!(choice))
+    }
+
+    fn flag(&mut self, field: &Field, words: &[String]) -> Json {
+        if let Some(Json::Bool(deleted)) = self.deleted(field) {
+            return (!deleted).into();
+        }
+        if has_word(words, &["privileged", "admin", "deleted", "archived", "cancel"]) {
+            return false.into();
+        }
+        let usual = field.default != Some(Default::Constant(Json::Bool(false)));
+        self.luck.happens(if usual { 85 } else { 30 }).into()
+    }
+
+    /// What a field becomes when the item is deleted, which no new item is.
+    fn deleted(&self, field: &Field) -> Option<Json> {
+        let mark = self.task.entity.soft_delete.as_ref()?.mark.as_ref()?;
+        (mark.0 == field.name).then(|| mark.1.clone())
+    }
+
+    fn integer(&mut self, field: &Field, words: &[String]) -> Json {
+        let entity = self.task.entity;
+        let (least, most) = (field.range.0.map_or(0, |least| least as i64), field.range.1.map(|most| most as i64));
+        let n = i64::try_from(self.n + self.attempt * 1_000).unwrap_or(0);
+        let last = words.last().map_or("", String::as_str);
+        let counts_others =
+            || words.first().is_some_and(|word| self.scene.design.entities.iter().any(|each| each.name.ends_with(word)));
+        let value = match last {
+            _ if entity.is_key_field(&field.name) || is_unique(entity, &field.name) => least + n,
+            "price" | "amount" | "total" | "cost" | "fee" => self.luck.between(1, 98) * 100,
+            "position" | "order" | "number" | "index" => least + n,
+            "rating" | "stars" => self.luck.between(3, 5),
+            "servings" | "serves" | "size" if most.is_some_and(|most| most <= 100) => self.luck.between(1, 6),
+            "minutes" => self.luck.between(1, 18) * 5,
+            "size" | "bytes" | "bandwidth" => self.luck.between(1_000, 5_000_000),
+            "code" if has_word(words, &["status"]) => *self.luck.pick(&[200, 200, 200, 200, 201, 204, 400, 404, 500]).unwrap_or(&200),
+            "time" | "duration" | "latency" => self.luck.between(5, 900),
+            "month" => self.luck.between(1, 12),
+            "year" => self.luck.between(2027, 2031),
+            "days" => *self.luck.pick(&[7, 14, 30, 90, 365]).unwrap_or(&30),
+            "count" if counts_others() => least,
+            "count" | "calls" | "views" | "up" => self.luck.between(0, 500),
+            "age" => self.luck.between(18, 80),
+            "quantity" | "version" => self.luck.between(1, 5),
+            _ => match (&field.default, most) {
+                (_, Some(most)) if most - least <= 10 => self.luck.between(least, most),
+                (Some(Default::Constant(usual)), _) => return usual.clone(),
+                _ => least + self.luck.between(0, 100),
+            },
+        };
+        value.clamp(least, most.unwrap_or(i64::MAX)).into()
+    }
+
+    fn number(&mut self, field: &Field, words: &[String]) -> Json {
+        let (least, most) = field.range;
+        let value = match words.last().map_or("", String::as_str) {
+            "amount" | "quantity" => *self.luck.pick(&[0.5, 1.0, 2.0, 3.0, 50.0, 100.0, 200.0, 300.0]).unwrap_or(&1.0),
+            "price" | "cost" | "total" => self.luck.between(100, 99_900) as f64 / 100.0,
+            "time" => self.luck.between(50, 4_000) as f64 / 10.0,
+            "latitude" => self.luck.between(30_000, 45_000) as f64 / 1_000.0,
+            "longitude" => self.luck.between(129_000, 145_000) as f64 / 1_000.0,
+            _ => self.luck.between(0, 1_000) as f64 / 10.0,
+        };
+        let value = value.max(least.unwrap_or(f64::MIN)).min(most.unwrap_or(f64::MAX));
+        // A whole number is written as one.
+        if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
+    }
+
+    /// When something was, or will be.
+    fn instant(&mut self, field: &Field, words: &[String]) -> i64 {
+        let (scene, moment) = (self.scene, self.moment);
+        let since = (scene.until - moment).max(0);
+        let expires = scene.design.table_of(self.task.entity).ttl.as_deref() == Some(field.name.as_str());
+        if expires || is_ahead(words) {
+            return scene.today.max(scene.until) + self.luck.between(DAY, 60 * DAY);
+        }
+        if has_word(words, &["due", "before"]) {
+            return scene.until + self.luck.between(-5, 30) * DAY;
+        }
+        if is_later(words) {
+            return moment + self.luck.between(0, since);
+        }
+        if matches!(field.kind, Type::Timestamp(Precision::Epoch)) && !has_word(words, &["created"]) {
+            return scene.today.max(scene.until) + self.luck.between(DAY, 60 * DAY);
+        }
+        moment
+    }
+
+    fn list(&mut self, field: &Field, element: Option<&Field>, words: &[String]) -> Option<Json> {
+        let count = usize::try_from(self.luck.between(1, 4)).unwrap_or(1).clamp(field.least, field.size.max(field.least));
+        let mut values: Vec<Json> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let value = match element {
+                Some(element) => self.named(element, words).filter(|value| fits(element, value))?,
+                None => json!(text::sentence(&mut self.luck)),
+            };
+            // Nothing is said twice, unless so many are needed.
+            if values.len() < field.least || !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        Some(values.into())
+    }
+
+    fn map(&mut self, fields: &[Field]) -> Option<Json> {
+        let mut values = Map::new();
+        let food = FOODS[self.luck.below(FOODS.len())];
+        for field in fields {
+            // What is bought or cooked is counted in what it is counted in.
+            let counted = match field.name.as_str() {
+                "name" if fields.iter().any(|field| field.name == "unit") => Some(food.0),
+                "unit" => Some(food.1),
+                _ => None,
+            };
+            if field.optional && !self.luck.happens(70) {
+                continue;
+            }
+            let counted = counted.map(Json::from).filter(|value| fits(field, value));
+            let value = match counted {
+                Some(value) => value,
+                None => self.value(field)?,
+            };
+            values.insert(field.name.clone(), value);
+        }
+        Some(values.into())
+    }
+
+    /// A map that may hold anything.
+    fn free(&mut self, field: &Field, words: &[String]) -> Json {
+        let luck = &mut self.luck;
+        let value = match words.last().map_or("", String::as_str) {
+            "preferences" | "settings" | "config" => json!({
+                "theme": luck.word(&["light", "dark"]), "language": luck.word(&["ja", "en"]), "notifications": luck.happens(70),
+            }),
+            "roles" | "permissions" => json!({ ROLES[0]: ["*"], ROLES[2]: ["*.read"] }),
+            "metrics" | "usage" => json!({
+                "apiCalls": luck.between(0, 20_000), "storageUsed": luck.between(0, 5_000_000_000), "bandwidth": luck.between(0, 900_000_000),
+            }),
+            "filters" => json!({ "senders": [self.person.email], "words": [luck.word(&super::words::TAGS)] }),
+            "reactions" => json!({ luck.word(&["👍", "🎉", "🙏"]): [self.person.handle()] }),
+            "attributes" => json!({ "region": luck.word(&["ap-northeast-1", "eu-west-1"]), "durationMs": luck.between(3, 900) }),
+            "attachments" => json!({ "name": super::words::FILES[luck.below(10)].0, "size": luck.between(1_000, 900_000) }),
+            "endpoints" => json!({ "endpoint": luck.word(&super::words::ENDPOINTS), "calls": luck.between(1, 900) }),
+            "metadata" => json!({ "country": luck.word(&["JP", "GB", "DE"]), "source": luck.word(&["web", "import", "mobile"]) }),
+            _ => json!({ "note": text::sentence(luck) }),
+        };
+        if fits(field, &value) { value } else { json!({}) }
+    }
+}
+
+/// Whether no two items may have the same value of a field.
+fn is_unique(entity: &nagaya_design::Entity, field: &str) -> bool {
+    entity.unique.iter().any(|unique| unique.fields.iter().any(|each| each == field))
+}
+
+/// Whether an instant is still to come.
+fn is_ahead(words: &[String]) -> bool {
+    words.iter().any(|word| word.starts_with("expir"))
+        || has_word(words, &["until", "next", "deadline", "valid"])
+        || words.ends_with(&["period".to_owned(), "end".to_owned()])
+}
+
+/// Whether an instant is after the one at which its item came to be.
+fn is_later(words: &[String]) -> bool {
+    const LATER: [&str; 18] = [
+        "updated", "modified", "changed", "completed", "closed", "edited", "reviewed", "read", "verified", "activated",
+        "accessed", "synced", "used", "finished", "last", "deleted", "resolved", "applied",
+    ];
+    has_word(words, &LATER)
+}

@@ -1,0 +1,151 @@
+//! From arguments to a running server.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use nagaya_server::{Claims, Cors, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, observe};
+use nagaya_store::{Clock, Store};
+use nagaya_tenancy::Nagaya;
+use tokio::net::TcpListener;
+
+use super::{Args, Kind, show, watch};
+use crate::{
+    cli::{Outcome, source},
+    systems,
+};
+
+/// A system on its store, and where it is served.
+pub(super) struct Site {
+    pub(super) system: System,
+    pub(super) mount: String,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) mounted: Mounted,
+}
+
+pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
+    let Some(systems) = chosen(args)? else { return Ok(Outcome::FoundProblem) };
+    let address = args.reach.listen;
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("{address} cannot be listened on; choose another one with --listen"))?;
+    let url = match &args.reach.public_url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => format!("http://{}", listener.local_addr()?),
+    };
+    let issuer = issuer(args, &url)?;
+    let remote = args.reach.issuer.as_deref().map(Issuer::remote).transpose()?;
+
+    // The logs of this process, until it ends.
+    let _logs = logs(args)?;
+    let mut server = server(args)?;
+    if let Some(issuer) = &issuer {
+        server.routes(issuer_routes(Arc::clone(issuer)));
+    }
+    let alone = systems.len() == 1;
+    let mut sites = Vec::new();
+    // Side by side: opening a directory is mostly waiting for the disk.
+    let opening: Vec<_> = systems.into_iter().map(|system| tokio::spawn(open(args.place.clone(), system))).collect();
+    for opening in opening {
+        let (system, store, nagaya) = opening.await??;
+        let mount = if alone { String::new() } else { format!("/{}", system.name) };
+        let verifier = verifier(args, &system, issuer.as_ref(), remote.as_ref());
+        let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
+        sites.push(Site { system, mount, store, mounted });
+    }
+    show::serving(args, &url, &sites, issuer.as_deref())?;
+    if args.watch
+        && let (Some(path), Some(site)) = (&args.system, sites.pop())
+    {
+        tokio::spawn(watch::watch(Path::new(path).to_owned(), args.place.clone(), site));
+    }
+    server.run(listener, stop()).await;
+    Ok(Outcome::Fine)
+}
+
+/// The systems to serve; `None` after showing what is wrong with a design.
+fn chosen(args: &Args) -> anyhow::Result<Option<Vec<System>>> {
+    match &args.system {
+        None => {
+            let all = systems::names().filter_map(|name| systems::find(name).transpose());
+            all.collect::<anyhow::Result<Vec<_>>>().map(Some)
+        }
+        Some(name) => Ok(source::system(name, args.place.store.engine())?.map(|system| vec![system])),
+    }
+}
+
+/// Opens the store of a system, and puts its design on it.
+async fn open(place: super::Place, system: System) -> anyhow::Result<(System, Arc<dyn Store>, Nagaya)> {
+    let store = place.open(&system.name).await?;
+    let nagaya = place.house(system.design.clone(), Arc::clone(&store)).await?;
+    Ok((system, store, nagaya))
+}
+
+fn server(args: &Args) -> anyhow::Result<Server> {
+    let limits = Limits {
+        body_bytes: args.limits.max_body,
+        time: args.limits.timeout,
+        concurrent: args.limits.max_requests,
+        tenant_rate: args.limits.tenant_rate(),
+        ..Limits::default()
+    };
+    let mut server = Server::new(limits);
+    server.cors(Cors::new(&args.reach.cors_origins)?);
+    server.trusted_proxies(args.reach.trusted_proxies);
+    Ok(server)
+}
+
+fn logs(args: &Args) -> anyhow::Result<observe::Logs> {
+    let format = match args.reach.log_format {
+        Some(super::LogFormat::Text) => observe::LogFormat::Text,
+        Some(super::LogFormat::Json) => observe::LogFormat::Json,
+        None => observe::LogFormat::detect(),
+    };
+    Ok(observe::init(format, &args.reach.log)?)
+}
+
+/// The issuer in the data directory, unless it is not wanted.
+fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
+    if args.reach.no_local_issuer {
+        return Ok(None);
+    }
+    let issuer = match args.place.store {
+        Kind::Memory => LocalIssuer::in_memory()?,
+        Kind::Embedded | Kind::Dynamodb | Kind::Cosmos => LocalIssuer::open(&args.place.data)?,
+    };
+    issuer.set_url(url)?;
+    Ok(Some(Arc::new(issuer)))
+}
+
+/// Whose tokens a system takes: of the local issuer those for the system, of the other one those for the audience.
+fn verifier(args: &Args, system: &System, local: Option<&Arc<LocalIssuer>>, remote: Option<&Issuer>) -> Verifier {
+    let mut verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+    if let Some(local) = local {
+        verifier = verifier.trust(&Issuer::local(local), &system.name);
+    }
+    if let (Some(remote), Some(audience)) = (remote, &args.reach.audience) {
+        verifier = verifier.trust(remote, audience);
+    }
+    verifier
+}
+
+/// When the process is told to stop.
+async fn stop() {
+    let interrupt = async {
+        // Without a handler the signal ends the process, which is what it is for.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        let terminate = async {
+            match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+                Ok(mut signal) => drop(signal.recv().await),
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! { () = interrupt => {}, () = terminate => {} }
+    }
+    #[cfg(not(unix))]
+    interrupt.await;
+}

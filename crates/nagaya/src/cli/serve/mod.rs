@@ -1,0 +1,140 @@
+//! `nagaya serve`: designs become APIs.
+
+mod listen;
+mod place;
+mod show;
+mod watch;
+
+use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
+
+use clap::ValueEnum;
+
+use super::Outcome;
+
+/// Serve systems as HTTP APIs
+///
+/// Without a name, every built-in system is served, each below its own path. With a name or a design file, that one is
+/// served at the root.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  nagaya serve                      every system of the house, below /<system>\n  nagaya serve \
+                        todo                 one system, at /\n  nagaya serve my-design.toml       a design of your own, \
+                        without any code\n  nagaya serve --store dynamodb     on DynamoDB (AWS_REGION, \
+                        DYNAMODB_ENDPOINT, DYNAMODB_TABLE_NAME)")]
+pub(super) struct Args {
+    /// A built-in system, or the file of a design; without it, all built-in systems
+    #[arg(value_name = "SYSTEM|DESIGN.toml")]
+    system: Option<String>,
+    #[command(flatten)]
+    place: Place,
+    /// Take over changes of the design file while serving; a breaking change is refused
+    #[arg(long, requires = "system")]
+    watch: bool,
+    #[command(flatten)]
+    reach: Reach,
+    #[command(flatten)]
+    limits: Limits,
+    /// Write what is served, as JSON in one line, to the standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where the data is.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Place {
+    /// The directory with the embedded store of each system, and with the keys
+    #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
+    pub(super) data: PathBuf,
+    /// The store
+    #[arg(long, value_enum, default_value = "embedded", env = "DATA_STORE_DRIVER")]
+    pub(super) store: Kind,
+    /// What `{base}` in table names stands for; the design's name otherwise
+    #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
+    pub(super) base: Option<String>,
+}
+
+/// A kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// A directory on disk
+    #[value(alias = "file")]
+    Embedded,
+    /// Nothing is kept
+    Memory,
+    /// DynamoDB, DynamoDB Local or what is compatible with them
+    #[value(alias = "dynamo")]
+    Dynamodb,
+    /// Azure Cosmos DB
+    Cosmos,
+}
+
+/// Who reaches the server, and how.
+#[derive(Debug, clap::Args)]
+struct Reach {
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", env = "NAGAYA_LISTEN")]
+    listen: SocketAddr,
+    /// How the server is called from outside; by default its address
+    #[arg(long, value_name = "URL", env = "NAGAYA_PUBLIC_URL")]
+    public_url: Option<String>,
+    /// An issuer whose tokens are taken besides those of the local one
+    #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
+    issuer: Option<String>,
+    /// What tokens of that issuer have to be for
+    #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
+    audience: Option<String>,
+    /// Take no tokens of the local issuer
+    #[arg(long, requires = "issuer")]
+    no_local_issuer: bool,
+    /// A web page's origin that may call the API; none by default
+    #[arg(long = "cors-origin", value_name = "ORIGIN", env = "NAGAYA_CORS_ORIGINS", value_delimiter = ',')]
+    cors_origins: Vec<String>,
+    /// How many proxies stand in front, for the caller's address
+    #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
+    trusted_proxies: usize,
+    /// How logs are written: text on a terminal and JSON elsewhere by default
+    #[arg(long, value_enum, env = "NAGAYA_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+    /// What is logged, such as `info` or `nagaya=debug`
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "NAGAYA_LOG")]
+    log: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+/// What a request may cost.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct Limits {
+    /// Bytes of a body
+    #[arg(long, value_name = "BYTES", default_value = "1048576")]
+    max_body: usize,
+    /// Seconds of a request
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+    /// Requests at the same time
+    #[arg(long, value_name = "N", default_value = "1024")]
+    max_requests: usize,
+    /// Requests of a tenant per second; 0: any number
+    #[arg(long, value_name = "N", default_value = "10000")]
+    tenant_rate: u32,
+}
+
+impl Limits {
+    fn tenant_rate(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.tenant_rate)
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(|| "not a time".to_owned())
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(listen::listen(args))
+}

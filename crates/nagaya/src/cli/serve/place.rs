@@ -1,0 +1,152 @@
+//! Where the data of a system is: opening its store, and the keys beside it.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail};
+use nagaya_design::{Design, Engine};
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::Store;
+use nagaya_tenancy::{Nagaya, Settings};
+
+use super::{Kind, Place};
+
+impl Kind {
+    /// What a design is checked against; the memory of the process is like a directory.
+    pub(in crate::cli) fn engine(self) -> Engine {
+        match self {
+            Kind::Embedded | Kind::Memory => Engine::Embedded,
+            Kind::Dynamodb => Engine::Dynamodb,
+            Kind::Cosmos => Engine::Cosmos,
+        }
+    }
+}
+
+impl Place {
+    /// The directory of a system's store.
+    pub(in crate::cli) fn directory(&self, system: &str) -> PathBuf {
+        self.data.join(system)
+    }
+
+    /// Where the data is, for people.
+    pub(in crate::cli) fn describe(&self) -> String {
+        match self.store {
+            Kind::Embedded => format!("the embedded store in {}", self.data.display()),
+            Kind::Memory => "memory: nothing is kept".to_owned(),
+            Kind::Dynamodb => "DynamoDB".to_owned(),
+            Kind::Cosmos => "Cosmos DB".to_owned(),
+        }
+    }
+
+    /// Opens the store of a system.
+    pub(in crate::cli) async fn open(&self, system: &str) -> anyhow::Result<Arc<dyn Store>> {
+        match self.store {
+            Kind::Embedded => {
+                let directory = self.directory(system);
+                fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+                Ok(Arc::new(Embedded::open(&directory, Options::default())?))
+            }
+            Kind::Memory => Ok(Arc::new(Embedded::memory(Options::default())?)),
+            Kind::Dynamodb => dynamodb().await,
+            Kind::Cosmos => bail!("there is no engine for Cosmos DB yet; choose embedded, memory or dynamodb"),
+        }
+    }
+
+    /// A design on a store, with its tables made where they are missing.
+    pub(in crate::cli) async fn house(&self, design: Design, store: Arc<dyn Store>) -> anyhow::Result<Nagaya> {
+        let base = self.base.clone().filter(|base| !base.is_empty());
+        let settings = Settings { base, cursor_key: self.cursor_key()?, ..Settings::default() };
+        let name = design.name.clone();
+        let nagaya = Nagaya::open_with(design, store, settings);
+        nagaya.ensure().await.with_context(|| format!("the tables of {name} cannot be made"))?;
+        // What a crash has left half deleted is deleted before anybody asks.
+        nagaya.recover().await.with_context(|| format!("deletions of {name} that were under way cannot be ended"))?;
+        Ok(nagaya)
+    }
+
+    /// The key that cursors are sealed with: from the environment, so that several processes share it, or from the data
+    /// directory, so that cursors outlive the process.
+    fn cursor_key(&self) -> anyhow::Result<[u8; 32]> {
+        if let Some(text) = std::env::var_os("NAGAYA_CURSOR_KEY") {
+            let key = text.to_str().and_then(parse_key);
+            return key.context("NAGAYA_CURSOR_KEY is not 64 hexadecimal digits");
+        }
+        match self.store {
+            Kind::Memory => Ok(Settings::default().cursor_key),
+            _ => kept_key(&self.data.join("cursor.key")),
+        }
+    }
+}
+
+#[cfg(feature = "dynamodb")]
+async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
+    use nagaya_dynamodb::{Dynamodb, Options, Settings};
+    Ok(Arc::new(Dynamodb::open(&Settings::from_env(), Options::default()).await?))
+}
+
+#[cfg(not(feature = "dynamodb"))]
+#[expect(clippy::unused_async, reason = "the same form as with the engine built in")]
+async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
+    bail!("this build has no engine for DynamoDB; build with `--features dynamodb`")
+}
+
+/// A key in a file that only its owner reads; made when it is not there.
+fn kept_key(path: &Path) -> anyhow::Result<[u8; 32]> {
+    let unreadable = || format!("{} cannot be read", path.display());
+    loop {
+        match fs::read_to_string(path) {
+            Ok(text) => return parse_key(text.trim()).with_context(|| format!("{} holds no key", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(unreadable),
+        }
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).with_context(unreadable)?;
+        }
+        let text: String = Settings::default().cursor_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        // Whole under another name first, then under its own unless somebody was faster: nobody reads half a key.
+        let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&unfinished).and_then(|mut file| file.write_all(text.as_bytes())).with_context(unreadable)?;
+        let named = fs::hard_link(&unfinished, path);
+        fs::remove_file(&unfinished).with_context(unreadable)?;
+        if let Err(error) = named
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(error).with_context(unreadable);
+        }
+    }
+}
+
+fn parse_key(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_read_back() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("deep/cursor.key");
+        let first = kept_key(&path).expect("a key");
+        assert_eq!(kept_key(&path).expect("the same"), first);
+        fs::write(&path, "damaged").expect("a file");
+        assert!(kept_key(&path).expect_err("no key").to_string().contains("holds no key"));
+        assert_eq!(parse_key(&"é".repeat(32)), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! What the first screen says: where the APIs are, where to read about them, and a token to try them with.
+
+use std::{fmt::Write as _, io::Write as _, time::Duration};
+
+use nagaya_design::{Design, Role};
+use nagaya_server::{Claims, Grant, LocalIssuer, System};
+use serde_json::{Value as Json, json};
+
+use super::{Args, listen::Site};
+
+/// The tenant that the first token is for, if the design takes such a name.
+const TENANT: &str = "demo";
+/// How long the first token is good.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Says what is served.
+pub(super) fn serving(args: &Args, url: &str, sites: &[Site], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
+    let tokens = sites.iter().map(|site| issuer.map(|issuer| token(issuer, &site.system)).transpose());
+    let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
+    if args.json {
+        let systems = sites.iter().zip(&tokens).map(|(site, token)| json(url, site, token.as_deref()));
+        let all = json!({ "url": url, "systems": systems.collect::<Vec<_>>() });
+        writeln!(std::io::stdout().lock(), "{all}")?;
+    }
+    eprint!("{}", text(args, url, sites, &tokens));
+    Ok(())
+}
+
+fn json(url: &str, site: &Site, token: Option<&str>) -> Json {
+    let Site { system, mount, .. } = site;
+    json!({
+        "name": system.name,
+        "api": format!("{url}{mount}{}", system.design.http_prefix),
+        "docs": format!("{url}{mount}/docs"),
+        "openapi": format!("{url}{mount}/openapi.json"),
+        "token": token,
+    })
+}
+
+fn text(args: &Args, url: &str, sites: &[Site], tokens: &[Option<String>]) -> String {
+    let mut out = String::new();
+    let wide = sites.iter().map(|site| site.system.name.len()).max().unwrap_or(0);
+    // Writing to a text does not fail.
+    let _ = writeln!(out, "nagaya {} on {}\n", env!("CARGO_PKG_VERSION"), args.place.describe());
+    for Site { system, mount, .. } in sites {
+        let name = &system.name;
+        let _ = writeln!(out, "  {name:wide$}  API   {url}{mount}{}", system.design.http_prefix);
+        let _ = writeln!(out, "  {:wide$}  docs  {url}{mount}/docs", "");
+    }
+    if let (Some(site), Some(Some(token))) = (sites.first(), tokens.first()) {
+        let Site { system, mount, .. } = site;
+        let tenant = demo_tenant(&system.design);
+        let _ = writeln!(out, "\n  A token for {} as tenant `{tenant}`, good for a day:\n\n{token}\n", system.name);
+        if let Some(path) = first_list(&system.design) {
+            let call = format!("{url}{mount}{}{path}", system.design.http_prefix);
+            let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");
+        }
+        let other = sites.get(1).map_or(&system.name, |site| &site.system.name);
+        let data = args.place.data.display();
+        let _ = writeln!(out, "  Others: nagaya token --system {other} --tenant {TENANT} --data {data}\n");
+    }
+    out
+}
+
+/// A token of a user who may do everything on the tenant's side of the walls.
+fn token(issuer: &LocalIssuer, system: &System) -> anyhow::Result<String> {
+    let design = &system.design;
+    let tenant = demo_tenant(design);
+    let all = |role: &&Role| !role.operator && role.may.iter().any(|may| may.entity.is_none() && may.verb.is_none());
+    let roles: Vec<String> = design.roles.iter().filter(all).take(1).map(|role| role.name.clone()).collect();
+    let grant = Grant {
+        audience: &system.name,
+        claims: &Claims::of(design),
+        user: TENANT,
+        tenant: Some(&tenant),
+        roles: &roles,
+        member_of: std::slice::from_ref(&tenant),
+        ttl: DAY,
+    };
+    Ok(issuer.issue(&grant)?)
+}
+
+/// A tenant's name that the design takes.
+pub(in crate::cli) fn demo_tenant(design: &Design) -> String {
+    let fields = design.entities.iter().filter_map(|entity| entity.field(entity.implied_tenant(entity.wall)?));
+    let fields: Vec<_> = fields.collect();
+    let fits = |name: &String| {
+        fields.iter().all(|field| {
+            let mut problems = Vec::new();
+            field.check(&name.as_str().into(), &field.name, &mut problems);
+            problems.is_empty()
+        })
+    };
+    let prefixed = fields.iter().map(|field| format!("{}{TENANT}", field.prefix()));
+    let example = fields.iter().filter_map(|field| field.example().as_str().map(str::to_owned));
+    let mut tries = std::iter::once(TENANT.to_owned()).chain(prefixed).chain(example);
+    tries.find(fits).unwrap_or_else(|| TENANT.to_owned())
+}
+
+/// A list that can be asked without parameters.
+fn first_list(design: &Design) -> Option<&str> {
+    let open = |access: &&nagaya_design::Access| {
+        let needed = |parameter: &nagaya_design::Parameter| parameter.required && !parameter.from_token;
+        design.wall_of(access) == nagaya_design::Wall::Key && !design.parameters(access).iter().any(needed)
+    };
+    design.accesses.iter().find(open).map(|access| access.path.as_str())
+}

@@ -1,0 +1,240 @@
+//! `nagaya token`: tokens of the local issuer, and its keys.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use jiff::{Span, SpanRelativeTo, Unit};
+use nagaya_design::Design;
+use nagaya_server::{Claims, Grant, LocalIssuer, System};
+use serde_json::{Value as Json, json};
+
+use super::{Outcome, source};
+use crate::systems;
+
+/// Print a token of the local issuer
+///
+/// The token and nothing else goes to the standard output. It is good for a server with the same data directory, running
+/// or not.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    after_help = "Example:\n  TOKEN=$(nagaya token --system aiagent --tenant t1 --user u1 --role admin)\n  curl -H \
+                        \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8080/v1/…"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// The built-in system or the design file that it is for
+    #[arg(long, value_name = "NAME|DESIGN.toml", required = true)]
+    system: Option<String>,
+    /// The tenant; operators may have none
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The user; `me` unless the tenant of the system is the user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// A role (may be given several times)
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
+    /// How long it is good: 90s, 30m, 12h, 7d
+    #[arg(long, value_name = "TIME", default_value = "12h", value_parser = time)]
+    ttl: Duration,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Sign with a new key from now on; tokens of the older ones stay good
+    Rotate {
+        /// Forget the older keys: every token so far is refused from now on
+        #[arg(long)]
+        forget: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// The directory with the keys
+    #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
+    data: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    if let Some(Verb::Rotate { forget, place }) = &args.verb {
+        return rotate(place, *forget);
+    }
+    let Some(made) = make(args)? else { return Ok(Outcome::FoundProblem) };
+    if args.place.json {
+        writeln!(std::io::stdout(), "{made:#}")?;
+    } else {
+        writeln!(std::io::stdout(), "{}", made["token"].as_str().unwrap_or_default())?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// A token and what it says; `None` after showing what is wrong with the design.
+fn make(args: &Args) -> anyhow::Result<Option<Json>> {
+    let Some(system) = system(args.system.as_deref().unwrap_or_default())? else { return Ok(None) };
+    let claims = Claims::of(&system.design);
+    let user = user(args, &claims)?;
+    note_unknown_roles(&system.design, &args.roles);
+    let issuer = LocalIssuer::open(&args.place.data)?;
+    let token = issuer.issue(&Grant {
+        audience: &system.name,
+        claims: &claims,
+        user,
+        tenant: args.tenant.as_deref(),
+        roles: &args.roles,
+        member_of: args.tenant.as_slice(),
+        ttl: args.ttl,
+    })?;
+    Ok(Some(json!({
+        "token": token,
+        "issuer": issuer.url(),
+        "audience": system.name,
+        "user": user,
+        "tenant": args.tenant,
+        "roles": args.roles,
+        "expiresIn": args.ttl.as_secs(),
+    })))
+}
+
+fn rotate(place: &Place, forget: bool) -> anyhow::Result<Outcome> {
+    // A typo in the directory must not end in keys that no server uses.
+    if !place.data.join("issuer").is_dir() {
+        bail!("{} has no keys of a local issuer; name the directory with --data", place.data.display());
+    }
+    let issuer = LocalIssuer::open(&place.data)?;
+    let key = issuer.rotate()?;
+    if forget {
+        issuer.forget_older_keys()?;
+    }
+    if place.json {
+        writeln!(std::io::stdout(), "{:#}", json!({ "key": key, "forgotten": forget }))?;
+    } else {
+        let older = if forget { "earlier tokens are refused" } else { "earlier tokens stay good" };
+        writeln!(std::io::stdout(), "tokens are signed by the key {key} from now on; {older}")?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The system that a token is for; `None` after showing what is wrong with its design.
+fn system(name: &str) -> anyhow::Result<Option<System>> {
+    if let Some(system) = systems::find(name)? {
+        return Ok(Some(system));
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let names: Vec<_> = systems::names().collect();
+        bail!("{name} is neither a built-in system ({}) nor the file of a design", names.join(", "));
+    }
+    Ok(source::design(path, &[])?.map(System::plain))
+}
+
+/// The user of the token, who is the tenant where the claim of both is the same.
+fn user<'a>(args: &'a Args, claims: &Claims) -> anyhow::Result<&'a str> {
+    match (&args.tenant, &args.user) {
+        (Some(tenant), Some(user)) if claims.tenant == "sub" && tenant != user => {
+            bail!("in this system each user is a tenant (claim `sub`): give --tenant or --user, not two names")
+        }
+        (Some(tenant), _) if claims.tenant == "sub" => Ok(tenant),
+        (_, Some(user)) => Ok(user),
+        _ => Ok("me"),
+    }
+}
+
+/// Says so when a role is probably a typo. It is no error: code of the system's own may know more roles than its design.
+fn note_unknown_roles(design: &Design, roles: &[String]) {
+    let known: Vec<_> = design.roles.iter().map(|role| role.name.as_str()).collect();
+    for role in roles.iter().filter(|role| !known.is_empty() && !known.contains(&role.as_str())) {
+        eprintln!(
+            "nagaya: the design has no role `{role}`, which therefore permits nothing; it has {}",
+            known.join(", ")
+        );
+    }
+}
+
+/// Reads a length of time.
+fn time(text: &str) -> anyhow::Result<Duration> {
+    let span: Span = text.parse().context("write it as 90s, 30m, 12h or 7d")?;
+    let seconds =
+        span.total((Unit::Second, SpanRelativeTo::days_are_24_hours())).context("write it in days, or shorter")?;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| time.as_secs() > 0)
+        .context("a token is good for a second at least")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clap::Parser;
+    use nagaya_server::{Issuer, Verifier};
+    use nagaya_store::Clock;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(data: &Path, line: &str) -> Args {
+        let words = ["token", "--data", data.to_str().expect("a path of letters")].into_iter().chain(line.split(' '));
+        Cli::try_parse_from(words).expect("the line is fine").args
+    }
+
+    /// Checks whom a server takes the bearer of a token for.
+    async fn check(line: &str, expected: &str) {
+        let data = tempfile::tempdir().expect("a directory");
+        let args = parse(data.path(), line);
+        let made = make(&args).expect("a token is made").expect("the design is sound");
+        let system = system(args.system.as_deref().expect("a system")).expect("there is one").expect("it is sound");
+        let issuer = Issuer::local(&Arc::new(LocalIssuer::open(data.path()).expect("there are keys")));
+        let verifier = Verifier::new(Claims::of(&system.design), Clock::system()).trust(&issuer, &system.name);
+        let caller = verifier.caller(made["token"].as_str().expect("a token")).await.expect("it is good");
+        let tenant = caller.tenant.as_deref().unwrap_or("-");
+        assert_eq!(format!("{}@{tenant} {}", caller.user, caller.roles.join(",")), expected, "{line}");
+    }
+
+    #[tokio::test]
+    async fn a_token_says_what_the_line_says() {
+        check("--system aiagent --tenant t1 --user u1 --role admin", "u1@t1 admin").await;
+        check("--system todo --tenant f1 --role a --role b", "me@f1 a,b").await;
+        check("--system management --user boss --role operator", "boss@- operator").await;
+        // Each user of kondate is a tenant.
+        check("--system kondate --tenant u1", "u1@u1 ").await;
+        check("--system kondate --user u1", "u1@u1 ").await;
+        check("--system ../../systems/todo/design/todo.toml --tenant f1", "me@f1 ").await;
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let data = tempfile::tempdir().expect("a directory");
+        let refusal = |line: &str| make(&parse(data.path(), line)).expect_err("it cannot be").to_string();
+        assert!(refusal("--system nowhere").starts_with("nowhere is neither a built-in system (aiagent, "));
+        assert!(refusal("--system kondate --tenant u1 --user u2").contains("give --tenant or --user"));
+        let rotate = Place { data: data.path().join("typo"), json: false };
+        assert!(super::rotate(&rotate, false).expect_err("it is not there").to_string().contains("name the directory"));
+        assert!(!data.path().join("typo").exists());
+    }
+
+    #[test]
+    fn times_are_written_as_people_do() {
+        let seconds = |text| time(text).map(|time| time.as_secs()).ok();
+        assert_eq!(["90s", "30m", "12h", "7d", "1h 30m"].map(seconds), [90, 1_800, 43_200, 604_800, 5_400].map(Some));
+        assert_eq!(["", "12", "x", "0s", "-1h", "1y", "999999999999d"].map(seconds), [None; 7]);
+    }
+}

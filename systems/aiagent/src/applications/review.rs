@@ -1,0 +1,201 @@
+//! Reviewing an application: it is approved, and a tenant comes of it, or rejected.
+//!
+//! An application lies behind the wall of the system and the items of its tenant behind the tenant's own, so that an approval
+//! is two writes. The first one decides, and says which tenant is to be made; the second one makes it. When nothing comes
+//! after the first, approving again goes on from there.
+
+use axum::http::StatusCode;
+use nagaya_server::{Answer, Call, Problem};
+use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
+use serde_json::{Map, Value as Json, json};
+
+use super::APPLICATION;
+use crate::{body, policy, product::Product};
+
+/// How often a review that lost a race is tried.
+const ATTEMPTS: usize = 10;
+
+/// Approves an application that is pending: 200 with it as it is then.
+///
+/// Repeated by the operator who approved it, it answers the same. Repeated before the tenant has been made, by whichever
+/// operator, it makes the tenant.
+pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Problem> {
+    // It names a tenant, or leaves that to us, and nothing else.
+    body::only(&call.body, &["tenantId", "comment"], "An approval has other fields.", "Is no field of an approval.")?;
+    let named = text(&call.body, "tenantId")?;
+    let tenant = named.map_or_else(|| product.ids.ulid(product.clock.millis()), str::to_owned);
+    let operator = call.operator()?;
+
+    let verdict = Verdict::Approved { tenant, named: named.is_some() };
+    let application = decide(product, call, &operator, &verdict).await?;
+    let tenant = application.text("createdTenantId").ok_or_else(Problem::internal)?;
+    let opened = open(call, &operator.within(tenant)?, &application).await?;
+    product.standings.forget(tenant);
+    match opened {
+        Opened::Before if application.text("reviewedBy") != Some(call.caller.user.as_str()) => Err(not_pending()),
+        Opened::Now | Opened::Before => Ok(Answer::record(application)),
+        Opened::ByOthers => {
+            put_back(&operator, &application).await?;
+            Err(taken())
+        }
+    }
+}
+
+/// Rejects an application that is pending: 200 with it as it is then.
+pub(crate) async fn reject(product: &Product, call: &Call) -> Result<Answer, Problem> {
+    body::only(&call.body, &["comment"], "A rejection has other fields.", "Is no field of a rejection.")?;
+    let operator = call.operator()?;
+
+    Ok(Answer::record(decide(product, call, &operator, &Verdict::Rejected).await?))
+}
+
+/// What a reviewer says.
+enum Verdict {
+    Approved {
+        tenant: String,
+        /// Whether the reviewer has named the tenant.
+        named: bool,
+    },
+    Rejected,
+}
+
+/// Writes a verdict onto the application as it was when judged. If it has changed meanwhile, it is judged anew.
+async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &Verdict) -> Result<Record, Problem> {
+    let id = [call.parameter("applicationId").ok_or_else(Problem::not_found)?];
+    for _ in 0..ATTEMPTS {
+        let application = operator.get(APPLICATION, &id).await?;
+        if is_decided(&application, verdict)? {
+            return Ok(application);
+        }
+        if let Verdict::Approved { tenant, .. } = verdict {
+            is_free(operator, tenant).await?;
+        }
+        match operator.update(APPLICATION, &id, outcome(product, call, verdict)?, &application).await {
+            Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
+            decided => return Ok(decided?),
+        }
+    }
+    Err(Error::from(ErrorKind::Contended).into())
+}
+
+/// Whether the verdict is there already, from an approval whose tenant may be missing still; `false` for an application that
+/// is pending.
+fn is_decided(application: &Record, verdict: &Verdict) -> Result<bool, Problem> {
+    match (application.text("status"), verdict) {
+        (Some("pending"), _) => Ok(false),
+        (Some("approved"), Verdict::Approved { tenant, named }) => {
+            let same = !named || application.text("createdTenantId") == Some(tenant);
+            if same { Ok(true) } else { Err(not_pending()) }
+        }
+        _ => Err(not_pending()),
+    }
+}
+
+/// Nobody works under this id yet.
+async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
+    let handle = operator.within(tenant).map_err(|error| match error.kind() {
+        ErrorKind::BadTenant => {
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "No tenant can have this id.");
+            problem.at("tenantId", "Cannot be a tenant's id.")
+        }
+        _ => error.into(),
+    })?;
+    let users = handle.list(&List::by("users").limit(1)).await?;
+    let [tenant] = <[_; 1]>::try_from(handle.get_many(&[("tenant", &[])]).await?).map_err(|_| Problem::internal())?;
+    if tenant.is_none() && users.records.is_empty() { Ok(()) } else { Err(taken()) }
+}
+
+/// What a verdict writes onto the application.
+fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Result<Map<String, Json>, Problem> {
+    let mut outcome = Map::from_iter([
+        ("reviewedBy".to_owned(), call.caller.user.as_str().into()),
+        ("reviewedAt".to_owned(), product.now(APPLICATION, "reviewedAt")),
+    ]);
+    match verdict {
+        Verdict::Rejected => drop(outcome.insert("status".to_owned(), "rejected".into())),
+        Verdict::Approved { tenant, .. } => {
+            outcome.insert("status".to_owned(), "approved".into());
+            outcome.insert("createdTenantId".to_owned(), tenant.as_str().into());
+        }
+    }
+    if let Some(comment) = text(&call.body, "comment")? {
+        outcome.insert("reviewComment".to_owned(), comment.into());
+    }
+    Ok(outcome)
+}
+
+/// How the tenant of an application has come to be.
+enum Opened {
+    Now,
+    Before,
+    /// The id belongs to somebody else.
+    ByOthers,
+}
+
+/// Makes the tenant of an approved application with its first user and its policy, all or nothing, unless that is there.
+async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<Opened, Problem> {
+    let said = |field: &str| application.text(field).unwrap_or_default();
+    let fields = |fields: Json| fields.as_object().cloned().unwrap_or_default();
+    let tenant = json!({
+        "name": said("tenantName"),
+        "plan": said("plan"),
+        "applicationId": said("applicationId"),
+    });
+    let user = json!({
+        "userId": application.text("applicantUserId").ok_or_else(nobody)?,
+        "email": said("applicantEmail"),
+        "name": said("applicantName"),
+        "role": "admin",
+    });
+    let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": call.caller.user });
+    let set = handle.set().create("tenant", fields(tenant)).create("user", fields(user));
+    match set.create("permission_policy", fields(policy)).commit().await {
+        Ok(_) => Ok(Opened::Now),
+        Err(error) if matches!(error.kind(), ErrorKind::Taken { .. }) => match handle.get("tenant", &[]).await {
+            Ok(tenant) if tenant.text("applicationId") == application.text("applicationId") => Ok(Opened::Before),
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound { .. }) => Err(error.into()),
+            _ => Ok(Opened::ByOthers),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes an application pending again whose tenant cannot be made. If another review was faster, that one stands.
+async fn put_back(operator: &Operator, application: &Record) -> Result<(), Problem> {
+    let id = application.id();
+    let id: Vec<_> = id.iter().map(String::as_str).collect();
+    let undone = ["createdTenantId", "reviewedBy", "reviewedAt", "reviewComment"];
+    let mut patch: Map<_, _> = undone.into_iter().map(|field| (field.to_owned(), Json::Null)).collect();
+    patch.insert("status".to_owned(), "pending".into());
+    match operator.update(APPLICATION, &id, patch, application).await {
+        Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A text in a body; nothing where it is null.
+fn text<'b>(body: &'b Map<String, Json>, field: &str) -> Result<Option<&'b str>, Problem> {
+    match body.get(field) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text)),
+        Some(_) => {
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "A field has another type.");
+            Err(problem.at(field, "Has to be text."))
+        }
+    }
+}
+
+fn not_pending() -> Problem {
+    Problem::new(StatusCode::CONFLICT, "not_pending", "The application has been reviewed.")
+}
+
+fn taken() -> Problem {
+    let problem = Problem::new(StatusCode::CONFLICT, "taken", "The id of the tenant is taken.");
+    problem.at("tenantId", "Is taken.")
+}
+
+/// An application that did not come through this API, and does not say whose it is.
+fn nobody() -> Problem {
+    let detail = "The application does not say which user it is from.";
+    Problem::new(StatusCode::CONFLICT, "no_applicant", detail)
+}

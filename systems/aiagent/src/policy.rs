@@ -1,0 +1,94 @@
+//! The permission policy of a tenant: what it leaves its roles of what the design gives them.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use nagaya_design::{Design, Permission, Role, Verb};
+use nagaya_server::Problem;
+use nagaya_tenancy::Record;
+use serde_json::{Map, Value as Json};
+
+/// A tenant's policy: roles with their permissions. A role that it does not list has what the design gives.
+#[derive(Debug)]
+pub(crate) struct Policy(BTreeMap<String, Vec<Permission>>);
+
+impl Policy {
+    /// The policy in a stored item. What is no permission, and came past the API, permits nothing.
+    pub(crate) fn of(record: &Record) -> Self {
+        let roles = record.to_json().remove("roles");
+        let Some(Json::Object(roles)) = roles else { return Policy(BTreeMap::new()) };
+        let permissions = |permissions: &Json| -> Vec<Permission> {
+            let each = permissions.as_array().into_iter().flatten();
+            each.filter_map(|each| Permission::parse(each.as_str()?)).collect()
+        };
+        Policy(roles.iter().map(|(role, each)| (role.clone(), permissions(each))).collect())
+    }
+
+    /// Whether one of these roles may do this: by the design, and by the policy where it lists the role.
+    pub(crate) fn permits(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> bool {
+        let held = design.roles.iter().filter(|role| roles.contains(&role.name));
+        held.filter(|role| design.permits(std::slice::from_ref(&role.name), entity, verb)).any(|role| {
+            let listed = self.0.get(&role.name);
+            listed.is_none_or(|may| may.iter().any(|each| each.covers(entity, verb))) || unlocks(role, entity)
+        })
+    }
+}
+
+/// Whoever may do everything by the design can always change the policy: a tenant cannot lock itself out.
+fn unlocks(role: &Role, entity: &str) -> bool {
+    let everything = Permission { entity: None, verb: None };
+    entity == "permission_policy" && role.may.contains(&everything)
+}
+
+/// The policy of a new tenant: what the design gives its roles, written down so that it can be changed.
+pub(crate) fn initial(design: &Design) -> Json {
+    let may = |role: &Role| role.may.iter().map(|each| Json::from(each.to_string())).collect::<Json>();
+    let roles = design.roles.iter().filter(|role| !role.operator);
+    Json::Object(roles.map(|role| (role.name.clone(), may(role))).collect())
+}
+
+/// Refuses a policy, or a change of one, that would not do what it seems to say.
+pub(crate) fn check(design: &Design, body: &Map<String, Json>) -> Result<(), Problem> {
+    let Some(Json::Object(roles)) = body.get("roles") else { return Ok(()) };
+    let mut flaws = Vec::new();
+    for (name, permissions) in roles {
+        let at = format!("roles.{name}");
+        match design.roles.iter().find(|role| role.name == *name) {
+            None => flaws.push((at, "Is no role of this system.".to_owned())),
+            Some(role) if role.operator => flaws.push((at, "Is the operators' role, and no tenant's.".to_owned())),
+            Some(_) => flaws.extend(wrong(design, &at, permissions)),
+        }
+    }
+    if flaws.is_empty() {
+        return Ok(());
+    }
+    let problem = Problem::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "invalid",
+        "The policy would not do what it says; `errors` says where.",
+    );
+    Err(flaws.into_iter().fold(problem, |problem, (at, detail)| problem.at(&at, detail)))
+}
+
+/// What is wrong with the permissions of a role.
+fn wrong(design: &Design, at: &str, permissions: &Json) -> Vec<(String, String)> {
+    match permissions {
+        // In a change: the role is not listed any more.
+        Json::Null => Vec::new(),
+        Json::Array(permissions) => {
+            let flaw = |(nth, each): (usize, &Json)| Some((format!("{at}[{nth}]"), flaw(design, each)?));
+            permissions.iter().enumerate().filter_map(flaw).collect()
+        }
+        _ => vec![(at.to_owned(), "Has to be a list of permissions.".to_owned())],
+    }
+}
+
+fn flaw(design: &Design, permission: &Json) -> Option<String> {
+    match permission.as_str().and_then(Permission::parse) {
+        None => Some("Is no permission: write `ENTITY.VERB`, `ENTITY.*`, `*.VERB` or `*`.".to_owned()),
+        Some(Permission { entity: Some(entity), .. }) if design.entity(&entity).is_none() => {
+            Some(format!("There is nothing called `{entity}`."))
+        }
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,138 @@
+//! The seam: what the product does before and after the routes of its design, and its own routes.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use nagaya_design::{Design, Verb};
+use nagaya_server::{Answer, Call, Extension, Later, OwnRoute, Problem, Reach};
+use nagaya_store::Clock;
+use nagaya_tenancy::Ids;
+use serde_json::{Value as Json, json};
+
+use crate::{applications, policy, standing::Standings, tasks, tenants};
+
+/// What the handlers of the product share.
+pub(crate) struct Product {
+    design: Design,
+    pub(crate) clock: Clock,
+    pub(crate) ids: Ids,
+    pub(crate) standings: Standings,
+}
+
+impl Product {
+    pub(crate) fn new(design: Design, clock: Clock, ids: Ids) -> Self {
+        Product { design, clock, ids, standings: Standings::default() }
+    }
+
+    /// This moment, in the form of a timestamp field.
+    pub(crate) fn now(&self, entity: &str, field: &str) -> Json {
+        let field = self.design.entity(entity).and_then(|entity| entity.field(field));
+        field.and_then(|field| field.instant(self.clock.millis())).unwrap_or_default()
+    }
+
+    async fn check(&self, call: &mut Call) -> Result<Option<Answer>, Problem> {
+        let Some((entity, verb)) = call.subject().map(|(entity, verb)| (entity.to_owned(), verb)) else {
+            return Ok(None);
+        };
+        // The caller's tenant is enabled, and its policy lets the caller's roles do this. Operators' routes are no tenant's.
+        if call.route.reach != Reach::Operator && call.caller.tenant.is_some() {
+            let standing = self.standings.of(call).await?;
+            standing.admits(call.design(), &call.caller.roles, &entity, verb)?;
+        }
+        match (entity.as_str(), verb) {
+            ("tenant", Verb::Create | Verb::Update) => tenants::own_fields_only(&call.body)?,
+            ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
+            ("tenant_application", Verb::Update) => applications::outcome_untouched(&call.body)?,
+            ("permission_policy", Verb::Create | Verb::Update) => {
+                policy::check(call.design(), &call.body)?;
+                sign(call);
+            }
+            ("announcement_board", Verb::Create | Verb::Update) => sign(call),
+            ("task", Verb::Create) => tasks::create(self, call)?,
+            ("task", Verb::Update) => return tasks::update(self, call).await,
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Who changes something signs it, whatever the body says.
+fn sign(call: &mut Call) {
+    call.body.insert("updatedBy".to_owned(), call.caller.user.as_str().into());
+}
+
+/// The product as the server sees it.
+pub(crate) struct Seam(pub(crate) Arc<Product>);
+
+impl Extension for Seam {
+    fn routes(&self) -> Vec<OwnRoute> {
+        let route = |method, path, summary, act: Act| {
+            let product = Arc::clone(&self.0);
+            OwnRoute::new(method, path, summary, move |call| act(Arc::clone(&product), call))
+        };
+        let application = || Some(json!({ "$ref": "#/components/schemas/TenantApplication" }));
+        let tenant = || Some(json!({ "$ref": "#/components/schemas/Tenant" }));
+        let users = json!({ "type": "array", "items": { "$ref": "#/components/schemas/User" } });
+        vec![
+            route(Method::POST, "/tenant-applications", "Applies for a tenant.", |_, call| {
+                Box::pin(async move { applications::submit(&call).await })
+            })
+            .reach(Reach::Anyone)
+            .body(applications::application(&self.0.design))
+            .answers(201, application()),
+            route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, |product, call| {
+                Box::pin(async move { applications::approve(&product, &call).await })
+            })
+            .reach(Reach::Operator)
+            .needs("tenant_application", Verb::Update)
+            .body(applications::approval(&self.0.design))
+            .answers(200, application()),
+            route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, |product, call| {
+                Box::pin(async move { applications::reject(&product, &call).await })
+            })
+            .reach(Reach::Operator)
+            .needs("tenant_application", Verb::Update)
+            .body(applications::rejection(&self.0.design))
+            .answers(200, application()),
+            route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", |_, call| {
+                Box::pin(async move { tenants::read(&call).await })
+            })
+            .reach(Reach::Operator)
+            .needs("tenant", Verb::Read)
+            .answers(200, tenant()),
+            route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE, |product, call| {
+                Box::pin(async move { tenants::change(&product, &call).await })
+            })
+            .reach(Reach::Operator)
+            .needs("tenant", Verb::Update)
+            .body(tenants::change_body(&self.0.design))
+            .answers(200, tenant()),
+            route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", |_, call| {
+                Box::pin(async move { tenants::mine(&call).await })
+            })
+            .reach(Reach::Anyone)
+            .answers(200, Some(users)),
+        ]
+    }
+
+    fn before<'a>(&'a self, call: &'a mut Call) -> Later<'a, Result<Option<Answer>, Problem>> {
+        Box::pin(self.0.check(call))
+    }
+
+    fn after<'a>(&'a self, call: &'a Call, _: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
+        // The next request goes by what has just been written.
+        if let (Some(("tenant" | "permission_policy", Verb::Create | Verb::Update | Verb::Delete)), Some(tenant)) =
+            (call.subject(), &call.caller.tenant)
+        {
+            self.0.standings.forget(tenant);
+        }
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// What a route of the product's own does.
+type Act = fn(Arc<Product>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
+
+const APPROVE: &str = "Accepts an application: makes the tenant, its first user and its permission policy.";
+const REJECT: &str = "Turns an application down.";
+const CHANGE: &str = "Changes a tenant's name or plan, disables or enables it.";

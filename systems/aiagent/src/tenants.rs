@@ -1,0 +1,74 @@
+//! Tenants as operators see them, and the tenants of somebody who signs in.
+
+use axum::http::StatusCode;
+use nagaya_design::Design;
+use nagaya_server::{Answer, Call, Content, Problem};
+use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
+use serde_json::{Map, Value as Json};
+
+use crate::{body, matching, product::Product};
+
+/// What a review decides and operators change: a tenant does not give itself a plan.
+const OPERATORS_FIELDS: [&str; 3] = ["plan", "enabled", "applicationId"];
+/// What operators change.
+const CHANGED: [&str; 3] = ["name", "plan", "enabled"];
+
+/// Refuses what a tenant does not decide about itself.
+pub(crate) fn own_fields_only(body: &Map<String, Json>) -> Result<(), Problem> {
+    let given = OPERATORS_FIELDS.into_iter().filter(|field| body.contains_key(*field));
+    let problem = Problem::forbidden("Operators decide about a tenant's plan and whether it is enabled.");
+    body::refuse(given, problem, "Is for operators to set.")
+}
+
+/// A tenant's item outlives everything else of it: an id without one looks free, and would be given to somebody else.
+pub(crate) fn not_deleted() -> Problem {
+    Problem::forbidden("A tenant is not deleted; operators can disable it.")
+}
+
+/// A tenant, for an operator.
+pub(crate) async fn read(call: &Call) -> Result<Answer, Problem> {
+    let tenant = within(call)?;
+    Ok(Answer::record(tenant.get("tenant", &[]).await?))
+}
+
+/// Changes a tenant, for an operator; with `If-Match`, only if it is the one that the caller knows.
+pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Problem> {
+    // Nothing but what operators change.
+    body::only(&call.body, &CHANGED, "Only some fields of a tenant can be changed.", "Cannot be changed.")?;
+    // The tenant as the caller knows it.
+    let tenant = within(call)?;
+    let expected = match call.header("if-match") {
+        None => Expected::Any,
+        Some(_) => {
+            let current = tenant.get("tenant", &[]).await?;
+            matching::known(call, &current)?;
+            Expected::from(&current)
+        }
+    };
+
+    let changed = tenant.update("tenant", &[], call.body.clone(), expected).await?;
+    product.standings.forget(&tenant.principal().tenant);
+    Ok(Answer::record(changed))
+}
+
+/// The handle of the tenant in the path, for an operator.
+fn within(call: &Call) -> Result<Tenant, Problem> {
+    let tenant = call.parameter("tenantId").unwrap_or_default();
+    call.operator()?.within(tenant).map_err(|error| match error.kind() {
+        // What could not be a tenant's id is no tenant's.
+        ErrorKind::BadTenant => Problem::not_found(),
+        _ => error.into(),
+    })
+}
+
+/// The caller in each tenant that it is a user of: what somebody who signs in asks before a token can name a tenant.
+pub(crate) async fn mine(call: &Call) -> Result<Answer, Problem> {
+    let list = List::by("tenants_of_user").with("userId", &call.caller.user);
+    let page = call.system("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;
+    Ok(Answer::new(StatusCode::OK, Content::Page(page)))
+}
+
+/// What the body of a change is like.
+pub(crate) fn change_body(design: &Design) -> Json {
+    body::schema(design, "tenant", &CHANGED.map(|field| (field, field)))
+}

@@ -1,0 +1,93 @@
+//! The permission policy, entity by entity and verb by verb.
+
+use nagaya_design::Verb;
+use nagaya_server::{Act, Reach, Route, routes};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    house::{Answer, House},
+    samples::{Sample, samples},
+};
+
+/// Whether the policy let a request through, whatever came of it then.
+fn let_through(answer: &Answer) -> bool {
+    let detail = answer.body["detail"].as_str().unwrap_or_default();
+    answer.status != 403 || !detail.contains("permission policy")
+}
+
+/// Proves the policy's part of M8.
+#[test]
+fn the_policy_decides_about_each_verb_of_each_entity() {
+    let house = House::in_memory("single");
+    let design = &house.design;
+    let admin = house.admin("t1");
+    let samples = samples();
+    let path_of = |entity: &str| design.entity(entity).expect("an entity").path.clone();
+    for sample in &samples {
+        admin.post(&path_of(sample.entity), &sample.new).data(201);
+    }
+    let all = design.entities.iter().flat_map(|entity| Verb::ALL.map(|verb| format!("{}.{verb}", entity.name)));
+    let all: Vec<String> = all.collect();
+    let allow = |permissions: Json| {
+        let policy = json!({ "roles": { "admin": permissions } });
+        if admin.patch("/permission-policies", &policy).status == 404 {
+            admin.post("/permission-policies", &policy).data(201);
+        }
+    };
+
+    let mut asked = 0;
+    for route in routes(design).iter().filter(|route| matches!(route.reach, Reach::Tenant | Reach::Public)) {
+        let (entity, verb) = route.subject(design).expect("about an entity");
+        let sample = samples.iter().find(|sample| sample.entity == entity.name);
+        let permission = format!("{}.{verb}", entity.name);
+        let everything_else: Vec<_> = all.iter().filter(|each| **each != permission).collect();
+
+        allow(json!(everything_else));
+        let refused = !let_through(&ask(&house, route, sample));
+        // Who may do everything by the design keeps the policy.
+        assert_eq!(refused, entity.name != "permission_policy", "{} {} without {permission}", route.method, route.path);
+        for enough in [permission.clone(), format!("{}.*", entity.name), format!("*.{verb}"), "*".to_owned()] {
+            allow(json!([enough]));
+            let answer = ask(&house, route, sample);
+            assert!(let_through(&answer), "{} {} with {enough}: {}", route.method, route.path, answer.body);
+            // What was removed is made again.
+            if matches!(route.act, Act::Delete(_)) {
+                allow(json!(["*"]));
+                samples.iter().for_each(|sample| drop(admin.post(&path_of(sample.entity), &sample.new)));
+            }
+        }
+        asked += 1;
+    }
+    assert!(asked > 80, "{asked} routes");
+}
+
+/// A route asked by the administrator for the sample of its entity, or for nothing in particular.
+fn ask(house: &House, route: &Route, sample: Option<&Sample>) -> Answer {
+    let nothing = json!({});
+    let new = sample.map_or(&nothing, |sample| &sample.new);
+    let text = |name: &str| new[name].as_str().unwrap_or("none").to_owned();
+    let path = route.path.strip_prefix(&house.design.http_prefix).expect("the prefix");
+    let path = route.parameters().fold(path.to_owned(), |path, name| path.replace(&format!("{{{name}}}"), &text(name)));
+    let body = match route.act {
+        Act::Create(_) => Some(new),
+        Act::Update(_) => Some(sample.map_or(&nothing, |sample| &sample.patch)),
+        _ => None,
+    };
+    house.admin("t1").send(route.method.as_str(), &path, body)
+}
+
+/// A policy that was stored past the API and cannot be read permits nothing that it seems to speak of.
+#[test]
+fn what_is_no_permission_permits_nothing() {
+    use nagaya_store::{Item, Value, Write};
+
+    let house = House::in_memory("single");
+    let roles = [("member", Value::List(vec!["task.everything".into()])), ("viewer", "task.read".into())];
+    let roles = Value::Map(roles.map(|(role, may)| (role.to_owned(), may)).into());
+    let item = Item::new().with("PK", "TENANT#t1").with("SK", "POLICY#PERMISSIONS").with("tenantId", "t1");
+    let item = item.with("roles", roles).with("updatedAt", "2030-01-01T00:00:00Z").with("version", 1);
+    house.runtime.block_on(house.store.write(Write::put("aiagent-dev-app", item).into())).expect("it is written");
+    house.user("t1", "u1", &["member"]).get("/tasks").problem(403, "forbidden");
+    house.user("t1", "u1", &["viewer"]).get("/tasks").problem(403, "forbidden");
+    house.admin("t1").get("/tasks").data(200);
+}

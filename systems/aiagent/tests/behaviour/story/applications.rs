@@ -1,0 +1,108 @@
+//! Somebody applies for a tenant, and operators review it.
+
+use serde_json::json;
+
+use super::each;
+use crate::house::House;
+
+pub(super) fn tell(house: &House) {
+    let applicant = house.stranger("sub-ren");
+    let operator = house.operator("op-1");
+    let said = json!({
+        "tenantName": "Acme",
+        "plan": "standard",
+        "applicantName": "Ren",
+        "applicantEmail": "ren@example.com",
+        "reason": "We drown in mail.",
+    });
+
+    // Anybody with a good token applies, and says nothing about the review.
+    house.nobody().post("/tenant-applications", &said).problem(401, "no_token");
+    let application = applicant.post("/tenant-applications", &said).data(201);
+    assert_eq!(application["status"], "pending");
+    assert_eq!(application["applicantUserId"], "sub-ren");
+    let id = application["applicationId"].as_str().expect("an id").to_owned();
+    for (field, value) in [
+        ("status", json!("approved")),
+        ("reviewedBy", json!("sub-ren")),
+        ("createdTenantId", json!("t1")),
+        ("applicationId", json!("mine")),
+        ("applicantUserId", json!("somebody-else")),
+    ] {
+        let mut forged = said.clone();
+        forged[field] = value;
+        let wrong = applicant.post("/tenant-applications", &forged).problem(422, "invalid");
+        assert_eq!(wrong, [format!("/{field}")]);
+    }
+    let wrong = applicant.post("/tenant-applications", &json!({ "plan": "huge" })).problem(422, "invalid");
+    assert_eq!(wrong, ["/tenantName", "/plan", "/applicantName", "/applicantEmail"]);
+    let second = applicant.post("/tenant-applications", &said).data(201);
+    let second = second["applicationId"].as_str().expect("an id").to_owned();
+    let third = house.user("t9", "sub-mio", &["member"]).post("/tenant-applications", &said).data(201);
+    let third = third["applicationId"].as_str().expect("an id").to_owned();
+
+    // Only operators see what was applied for, and only with a reason.
+    applicant.get("/tenant-applications").problem(403, "forbidden");
+    applicant.get(&format!("/tenant-applications/{id}")).problem(403, "forbidden");
+    house.admin("t1").get("/tenant-applications").problem(403, "forbidden");
+    operator.without("nagaya-reason").get("/tenant-applications").problem(400, "no_reason");
+    let all = operator.lists("/tenant-applications", 3);
+    assert_eq!(each(&all, "applicationId"), [third.as_str(), &second, &id], "newest first");
+    operator.lists("/tenant-applications-by-status?status=pending", 3);
+
+    // Only operators review, with a reason.
+    let (approve, reject) =
+        (format!("/tenant-applications/{id}/approve"), format!("/tenant-applications/{second}/reject"));
+    applicant.post(&approve, &json!({})).problem(403, "forbidden");
+    house.admin("t1").post(&approve, &json!({})).problem(403, "forbidden");
+    operator.without("nagaya-reason").post(&approve, &json!({})).problem(400, "no_reason");
+    // What they correct is what was said, not how it ended.
+    let path = format!("/tenant-applications/{id}");
+    assert_eq!(operator.patch(&path, &json!({ "status": "approved" })).problem(422, "invalid"), ["/status"]);
+    operator.patch(&path, &json!({ "tenantName": "Acme Ltd" })).data(200);
+
+    // Approving makes the tenant.
+    assert_eq!(operator.post(&approve, &json!({ "tenantId": "system" })).problem(422, "invalid"), ["/tenantId"]);
+    assert_eq!(operator.post(&approve, &json!({ "tenantId": "t".repeat(65) })).problem(422, "invalid"), ["/tenantId"]);
+    assert_eq!(operator.post(&approve, &json!({ "tenantId": 1 })).problem(422, "invalid"), ["/tenantId"]);
+    assert_eq!(operator.post(&approve, &json!({ "plan": "free" })).problem(422, "invalid"), ["/plan"]);
+    let approved = operator.post(&approve, &json!({ "tenantId": "t1", "comment": "Welcome." })).data(200);
+    assert_eq!(approved["status"], "approved");
+    assert_eq!(approved["createdTenantId"], "t1");
+    assert_eq!(approved["reviewedBy"], "op-1");
+    assert_eq!(approved["reviewComment"], "Welcome.");
+    assert!(approved["reviewedAt"].as_str() > approved["createdAt"].as_str());
+    // Once: the one who approved it hears the same again, everybody else that it is over.
+    assert_eq!(operator.post(&approve, &json!({})).data(200), approved);
+    operator.post(&approve, &json!({ "tenantId": "t2" })).problem(409, "not_pending");
+    house.operator("op-2").post(&approve, &json!({})).problem(409, "not_pending");
+    operator.post(&format!("/tenant-applications/{id}/reject"), &json!({})).problem(409, "not_pending");
+
+    // An id that somebody has is not given away again; the application stays to be reviewed.
+    let taken = operator.post(&format!("/tenant-applications/{second}/approve"), &json!({ "tenantId": "t1" }));
+    assert_eq!(taken.problem(409, "taken"), ["/tenantId"]);
+    let rejected = operator.post(&reject, &json!({ "comment": "Twice the same." })).data(200);
+    assert_eq!(rejected["status"], "rejected");
+    assert_eq!(rejected.get("createdTenantId"), None);
+    operator.post(&reject, &json!({})).problem(409, "not_pending");
+    operator.post(&format!("/tenant-applications/{second}/approve"), &json!({})).problem(409, "not_pending");
+    operator.post("/tenant-applications/none/approve", &json!({})).problem(404, "not_found");
+    operator.lists("/tenant-applications-by-status?status=pending", 1);
+    // Without an id, one is made.
+    let made = operator.post(&format!("/tenant-applications/{third}/approve"), &json!({})).data(200);
+    assert_eq!(made["createdTenantId"].as_str().map(str::len), Some(26));
+
+    // The tenant is there, with its first user and its policy.
+    let admin = house.user("t1", "sub-ren", &["admin"]);
+    let tenant = admin.get("/tenants").data(200);
+    assert_eq!((&tenant["name"], &tenant["plan"], &tenant["enabled"]), (&json!("Acme Ltd"), &json!("standard"), &json!(true)));
+    let users = admin.get("/users").list();
+    assert_eq!((each(&users, "userId"), each(&users, "role")), (vec!["sub-ren"], vec!["admin"]));
+    let policy = admin.get("/permission-policies").data(200);
+    assert_eq!(policy["roles"]["admin"], json!(["*"]));
+    assert_eq!(policy["roles"].get("operator"), None);
+    // Who signs in finds it.
+    let mine = applicant.lists("/me/tenants", 1);
+    assert_eq!((each(&mine, "tenantId"), each(&mine, "role")), (vec!["t1"], vec!["admin"]));
+    house.nobody().get("/me/tenants").problem(401, "no_token");
+}

@@ -1,0 +1,70 @@
+//! Mailboxes, who watches them, and where to tell them.
+
+use serde_json::json;
+
+use super::each;
+use crate::{house::House, samples::account};
+
+pub(super) fn tell(house: &House) {
+    let member = house.user("t1", "u1", &["member"]);
+
+    // A mailbox is connected once; its tokens go in and never come out.
+    let made = member.post("/email-accounts", &account("m1", "aoi@example.com")).data(201);
+    assert_eq!(made["syncStatus"], "idle");
+    assert_eq!(
+        member.post("/email-accounts", &account("m2", "aoi@example.com")).problem(409, "taken"),
+        ["/email", "/provider"]
+    );
+    member.post("/email-accounts", &account("m2", "aoi2@example.com")).data(201);
+    // Searched by address and provider, listed by user.
+    let found = member.get("/email-account-by-address?email=aoi@example.com&provider=gmail").data(200);
+    assert_eq!(found["accountId"], "m1");
+    member.get("/email-account-by-address?email=aoi@example.com&provider=outlook").problem(404, "not_found");
+    member.get("/email-account-by-address?email=aoi@example.com").problem(400, "bad_parameter");
+    assert_eq!(each(&member.lists("/email-accounts-of-user?userId=u1", 2), "accountId"), ["m1", "m2"]);
+    assert_eq!(each(&member.get("/email-accounts").list(), "accountId"), ["m1", "m2"]);
+    // Tokens are renewed, and how far the synchronisation is.
+    let synced = json!({
+        "accessToken": "access-secret-2",
+        "tokenExpiresAt": "2030-01-01T12:00:00Z",
+        "syncStatus": "syncing",
+        "syncCursor": "history-17",
+        "lastSyncedAt": "2030-01-01T11:00:00Z",
+    });
+    let changed = member.patch("/email-accounts/m1", &synced).data(200);
+    assert_eq!((&changed["syncStatus"], &changed["syncCursor"]), (&json!("syncing"), &json!("history-17")));
+    for path in ["/email-accounts/m1", "/email-accounts", "/email-accounts-of-user?userId=u1"] {
+        let said = member.get(path).body.to_string();
+        assert!(!said.contains("secret"), "{said}");
+    }
+
+    // Who watches which mailbox.
+    for id in ["m1", "m2"] {
+        member.post("/user-email-subscriptions", &json!({ "userId": "u1", "accountId": id })).data(201);
+    }
+    member.patch("/user-email-subscriptions/u1/m2", &json!({ "notify": false })).data(200);
+    let watched = member.lists("/email-subscriptions-of-user?userId=u1", 2);
+    assert_eq!(each(&watched, "accountId"), ["m1", "m2"]);
+    assert_eq!(each(&member.get("/email-subscriptions-of-account?accountId=m1").list(), "userId"), ["u1"]);
+    // A mailbox takes its subscriptions along.
+    member.delete("/email-accounts/m2").data(204);
+    member.lists("/email-subscriptions-of-user?userId=u1", 1);
+    member.get("/user-email-subscriptions/u1/m2").problem(404, "not_found");
+
+    // The browsers and devices of a user.
+    for id in ["p1", "p2"] {
+        let push = json!({
+            "subscriptionId": id,
+            "userId": "u1",
+            "endpoint": format!("https://push.example.com/{id}"),
+            "p256dh": "public",
+            "auth": "secret",
+        });
+        let made = member.post("/push-subscriptions", &push).data(201);
+        assert_eq!(made.get("auth"), None);
+    }
+    let devices = member.lists("/push-subscriptions-of-user?userId=u1", 2);
+    assert_eq!(each(&devices, "subscriptionId"), ["p1", "p2"]);
+    member.delete("/push-subscriptions/p1").data(204);
+    member.lists("/push-subscriptions-of-user?userId=u1", 1);
+}

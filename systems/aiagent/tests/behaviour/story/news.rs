@@ -1,0 +1,43 @@
+//! News: the tenant's own board, and the notices for all.
+
+use serde_json::json;
+
+use super::each;
+use crate::house::House;
+
+pub(super) fn tell(house: &House) {
+    let admin = house.admin("t1");
+    let member = house.user("t1", "u1", &["member"]);
+    let operator = house.operator("op-1");
+
+    // One board per tenant, in Markdown, signed by whoever wrote last.
+    member.get("/announcement-boards").problem(404, "not_found");
+    let board = json!({ "markdown": "# News\n\n- *tea* is out\n", "updatedBy": "somebody-else" });
+    let board = admin.post("/announcement-boards", &board).data(201);
+    assert_eq!(board["updatedBy"], "admin-1");
+    admin.post("/announcement-boards", &json!({ "markdown": "" })).problem(409, "taken");
+    let other = house.user("t1", "admin-2", &["admin"]);
+    let changed = other.patch("/announcement-boards", &json!({ "markdown": "# News\n", "updatedBy": "admin-1" })).data(200);
+    assert_eq!((&changed["markdown"], &changed["updatedBy"]), (&json!("# News\n"), &json!("admin-2")));
+    let long = json!({ "markdown": "x".repeat(50_001) });
+    assert_eq!(admin.patch("/announcement-boards", &long).problem(422, "invalid"), ["/markdown"]);
+    assert_eq!(member.get("/announcement-boards").data(200), changed);
+    member.patch("/announcement-boards", &json!({ "markdown": "" })).problem(403, "forbidden");
+
+    // Operators write notices; everybody with a role reads them, in every tenant.
+    for (id, level) in [("n1", "info"), ("n2", "critical")] {
+        let notice = json!({ "noticeId": id, "title": "Maintenance", "body": "On Sunday.", "level": level });
+        operator.post("/notices", &notice).data(201);
+        admin.post("/notices", &notice).problem(403, "forbidden");
+    }
+    operator.without("nagaya-reason").post("/notices", &json!({ "title": "a", "body": "b" })).problem(400, "no_reason");
+    operator.patch("/notices/n1", &json!({ "body": "On Monday." })).data(200);
+    admin.patch("/notices/n1", &json!({ "body": "Never." })).problem(403, "forbidden");
+    admin.delete("/notices/n1").problem(403, "forbidden");
+    for reader in [&member, &house.user("t2", "u9", &["viewer"])] {
+        assert_eq!(each(&reader.get("/notices").list(), "noticeId"), ["n2", "n1"], "newest first");
+        assert_eq!(reader.get("/notices/n1").data(200)["body"], "On Monday.");
+    }
+    operator.delete("/notices/n2").data(204);
+    assert_eq!(each(&operator.get("/notices").list(), "noticeId"), ["n1"]);
+}

@@ -1,0 +1,76 @@
+//! Tenants and their people.
+
+use serde_json::json;
+
+use super::each;
+use crate::{house::House, samples::user};
+
+pub(super) fn tell(house: &House) {
+    let admin = house.admin("t1");
+    let operator = house.operator("op-1");
+
+    // Users: made, read, changed, listed, removed.
+    let made = admin.post("/users", &user("u1"));
+    assert_eq!(made.header("location"), Some("/v1/users/u1"));
+    assert_eq!(made.clone().data(201)["role"], "member");
+    let tag = made.header("etag").expect("a tag").to_owned();
+    admin.post("/users", &user("u1")).problem(409, "taken");
+    let twin = json!({ "userId": "u2", "email": "u1@example.com", "name": "B" });
+    assert_eq!(admin.post("/users", &twin).problem(409, "taken"), ["/email"]);
+    let elsewhere = json!({ "userId": "u3", "email": "c@example.com", "name": "C", "tenantId": "t2" });
+    assert_eq!(admin.post("/users", &elsewhere).problem(422, "invalid"), ["/tenantId"]);
+    let promoted = admin.with("if-match", &tag).patch("/users/u1", &json!({ "role": "viewer" }));
+    assert_eq!(promoted.data(200)["role"], "viewer");
+    admin.with("if-match", &tag).patch("/users/u1", &json!({ "role": "admin" })).problem(412, "version_conflict");
+    assert_eq!(admin.patch("/users/u1", &json!({ "role": "root" })).problem(422, "invalid"), ["/role"]);
+    admin.post("/users", &user("u2")).data(201);
+    admin.delete("/users/u2").data(204);
+    admin.get("/users/u2").problem(404, "not_found");
+    assert_eq!(each(&admin.get("/users").list(), "userId"), ["sub-ren", "u1"]);
+
+    // A second household, in which one person is too.
+    house.admin("t2").post("/users", &user("u1")).data(201);
+    assert_eq!(each(&operator.lists("/tenants-of-user?userId=u1", 2), "tenantId"), ["t1", "t2"]);
+    assert_eq!(each(&house.stranger("u1").lists("/me/tenants", 2), "tenantId"), ["t1", "t2"]);
+    let all = operator.lists("/all-users", 4);
+    assert_eq!(each(&all, "userId"), ["u1", "u1", "sub-mio", "sub-ren"], "newest first");
+    for path in ["/all-users", "/tenants-of-user?userId=u1", "/all-tenants", "/all-tenants/t1", "/all-agents"] {
+        admin.get(path).problem(403, "forbidden");
+        house.stranger("u1").get(path).problem(403, "forbidden");
+        operator.without("nagaya-reason").get(path).problem(400, "no_reason");
+    }
+
+    // Tenants: a tenant sees and names itself; operators see all, and decide.
+    let tenants = operator.lists("/all-tenants", 2);
+    assert_eq!(each(&tenants, "name"), ["Acme", "Acme Ltd"], "newest first");
+    assert_eq!(operator.get("/all-tenants/t1").data(200)["plan"], "standard");
+    operator.get("/all-tenants/t10").problem(404, "not_found");
+    operator.get("/all-tenants/system").problem(404, "not_found");
+    assert_eq!(admin.patch("/tenants", &json!({ "name": "Acme Inc." })).data(200)["name"], "Acme Inc.");
+    assert_eq!(admin.patch("/tenants", &json!({ "plan": "enterprise" })).problem(403, "forbidden"), ["/plan"]);
+    assert_eq!(admin.patch("/tenants", &json!({ "enabled": true })).problem(403, "forbidden"), ["/enabled"]);
+    admin.delete("/tenants").problem(403, "forbidden");
+    let raised = operator.patch("/all-tenants/t1", &json!({ "plan": "enterprise" }));
+    let tag = raised.header("etag").expect("a tag").to_owned();
+    assert_eq!(raised.data(200)["plan"], "enterprise");
+    let known = operator.with("if-match", &tag);
+    known.patch("/all-tenants/t1", &json!({ "plan": "free" })).data(200);
+    known.patch("/all-tenants/t1", &json!({ "plan": "standard" })).problem(412, "version_conflict");
+    assert_eq!(operator.patch("/all-tenants/t1", &json!({ "tenantId": "t3" })).problem(422, "invalid"), ["/tenantId"]);
+    operator.patch("/all-tenants/t10", &json!({ "plan": "free" })).problem(404, "not_found");
+    // A tenant that another part of the house has made describes itself, and takes what every tenant begins with.
+    let own = json!({ "name": "Beta", "plan": "enterprise" });
+    assert_eq!(house.admin("t2").post("/tenants", &own).problem(403, "forbidden"), ["/plan"]);
+    assert_eq!(house.admin("t2").post("/tenants", &json!({ "name": "Beta" })).data(201)["plan"], "free");
+
+    // Preferences: one item for each user, read and changed.
+    let preferences = json!({ "userId": "u1", "preferences": { "categories": ["mail"], "theme": "light" } });
+    admin.post("/user-preferences", &preferences).data(201);
+    let dark = json!({ "preferences": { "theme": "dark" } });
+    let changed = admin.patch("/user-preferences/u1", &dark).data(200);
+    assert_eq!(changed["preferences"], json!({ "categories": ["mail"], "theme": "dark" }));
+    assert_eq!(admin.get("/user-preferences/u1").data(200), changed);
+    assert_eq!(admin.get("/preferences-of-user?userId=u1").data(200), changed);
+    let nobodys = json!({ "userId": "nobody", "preferences": {} });
+    assert_eq!(admin.post("/user-preferences", &nobodys).problem(409, "no_reference"), ["/userId"]);
+}

@@ -1,0 +1,74 @@
+//! Roles, and the policy by which a tenant narrows them.
+
+use serde_json::json;
+
+use crate::house::House;
+
+pub(super) fn tell(house: &House) {
+    let admin = house.admin("t1");
+    let member = house.user("t1", "u1", &["member"]);
+    let viewer = house.user("t1", "u8", &["viewer"]);
+    let task = |title: &str| json!({ "userId": "u1", "title": title });
+
+    // What the design gives.
+    house.user("t1", "u7", &[]).get("/tasks").problem(403, "forbidden");
+    house.user("t1", "u7", &["stranger"]).get("/tasks").problem(403, "forbidden");
+    viewer.get("/tasks").data(200);
+    viewer.post("/tasks", &task("a")).problem(403, "forbidden");
+    member.post("/users", &json!({})).problem(403, "forbidden");
+    member.get("/audits").problem(403, "forbidden");
+
+    // A narrower policy is enforced by the very next request, and signed.
+    member.get("/tasks").data(200);
+    let narrow = json!({ "roles": { "member": ["task.read", "agent.*"] }, "updatedBy": "somebody-else" });
+    let policy = admin.patch("/permission-policies", &narrow).data(200);
+    assert_eq!(policy["updatedBy"], "admin-1");
+    member.get("/tasks").data(200);
+    member.get("/tasks/k1").data(200);
+    member.lists("/tasks-by-status?status=open", 2);
+    member.post("/tasks", &task("a")).problem(403, "forbidden");
+    member.patch("/tasks/k1", &json!({ "title": "a" })).problem(403, "forbidden");
+    member.delete("/tasks/k1").problem(403, "forbidden");
+    member.get("/notices").problem(403, "forbidden");
+    member.post("/agents", &json!({ "agentId": "a3", "name": "a3" })).data(201);
+    // Other roles, and other tenants, are as they were. Roles add up.
+    viewer.get("/notices").data(200);
+    house.user("t2", "u1", &["member"]).get("/notices").data(200);
+    house.user("t1", "u1", &["member", "viewer"]).get("/notices").data(200);
+    // It widens nothing: what the design does not give is not the tenant's to give.
+    admin.patch("/permission-policies", &json!({ "roles": { "viewer": ["*"] } })).data(200);
+    viewer.post("/tasks", &task("a")).problem(403, "forbidden");
+    viewer.get("/notices").data(200);
+    // And what is the operators' stays theirs.
+    admin.get("/all-users").problem(403, "forbidden");
+
+    // Nobody locks themselves out of the policy itself.
+    admin.patch("/permission-policies", &json!({ "roles": { "admin": [] } })).data(200);
+    admin.get("/tasks").problem(403, "forbidden");
+    admin.get("/permission-policies").data(200);
+    admin.patch("/permission-policies", &json!({ "roles": { "admin": ["*"] } })).data(200);
+    admin.get("/tasks").data(200);
+
+    // What would not do what it says is refused.
+    let wrong = json!({ "roles": {
+        "member": ["task.list", "tusk.read", "task.read", 7],
+        "viewer": "task.read",
+        "operator": ["*"],
+        "chief": ["*"],
+    } });
+    let pointers = ["/roles/chief", "/roles/member/0", "/roles/member/1", "/roles/member/3", "/roles/operator", "/roles/viewer"];
+    assert_eq!(admin.patch("/permission-policies", &wrong).problem(422, "invalid"), pointers);
+    assert_eq!(admin.post("/permission-policies", &wrong).problem(422, "invalid"), pointers);
+    assert_eq!(admin.patch("/permission-policies", &json!({ "roles": "all" })).problem(422, "invalid"), ["/roles"]);
+    member.patch("/permission-policies", &json!({ "roles": {} })).problem(403, "forbidden");
+
+    // Not listed, and gone: as the design gives.
+    admin.patch("/permission-policies", &json!({ "roles": { "member": null, "viewer": null } })).data(200);
+    member.get("/notices").data(200);
+    admin.delete("/permission-policies").data(204);
+    member.post("/tasks", &task("a")).data(201);
+    admin.get("/permission-policies").problem(404, "not_found");
+    admin.post("/permission-policies", &json!({ "roles": { "member": ["*.read"] } })).data(201);
+    member.post("/tasks", &task("a")).problem(403, "forbidden");
+    admin.patch("/permission-policies", &json!({ "roles": { "member": null } })).data(200);
+}

@@ -1,0 +1,91 @@
+//! What was done, and what was logged.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::each;
+use crate::house::House;
+
+pub(super) fn tell(house: &House) {
+    let admin = house.admin("t3");
+
+    // Every change is among the entries of its tenant, with who did it; nothing else writes or changes one.
+    admin.post("/agents", &json!({ "agentId": "a1", "name": "a" })).data(201);
+    let before = admin.patch("/agents/a1", &json!({ "name": "b" })).data(200)["updatedAt"].clone();
+    house.user("t3", "u5", &["member"]).patch("/agents/a1", &json!({ "name": "c" })).data(200);
+    admin.delete("/agents/a1").data(204);
+    let all = admin.get("/audits").list();
+    assert_eq!(each(&all, "action"), ["agent.delete", "agent.update", "agent.update", "agent.create"]);
+    assert_eq!(each(&all, "actorUserId"), ["admin-1", "u5", "admin-1", "admin-1"]);
+    assert_eq!(each(&all, "resource"), ["a1"; 4]);
+    assert!(all.iter().all(|entry| entry["traceId"].as_str().is_some_and(|id| id.len() == 26)), "{all:#?}");
+    admin.post("/audits", &all[0]).problem(405, "no_such_method");
+    let (at, uuid) = (text(&all[0], "timestamp"), text(&all[0], "uuid"));
+    admin.delete(&format!("/audits/{at}/{uuid}")).problem(405, "no_such_method");
+    assert_eq!(admin.get(&format!("/audits/{at}/{uuid}")).data(200), all[0]);
+
+    // Between two instants, the first included and the last not, oldest first.
+    let (from, to) = (before.as_str().expect("an instant"), text(&all[0], "timestamp"));
+    let between = admin.get(&format!("/audit-between?from={from}&to={to}")).list();
+    assert_eq!(each(&between, "actorUserId"), ["admin-1", "u5"]);
+    admin.get(&format!("/audit-between?from={to}&to={from}")).problem(400, "bad_parameter");
+    admin.get("/audit-between?from=yesterday").problem(400, "bad_parameter");
+    assert_eq!(house.admin("t30").get(&format!("/audit-between?from={from}&to={to}")).list(), [] as [Json; 0]);
+
+    // Logs by time and by trace. Two tenants may have one trace; each sees its own part.
+    let other = house.admin("t30");
+    for (who, message, trace) in [
+        (&admin, "received", Some("trace-1")),
+        (&other, "of another tenant", Some("trace-1")),
+        (&admin, "answered", Some("trace-1")),
+        (&admin, "elsewhere", Some("trace-2")),
+        (&admin, "by itself", None),
+    ] {
+        who.post("/logs", &json!({ "message": message, "traceId": trace })).data(201);
+    }
+    assert_eq!(each(&admin.lists("/logs-of-trace?traceId=trace-1", 2), "message"), ["received", "answered"]);
+    assert_eq!(each(&other.lists("/logs-of-trace?traceId=trace-1", 1), "message"), ["of another tenant"]);
+    let logs = admin.get("/logs").list();
+    assert_eq!(each(&logs, "message"), ["by itself", "elsewhere", "answered", "received"], "newest first");
+    let (from, to) = (text(&logs[2], "timestamp"), text(&logs[0], "timestamp"));
+    let between = admin.get(&format!("/logs-between?from={from}&to={to}")).list();
+    assert_eq!(each(&between, "message"), ["answered", "elsewhere"]);
+    // Old entries of the trail lie beside the logs of their trace.
+    let archived = json!({
+        "timestamp": text(&all[0], "timestamp"),
+        "uuid": uuid,
+        "action": "agent.delete",
+        "resource": "a1",
+        "actorUserId": "admin-1",
+        "traceId": "trace-1",
+    });
+    admin.post("/archived-audits", &archived).data(201);
+    assert_eq!(each(&admin.lists("/archived-audits-of-trace?traceId=trace-1", 1), "action"), ["agent.delete"]);
+    admin.lists("/logs-of-trace?traceId=trace-1", 2);
+
+    // A session ends by itself at its time, and a log after ninety days.
+    admin.post("/users", &crate::samples::user("u1")).data(201);
+    let ends = crate::house::START / 1_000 + 24 * 60 * 60;
+    let session = json!({ "sessionId": "s1", "userId": "u1", "tokenHash": "hash", "expiresAt": ends });
+    assert_eq!(admin.post("/sessions", &session).data(201).get("tokenHash"), None);
+    let token = json!({ "tokenId": "k1", "userId": "u1", "purpose": "invitation", "tokenHash": "h", "expiresAt": ends });
+    admin.post("/tokens", &token).data(201);
+    admin.lists("/sessions-of-user?userId=u1", 1);
+    admin.lists("/tokens-of-user?userId=u1", 1);
+    house.time.pass(DAY);
+    admin.get("/sessions/s1").problem(404, "not_found");
+    admin.get("/tokens/k1").problem(404, "not_found");
+    admin.lists("/sessions-of-user?userId=u1", 0);
+    house.time.pass(88 * DAY);
+    assert_eq!(admin.get("/logs").list().len(), 4);
+    house.time.pass(DAY);
+    assert_eq!(admin.get("/logs").list(), [] as [Json; 0]);
+    admin.lists("/logs-of-trace?traceId=trace-1", 0);
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn text<'j>(item: &'j Json, field: &str) -> &'j str {
+    item[field].as_str().expect("a text")
+}

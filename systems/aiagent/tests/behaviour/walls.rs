@@ -1,0 +1,139 @@
+//! Every route from the wrong tenant: names that look alike are other names.
+
+use std::collections::HashMap;
+
+use nagaya_design::{Design, Returns};
+use nagaya_server::{Act, Reach, Route, routes};
+use nagaya_store::{Item, Scan};
+use nagaya_tenancy::table_specs;
+use serde_json::{Value as Json, json};
+
+use crate::{
+    house::{Answer, BASE, Client, House},
+    samples::samples,
+};
+
+/// Everything in the store that lies in a tenant's partition or says that it is the tenant's.
+fn everything_of(house: &House, tenant: &str) -> Vec<Item> {
+    let text = |item: &Item, name: &str| item.get(name).and_then(|value| value.as_str().map(str::to_owned));
+    let mut found = Vec::new();
+    for table in table_specs(&house.design, BASE) {
+        let mut scan = Scan::table(&table.name);
+        loop {
+            let page = house.runtime.block_on(house.store.scan(scan)).expect("a page");
+            found.extend(page.items.into_iter().filter(|item| {
+                text(item, "PK") == Some(format!("TENANT#{tenant}")) || text(item, "tenantId").as_deref() == Some(tenant)
+            }));
+            match page.next {
+                Some(next) => scan = Scan { after: Some(next), ..Scan::table(&table.name) },
+                None => break,
+            }
+        }
+    }
+    found
+}
+
+/// A route asked for an item that is `record`.
+fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body: &Json) -> Answer {
+    let value = |field: &str| match &record[field] {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let path = route.path.strip_prefix(&design.http_prefix).expect("the prefix");
+    let mut path = route.parameters().fold(path.to_owned(), |path, name| path.replace(&format!("{{{name}}}"), &value(name)));
+    if let Act::List(at) = route.act {
+        let access = &design.accesses[at];
+        let asked = design.parameters(access).into_iter().filter(|each| !each.from_token).map(|each| match &*each.name {
+            "from" => "from=2000-01-01T00:00:00Z".to_owned(),
+            "to" => "to=2099-01-01T00:00:00Z".to_owned(),
+            name => format!("{name}={}", value(&each.field)),
+        });
+        let asked: Vec<_> = asked.collect();
+        path = if asked.is_empty() { path } else { format!("{path}?{}", asked.join("&")) };
+    }
+    let body = matches!(route.act, Act::Create(_) | Act::Update(_)).then_some(body);
+    client.send(route.method.as_str(), &path, body)
+}
+
+/// Proves the API's part of A2 and N3. Proves the part of A15 about other tenants.
+#[test]
+fn no_route_reaches_another_tenant_whatever_it_is_called() {
+    for name in ["single", "multi"] {
+        let house = House::in_memory(name);
+        let design = &house.design;
+        let samples = samples();
+        let sample = |entity: &str| samples.iter().find(|sample| sample.entity == entity);
+
+        // One tenant has an item of each kind.
+        let t1 = house.admin("t1");
+        let mut records: HashMap<String, Json> = HashMap::new();
+        for sample in &samples {
+            let path = &design.entity(sample.entity).expect("an entity").path;
+            records.insert(sample.entity.to_owned(), t1.post(path, &sample.new).data(201));
+        }
+        records.insert("audit".to_owned(), t1.get("/audits?limit=1").list().remove(0));
+        let notice = json!({ "noticeId": "n1", "title": "News", "body": "None." });
+        records.insert("notice".to_owned(), house.operator("op-1").post("/notices", &notice).data(201));
+        let before = everything_of(&house, "t1");
+        assert!(before.len() > 30, "items, audit entries and what keeps values unique");
+
+        let tenants_own = |route: &&Route| route.reach == Reach::Tenant;
+        let all = routes(design);
+        assert!(all.iter().filter(tenants_own).count() > 80, "all of them");
+        let others = ["t10", "T1", "t", "t1#", "t1%23", "TENANT#t1"];
+        for other in others {
+            let client = house.admin(other);
+            let (creating, others): (Vec<_>, Vec<_>) =
+                all.iter().filter(tenants_own).partition(|route| matches!(route.act, Act::Create(_)));
+            for route in others.into_iter().chain(creating) {
+                let (entity, _) = route.subject(design).expect("about an entity");
+                let record = &records[&entity.name];
+                let sample = sample(&entity.name);
+                let body = sample.map_or(json!({}), |sample| match route.act {
+                    Act::Create(_) => sample.new.clone(),
+                    _ => sample.patch.clone(),
+                });
+                let answer = ask(&client, design, route, record, &body);
+                match route.act {
+                    // Tenants are not deleted; they are told so before anything is looked for.
+                    Act::Delete(_) if entity.name == "tenant" => drop(answer.problem(403, "forbidden")),
+                    Act::Read(_) | Act::Update(_) | Act::Delete(_) => drop(answer.problem(404, "not_found")),
+                    Act::List(at) if design.accesses[at].returns == Returns::One => {
+                        answer.problem(404, "not_found");
+                    }
+                    // It leaves entries of its own.
+                    Act::List(_) => {
+                        let strange = answer.list().into_iter().find(|item| item["tenantId"] != other);
+                        assert_eq!(strange, None, "{other}: {} {}", route.method, route.path);
+                    }
+                    // The same id in another tenant is another item.
+                    _ => assert_eq!(answer.data(201)["tenantId"], other, "{} {}", route.method, route.path),
+                }
+            }
+            // Operators' routes are no tenant's, whoever it is.
+            for route in all.iter().filter(|route| route.reach == Reach::Operator) {
+                let (entity, _) = route.subject(design).expect("about an entity");
+                let nothing = json!({ "applicationId": "none", "noticeId": "n1", "userId": "u1", "status": "pending" });
+                let record = records.get(&entity.name).unwrap_or(&nothing);
+                // Everybody applies.
+                if route.method == "POST" && entity.name == "tenant_application" {
+                    continue;
+                }
+                let reasoned = client.with("nagaya-reason", "none of its business");
+                ask(&reasoned, design, route, record, &json!({})).problem(403, "forbidden");
+            }
+            for (method, path) in [
+                ("POST", "/tenant-applications/none/approve"),
+                ("POST", "/tenant-applications/none/reject"),
+                ("GET", "/all-tenants/t1"),
+                ("PATCH", "/all-tenants/t1"),
+            ] {
+                let body = (method != "GET").then(|| json!({}));
+                let reasoned = client.with("nagaya-reason", "none of its business");
+                reasoned.send(method, path, body.as_ref()).problem(403, "forbidden");
+            }
+            assert_eq!(client.get("/me/tenants").list(), [] as [Json; 0], "of somebody who is a user nowhere");
+        }
+        assert_eq!(everything_of(&house, "t1"), before, "nothing of t1 has changed");
+    }
+}

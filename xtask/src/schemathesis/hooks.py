@@ -1,0 +1,122 @@
+"""What an OpenAPI document cannot say about valid requests, said to schemathesis.
+
+A document describes one request at a time. Some requests are right only after others (a reference to something that is
+there, a cursor that was given out), some only beside others (a key that is used for one request), and some only for a
+while (an expiry that lies ahead). Requests that are generated to be wrong stay as they are.
+"""
+
+import itertools
+import os
+import time
+
+import requests
+import schemathesis
+
+URL = os.environ["NAGAYA_TEST_URL"]
+HEADERS = {"Authorization": f"Bearer {os.environ['NAGAYA_TEST_TOKEN']}", "Nagaya-Reason": "test"}
+DOCUMENT = requests.get(f"{URL}/openapi.json", timeout=30).json()
+
+numbers = itertools.count()
+# The ids of what is there, by entity, the newest last.
+ids = {}
+# The question that each cursor was given out for.
+cursors = {}
+
+
+def operation(method, path):
+    return DOCUMENT["paths"].get(path, {}).get(method.lower(), {})
+
+
+def fields(operation):
+    """The schemas of the fields in an operation's body."""
+    content = operation.get("requestBody", {}).get("content", {})
+    for kind in content.values():
+        name = kind["schema"].get("$ref", "").removeprefix("#/components/schemas/")
+        return DOCUMENT["components"]["schemas"].get(name, kind["schema"]).get("properties", {})
+    return {}
+
+
+def refer(fields, body):
+    """Refers to what is there, wherever the body refers to something."""
+    for name, schema in fields.items():
+        known = ids.get(schema.get("x-nagaya-references"))
+        if known and isinstance(body.get(name), str):
+            body[name] = known[next(numbers) % len(known)]
+
+
+def remember(operation, response):
+    """Remembers the id of what was made; its links say where in the answer it is."""
+    for link in operation["responses"]["201"].get("links", {}).values():
+        places = [place for name, place in link["parameters"].items() if name.startswith("path.")]
+        if len(places) == 1:
+            value = response.json()
+            for step in places[0].removeprefix("$response.body#/").split("/"):
+                value = value[step]
+            known = ids.setdefault(operation["tags"][0], [])
+            known.append(value)
+            del known[:-10]
+            return
+
+
+def seed():
+    """Makes an item of each entity from its example, what is referred to first."""
+    left = [(path, methods["post"]) for path, methods in DOCUMENT["paths"].items() if "post" in methods]
+    progress = True
+    while left and progress:
+        progress = False
+        for path, made in list(left):
+            if "requestBody" not in made or "201" not in made["responses"] or "{" in path:
+                left.remove((path, made))
+                continue
+            body = dict(made["requestBody"]["content"]["application/json"].get("example", {}))
+            refer(fields(made), body)
+            response = requests.post(URL + path, json=body, headers=HEADERS, timeout=30)
+            if response.status_code == 201:
+                remember(made, response)
+                left.remove((path, made))
+                progress = True
+
+
+seed()
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    query, headers, body = case.query or {}, case.headers or {}, case.body
+    # A cursor is good for the list that gave it out, and for nothing else.
+    if "cursor" in query and cursors.get(query["cursor"]) != question(case):
+        del query["cursor"]
+    # A range ends after it starts.
+    if "from" in query and "to" in query:
+        if query["from"] == query["to"]:
+            del query["to"]
+        elif query["from"] > query["to"]:
+            query["from"], query["to"] = query["to"], query["from"]
+    # A key is for one request.
+    if "Idempotency-Key" in headers:
+        headers["Idempotency-Key"] = f"{headers['Idempotency-Key'][:200]}-{next(numbers)}"
+    # A tag of one's own making is that of no item: some of them are enough.
+    if "If-Match" in headers and next(numbers) % 3:
+        headers["If-Match"] = "*"
+    if isinstance(body, dict):
+        known = fields(operation(case.operation.method, case.operation.path))
+        refer(known, body)
+        # Time has passed since the document was made.
+        for name, schema in known.items():
+            if name in body and abs(schema.get("minimum", 0) - time.time()) < 86_400:
+                body[name] = max(body[name], int(time.time()) + 3_600)
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    if response.status_code == 201:
+        remember(operation(case.operation.method, case.operation.path), response)
+    if response.status_code == 200 and b'"nextCursor"' in response.content:
+        cursors[response.json().get("nextCursor")] = question(case)
+
+
+def question(case):
+    query = {name: value for name, value in (case.query or {}).items() if name not in ("cursor", "limit")}
+    return (case.operation.label, repr(sorted((case.path_parameters or {}).items())), repr(sorted(query.items())))
