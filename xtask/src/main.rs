@@ -1,10 +1,11 @@
-//! Tasks for contributors: `cargo xtask test`, `servers`, `mission`, `fuzz`, `mutate` and `bench`.
+//! Tasks for contributors: `cargo xtask test`, `servers`, `schemathesis`, `mission`, `fuzz`, `mutate` and `bench`.
 
 mod bench;
 mod fuzz;
 mod mission;
 mod mutate;
 mod run;
+mod schemathesis;
 mod servers;
 mod test;
 
@@ -24,6 +25,8 @@ enum Task {
     Test,
     /// Start the servers that engines are tried on, and tell where they are
     Servers(servers::Args),
+    /// Hold the API of every system against its OpenAPI document
+    Schemathesis(schemathesis::Args),
     /// List every requirement with the tests that prove it, and those without one
     Mission(mission::Args),
     /// Feed the checker with generated files until it panics or time is up
@@ -40,6 +43,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Test => test::run(),
         Task::Servers(args) => servers::run(&args),
+        Task::Schemathesis(args) => schemathesis::run(&args),
         Task::Mission(args) => mission::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Mutate(task) => mutate::run(&task),

@@ -191,7 +191,7 @@ impl Drop for Running {
 }
 
 /// The command with its watchdog: the shell starts that, then becomes the server.
-fn watched(command: &Command) -> Command {
+pub(crate) fn watched(command: &Command) -> Command {
     const SCRIPT: &str = "exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec \"$@\" </dev/null 3<&-";
     let mut shell = Command::new("sh");
     shell.args(["-c", SCRIPT, "sh"]).arg(command.get_program()).args(command.get_args()).stdin(Stdio::piped());

@@ -2,6 +2,7 @@
 
 use crate::{
     run::{cargo, ensure, step},
+    schemathesis,
     servers::{Server, Servers},
 };
 
@@ -18,6 +19,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     ensure("deny", "cargo-deny")?;
     step("licences", cargo(["deny", "--workspace", "--all-features", "check", "licenses", "bans", "sources"]))?;
     step("documentation tests", cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]))?;
+    schemathesis::all()?;
     ensure("nextest", "cargo-nextest")?;
     let servers = Servers::start(&Server::ALL)?;
     let mut tests = cargo(["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"]);

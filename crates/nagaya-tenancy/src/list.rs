@@ -68,6 +68,23 @@ impl List {
         self.cursor = Some(cursor.into());
         self
     }
+
+    /// The access pattern.
+    pub fn access(&self) -> &str {
+        &self.access
+    }
+
+    /// Everything that it says, as the parameters of a request: those of the access pattern, `limit`, `order`, `cursor`.
+    pub fn to_parameters(&self) -> Vec<(String, String)> {
+        let order = |descending: bool| if descending { "desc" } else { "asc" }.to_owned();
+        let own = [
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("order", self.descending.map(order)),
+            ("cursor", self.cursor.clone()),
+        ];
+        let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        self.parameters.iter().cloned().chain(own).collect()
+    }
 }
 
 impl Room {

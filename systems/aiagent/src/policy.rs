@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
-use nagaya_design::{Design, Permission, Role, Verb};
+use nagaya_design::{Design, Permission, Problem as Flaw, Role, Verb};
 use nagaya_server::Problem;
 use nagaya_tenancy::Record;
 use serde_json::{Map, Value as Json};
+
+use crate::body::{self, flaw};
 
 /// A tenant's policy: roles with their permissions. A role that it does not list has what the design gives.
 #[derive(Debug)]
@@ -54,40 +55,32 @@ pub(crate) fn check(design: &Design, body: &Map<String, Json>) -> Result<(), Pro
     for (name, permissions) in roles {
         let at = format!("roles.{name}");
         match design.roles.iter().find(|role| role.name == *name) {
-            None => flaws.push((at, "Is no role of this system.".to_owned())),
-            Some(role) if role.operator => flaws.push((at, "Is the operators' role, and no tenant's.".to_owned())),
+            None => flaws.push(flaw(at, "is no role of this system")),
+            Some(role) if role.operator => flaws.push(flaw(at, "is the operators' role, and no tenant's")),
             Some(_) => flaws.extend(wrong(design, &at, permissions)),
         }
     }
-    if flaws.is_empty() {
-        return Ok(());
-    }
-    let problem = Problem::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "invalid",
-        "The policy would not do what it says; `errors` says where.",
-    );
-    Err(flaws.into_iter().fold(problem, |problem, (at, detail)| problem.at(&at, detail)))
+    body::refuse(flaws)
 }
 
 /// What is wrong with the permissions of a role.
-fn wrong(design: &Design, at: &str, permissions: &Json) -> Vec<(String, String)> {
+fn wrong(design: &Design, at: &str, permissions: &Json) -> Vec<Flaw> {
     match permissions {
         // In a change: the role is not listed any more.
         Json::Null => Vec::new(),
         Json::Array(permissions) => {
-            let flaw = |(nth, each): (usize, &Json)| Some((format!("{at}[{nth}]"), flaw(design, each)?));
-            permissions.iter().enumerate().filter_map(flaw).collect()
+            let each = permissions.iter().enumerate();
+            each.filter_map(|(nth, each)| Some(flaw(format!("{at}[{nth}]"), mistake(design, each)?))).collect()
         }
-        _ => vec![(at.to_owned(), "Has to be a list of permissions.".to_owned())],
+        _ => vec![flaw(at, "has to be a list of permissions")],
     }
 }
 
-fn flaw(design: &Design, permission: &Json) -> Option<String> {
+fn mistake(design: &Design, permission: &Json) -> Option<String> {
     match permission.as_str().and_then(Permission::parse) {
-        None => Some("Is no permission: write `ENTITY.VERB`, `ENTITY.*`, `*.VERB` or `*`.".to_owned()),
+        None => Some("is no permission: write `ENTITY.VERB`, `ENTITY.*`, `*.VERB` or `*`".to_owned()),
         Some(Permission { entity: Some(entity), .. }) if design.entity(&entity).is_none() => {
-            Some(format!("There is nothing called `{entity}`."))
+            Some(format!("is about `{entity}`, which there is not"))
         }
         Some(_) => None,
     }

@@ -9,7 +9,7 @@ use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, policy, standing::Standings, tasks, tenants};
+use crate::{applications, body, policy, standing::Standings, tasks, tenants};
 
 /// What the handlers of the product share.
 pub(crate) struct Product {
@@ -40,7 +40,9 @@ impl Product {
             standing.admits(call.design(), &call.caller.roles, &entity, verb)?;
         }
         match (entity.as_str(), verb) {
-            ("tenant", Verb::Create | Verb::Update) => tenants::own_fields_only(&call.body)?,
+            ("tenant", Verb::Create | Verb::Update) => {
+                body::without(&call.body, &tenants::OPERATORS, "is for operators to set")?
+            }
             ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
             ("tenant_application", Verb::Update) => applications::outcome_untouched(&call.body)?,
             ("permission_policy", Verb::Create | Verb::Update) => {
@@ -70,6 +72,7 @@ impl Extension for Seam {
             let product = Arc::clone(&self.0);
             OwnRoute::new(method, path, summary, move |call| act(Arc::clone(&product), call))
         };
+        let design = &self.0.design;
         let application = || Some(json!({ "$ref": "#/components/schemas/TenantApplication" }));
         let tenant = || Some(json!({ "$ref": "#/components/schemas/Tenant" }));
         let users = json!({ "type": "array", "items": { "$ref": "#/components/schemas/User" } });
@@ -78,21 +81,21 @@ impl Extension for Seam {
                 Box::pin(async move { applications::submit(&call).await })
             })
             .reach(Reach::Anyone)
-            .body(applications::application(&self.0.design))
+            .body(applications::SAID.schema(design, &applications::NEEDED))
             .answers(201, application()),
             route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, |product, call| {
                 Box::pin(async move { applications::approve(&product, &call).await })
             })
             .reach(Reach::Operator)
             .needs("tenant_application", Verb::Update)
-            .body(applications::approval(&self.0.design))
+            .body(applications::APPROVAL.schema(design, &[]))
             .answers(200, application()),
             route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, |product, call| {
                 Box::pin(async move { applications::reject(&product, &call).await })
             })
             .reach(Reach::Operator)
             .needs("tenant_application", Verb::Update)
-            .body(applications::rejection(&self.0.design))
+            .body(applications::REJECTION.schema(design, &[]))
             .answers(200, application()),
             route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", |_, call| {
                 Box::pin(async move { tenants::read(&call).await })
@@ -105,7 +108,7 @@ impl Extension for Seam {
             })
             .reach(Reach::Operator)
             .needs("tenant", Verb::Update)
-            .body(tenants::change_body(&self.0.design))
+            .body(tenants::CHANGE.schema(design, &[]))
             .answers(200, tenant()),
             route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", |_, call| {
                 Box::pin(async move { tenants::mine(&call).await })

@@ -1,18 +1,18 @@
 //! Tasks: when one was completed follows from its status.
 
-use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem};
 use nagaya_tenancy::{ErrorKind, Record};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::{body, matching, product::Product};
 
 /// How often a change that lost a race is tried.
 const ATTEMPTS: usize = 10;
+const BY_STATUS: &str = "follows from the status; leave it out";
 
 /// A task that is made as done is completed at once.
 pub(crate) fn create(product: &Product, call: &mut Call) -> Result<(), Problem> {
-    by_status_only(&call.body)?;
+    body::without(&call.body, &["completedAt"], BY_STATUS)?;
     if is_done(call.body.get("status")) {
         let now = product.now("task", "completedAt");
         call.body.insert("completedAt".to_owned(), now);
@@ -24,7 +24,7 @@ pub(crate) fn create(product: &Product, call: &mut Call) -> Result<(), Problem> 
 ///
 /// What is to be written depends on the task as it is, so it is written only onto that.
 pub(crate) async fn update(product: &Product, call: &Call) -> Result<Option<Answer>, Problem> {
-    by_status_only(&call.body)?;
+    body::without(&call.body, &["completedAt"], BY_STATUS)?;
     // Everything else is the derived handler's.
     let Some(status) = call.body.get("status") else { return Ok(None) };
 
@@ -56,10 +56,4 @@ fn is_done(status: Option<&Json>) -> bool {
 
 fn is_completed(task: &Record) -> bool {
     task.text("status") == Some("done") && task.text("completedAt").is_some()
-}
-
-fn by_status_only(body: &Map<String, Json>) -> Result<(), Problem> {
-    let given = body.contains_key("completedAt").then_some("completedAt");
-    let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "A task is completed by its status.");
-    body::refuse(given.into_iter(), problem, "Follows from the status; leave it out.")
 }

@@ -1,24 +1,17 @@
 //! Tenants as operators see them, and the tenants of somebody who signs in.
 
 use axum::http::StatusCode;
-use nagaya_design::Design;
 use nagaya_server::{Answer, Call, Content, Problem};
 use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
-use serde_json::{Map, Value as Json};
 
-use crate::{body, matching, product::Product};
+use crate::{body::Shape, matching, product::Product};
 
-/// What a review decides and operators change: a tenant does not give itself a plan.
-const OPERATORS_FIELDS: [&str; 3] = ["plan", "enabled", "applicationId"];
-/// What operators change.
-const CHANGED: [&str; 3] = ["name", "plan", "enabled"];
+/// What operators decide about a tenant: it does not give itself a plan.
+pub(crate) const OPERATORS: [&str; 3] = ["plan", "enabled", "applicationId"];
 
-/// Refuses what a tenant does not decide about itself.
-pub(crate) fn own_fields_only(body: &Map<String, Json>) -> Result<(), Problem> {
-    let given = OPERATORS_FIELDS.into_iter().filter(|field| body.contains_key(*field));
-    let problem = Problem::forbidden("Operators decide about a tenant's plan and whether it is enabled.");
-    body::refuse(given, problem, "Is for operators to set.")
-}
+/// What operators change of a tenant.
+pub(crate) const CHANGE: Shape =
+    Shape { entity: "tenant", fields: &[("name", "name"), ("plan", "plan"), ("enabled", "enabled")] };
 
 /// A tenant's item outlives everything else of it: an id without one looks free, and would be given to somebody else.
 pub(crate) fn not_deleted() -> Problem {
@@ -34,7 +27,7 @@ pub(crate) async fn read(call: &Call) -> Result<Answer, Problem> {
 /// Changes a tenant, for an operator; with `If-Match`, only if it is the one that the caller knows.
 pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Problem> {
     // Nothing but what operators change.
-    body::only(&call.body, &CHANGED, "Only some fields of a tenant can be changed.", "Cannot be changed.")?;
+    CHANGE.only(&call.body)?;
     // The tenant as the caller knows it.
     let tenant = within(call)?;
     let expected = match call.header("if-match") {
@@ -66,9 +59,4 @@ pub(crate) async fn mine(call: &Call) -> Result<Answer, Problem> {
     let list = List::by("tenants_of_user").with("userId", &call.caller.user);
     let page = call.system("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;
     Ok(Answer::new(StatusCode::OK, Content::Page(page)))
-}
-
-/// What the body of a change is like.
-pub(crate) fn change_body(design: &Design) -> Json {
-    body::schema(design, "tenant", &CHANGED.map(|field| (field, field)))
 }

@@ -221,7 +221,7 @@ pub(super) fn listed(entity: &Entity, returns: Returns, item: &Json, example: Js
             answer
         }
         Returns::Many => {
-            let mut answer = data(&format!("A page of items: {words}."), json!({ "type": "array", "items": item }));
+            let mut answer = data("A page.", json!({ "type": "array", "items": item }));
             answer["content"]["application/json"]["schema"]["properties"]["nextCursor"] = json!({
                 "type": "string",
                 "minLength": 1,

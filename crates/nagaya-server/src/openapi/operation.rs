@@ -30,9 +30,8 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
     if let Some(reason) = reason(route.reach) {
         push(&mut operation["parameters"], reason);
     }
-    let description = [operation["description"].as_str().unwrap_or_default().to_owned(), reached(source, route)];
-    let description = description.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
-    operation["description"] = description.into();
+    let told = operation["description"].as_str().unwrap_or_default();
+    operation["description"] = paragraphs([told, &reached(source, route)]).into();
     operation["operationId"] = source.names.operations[at].as_str().into();
     operation["x-nagaya-reach"] = format!("{:?}", route.reach).to_lowercase().into();
     operation
@@ -89,7 +88,7 @@ fn update(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
     json!({
         "tags": [entity.name],
         "summary": format!("Change one {}", words(entity)),
-        "description": format!("{how}\n\n{}", promises(source, entity)),
+        "description": paragraphs([how, &promises(source, entity)]),
         "parameters": parameters,
         "requestBody": body(&["application/merge-patch+json", "application/json"], &names.patch, &example),
         "responses": answers::all(vec![(200, item)], everywhere(&failures)),
@@ -107,7 +106,7 @@ fn delete(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
         match referer.on_delete {
             OnDelete::Restrict => {
                 failures.push(Failure::Conflict);
-                told.push(format!("Not while a {other} refers to it (`{}`).", referer.field.name));
+                told.push(format!("Not while any {other} refers to it (`{}`).", referer.field.name));
             }
             OnDelete::Cascade => {
                 told.push(format!("Each {other} that refers to it (`{}`) goes with it.", referer.field.name))
@@ -247,7 +246,7 @@ fn promises(source: &Source<'_>, entity: &Entity) -> String {
     for field in &entity.fields {
         if let Some(reference) = &field.reference {
             let other = reference.entity.replace('_', " ");
-            told.push(format!("`{}` is the id of a {other} that is there: 409 `no_reference` otherwise.", field.name));
+            told.push(format!("`{}` names an existing {other}: 409 `no_reference` otherwise.", field.name));
         }
     }
     if let Some(field) = schema::expiry(source.design, entity) {
@@ -288,7 +287,11 @@ fn roles(source: &Source<'_>, reach: Reach, entity: &str, verb: Verb) -> String 
     };
     let roles = source.design.roles.iter().map(|role| &role.name).filter(|name| permits(name));
     let roles: Vec<_> = roles.map(|name| format!("`{name}`")).collect();
-    if roles.is_empty() { "no role has it".to_owned() } else { format!("the roles {}", roles.join(", ")) }
+    match roles.as_slice() {
+        [] => "no role has it".to_owned(),
+        [role] => format!("the role {role}"),
+        _ => format!("the roles {}", roles.join(", ")),
+    }
 }
 
 fn reason(reach: Reach) -> Option<Json> {
@@ -301,6 +304,10 @@ fn reason(reach: Reach) -> Option<Json> {
 
 fn everywhere(failures: &[Failure]) -> impl Iterator<Item = Failure> {
     Failure::EVERYWHERE.into_iter().chain(failures.iter().copied())
+}
+
+fn paragraphs(parts: [&str; 2]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
 fn push(list: &mut Json, value: Json) {

@@ -97,7 +97,9 @@ pub(super) fn not_empty(schema: &mut Json) {
     let Some(schema) = schema.as_object_mut() else { return };
     let is_text = schema.get("type").is_some_and(|kind| kind == "string" || *kind == json!(["string", "null"]));
     let least = schema.get("minLength").and_then(Json::as_u64).unwrap_or(0);
-    if is_text && least == 0 && !schema.contains_key("enum") {
+    // Ids and instants have a form that says it already.
+    let formed = schema.contains_key("pattern") && !schema.contains_key("maxLength");
+    if is_text && least == 0 && !formed && !schema.contains_key("enum") {
         schema.insert("minLength".to_owned(), 1.into());
     }
 }

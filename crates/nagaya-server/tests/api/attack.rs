@@ -1,1 +1,266 @@
-//! Every route from the wrong side of the wall.
+//! The attack suite of the walls, through HTTP: every route from the wrong side of the wall.
+//!
+//! What the attacker sees of an answer is all of it: status, headers and body, but for the id of the request and the date.
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use nagaya_design::{Design, check};
+use nagaya_embedded::Embedded;
+use nagaya_server::{Act, Claims, Grant, Issuer, Limits, LocalIssuer, Route, Server, System, Verifier, routes};
+use nagaya_store::{Answer, Clock};
+use nagaya_tenancy::{
+    Nagaya, Principal,
+    attack::{self, Action, Door, Engine, Hand, Later, MOST_PAGES, Options, Seen},
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value as Json;
+
+/// A server before the walls.
+#[derive(Default)]
+struct Http {
+    /// The routes that were asked.
+    asked: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Door for Http {
+    fn open<'d>(&'d self, house: &'d Nagaya, attacker: &'d Principal) -> Later<'d, Box<dyn Hand>> {
+        Box::pin(async move {
+            let issuer = Arc::new(LocalIssuer::in_memory().expect("an issuer"));
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let url = format!("http://{}", listener.local_addr().expect("an address"));
+            let system = System::plain(house.design().clone());
+            let claims = Claims::of(house.design());
+            let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), &system.name);
+            // A role that may do everything, so that walls and nothing else are in the way.
+            let roles: Vec<String> = house.design().roles.iter().map(|role| role.name.clone()).take(1).collect();
+            let token = issuer.issue(&Grant {
+                audience: &system.name,
+                claims: &claims,
+                user: &attacker.user,
+                tenant: Some(&attacker.tenant),
+                roles: &roles,
+                member_of: std::slice::from_ref(&attacker.tenant),
+                ttl: Duration::from_secs(3600),
+            });
+            let mut server = Server::new(Limits { tenant_rate: None, ..Limits::default() });
+            server.mount("", system, house.clone(), verifier);
+            tokio::spawn(server.run(listener, std::future::pending()));
+            let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
+            let hand: Box<dyn Hand> = Box::new(Client {
+                agent: ureq::Agent::new_with_config(config),
+                url,
+                token: token.expect("a token"),
+                routes: routes(house.design()),
+                design: house.design().clone(),
+                sent: AtomicU64::new(0),
+                asked: Arc::clone(&self.asked),
+            });
+            hand
+        })
+    }
+}
+
+/// The attacker's client.
+struct Client {
+    agent: ureq::Agent,
+    url: String,
+    token: String,
+    routes: Vec<Route>,
+    design: Design,
+    /// Requests so far: the same in both worlds, and so is what is written down about them.
+    sent: AtomicU64,
+    asked: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Hand for Client {
+    fn ask<'h>(&'h self, action: &'h Action) -> Later<'h, Option<Seen>> {
+        Box::pin(async move {
+            // The client waits; the servers answer on other threads.
+            tokio::task::block_in_place(|| self.answer(action))
+        })
+    }
+}
+
+impl Client {
+    fn answer(&self, action: &Action) -> Option<Seen> {
+        let entity = |name: &str| self.design.entities.iter().position(|entity| entity.name == name);
+        match action {
+            Action::Get(name, id) => {
+                let at = entity(name)?;
+                let route = self.routes.iter().find(|route| route.act == Act::Read(at))?;
+                Some(self.send(route, id, &[], None, None))
+            }
+            Action::Create(name, fields) => {
+                let at = entity(name)?;
+                let route = self.routes.iter().find(|route| route.act == Act::Create(at))?;
+                Some(self.send(route, &[], &[], Some(&Json::Object(fields.clone())), None))
+            }
+            Action::Update(name, id, patch, expected) => {
+                let at = entity(name)?;
+                let route = self.routes.iter().find(|route| route.act == Act::Update(at))?;
+                Some(self.send(route, id, &[], Some(&Json::Object(patch.clone())), *expected))
+            }
+            Action::Delete(name, id, expected) => {
+                let at = entity(name)?;
+                let route = self.routes.iter().find(|route| route.act == Act::Delete(at))?;
+                Some(self.send(route, id, &[], None, *expected))
+            }
+            Action::List(list) => self.list(list),
+            // There is no route for these.
+            Action::GetMany(_) | Action::Set(_) => None,
+        }
+    }
+
+    /// All pages of a list, as far as they go.
+    fn list(&self, list: &nagaya_tenancy::List) -> Option<Seen> {
+        let at = self.design.accesses.iter().position(|access| access.name == list.access())?;
+        let route = self.routes.iter().find(|route| route.act == Act::List(at))?;
+        let mut text = String::new();
+        let mut asked = list.clone();
+        for _ in 0..MOST_PAGES {
+            let mut query = asked.to_parameters();
+            // What is a parameter of the path is not one of the query.
+            let mut path = Vec::new();
+            for name in route.parameters() {
+                let at = query.iter().position(|(each, _)| each == name)?;
+                path.push(query.remove(at).1);
+            }
+            let page = self.send(route, &path, &query, None, None);
+            text += &page.text;
+            let next = page.text.rsplit('\n').next().and_then(|body| serde_json::from_str::<Json>(body).ok());
+            let next = next.and_then(|body| body["nextCursor"].as_str().map(str::to_owned));
+            match next {
+                Some(next) if page.code == "ok" => asked = list.clone().cursor(next),
+                _ => return Some(Seen { code: page.code, text }),
+            }
+        }
+        Some(Seen { code: "ok".to_owned(), text })
+    }
+
+    fn send(
+        &self,
+        route: &Route,
+        path: &[String],
+        query: &[(String, String)],
+        body: Option<&Json>,
+        expected: Option<i64>,
+    ) -> Seen {
+        self.asked.lock().expect("nobody panicked").insert(format!("{} {}", route.method, route.path));
+        let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        // An id of another length than the route's has no place in it: it is sent all the same.
+        let prefix = route.path.split("/{").next().unwrap_or_default();
+        let mut uri = match path.len() == route.parameters().count() {
+            true => {
+                let mut parts = path.iter();
+                let segment = |segment: &str| match segment.starts_with('{') {
+                    true => encode(parts.next().map_or("", String::as_str)),
+                    false => segment.to_owned(),
+                };
+                route.path.split('/').map(segment).collect::<Vec<_>>().join("/")
+            }
+            false => format!("{prefix}/{}", path.iter().map(|part| encode(part)).collect::<Vec<_>>().join("/")),
+        };
+        let query: Vec<_> = query.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+        if !query.is_empty() {
+            uri = format!("{uri}?{}", query.join("&"));
+        }
+        let mut request = ureq::http::Request::builder()
+            .method(route.method.as_str())
+            .uri(format!("{}{uri}", self.url))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("x-request-id", format!("r-{}", self.sent.fetch_add(1, Ordering::Relaxed)));
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        if let Some(version) = expected {
+            request = request.header("if-match", format!("\"v{version}\""));
+        }
+        let body = body.map(Json::to_string).unwrap_or_default();
+        let request = request.body(body.into_bytes()).expect("a request");
+        let mut answer = self.agent.run(request).expect("an answer");
+        let status = answer.status().as_u16();
+        let shown = |name: &str| !matches!(name, "date" | "x-request-id" | "content-length");
+        let headers: Vec<String> = answer
+            .headers()
+            .iter()
+            .filter(|(name, _)| shown(name.as_str()))
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap_or("?")))
+            .collect();
+        let text = answer.body_mut().read_to_string().expect("a body");
+        let mut body: Json = if text.is_empty() { Json::Null } else { serde_json::from_str(&text).expect("JSON") };
+        if let Json::Object(body) = &mut body {
+            body.remove("requestId");
+        }
+        let code = match (status, body["code"].as_str()) {
+            (200..=299, _) => "ok",
+            // What HTTP calls otherwise than the walls do.
+            (_, Some("forbidden")) => "walled",
+            // An id of another length leads to another route, or to none.
+            (_, Some("no_such_method")) => "not_found",
+            (_, Some("bad_parameter")) => "invalid",
+            (_, code) => code.unwrap_or("none"),
+        };
+        Seen { code: code.to_owned(), text: format!("\n{status} {}\n{body}", headers.join(", ")) }
+    }
+}
+
+/// A store in memory.
+struct Memory;
+
+impl Engine for Memory {
+    type Store = Embedded;
+
+    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
+        let options = nagaya_embedded::Options { clock, sweep_every: None, ..nagaya_embedded::Options::default() };
+        Box::pin(std::future::ready(Embedded::memory(options)))
+    }
+}
+
+async fn attack(system: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../systems/{system}.toml"));
+    let source = std::fs::read_to_string(path).expect("the design is there");
+    let design = check(&source, &[]).design.expect("the design is sound");
+    let http = Http::default();
+    attack::run_through(&http, &design, &Memory, Options::default()).await.assert();
+    let asked = http.asked.lock().expect("nobody panicked");
+    let missed: Vec<_> = routes(&design)
+        .iter()
+        .map(|route| format!("{} {}", route.method, route.path))
+        .filter(|route| !asked.contains(route))
+        .collect();
+    assert_eq!(missed, [""; 0], "every route is attacked");
+}
+
+/// Proves the HTTP part of N3.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn no_attack_crosses_the_walls_of_aiagent_in_one_table() {
+    attack("aiagent/design/single").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn no_attack_crosses_the_walls_of_aiagent_in_twelve_tables() {
+    attack("aiagent/design/multi").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn no_attack_crosses_the_walls_of_todo() {
+    attack("todo/design/todo").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn no_attack_crosses_the_walls_of_kondate() {
+    attack("kondate/design/kondate").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn no_attack_crosses_the_walls_of_management() {
+    attack("management/design/management").await;
+}

@@ -7,21 +7,27 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, ErrorKind, List, Page, Record, Tenant};
 
-/// Something that a handle can be asked to do.
+/// Something that an attacker asks for.
 #[derive(Debug, Clone)]
-pub(super) enum Action {
+pub enum Action {
+    /// An item of an entity by its id.
     Get(String, Vec<String>),
+    /// Several at once.
     GetMany(Vec<(String, Vec<String>)>),
     /// A list with the pages that follow.
     List(List),
+    /// A new item of an entity.
     Create(String, Map<String, Json>),
+    /// A change of one by a merge patch, with the version that is expected.
     Update(String, Vec<String>, Map<String, Json>, Option<i64>),
+    /// One to go.
     Delete(String, Vec<String>, Option<i64>),
+    /// Changes that happen together.
     Set(Vec<Action>),
 }
 
 /// As far as lists are followed.
-const MOST_PAGES: usize = 4;
+pub const MOST_PAGES: usize = 4;
 
 impl Action {
     /// Whether it would change what changes are written down in, which nobody can.
@@ -84,23 +90,23 @@ impl Action {
 
 /// What can be seen of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// The error's code; `ok` without one.
-    pub(super) code: &'static str,
+pub struct Seen {
+    /// The code of the error that the walls give; `ok` without one.
+    pub code: String,
     /// All else: values, cursors, texts.
-    pub(super) text: String,
+    pub text: String,
 }
 
 impl Seen {
     pub(super) fn of(answer: Result<String, Error>) -> Self {
         match answer {
-            Ok(text) => Seen { code: "ok", text },
+            Ok(text) => Seen { code: "ok".to_owned(), text },
             Err(error) => {
                 let mut text = format!("{error} / {error:?}");
                 if let ErrorKind::VersionConflict { current } = error.kind() {
                     text += &record(current);
                 }
-                Seen { code: error.code(), text }
+                Seen { code: error.code().to_owned(), text }
             }
         }
     }
@@ -116,7 +122,7 @@ async fn walk(tenant: &Tenant, list: &List) -> Seen {
                 text += &page_text(&page);
                 match page.next {
                     Some(next) => asked = list.clone().cursor(next),
-                    None => return Seen { code: "ok", text },
+                    None => return Seen { code: "ok".to_owned(), text },
                 }
             }
             Err(error) => {
@@ -125,7 +131,7 @@ async fn walk(tenant: &Tenant, list: &List) -> Seen {
             }
         }
     }
-    Seen { code: "ok", text }
+    Seen { code: "ok".to_owned(), text }
 }
 
 fn page_text(page: &Page) -> String {

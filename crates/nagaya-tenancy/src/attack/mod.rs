@@ -16,6 +16,7 @@
 
 mod action;
 mod cursors;
+mod door;
 mod fields;
 mod forge;
 mod ids;
@@ -35,8 +36,13 @@ use futures_util::FutureExt as _;
 use nagaya_design::Design;
 use nagaya_store::{Answer, Clock, Store};
 
-pub use self::report::{Outcome, Report};
+use self::door::Open;
 use self::trial::{Failure, Trial};
+pub use self::{
+    action::{Action, MOST_PAGES, Seen},
+    door::{Door, Hand, Later},
+    report::{Outcome, Report},
+};
 
 /// An engine on trial.
 pub trait Engine: Sync {
@@ -106,10 +112,15 @@ pub async fn run<E: Engine>(design: &Design, engine: &E) -> Report {
 
 /// Attacks a design on an engine.
 pub async fn run_with<E: Engine>(design: &Design, engine: &E, options: Options) -> Report {
+    run_through(&Open, design, engine, options).await
+}
+
+/// Attacks a design on an engine through what stands before its walls.
+pub async fn run_through<E: Engine>(door: &dyn Door, design: &Design, engine: &E, options: Options) -> Report {
     let mut report = Report::new(options.seed);
     for attacker in world::attackers(design) {
         // Stores are made once for each attacker: what a case leaves behind is there in both worlds.
-        let mut trial = match Trial::open(design, engine, options, attacker.clone()).await {
+        let mut trial = match Trial::open(door, design, engine, options, attacker.clone()).await {
             Ok(trial) => trial,
             Err(failure) => {
                 report.add(&attacker, "worlds", "are made", Err(failure));

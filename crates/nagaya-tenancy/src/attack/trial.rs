@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::{
     Engine, Options,
     action::{Action, Seen},
+    door::{Door, Hand, UNASKED},
     lists,
     world::{self, Belonging, Maker, World},
 };
@@ -24,6 +25,8 @@ pub(super) struct Trial {
     pub(super) lived_in: World,
     /// Where they have nothing but what is public.
     pub(super) bare: World,
+    /// The attacker's way into each of them.
+    hands: [Box<dyn Hand>; 2],
     /// What the attacker has, in both worlds.
     pub(super) own: Vec<Belonging>,
     /// What the others and the system have, where they are at home.
@@ -41,6 +44,7 @@ type Stored = BTreeMap<(usize, String, String), Item>;
 
 impl Trial {
     pub(super) async fn open<E: Engine>(
+        door: &dyn Door,
         design: &Design,
         engine: &E,
         options: Options,
@@ -51,6 +55,8 @@ impl Trial {
             .into_iter()
             .filter(|name| *name != attacker && lived_in.house.tenant(&world::principal(name)).is_ok())
             .collect();
+        let principal = world::principal(&attacker);
+        let hands = [door.open(&lived_in.house, &principal).await, door.open(&bare.house, &principal).await];
         let mut trial = Trial {
             design: design.clone(),
             options,
@@ -58,6 +64,7 @@ impl Trial {
             victims,
             lived_in,
             bare,
+            hands,
             own: Vec::new(),
             theirs: Vec::new(),
             lists: Vec::new(),
@@ -126,10 +133,12 @@ impl Trial {
 
     /// Does something in both worlds, and gets the same answer.
     pub(super) async fn same(&self, action: &Action) -> Result<Seen, Failure> {
-        let (home, bare) = (self.handle(&self.lived_in)?, self.handle(&self.bare)?);
+        let [home, bare] = &self.hands;
         let alarms = || self.lived_in.house.breaches() + self.bare.house.breaches();
         let before = alarms();
-        let (one, other) = (action.perform(&home).await, action.perform(&bare).await);
+        let unasked = || Seen { code: UNASKED.to_owned(), text: String::new() };
+        let one = home.ask(action).await.unwrap_or_else(unasked);
+        let other = bare.ask(action).await.unwrap_or_else(unasked);
         holds(one == other, || {
             let (with, without) = difference(&one.text, &other.text);
             format!("{action:?}\nwith the others at home: {} {with}\nwithout them: {} {without}", one.code, other.code)
@@ -164,7 +173,7 @@ impl Trial {
         for action in self.some(actions) {
             let seen = self.same(&action).await?;
             let kept = seen.code == "walled" && action.rewrites_audit(&self.design);
-            holds(kept || codes.contains(&seen.code), || {
+            holds(kept || seen.code == UNASKED || codes.contains(&seen.code.as_str()), || {
                 format!("{action:?}\nshould be refused as {codes:?}, and gives {seen:?}")
             })?;
         }

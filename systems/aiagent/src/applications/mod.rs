@@ -3,11 +3,10 @@
 mod review;
 mod submit;
 
-use nagaya_design::Design;
 use nagaya_server::Problem;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 
-use crate::body;
+use crate::body::{self, Shape};
 
 pub(crate) use self::{
     review::{approve, reject},
@@ -15,28 +14,32 @@ pub(crate) use self::{
 };
 
 const APPLICATION: &str = "tenant_application";
-/// What an applicant says. Everything else in an application is the review's.
-const SAID: [&str; 5] = ["tenantName", "plan", "applicantName", "applicantEmail", "reason"];
+/// What comes of a review, and of nothing else.
+const OUTCOME: [&str; 6] =
+    ["status", "reviewedBy", "reviewedAt", "reviewComment", "createdTenantId", "applicantUserId"];
+
+/// What an applicant says.
+pub(crate) const SAID: Shape = Shape {
+    entity: APPLICATION,
+    fields: &[
+        ("tenantName", "tenantName"),
+        ("plan", "plan"),
+        ("applicantName", "applicantName"),
+        ("applicantEmail", "applicantEmail"),
+        ("reason", "reason"),
+    ],
+};
+/// What an applicant cannot leave out.
+pub(crate) const NEEDED: [&str; 3] = ["tenantName", "applicantName", "applicantEmail"];
+
+/// What an operator says who approves.
+pub(crate) const APPROVAL: Shape =
+    Shape { entity: APPLICATION, fields: &[("tenantId", "createdTenantId"), ("comment", "reviewComment")] };
+
+/// What an operator says who rejects.
+pub(crate) const REJECTION: Shape = Shape { entity: APPLICATION, fields: &[("comment", "reviewComment")] };
 
 /// Refuses to change the outcome of a review other than by reviewing.
 pub(crate) fn outcome_untouched(patch: &Map<String, Json>) -> Result<(), Problem> {
-    let detail = "The outcome of a review comes from `approve` or `reject`.";
-    body::only(patch, &SAID, detail, "Is the review's to set.")
-}
-
-/// What the body of an application is like.
-pub(crate) fn application(design: &Design) -> Json {
-    let mut schema = body::schema(design, APPLICATION, &SAID.map(|field| (field, field)));
-    schema["required"] = json!(body::required(design, APPLICATION, &SAID));
-    schema
-}
-
-/// What the body of an approval is like.
-pub(crate) fn approval(design: &Design) -> Json {
-    body::schema(design, APPLICATION, &[("tenantId", "createdTenantId"), ("comment", "reviewComment")])
-}
-
-/// What the body of a rejection is like.
-pub(crate) fn rejection(design: &Design) -> Json {
-    body::schema(design, APPLICATION, &[("comment", "reviewComment")])
+    body::without(patch, &OUTCOME, "comes of a review; approve or reject the application")
 }

@@ -9,8 +9,8 @@ use nagaya_server::{Answer, Call, Problem};
 use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use super::APPLICATION;
-use crate::{body, policy, product::Product};
+use super::{APPLICATION, APPROVAL, REJECTION};
+use crate::{body::flaw, policy, product::Product};
 
 /// How often a review that lost a race is tried.
 const ATTEMPTS: usize = 10;
@@ -20,11 +20,11 @@ const ATTEMPTS: usize = 10;
 /// Repeated by the operator who approved it, it answers the same. Repeated before the tenant has been made, by whichever
 /// operator, it makes the tenant.
 pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    // It names a tenant, or leaves that to us, and nothing else.
-    body::only(&call.body, &["tenantId", "comment"], "An approval has other fields.", "Is no field of an approval.")?;
-    let named = text(&call.body, "tenantId")?;
-    let tenant = named.map_or_else(|| product.ids.ulid(product.clock.millis()), str::to_owned);
+    APPROVAL.check(call.design(), &call.body)?;
     let operator = call.operator()?;
+    // The tenant has the id that the operator names, or one of our making.
+    let named = call.body.get("tenantId").and_then(Json::as_str);
+    let tenant = named.map_or_else(|| product.ids.ulid(product.clock.millis()), str::to_owned);
 
     let verdict = Verdict::Approved { tenant, named: named.is_some() };
     let application = decide(product, call, &operator, &verdict).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Pr
 
 /// Rejects an application that is pending: 200 with it as it is then.
 pub(crate) async fn reject(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    body::only(&call.body, &["comment"], "A rejection has other fields.", "Is no field of a rejection.")?;
+    REJECTION.check(call.design(), &call.body)?;
     let operator = call.operator()?;
 
     Ok(Answer::record(decide(product, call, &operator, &Verdict::Rejected).await?))
@@ -70,7 +70,7 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &V
         if let Verdict::Approved { tenant, .. } = verdict {
             is_free(operator, tenant).await?;
         }
-        match operator.update(APPLICATION, &id, outcome(product, call, verdict)?, &application).await {
+        match operator.update(APPLICATION, &id, outcome(product, call, verdict), &application).await {
             Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
             decided => return Ok(decided?),
         }
@@ -94,11 +94,8 @@ fn is_decided(application: &Record, verdict: &Verdict) -> Result<bool, Problem> 
 /// Nobody works under this id yet.
 async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
     let handle = operator.within(tenant).map_err(|error| match error.kind() {
-        ErrorKind::BadTenant => {
-            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "No tenant can have this id.");
-            problem.at("tenantId", "Cannot be a tenant's id.")
-        }
-        _ => error.into(),
+        ErrorKind::BadTenant => ErrorKind::Invalid(vec![flaw("tenantId", "cannot be a tenant's id")]).into(),
+        _ => error,
     })?;
     let users = handle.list(&List::by("users").limit(1)).await?;
     let [tenant] = <[_; 1]>::try_from(handle.get_many(&[("tenant", &[])]).await?).map_err(|_| Problem::internal())?;
@@ -106,7 +103,7 @@ async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
 }
 
 /// What a verdict writes onto the application.
-fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Result<Map<String, Json>, Problem> {
+fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Map<String, Json> {
     let mut outcome = Map::from_iter([
         ("reviewedBy".to_owned(), call.caller.user.as_str().into()),
         ("reviewedAt".to_owned(), product.now(APPLICATION, "reviewedAt")),
@@ -118,10 +115,10 @@ fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Result<Map<Stri
             outcome.insert("createdTenantId".to_owned(), tenant.as_str().into());
         }
     }
-    if let Some(comment) = text(&call.body, "comment")? {
-        outcome.insert("reviewComment".to_owned(), comment.into());
+    if let Some(comment) = call.body.get("comment") {
+        outcome.insert("reviewComment".to_owned(), comment.clone());
     }
-    Ok(outcome)
+    outcome
 }
 
 /// How the tenant of an application has come to be.
@@ -170,18 +167,6 @@ async fn put_back(operator: &Operator, application: &Record) -> Result<(), Probl
     match operator.update(APPLICATION, &id, patch, application).await {
         Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
         _ => Ok(()),
-    }
-}
-
-/// A text in a body; nothing where it is null.
-fn text<'b>(body: &'b Map<String, Json>, field: &str) -> Result<Option<&'b str>, Problem> {
-    match body.get(field) {
-        None | Some(Json::Null) => Ok(None),
-        Some(Json::String(text)) => Ok(Some(text)),
-        Some(_) => {
-            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "A field has another type.");
-            Err(problem.at(field, "Has to be text."))
-        }
     }
 }
 

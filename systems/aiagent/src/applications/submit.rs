@@ -4,18 +4,24 @@ use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem};
 
 use super::{APPLICATION, SAID};
-use crate::body;
 
 /// Takes an application from anybody with a good token: the applicant has no tenant yet.
 ///
-/// The applicant gets this one answer; the list of applications is the reviewers'.
+/// The applicant gets this one answer; the list of applications is the reviewers'. With an `Idempotency-Key`, the same key
+/// and body give the same answer and one application.
 pub(crate) async fn submit(call: &Call) -> Result<Answer, Problem> {
     // It says what an applicant says, and nothing about its own review.
-    body::only(&call.body, &SAID, "An application has other fields.", "Is not the applicant's to set.")?;
+    SAID.only(&call.body)?;
 
     let mut fields = call.body.clone();
     fields.insert("applicantUserId".to_owned(), call.caller.user.as_str().into());
-    let application = call.system("somebody applies for a tenant").create(APPLICATION, fields).await?;
+    let request = serde_json::to_vec(&(APPLICATION, &fields)).unwrap_or_default();
+    let set = call.system("somebody applies for a tenant").set().create(APPLICATION, fields);
+    let set = match call.header("idempotency-key") {
+        Some(key) => set.once(key, &request),
+        None => set,
+    };
+    let application = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
     let mut answer = Answer::record(application);
     answer.status = StatusCode::CREATED;
     Ok(answer)

@@ -38,6 +38,7 @@ fn on_server(design: &str) -> House {
 #[test]
 fn both_designs_give_the_same_answers_on_dynamodb_as_in_memory() {
     let expected = told(&House::in_memory("single"));
+    same(&told(&House::in_memory("multi")), &expected);
     same(&told(&on_server("single")), &expected);
     same(&told(&on_server("multi")), &expected);
 }

@@ -18,7 +18,7 @@ pub(crate) fn same(one: &[String], other: &[String]) {
     assert!(one.len() > 250, "a story of {} lines is not the whole one", one.len());
 }
 
-/// Proves the embedded part of M2. Proves M8, A9 and A15.
+/// Proves the embedded part of M2. Proves the API's part of A6. Proves M8, A9 and A15.
 #[test]
 fn one_table_and_many_tables_give_the_same_answers() {
     same(&told(&House::in_memory("single")), &told(&House::in_memory("multi")));

@@ -11,11 +11,7 @@ use crate::{
 /// The table of the split that holds an entity, and the keys that its sample has; `{field}` stands for a field's value.
 const PLACES: [(&str, &str, &str); 19] = [
     ("tenant", "tenants", "PK=TENANT#t1 SK=TENANT#t1 GSI1PK=TENANT GSI1SK={createdAt}"),
-    (
-        "user",
-        "users",
-        "PK=TENANT#t1 SK=USER#u1 GSI1PK=USER GSI1SK={createdAt} GSI2PK=USER#u1 GSI2SK=TENANT#t1",
-    ),
+    ("user", "users", "PK=TENANT#t1 SK=USER#u1 GSI1PK=USER GSI1SK={createdAt} GSI2PK=USER#u1 GSI2SK=TENANT#t1"),
     (
         "tenant_application",
         "tenant_applications",
@@ -55,11 +51,7 @@ const PLACES: [(&str, &str, &str); 19] = [
     ("notice", "notices", "PK=GLOBAL SK=NOTICE#n1"),
     ("agent", "activity", "PK=TENANT#t1 SK=AGENT#a1 GSI1PK=AGENT GSI1SK={createdAt}"),
     ("execution", "activity", "PK=TENANT#t1 SK=EXEC#e1"),
-    (
-        "session",
-        "activity",
-        "PK=TENANT#t1 SK=SESSION#s1 GSI2PK=TENANT#t1#USER#u1 GSI2SK=SESSION#{createdAt}#s1",
-    ),
+    ("session", "activity", "PK=TENANT#t1 SK=SESSION#s1 GSI2PK=TENANT#t1#USER#u1 GSI2SK=SESSION#{createdAt}#s1"),
     ("token", "activity", "PK=TENANT#t1 SK=TOKEN#k1 GSI2PK=TENANT#t1#USER#u1 GSI2SK=TOKEN#{createdAt}#k1"),
     ("audit", "activity", "PK=TENANT#t1 SK=AUDIT#{timestamp}#{uuid}"),
     (

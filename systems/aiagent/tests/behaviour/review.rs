@@ -52,7 +52,8 @@ impl Store for Breaking {
 
     fn write(&self, set: WriteSet) -> Answer<'_, Written> {
         let makes_tenant = |item: &Item| item.get("GSI1PK").and_then(|value| value.as_str()) == Some("TENANT");
-        let makes = set.actions().iter().any(|write| matches!(&write.action, Action::Put { item } if makes_tenant(item)));
+        let makes =
+            set.actions().iter().any(|write| matches!(&write.action, Action::Put { item } if makes_tenant(item)));
         Box::pin(async move {
             if makes && self.before.swap(false, Ordering::SeqCst) {
                 return Err(Error::engine("the process has ended"));

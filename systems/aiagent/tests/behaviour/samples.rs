@@ -46,11 +46,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         sample("email_account", account("m1", "aoi@example.com"), json!({ "syncStatus": "syncing" })),
         sample("task", json!({ "taskId": "k1", "userId": "u1", "title": "Answer" }), json!({ "priority": "high" })),
         sample("email_message", message("x1", "2030-01-01T08:00:00Z"), json!({ "isRead": true })),
-        sample(
-            "user_email_subscription",
-            json!({ "userId": "u1", "accountId": "m1" }),
-            json!({ "notify": false }),
-        ),
+        sample("user_email_subscription", json!({ "userId": "u1", "accountId": "m1" }), json!({ "notify": false })),
         sample(
             "push_subscription",
             json!({

@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use super::{
     Args,
     item::{DAY, Draft, Scene, is_made_by_the_layer},
-    plan::{Task, plan},
+    plan::{Skipped, Task, plan},
     report::{Filled, Report},
     stamp, tenants,
 };
@@ -26,6 +26,8 @@ use super::{
 const AT_ONCE: usize = 64;
 /// Items that are prepared at a time.
 const CHUNK: usize = 4_096;
+/// Items of a kind that others of the same kind can be linked to.
+const FIRST: usize = 8;
 /// How often something is made up anew that is there already.
 const ATTEMPTS: usize = 12;
 /// How many items in a row cannot be told apart from others before no more are tried.
@@ -36,7 +38,7 @@ const LOOK_BACK: i64 = 366;
 /// Fills a system.
 pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report> {
     let design = &system.design;
-    let (tasks, skipped) = plan(design);
+    let (tasks, mut skipped) = plan(design);
     let names = tenants::names(design, args.tenants as usize);
     if names.len() < args.tenants as usize {
         bail!("the design takes only {} names of tenants that can be made up", names.len());
@@ -61,7 +63,12 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     for task in &tasks {
         bar.set_message(task.entity.name.clone());
         let needed = tasks.iter().any(|other| other.links.values().any(|link| link.entity == task.entity.name));
-        filled.push(Work { task, hands: &hands, items, needed, bar: &bar }.run(&mut scene).await?);
+        let done = Work { task, hands: &hands, items, needed, bar: &bar }.run(&mut scene).await?;
+        if done.made + done.present == 0 && done.refused.is_none() {
+            skipped.push(Skipped { entity: done.entity, why: "refers to something that is not there".to_owned() });
+        } else {
+            filled.push(done);
+        }
     }
     bar.finish_and_clear();
     let until = Timestamp::from_millisecond(scene.until)?.to_zoned(TimeZone::UTC).date().to_string();
@@ -77,9 +84,9 @@ struct Hands {
 impl Hands {
     fn new(nagaya: &Nagaya, names: &[String]) -> anyhow::Result<Self> {
         let principal = |name: &String| Principal::new(name, "seed");
-        let tenants = names.iter().map(|name| {
-            nagaya.tenant(&principal(name)).with_context(|| format!("there can be no tenant `{name}`"))
-        });
+        let tenants = names
+            .iter()
+            .map(|name| nagaya.tenant(&principal(name)).with_context(|| format!("there can be no tenant `{name}`")));
         let tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;
         let system = nagaya.design().tenant.system.clone().unwrap_or_default();
         Ok(Hands { tenants, operator: nagaya.operator("seed", &principal(&system)) })
@@ -127,14 +134,15 @@ impl Work<'_> {
         let by_operator = self.task.by_operator;
         let mut filled = Filled { entity: entity.name.clone(), by_operator, ..Filled::default() };
         let mut seen = HashSet::new();
-        let mut owners: Vec<(Option<usize>, usize)> = owners(self.task, scene).into_iter().map(|owner| (owner, 0)).collect();
+        let mut owners: Vec<(Option<usize>, usize)> =
+            owners(self.task, scene).into_iter().map(|owner| (owner, 0)).collect();
         let count = count(self.task, self.items);
         let to_itself = self.task.links.values().any(|link| link.entity == entity.name);
         let mut from = 0;
         while from < count {
             // What is linked to its own kind needs some to be there first.
-            let step = if to_itself { (from * 3).max(count.div_ceil(4).min(CHUNK)) } else { CHUNK };
-            let end = count.min(from + step.min(CHUNK).div_ceil(owners.len().max(1)).max(1));
+            let step = if to_itself { (from * 3).max(FIRST) } else { CHUNK.div_ceil(owners.len().max(1)) };
+            let end = count.min(from + step);
             let mut proposals = Vec::new();
             for (owner, misses) in &mut owners {
                 for n in from..end {

@@ -57,6 +57,7 @@ impl Scene<'_> {
             person,
             moment: self.until,
             bits: 0,
+            chosen: Vec::new(),
             fields: Map::new(),
         };
         maker.fill()?;
@@ -90,6 +91,8 @@ pub(super) struct Maker<'s> {
     pub(super) moment: i64,
     /// What its id is made of where the store layer makes it.
     pub(super) bits: u128,
+    /// What it is linked to, by the name of the link.
+    pub(super) chosen: Vec<(String, &'s Draft)>,
     /// What it has so far.
     pub(super) fields: Map<String, Json>,
 }
@@ -104,7 +107,8 @@ impl Maker<'_> {
         if self.is_about_its_tenant() {
             self.person = self.scene.somebody(self.tenant, 0, 0);
         }
-        let tenant = entity.tenant.as_deref();
+        // An operator says whose an item is; everybody else's are their own.
+        let tenant = entity.tenant.as_deref().filter(|_| self.tenant.is_some());
         let given = |field: &&Field| Some(field.name.as_str()) == tenant;
         let (states, others): (Vec<&Field>, Vec<&Field>) =
             entity.fields.iter().filter(|field| !given(field)).partition(|field| is_state(field));
@@ -112,11 +116,12 @@ impl Maker<'_> {
             self.add(field)?;
         }
         let mut mirrored = self.link()?;
-        let (ids, others): (Vec<&Field>, Vec<&Field>) = others.into_iter().partition(|field| self.is_made_of_the_rest(field));
+        let (ids, others): (Vec<&Field>, Vec<&Field>) =
+            others.into_iter().partition(|field| self.is_made_of_the_rest(field));
         for field in others.into_iter().chain(ids) {
             // A link that is not there is none that has been forgotten.
             let decided = field.optional && self.task.links.contains_key(&field.name);
-            if decided || self.fields.contains_key(&field.name) || self.is_of_deletion(field) {
+            if decided || self.fields.contains_key(&field.name) || is_of_deletion(entity, field) {
                 continue;
             }
             match mirrored.remove(&field.name).filter(|value| fits(field, value)) {
@@ -143,43 +148,58 @@ impl Maker<'_> {
     fn happen(&mut self) {
         let lives = self.task.entity.ttl_after.and_then(|seconds| i64::try_from(seconds).ok());
         let back = lives.map_or(DAYS * DAY, |seconds| seconds.saturating_mul(1_000).min(DAYS * DAY));
-        self.moment = self.scene.until - self.luck.between(1, back);
+        // Tenants and their people are there before what they do.
+        let least = match self.task.entity.name.as_str() {
+            _ if self.task.entity.id_fields().is_empty() => back - back / 10,
+            name if is_people(name) => back / 3,
+            _ => 1,
+        };
+        self.moment = self.scene.until - self.luck.between(least, back);
     }
 
     /// Chooses what the item is linked to; what is copied from there is the result. `None` if that is not there.
     fn link(&mut self) -> Option<Map<String, Json>> {
-        let (entity, scene) = (self.task.entity, self.scene);
+        let (task, scene) = (self.task, self.scene);
         let mut mirrored = Map::new();
-        let mut latest = None;
-        for field in &entity.fields {
-            let Some(link) = self.task.links.get(&field.name) else { continue };
+        for field in task.entity.fields.iter().filter(|field| !is_of_deletion(task.entity, field)) {
+            let Some(link) = task.links.get(&field.name) else { continue };
             let known = scene.known(&link.entity, self.tenant);
-            let own = self.is_the_only_link_of_its_id(field);
-            if known.is_empty() || !own && field.optional && !self.has(field) {
+            let one_each = self.is_one_each(field);
+            if known.is_empty() || field.optional && !one_each && !self.has(field) {
                 if link.declared && !field.optional {
                     return None;
                 }
                 continue;
             }
-            // There is one for each of the others, and no more.
-            let other = if own { known.get(self.n)? } else { self.one_of(known)? };
-            let Some(value) = other.fields.get(&link.field).filter(|value| fits(field, value)) else {
-                continue;
+            // Two links to one kind of thing are to the same one.
+            let to_the_same = |name: &str| {
+                !is_doer(&field.name)
+                    && !is_doer(name)
+                    && task.links.get(name).is_some_and(|each| each.entity == link.entity)
             };
+            let same = self.chosen.iter().find(|(name, _)| to_the_same(name));
+            let other = match same.map(|(_, other)| *other) {
+                Some(same) => same,
+                None if one_each => known.get(self.n)?,
+                None => self.one_of(known)?,
+            };
+            let Some(value) = other.fields.get(&link.field).filter(|value| fits(field, value)) else { continue };
             self.fields.insert(field.name.clone(), value.clone());
-            latest = latest.max(Some(other.moment));
-            if own {
-                mirrored = other.fields.clone();
-                self.moment = other.moment;
-                latest = None;
+            self.chosen.push((field.name.clone(), other));
+            if self.is_its_id(field) {
+                mirrored.clone_from(&other.fields);
             }
-            if is_people(&link.entity) {
+            if is_people(&link.entity) && link.entity != task.entity.name && !is_doer(&field.name) {
                 self.person = person_of(&other.fields).unwrap_or_else(|| self.person.clone());
             }
         }
-        // Nothing is older than what it belongs to.
-        if let Some(latest) = latest.filter(|latest| *latest > self.moment) {
-            self.moment = latest + self.luck.between(0, (scene.until - latest).max(0));
+        // Nothing is older than what it belongs to, and what repeats another thing is as old as that.
+        if let Some(latest) = self.chosen.iter().map(|(_, other)| other.moment).max() {
+            if !mirrored.is_empty() {
+                self.moment = latest;
+            } else if latest > self.moment {
+                self.moment = latest + self.luck.between(0, (scene.until - latest).max(0));
+            }
         }
         Some(mirrored)
     }
@@ -191,17 +211,27 @@ impl Maker<'_> {
         self.luck.pick(&known[..near])
     }
 
-    /// Whether an item is told apart from others by nothing but this link, and perhaps an instant: there is one for each of
-    /// the other items, and it repeats what they say.
-    fn is_the_only_link_of_its_id(&self, field: &Field) -> bool {
+    /// Whether an item is told apart from others by nothing but this link, and perhaps an instant: it repeats what the other
+    /// one says.
+    fn is_its_id(&self, link: &Field) -> bool {
+        self.tells_apart(link, &self.task.entity.id_fields())
+    }
+
+    /// Whether there is one item for each of those that a link can be to.
+    fn is_one_each(&self, link: &Field) -> bool {
+        let unique = |fields: &[String]| self.tells_apart(link, &fields.iter().map(String::as_str).collect::<Vec<_>>());
+        self.is_its_id(link) || self.task.entity.unique.iter().any(|each| unique(&each.fields))
+    }
+
+    /// Whether of the fields that tell items apart this link is the only one that can.
+    fn tells_apart(&self, link: &Field, fields: &[&str]) -> bool {
         let entity = self.task.entity;
-        let ids = entity.id_fields();
         let says_nothing = |path: &&str| {
-            *path == field.name
+            *path == link.name
                 || entity.tenant.as_deref() == Some(*path)
                 || entity.field(path).is_some_and(|field| matches!(field.kind, Type::Timestamp(_) | Type::Date))
         };
-        ids.contains(&field.name.as_str()) && ids.iter().all(says_nothing)
+        fields.contains(&link.name.as_str()) && fields.iter().all(says_nothing)
     }
 
     /// Whether a field is an id that says what the item is.
@@ -211,21 +241,13 @@ impl Maker<'_> {
             && self.task.entity.id_fields().contains(&field.name.as_str())
     }
 
-    /// Whether a field tells that an item is deleted, which no new item is. What can also tell something else is given a
-    /// value.
-    fn is_of_deletion(&self, field: &Field) -> bool {
-        self.task.entity.soft_delete.as_ref().is_some_and(|soft| {
-            let name = Some(field.name.as_str());
-            name == soft.at.as_deref() || name == soft.by.as_deref()
-        })
-    }
-
     /// Whether whom the item is about is its tenant: where tenants are people, or there is one item for each.
     fn is_about_its_tenant(&self) -> bool {
         let entity = self.task.entity;
         let tenant = entity.tenant.as_deref().unwrap_or_default();
         let mut words = words(tenant).into_iter();
-        entity.id_fields().is_empty() || words.any(|word| is_people(&word) || matches!(word.as_str(), "creator" | "owner"))
+        entity.id_fields().is_empty()
+            || words.any(|word| is_people(&word) || matches!(word.as_str(), "creator" | "owner"))
     }
 }
 
@@ -238,6 +260,16 @@ fn person_of(fields: &Map<String, Json>) -> Option<Person> {
     let text = |name: &str| fields.get(name)?.as_str().map(str::to_owned);
     let name = ["name", "displayName", "fullName"].into_iter().find_map(text)?;
     Some(Person { name, email: text("email")? })
+}
+
+/// Whether a field tells that an item is deleted, which no new item is. What also tells other things is not meant.
+fn is_of_deletion(entity: &Entity, field: &Field) -> bool {
+    entity.soft_delete.as_ref().is_some_and(|soft| [&soft.at, &soft.by].contains(&&Some(field.name.clone())))
+}
+
+/// Whether a link is to whoever has done something, who is not whom the item is about.
+fn is_doer(name: &str) -> bool {
+    name.ends_with("By")
 }
 
 /// Takes the value at a dotted path out.

@@ -33,13 +33,7 @@ pub(super) fn links(design: &Design, entity: &Entity, filled: &[&Entity]) -> BTr
     found
 }
 
-fn collect(
-    design: &Design,
-    entity: &Entity,
-    field: &Field,
-    filled: &[&Entity],
-    found: &mut BTreeMap<String, Link>,
-) {
+fn collect(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity], found: &mut BTreeMap<String, Link>) {
     match &field.kind {
         Type::Map(fields) => fields.iter().for_each(|field| collect(design, entity, field, filled, found)),
         Type::List(Some(element)) => collect(design, entity, element, filled, found),
@@ -77,15 +71,17 @@ fn link(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity]) -> 
         let found = only(filled.iter().filter(|other| wanted(&other.name) && other.id_fields().len() == 1))?;
         to(found, found.id_fields().first()?)
     };
+    let not_itself = |link: &Link| link.entity != entity.name || link.field != field.name;
     let somebody = || PEOPLE.iter().find_map(|people| by_id(&|name| name == *people));
-    match last.as_str() {
+    let link = match last.as_str() {
         "id" => by_id(&|name| name == stem)
             .or_else(|| by_id(&|name| name.ends_with(&format!("_{stem}"))))
             .or_else(|| by_id(&|name| stem.ends_with(&format!("_{name}"))))
             .or_else(|| somebody().filter(|_| DOERS.contains(&stem.as_str()))),
         "by" if !words.is_empty() => somebody(),
         _ => None,
-    }
+    };
+    link.filter(not_itself)
 }
 
 /// The only one that there is.
@@ -133,11 +129,7 @@ mod tests {
 
     #[test]
     fn ids_are_known_by_their_names() {
-        check(
-            "aiagent",
-            "email_message",
-            &[("accountId", "email_account", "accountId"), ("taskId", "task", "taskId")],
-        );
+        check("aiagent", "email_message", &[("accountId", "email_account", "accountId"), ("taskId", "task", "taskId")]);
         check("aiagent", "log", &[("executionId", "execution", "executionId"), ("traceId", "execution", "traceId")]);
         check("management", "folder", &[("createdBy", "user", "id"), ("parentFolderId", "folder", "id")]);
         check("management", "message", &[("channelId", "channel", "id"), ("senderId", "user", "id")]);

@@ -25,9 +25,11 @@ use super::{Outcome, serve::Place, source};
 /// The items are made through the store layer like those of any caller: checked, keyed, indexed, and on the right side of
 /// the wall. The same number gives the same items, so that what is there already is not made again.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  nagaya seed todo                              3 tenants with up to 50 items of each \
+#[command(
+    after_help = "Examples:\n  nagaya seed todo                              3 tenants with up to 50 items of each \
                         entity\n  nagaya seed desk.toml --tenants 10 --items 1000\n\nThe first tenant is the one that the token \
-                        of `nagaya serve` is for. A directory has one process at a time: stop the server before.")]
+                        of `nagaya serve` is for. A directory has one process at a time: stop the server before."
+)]
 pub(super) struct Args {
     /// A built-in system, or the file of a design
     #[arg(value_name = "SYSTEM|DESIGN.toml")]

@@ -56,7 +56,8 @@ fn why_not(design: &Design, entity: &Entity) -> Option<String> {
     design.aggregates.iter().find_map(|aggregate| {
         let events = &design.entities[aggregate.events];
         // What lies beside the events is about them: the head, snapshots.
-        let beside = entity.table == events.table && entity.key.partition.to_string() == events.key.partition.to_string();
+        let beside =
+            entity.table == events.table && entity.key.partition.to_string() == events.key.partition.to_string();
         let own = beside || [Some(aggregate.head), aggregate.idempotency].contains(&Some(at));
         own.then(|| format!("is written together with the events of `{}`", aggregate.name))
     })
@@ -66,9 +67,8 @@ fn why_not(design: &Design, entity: &Entity) -> Option<String> {
 fn in_order(mut waiting: Vec<Task<'_>>) -> Vec<Task<'_>> {
     let mut ordered: Vec<Task<'_>> = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
-        let is_waiting = |name: &str, of: &Task<'_>| {
-            name != of.entity.name && waiting.iter().any(|other| other.entity.name == name)
-        };
+        let is_waiting =
+            |name: &str, of: &Task<'_>| name != of.entity.name && waiting.iter().any(|other| other.entity.name == name);
         let refers = |task: &&Task<'_>| {
             let references = task.entity.fields.iter().filter_map(|field| field.reference.as_ref());
             references.clone().any(|reference| is_waiting(&reference.entity, task))

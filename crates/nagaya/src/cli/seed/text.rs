@@ -1,6 +1,6 @@
 //! Texts by what a field is called: people get names, files get paths, tasks get something to do.
 
-use nagaya_design::{Default, Field};
+use nagaya_design::{Default, Design, Field};
 use serde_json::Value as Json;
 
 use super::{
@@ -23,9 +23,10 @@ pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Op
         return Some(usual.clone());
     }
     let mut tries = maker.tries(field, words);
-    if maker.attempt > 2 || maker.is_told_apart_by(field) && maker.attempt > 0 {
+    // Chance alone does not make it different from what is there.
+    if maker.attempt > 2 && maker.is_told_apart_by(field) {
         let again = maker.n + maker.attempt * 1_000;
-        tries = tries.iter().flat_map(|text| [format!("{text} {again}"), format!("{text}-{again}")]).collect();
+        tries = tries.iter().map(|text| numbered(text, again)).collect();
     }
     let takes = |text: &String| fits(field, &text.as_str().into());
     let short = |text: &String| text.chars().take(field.size).collect::<String>();
@@ -42,7 +43,7 @@ pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Op
 
 /// A sentence.
 pub(super) fn sentence(luck: &mut Luck) -> String {
-    luck.word(&SENTENCES).to_owned()
+    luck.word(&SENTENCES_EN).to_owned()
 }
 
 /// Something to do.
@@ -50,8 +51,10 @@ fn chore(luck: &mut Luck) -> String {
     format!("{} {}", luck.word(&VERBS), luck.word(&OBJECTS))
 }
 
+/// Some sentences, in one language.
 fn sentences(luck: &mut Luck, most: i64) -> String {
-    (0..luck.between(1, most)).map(|_| sentence(luck)).collect::<Vec<_>>().join(" ")
+    let (of, between): (&[&str], _) = if luck.happens(60) { (&SENTENCES_EN, " ") } else { (&SENTENCES_JA, "") };
+    (0..luck.between(1, most)).map(|_| luck.word(of)).collect::<Vec<_>>().join(between)
 }
 
 /// A page with a title, a list and some text.
@@ -76,6 +79,15 @@ fn slug(text: &str) -> String {
     text.chars().map(plain).collect::<String>().split_whitespace().collect::<Vec<_>>().join("-")
 }
 
+/// A text with a number, as one would add it.
+fn numbered(text: &str, number: usize) -> String {
+    match text.split_once('@') {
+        Some((local, host)) => format!("{local}{number}@{host}"),
+        None if text.contains(' ') => format!("{text} {number}"),
+        None => format!("{text}-{number}"),
+    }
+}
+
 /// The n-th of some words, with a number once all have been used.
 fn nth(of: &[&str], n: usize) -> String {
     let word = of.get(n % of.len().max(1)).copied().unwrap_or_default();
@@ -85,12 +97,20 @@ fn nth(of: &[&str], n: usize) -> String {
     }
 }
 
-/// What an entity is about, as far as its texts differ.
-fn is_kitchen(entity: &nagaya_design::Entity) -> bool {
-    const WORDS: [&str; 8] = ["recipe", "menu", "shopping", "fridge", "dish", "food", "cooklog", "meal"];
-    const FIELDS: [&str; 6] = ["recipeId", "ingredients", "servings", "bestBefore", "cookMinutes", "allergies"];
-    words(&entity.name).iter().any(|word| WORDS.contains(&word.as_str()))
-        || FIELDS.iter().any(|name| entity.field(name).is_some())
+/// What a system is about, as far as its texts differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Theme {
+    Office,
+    Home,
+    Kitchen,
+}
+
+fn theme(design: &Design) -> Theme {
+    let about = |wanted: &[&str], name: &str| words(name).iter().any(|word| wanted.contains(&word.as_str()));
+    if design.entities.iter().any(|entity| about(&["recipe", "dish", "menu", "fridge"], &entity.name)) {
+        return Theme::Kitchen;
+    }
+    if about(&["family", "household", "home"], &design.tenant.field) { Theme::Home } else { Theme::Office }
 }
 
 impl Maker<'_> {
@@ -114,8 +134,9 @@ impl Maker<'_> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut tries: Vec<String> = self.by_name(field, &words).into_iter().collect();
         // An id that says what the item is: of which service, and which of its roles.
-        if words == ["id"] && !field.prefix().is_empty() {
-            let parts = self.task.links.keys().map(String::as_str).chain(["roleName", "name", "title"]);
+        if words == ["id"] {
+            let links = self.task.links.keys().map(String::as_str).filter(|_| !field.prefix().is_empty());
+            let parts = links.chain(["roleName", "name", "title"]);
             let parts: Vec<String> = parts.filter_map(|name| Some(slug(self.fields.get(name)?.as_str()?))).collect();
             tries.insert(0, format!("{}{}", field.prefix(), parts.join("_")));
         }
@@ -135,7 +156,8 @@ impl Maker<'_> {
     /// What a field with this name says.
     fn by_name(&mut self, field: &Field, words: &[&str]) -> Option<String> {
         let entity = self.task.entity;
-        let kitchen = is_kitchen(entity);
+        let theme = theme(self.scene.design);
+        let kitchen = theme == Theme::Kitchen;
         let last = *words.last()?;
         let first = *words.first()?;
         let personal = field.personal || entity.is_personal(&field.name);
@@ -158,13 +180,22 @@ impl Maker<'_> {
             "author" | "sender" | "owner" | "assignee" | "reporter" | "person" => self.person.name.clone(),
             "from" => format!("{} <{}>", self.person.name, self.person.email),
             "to" | "cc" | "recipients" => Person::numbered(luck.below(1_000)).email,
+            "title" if kitchen && entity.name == "set" => nth(&MEALS, n),
             "title" | "subject" | "headline" if kitchen => luck.word(&DISHES).to_owned(),
+            "title" | "subject" if theme == Theme::Home => luck.word(&AT_HOME).to_owned(),
             "title" | "subject" | "headline" | "summary" | "task" => chore(luck),
             "markdown" => markdown(luck),
-            "body" | "instructions" if field.size >= 5_000 => markdown(luck),
-            "message" if words.len() == 1 && entity.field("level").is_some() => luck.word(&LOG_LINES).to_owned(),
-            "description" | "body" | "text" | "content" | "message" | "snippet" | "comment" | "memo" | "note" | "notes"
-            | "reason" | "bio" | "instructions" | "error" => sentences(luck, 3),
+            "instructions" => (0..3).map(|_| luck.word(&INSTRUCTIONS)).collect::<Vec<_>>().join("\n"),
+            "body" if field.size >= 5_000 => markdown(luck),
+            "error" => luck.word(&ERRORS).to_owned(),
+            "message" if first == "error" => luck.word(&ERRORS).to_owned(),
+            "message" if words.len() == 1 && entity.field("level").is_some() => {
+                let quiet = matches!(self.fields.get("level").and_then(Json::as_str), Some("debug" | "info"));
+                luck.word(if quiet { &LOG_LINES[..] } else { &ERRORS[..] }).to_owned()
+            }
+            "description" | "memo" | "note" | "notes" | "comment" if kitchen => luck.word(&AT_TABLE).to_owned(),
+            "description" | "body" | "text" | "content" | "message" | "snippet" | "comment" | "memo" | "note"
+            | "notes" | "reason" | "bio" => sentences(luck, 3),
             "email" | "mail" => self.person.email.clone(),
             "url" if matches!(first, "image" | "avatar" | "photo") => {
                 format!("https://images.example.com/{}.jpg", luck.hex(12))
@@ -187,6 +218,7 @@ impl Maker<'_> {
             "category" if kitchen => FOODS[n % FOODS.len()].2.to_owned(),
             "category" => luck.word(&CATEGORIES).to_owned(),
             "steps" => luck.word(&STEPS).to_owned(),
+            "tags" | "tag" if kitchen => luck.word(&FOOD_TAGS).to_owned(),
             "tags" | "tag" | "labels" | "label" => luck.word(&TAGS).to_owned(),
             "allergies" => luck.word(&ALLERGENS).to_owned(),
             "scopes" | "scope" => luck.word(&SCOPES).to_owned(),

@@ -13,8 +13,18 @@ use super::{
 
 /// States in which something is over.
 const OVER: [&str; 12] = [
-    "done", "completed", "closed", "succeeded", "success", "failed", "cancelled", "canceled", "resolved", "approved",
-    "rejected", "refunded",
+    "done",
+    "completed",
+    "closed",
+    "succeeded",
+    "success",
+    "failed",
+    "cancelled",
+    "canceled",
+    "resolved",
+    "approved",
+    "rejected",
+    "refunded",
 ];
 
 /// Whether a field takes a value.
@@ -32,6 +42,11 @@ fn has_word(words: &[String], any: &[&str]) -> bool {
 impl Maker<'_> {
     /// Whether the item has a field that it need not have, as far as its states tell.
     pub(super) fn has(&mut self, field: &Field) -> bool {
+        let entity = self.task.entity;
+        let mut former = entity.former_keys.iter().flat_map(|key| key.partition.fields().chain(key.sort.fields()));
+        if former.any(|path| path == field.name) {
+            return false;
+        }
         let words = words(&field.name);
         let status = ["status", "state"].into_iter().find_map(|name| self.fields.get(name)?.as_str());
         let has_status = status.is_some();
@@ -45,8 +60,10 @@ impl Maker<'_> {
         if has_word(&words, &["error", "failure"]) {
             return self.fields.values().any(|value| value == "failed" || value == "error");
         }
-        if has_word(&words, &["completed", "finished", "closed", "resolved", "ended", "review", "reviewed", "approved"])
-            && has_status
+        if has_word(
+            &words,
+            &["completed", "finished", "closed", "resolved", "ended", "review", "reviewed", "approved", "duration"],
+        ) && has_status
         {
             return is_over;
         }
@@ -76,7 +93,10 @@ impl Maker<'_> {
         Some(match &field.kind {
             Type::String if field.default == Some(Default::New) => self.id(field),
             Type::String if !field.one_of().is_empty() => self.choice(field),
-            Type::String => self.linked(field).or_else(|| text::text(self, field, words).map(Json::from))?,
+            Type::String => self
+                .repeated(field, words)
+                .or_else(|| self.linked(field))
+                .or_else(|| text::text(self, field, words).map(Json::from))?,
             Type::Ulid | Type::Uuid => self.linked(field).unwrap_or_else(|| self.id(field)),
             Type::Boolean => self.flag(field, words),
             Type::Integer => self.integer(field, words),
@@ -91,8 +111,7 @@ impl Maker<'_> {
 
     /// A new id that tells the item's moment.
     fn id(&mut self, field: &Field) -> Json {
-        let bits =
-            if is_made_by_the_layer(self.task.entity, field) { self.bits } else { self.luck.bits() };
+        let bits = if is_made_by_the_layer(self.task.entity, field) { self.bits } else { self.luck.bits() };
         let ids = Ids::new(move || bits);
         let id = match field.kind {
             Type::Uuid => ids.uuid(),
@@ -110,6 +129,14 @@ impl Maker<'_> {
         fits(field, value).then(|| value.clone())
     }
 
+    /// What another item says, where a field repeats it: `setTitle` beside `setId`.
+    fn repeated(&self, field: &Field, words: &[String]) -> Option<Json> {
+        let (last, stem) = words.split_last()?;
+        let id = format!("{}id", stem.concat());
+        let (_, other) = self.chosen.iter().find(|(name, _)| !stem.is_empty() && name.to_lowercase() == id)?;
+        other.fields.get(last).filter(|value| fits(field, value)).cloned()
+    }
+
     /// What an id is of, where another field tells: `targetType = "RECIPE"` beside `targetId`.
     fn told(&self, field: &Field) -> Option<(String, String)> {
         let kind = self.fields.get(&format!("{}Type", field.name.strip_suffix("Id")?))?.as_str()?.to_lowercase();
@@ -122,7 +149,9 @@ impl Maker<'_> {
         let choices: Vec<&String> =
             field.one_of().iter().filter(|choice| deleted.as_ref() != Some(&json!(choice))).collect();
         if self.task.entity.is_key_field(&field.name) {
-            return choices.get((self.n + self.attempt) % choices.len().max(1)).map_or(Json::Null, |choice| json!(choice));
+            return choices
+                .get((self.n + self.attempt) % choices.len().max(1))
+                .map_or(Json::Null, |choice| json!(choice));
         }
         // Most are what they are unless somebody says otherwise.
         if let Some(Default::Constant(usual)) = &field.default
@@ -155,17 +184,21 @@ impl Maker<'_> {
         let (least, most) = (field.range.0.map_or(0, |least| least as i64), field.range.1.map(|most| most as i64));
         let n = i64::try_from(self.n + self.attempt * 1_000).unwrap_or(0);
         let last = words.last().map_or("", String::as_str);
-        let counts_others =
-            || words.first().is_some_and(|word| self.scene.design.entities.iter().any(|each| each.name.ends_with(word)));
+        let counts_others = || {
+            words.first().is_some_and(|word| self.scene.design.entities.iter().any(|each| each.name.ends_with(word)))
+        };
         let value = match last {
             _ if entity.is_key_field(&field.name) || is_unique(entity, &field.name) => least + n,
-            "price" | "amount" | "total" | "cost" | "fee" => self.luck.between(1, 98) * 100,
+            "price" if field.default.is_some() && self.luck.happens(50) => return field.example(),
+            "price" | "amount" | "total" | "cost" | "fee" => self.luck.between(1, 40) * 100,
             "position" | "order" | "number" | "index" => least + n,
             "rating" | "stars" => self.luck.between(3, 5),
             "servings" | "serves" | "size" if most.is_some_and(|most| most <= 100) => self.luck.between(1, 6),
             "minutes" => self.luck.between(1, 18) * 5,
             "size" | "bytes" | "bandwidth" => self.luck.between(1_000, 5_000_000),
-            "code" if has_word(words, &["status"]) => *self.luck.pick(&[200, 200, 200, 200, 201, 204, 400, 404, 500]).unwrap_or(&200),
+            "code" if has_word(words, &["status"]) => {
+                *self.luck.pick(&[200, 200, 200, 200, 201, 204, 400, 404, 500]).unwrap_or(&200)
+            }
             "time" | "duration" | "latency" => self.luck.between(5, 900),
             "month" => self.luck.between(1, 12),
             "year" => self.luck.between(2027, 2031),
@@ -219,7 +252,8 @@ impl Maker<'_> {
     }
 
     fn list(&mut self, field: &Field, element: Option<&Field>, words: &[String]) -> Option<Json> {
-        let count = usize::try_from(self.luck.between(1, 4)).unwrap_or(1).clamp(field.least, field.size.max(field.least));
+        let count =
+            usize::try_from(self.luck.between(1, 4)).unwrap_or(1).clamp(field.least, field.size.max(field.least));
         let mut values: Vec<Json> = Vec::with_capacity(count);
         for _ in 0..count {
             let value = match element {
@@ -237,19 +271,21 @@ impl Maker<'_> {
     fn map(&mut self, fields: &[Field]) -> Option<Json> {
         let mut values = Map::new();
         let food = FOODS[self.luck.below(FOODS.len())];
+        let linked = fields.iter().find_map(|field| self.task.links.get(&field.name)).map(|link| link.entity.clone());
+        let other = linked.and_then(|entity| self.one_of(self.scene.known(&entity, self.tenant)));
         for field in fields {
-            // What is bought or cooked is counted in what it is counted in.
-            let counted = match field.name.as_str() {
-                "name" if fields.iter().any(|field| field.name == "unit") => Some(food.0),
-                "unit" => Some(food.1),
-                _ => None,
-            };
             if field.optional && !self.luck.happens(70) {
                 continue;
             }
-            let counted = counted.map(Json::from).filter(|value| fits(field, value));
-            let value = match counted {
-                Some(value) => value,
+            // It repeats what it is linked to; and what is bought or cooked is counted in what it is counted in.
+            let said = match field.name.as_str() {
+                name if other.is_some_and(|other| other.fields.contains_key(name)) => other?.fields.get(name).cloned(),
+                "name" if fields.iter().any(|field| field.name == "unit") => Some(food.0.into()),
+                "unit" => Some(food.1.into()),
+                _ => None,
+            };
+            let value = match said.filter(|said| fits(field, said)) {
+                Some(said) => said,
                 None => self.value(field)?,
             };
             values.insert(field.name.clone(), value);
@@ -270,10 +306,16 @@ impl Maker<'_> {
             }),
             "filters" => json!({ "senders": [self.person.email], "words": [luck.word(&super::words::TAGS)] }),
             "reactions" => json!({ luck.word(&["👍", "🎉", "🙏"]): [self.person.handle()] }),
-            "attributes" => json!({ "region": luck.word(&["ap-northeast-1", "eu-west-1"]), "durationMs": luck.between(3, 900) }),
-            "attachments" => json!({ "name": super::words::FILES[luck.below(10)].0, "size": luck.between(1_000, 900_000) }),
+            "attributes" => {
+                json!({ "region": luck.word(&["ap-northeast-1", "eu-west-1"]), "durationMs": luck.between(3, 900) })
+            }
+            "attachments" => {
+                json!({ "name": super::words::FILES[luck.below(10)].0, "size": luck.between(1_000, 900_000) })
+            }
             "endpoints" => json!({ "endpoint": luck.word(&super::words::ENDPOINTS), "calls": luck.between(1, 900) }),
-            "metadata" => json!({ "country": luck.word(&["JP", "GB", "DE"]), "source": luck.word(&["web", "import", "mobile"]) }),
+            "metadata" => {
+                json!({ "country": luck.word(&["JP", "GB", "DE"]), "source": luck.word(&["web", "import", "mobile"]) })
+            }
             _ => json!({ "note": text::sentence(luck) }),
         };
         if fits(field, &value) { value } else { json!({}) }
@@ -295,8 +337,24 @@ fn is_ahead(words: &[String]) -> bool {
 /// Whether an instant is after the one at which its item came to be.
 fn is_later(words: &[String]) -> bool {
     const LATER: [&str; 18] = [
-        "updated", "modified", "changed", "completed", "closed", "edited", "reviewed", "read", "verified", "activated",
-        "accessed", "synced", "used", "finished", "last", "deleted", "resolved", "applied",
+        "updated",
+        "modified",
+        "changed",
+        "completed",
+        "closed",
+        "edited",
+        "reviewed",
+        "read",
+        "verified",
+        "activated",
+        "accessed",
+        "synced",
+        "used",
+        "finished",
+        "last",
+        "deleted",
+        "resolved",
+        "applied",
     ];
     has_word(words, &LATER)
 }

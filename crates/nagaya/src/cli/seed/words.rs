@@ -90,8 +90,20 @@ pub(super) const COMPANIES: [&str; 16] = [
 ];
 
 pub(super) const VERBS: [&str; 14] = [
-    "Prepare", "Check", "Update", "Review", "Order", "Fix", "Translate", "Plan", "Send", "Collect", "Renew", "Test",
-    "Draft", "Archive",
+    "Prepare",
+    "Check",
+    "Update",
+    "Review",
+    "Order",
+    "Fix",
+    "Translate",
+    "Plan",
+    "Send",
+    "Collect",
+    "Renew",
+    "Test",
+    "Draft",
+    "Archive",
 ];
 
 pub(super) const OBJECTS: [&str; 24] = [
@@ -121,7 +133,35 @@ pub(super) const OBJECTS: [&str; 24] = [
     "the delivery address",
 ];
 
-pub(super) const SENTENCES: [&str; 20] = [
+/// What families do.
+pub(super) const AT_HOME: [&str; 24] = [
+    "Buy milk",
+    "Call the dentist",
+    "Water the plants",
+    "Book the train to Kyoto",
+    "Return the library books",
+    "Fix the bicycle",
+    "Plan the birthday party",
+    "Sign the school form",
+    "Renew the passport",
+    "Clean the balcony",
+    "Sort the winter clothes",
+    "Write to grandmother",
+    "牛乳を買う",
+    "ゴミを出す",
+    "洗濯物を取り込む",
+    "保育園の書類を出す",
+    "電球を替える",
+    "お米を注文する",
+    "写真を整理する",
+    "自転車の空気を入れる",
+    "歯医者を予約する",
+    "犬の散歩",
+    "お弁当を作る",
+    "図書館に本を返す",
+];
+
+pub(super) const SENTENCES_EN: [&str; 13] = [
     "The figures are in the shared folder.",
     "Please have a look before Friday.",
     "It worked last week and does not any more.",
@@ -135,6 +175,9 @@ pub(super) const SENTENCES: [&str; 20] = [
     "It can be closed as soon as the test has passed.",
     "The deadline has moved to the end of the month.",
     "Everything else is as before.",
+];
+
+pub(super) const SENTENCES_JA: [&str; 9] = [
     "ご確認をお願いします。",
     "来週の会議で決めましょう。",
     "資料は共有フォルダーにあります。",
@@ -142,6 +185,38 @@ pub(super) const SENTENCES: [&str; 20] = [
     "前回と同じ手順で進めます。",
     "お客様から問い合わせがありました。",
     "修正が終わったら連絡します。",
+    "見積もりを待っています。",
+    "古い版は残しておいてください。",
+];
+
+pub(super) const AT_TABLE: [&str; 10] = [
+    "少し薄味にした。",
+    "子どもに好評。",
+    "次は倍量で作る。",
+    "前日に仕込んでおくと楽。",
+    "残りは冷凍できる。",
+    "辛さは控えめに。",
+    "Everybody asked for more.",
+    "Goes well with rice.",
+    "Better on the next day.",
+    "Less salt next time.",
+];
+
+pub(super) const INSTRUCTIONS: [&str; 6] = [
+    "Sort incoming mail by what it asks for, and make a task of what has a deadline.",
+    "Read the attached invoice and give supplier, amount, currency and due date.",
+    "Answer in the language of the question, in at most five sentences.",
+    "Say so when you are not sure, and name the document that you would need.",
+    "会議の要点を三つにまとめ、担当者と期限を書き出す。",
+    "Never pass on personal data.",
+];
+
+pub(super) const ERRORS: [&str; 5] = [
+    "the provider answered 503 Service Unavailable",
+    "the refresh token has been revoked",
+    "timed out after 30 s",
+    "quota exceeded",
+    "the connection was closed before the answer was complete",
 ];
 
 pub(super) const DISHES: [&str; 32] = [
@@ -225,8 +300,11 @@ pub(super) const MEALS: [&str; 8] =
 
 pub(super) const ALLERGENS: [&str; 6] = ["卵", "乳", "小麦", "そば", "えび", "落花生"];
 
-pub(super) const TAGS: [&str; 12] =
-    ["quick", "weekend", "important", "draft", "follow-up", "2026", "finance", "home", "定番", "季節", "至急", "要確認"];
+pub(super) const TAGS: [&str; 10] =
+    ["important", "draft", "follow-up", "2026", "finance", "customer", "internal", "至急", "要確認", "保留"];
+
+pub(super) const FOOD_TAGS: [&str; 8] =
+    ["quick", "weekend", "定番", "季節", "作り置き", "お弁当", "vegetarian", "おもてなし"];
 
 pub(super) const CATEGORIES: [&str; 8] =
     ["work", "finance", "support", "travel", "people", "office", "sales", "maintenance"];
@@ -247,8 +325,18 @@ pub(super) const AGENTS: [&str; 10] = [
 pub(super) const MODELS: [&str; 3] = ["general-large", "general-small", "reasoning-medium"];
 
 pub(super) const FOLDERS: [&str; 12] = [
-    "Contracts", "Invoices", "Photos", "Reports", "Templates", "Minutes", "Press", "Archive", "Plans", "Training",
-    "議事録", "見積書",
+    "Contracts",
+    "Invoices",
+    "Photos",
+    "Reports",
+    "Templates",
+    "Minutes",
+    "Press",
+    "Archive",
+    "Plans",
+    "Training",
+    "議事録",
+    "見積書",
 ];
 
 /// A file, and what its content is.
@@ -266,8 +354,18 @@ pub(super) const FILES: [(&str, &str); 10] = [
 ];
 
 pub(super) const CHANNELS: [&str; 12] = [
-    "general", "random", "sales", "support", "engineering", "hiring", "design", "office", "releases", "incidents",
-    "finance", "lunch",
+    "general",
+    "random",
+    "sales",
+    "support",
+    "engineering",
+    "hiring",
+    "design",
+    "office",
+    "releases",
+    "incidents",
+    "finance",
+    "lunch",
 ];
 
 pub(super) const SERVICES: [&str; 10] = [
@@ -298,14 +396,12 @@ pub(super) const ENDPOINTS: [&str; 6] =
 
 pub(super) const SOURCES: [&str; 5] = ["api", "worker", "scheduler", "mail-sync", "agent-runner"];
 
-pub(super) const LOG_LINES: [&str; 8] = [
+pub(super) const LOG_LINES: [&str; 6] = [
     "request finished in 34 ms",
     "mail synchronised, 3 new messages",
     "agent started",
     "agent finished",
     "token refreshed",
-    "rate limit of the provider reached, waiting 2 s",
-    "connection to the provider lost, trying again",
     "scheduled run skipped: the previous one is not finished",
 ];
 

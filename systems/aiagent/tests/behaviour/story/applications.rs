@@ -36,7 +36,13 @@ pub(super) fn tell(house: &House) {
     }
     let wrong = applicant.post("/tenant-applications", &json!({ "plan": "huge" })).problem(422, "invalid");
     assert_eq!(wrong, ["/tenantName", "/plan", "/applicantName", "/applicantEmail"]);
-    let second = applicant.post("/tenant-applications", &said).data(201);
+    // A key makes it happen once, however often it is sent.
+    let once = applicant.with("idempotency-key", "application-2");
+    let second = once.post("/tenant-applications", &said).data(201);
+    assert_eq!(once.post("/tenant-applications", &said).data(201), second);
+    let mut other = said.clone();
+    other["tenantName"] = json!("Other");
+    once.post("/tenant-applications", &other).problem(422, "idempotency_key_reused");
     let second = second["applicationId"].as_str().expect("an id").to_owned();
     let third = house.user("t9", "sub-mio", &["member"]).post("/tenant-applications", &said).data(201);
     let third = third["applicationId"].as_str().expect("an id").to_owned();
@@ -88,14 +94,23 @@ pub(super) fn tell(house: &House) {
     operator.post(&format!("/tenant-applications/{second}/approve"), &json!({})).problem(409, "not_pending");
     operator.post("/tenant-applications/none/approve", &json!({})).problem(404, "not_found");
     operator.lists("/tenant-applications-by-status?status=pending", 1);
+    // Neither is one under which somebody works without ever having applied.
+    let third_approve = format!("/tenant-applications/{third}/approve");
+    house.admin("t8").post("/users", &crate::samples::user("u8")).data(201);
+    assert_eq!(operator.post(&third_approve, &json!({ "tenantId": "t8" })).problem(409, "taken"), ["/tenantId"]);
+    let long = json!({ "comment": "x".repeat(4_001) });
+    assert_eq!(operator.post(&third_approve, &long).problem(422, "invalid"), ["/comment"]);
     // Without an id, one is made.
-    let made = operator.post(&format!("/tenant-applications/{third}/approve"), &json!({})).data(200);
+    let made = operator.post(&third_approve, &json!({})).data(200);
     assert_eq!(made["createdTenantId"].as_str().map(str::len), Some(26));
 
     // The tenant is there, with its first user and its policy.
     let admin = house.user("t1", "sub-ren", &["admin"]);
     let tenant = admin.get("/tenants").data(200);
-    assert_eq!((&tenant["name"], &tenant["plan"], &tenant["enabled"]), (&json!("Acme Ltd"), &json!("standard"), &json!(true)));
+    assert_eq!(
+        (&tenant["name"], &tenant["plan"], &tenant["enabled"]),
+        (&json!("Acme Ltd"), &json!("standard"), &json!(true))
+    );
     let users = admin.get("/users").list();
     assert_eq!((each(&users, "userId"), each(&users, "role")), (vec!["sub-ren"], vec!["admin"]));
     let policy = admin.get("/permission-policies").data(200);

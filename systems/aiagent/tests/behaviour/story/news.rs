@@ -17,7 +17,8 @@ pub(super) fn tell(house: &House) {
     assert_eq!(board["updatedBy"], "admin-1");
     admin.post("/announcement-boards", &json!({ "markdown": "" })).problem(409, "taken");
     let other = house.user("t1", "admin-2", &["admin"]);
-    let changed = other.patch("/announcement-boards", &json!({ "markdown": "# News\n", "updatedBy": "admin-1" })).data(200);
+    let changed =
+        other.patch("/announcement-boards", &json!({ "markdown": "# News\n", "updatedBy": "admin-1" })).data(200);
     assert_eq!((&changed["markdown"], &changed["updatedBy"]), (&json!("# News\n"), &json!("admin-2")));
     let long = json!({ "markdown": "x".repeat(50_001) });
     assert_eq!(admin.patch("/announcement-boards", &long).problem(422, "invalid"), ["/markdown"]);

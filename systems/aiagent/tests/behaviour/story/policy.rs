@@ -56,7 +56,8 @@ pub(super) fn tell(house: &House) {
         "operator": ["*"],
         "chief": ["*"],
     } });
-    let pointers = ["/roles/chief", "/roles/member/0", "/roles/member/1", "/roles/member/3", "/roles/operator", "/roles/viewer"];
+    let pointers =
+        ["/roles/chief", "/roles/member/0", "/roles/member/1", "/roles/member/3", "/roles/operator", "/roles/viewer"];
     assert_eq!(admin.patch("/permission-policies", &wrong).problem(422, "invalid"), pointers);
     assert_eq!(admin.post("/permission-policies", &wrong).problem(422, "invalid"), pointers);
     assert_eq!(admin.patch("/permission-policies", &json!({ "roles": "all" })).problem(422, "invalid"), ["/roles"]);

@@ -22,7 +22,10 @@ pub(super) fn tell(house: &House) {
     assert_eq!(done["completedAt"], done["updatedAt"]);
     let again = member.patch("/tasks/k1", &json!({ "status": "done", "title": "Done" })).data(200);
     assert_eq!(again["completedAt"], done["completedAt"], "it was done before");
-    assert_eq!(member.patch("/tasks/k1", &json!({ "title": "Finished" })).data(200)["completedAt"], done["completedAt"]);
+    assert_eq!(
+        member.patch("/tasks/k1", &json!({ "title": "Finished" })).data(200)["completedAt"],
+        done["completedAt"]
+    );
     assert_eq!(each(&member.lists("/tasks-by-status?status=done", 1), "taskId"), ["k1"]);
     assert_eq!(each(&member.lists("/tasks-by-status?status=open", 2), "taskId"), ["k3", "k2"]);
     let undone = member.patch("/tasks/k1", &json!({ "status": "in_progress" })).data(200);

@@ -69,7 +69,8 @@ pub(super) fn tell(house: &House) {
     let ends = crate::house::START / 1_000 + 24 * 60 * 60;
     let session = json!({ "sessionId": "s1", "userId": "u1", "tokenHash": "hash", "expiresAt": ends });
     assert_eq!(admin.post("/sessions", &session).data(201).get("tokenHash"), None);
-    let token = json!({ "tokenId": "k1", "userId": "u1", "purpose": "invitation", "tokenHash": "h", "expiresAt": ends });
+    let token =
+        json!({ "tokenId": "k1", "userId": "u1", "purpose": "invitation", "tokenHash": "h", "expiresAt": ends });
     admin.post("/tokens", &token).data(201);
     admin.lists("/sessions-of-user?userId=u1", 1);
     admin.lists("/tokens-of-user?userId=u1", 1);

@@ -19,7 +19,8 @@ pub(super) fn tell(house: &House) {
 
     // Their runs, newest first. A run outlives its agent.
     for (id, summary) in [("e1", "The first mail"), ("e2", "The second mail"), ("e3", "The third mail")] {
-        let run = json!({ "executionId": id, "agentId": "a2", "inputSummary": summary, "traceId": format!("trace-{id}") });
+        let run =
+            json!({ "executionId": id, "agentId": "a2", "inputSummary": summary, "traceId": format!("trace-{id}") });
         assert_eq!(member.post("/executions", &run).data(201)["status"], "queued");
     }
     member.patch("/executions/e1", &json!({ "status": "succeeded" })).data(200);

@@ -1,0 +1,343 @@
+//! `nagaya seed`: what it makes, and that it makes nothing twice.
+
+mod common;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use common::{Run, nagaya, nagaya_with, root};
+use insta::assert_snapshot;
+use nagaya::{
+    List, Nagaya, Principal, Record, Tenant, design,
+    embedded::{Embedded, Options},
+    store::{Scan, Store as _},
+};
+use serde_json::Value;
+
+const SYSTEMS: [(&str, &str); 5] = [
+    ("aiagent", "aiagent/design/single.toml"),
+    ("aiagent-multi", "aiagent/design/multi.toml"),
+    ("todo", "todo/design/todo.toml"),
+    ("kondate", "kondate/design/kondate.toml"),
+    ("management", "management/design/management.toml"),
+];
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is text")
+}
+
+fn seed(args: &[&str]) -> Value {
+    let run = run(args);
+    assert_eq!(run.status, 0, "{args:?}: {run}");
+    serde_json::from_str(&run.stdout).expect("--json prints JSON")
+}
+
+fn run(args: &[&str]) -> Run {
+    nagaya(&[&["seed", "--json"], args].concat())
+}
+
+/// What there is to be read of a directory that has been filled.
+async fn tenant(data: &Path, system: &str, design: &str, name: &str) -> Tenant {
+    let text = fs::read_to_string(root().join("systems").join(design)).expect("a design");
+    let design = design::check(&text, &[]).design.expect("sound");
+    let store = Embedded::open(data.join(system), Options::default()).expect("the directory opens");
+    let nagaya = Nagaya::open(design, store);
+    nagaya.ensure().await.expect("the tables are there");
+    nagaya.tenant(&Principal::new(name, "reader")).expect("a tenant")
+}
+
+async fn all(tenant: &Tenant, access: &str) -> Vec<Record> {
+    tenant.list(&List::by(access).limit(1_000)).await.expect("a page").records
+}
+
+/// All items of a directory but for what the clock has to do with.
+async fn items(data: &Path, system: &str, tables: &[&str]) -> BTreeSet<String> {
+    let store = Embedded::open(data.join(system), Options::default()).expect("the directory opens");
+    let mut found = BTreeSet::new();
+    for table in tables {
+        for mut item in store.scan(Scan::table(*table)).await.expect("a page").items {
+            item.remove("expiresAt");
+            found.insert(format!("{item:?}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_built_in_system_is_filled_and_nothing_is_made_twice() {
+    for (system, design) in SYSTEMS {
+        let dir = tempfile::tempdir().expect("a directory");
+        let args = [system, "--data", text(dir.path()), "--tenants", "2", "--items", "6"];
+        let first = seed(&args);
+
+        let text_of = fs::read_to_string(root().join("systems").join(design)).expect("a design");
+        let declared = design::check(&text_of, &[]).design.expect("sound").entities;
+        let list = |name: &str| first[name].as_array().expect("a list").clone();
+        let filled: Vec<_> = list("entities").iter().map(|each| each["entity"].clone()).collect();
+        let skipped: Vec<_> = list("skipped").iter().map(|each| each["entity"].clone()).collect();
+        for entity in &declared {
+            let name = Value::from(entity.name.as_str());
+            assert!(
+                filled.contains(&name) != skipped.contains(&name),
+                "{system}: {name} is neither filled nor left out"
+            );
+        }
+        for each in list("entities") {
+            assert!(each["made"].as_u64() > Some(0), "{system}: {each}");
+            let owners = if each["operator"] == true { 0 } else { 2 };
+            assert_eq!(each["tenants"], owners, "{system}: {each}");
+        }
+
+        let again = seed(&args);
+        assert_eq!((&again["made"], &again["present"]), (&Value::from(0), &first["made"]), "{system}");
+        let verified = nagaya(&["store", "verify", "--data", text(&dir.path().join(system))]);
+        assert_eq!(verified.status, 0, "{system}: {verified}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_number_gives_the_same_data() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut found = Vec::new();
+    for (place, number) in [("one", "7"), ("two", "7"), ("other", "8")] {
+        let data = dir.path().join(place);
+        seed(&["kondate", "--data", text(&data), "--items", "8", "--seed", number, "--until", "2026-01-31"]);
+        found.push(items(&data, "kondate", &["MainTable"]).await);
+    }
+    assert!(found[0].len() > 300, "{}", found[0].len());
+    assert_eq!(found[0], found[1]);
+    // Nothing but settings, which can be the same by chance.
+    assert!(found[0].intersection(&found[2]).count() < 5);
+}
+
+#[test]
+fn an_earlier_run_is_found_on_another_day() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let day = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 200);
+    let day = &day.to_string()[..10];
+    for system in ["aiagent", "todo", "kondate", "management"] {
+        let args = [system, "--data", text(dir.path()), "--tenants", "1", "--items", "3"];
+        let first = seed(&[&args[..], &["--until", day]].concat());
+        let again = seed(&args);
+        assert_eq!((&again["made"], &again["until"]), (&Value::from(0), &Value::from(day)), "{system}");
+        assert_eq!(again["present"], first["made"], "{system}");
+    }
+}
+
+#[test]
+fn more_items_are_added_to_those_that_are_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let args = ["management", "--data", text(dir.path()), "--items"];
+    let first = seed(&[&args[..], &["12"]].concat());
+    let more = seed(&[&args[..], &["20"]].concat());
+    assert_eq!(more["present"], first["made"]);
+    assert!(more["made"].as_u64() > Some(200));
+}
+
+#[tokio::test]
+async fn what_is_made_hangs_together() {
+    let dir = tempfile::tempdir().expect("a directory");
+    seed(&["aiagent", "--data", text(dir.path())]);
+    let tenant = tenant(dir.path(), "aiagent", "aiagent/design/single.toml", "demo").await;
+
+    let users = all(&tenant, "users").await;
+    assert_eq!(users.len(), 50);
+    let names: BTreeSet<_> = users.iter().filter_map(|user| user.text("name")).collect();
+    assert!(names.len() > 45, "{names:?}");
+    assert!(names.iter().any(|name| !name.is_ascii()) && names.iter().any(|name| name.is_ascii()), "{names:?}");
+    for user in &users {
+        let (id, created) = (user.text("userId").expect("an id"), user.text("createdAt").expect("an instant"));
+        let created: jiff::Timestamp = created.parse().expect("an instant");
+        // The id tells the same second as the instant.
+        assert_eq!(ulid_seconds(id), created.as_second(), "{id} {created}");
+        let ago = jiff::Timestamp::now().as_second() - created.as_second();
+        assert!((0..=91 * 86_400).contains(&ago), "{created}");
+    }
+
+    let of = |id: &str| users.iter().find(|user| user.text("userId") == Some(id));
+    for account in all(&tenant, "email_accounts").await {
+        let user = account.text("userId").and_then(of).expect("a user who is there");
+        assert_eq!(account.text("email"), user.text("email"));
+        assert!(account.text("createdAt") >= user.text("createdAt"));
+    }
+    let tasks = all(&tenant, "tasks").await;
+    // `userId` of a task is no declared reference, and names a user all the same.
+    assert!(tasks.iter().all(|task| task.text("userId").and_then(of).is_some()));
+    let states: BTreeSet<_> = tasks.iter().filter_map(|task| task.text("status")).collect();
+    assert_eq!(states.len(), 4, "{states:?}");
+    for task in &tasks {
+        assert_eq!(task.text("completedAt").is_some(), task.text("status") == Some("done"), "{:?}", task.to_json());
+    }
+    let ids: BTreeSet<_> = tasks.iter().filter_map(|task| task.text("taskId")).collect();
+    let mails = all(&tenant, "email_messages").await;
+    assert!(mails.iter().filter_map(|mail| mail.text("taskId")).all(|id| ids.contains(id)));
+    let first = users[0].text("userId").expect("an id");
+    let sessions = tenant.list(&List::by("sessions_of_user").with("userId", first)).await.expect("a page").records;
+    let now = jiff::Timestamp::now().as_second();
+    assert!(sessions.iter().all(|session| session.to_json()["expiresAt"].as_i64() > Some(now)));
+    // Every change is written down, as always.
+    assert!(all(&tenant, "audits").await.iter().all(|entry| entry.text("actorUserId") == Some("seed")));
+}
+
+/// The instant in a ULID, in seconds.
+fn ulid_seconds(id: &str) -> i64 {
+    let digit =
+        |each: u8| b"0123456789ABCDEFGHJKMNPQRSTVWXYZ".iter().position(|digit| *digit == each).expect("a digit");
+    id.bytes().take(10).fold(0, |sum, each| sum * 32 + digit(each) as i64) / 1_000
+}
+
+#[test]
+fn a_design_of_ones_own_is_filled() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert_eq!(nagaya(&["new", "desk", "--dir", text(dir.path())]).status, 0);
+    let design = dir.path().join("desk.toml");
+    let data = dir.path().join("data");
+    let args = [text(&design), "--data", text(&data)];
+    let first = seed(&args);
+    assert_eq!((&first["system"], &first["made"]), (&Value::from("desk"), &Value::from(300)));
+
+    // No two open tickets have the same title: what is taken is made up anew.
+    let other = seed(&[&args[..], &["--seed", "2"]].concat());
+    assert_eq!((&other["made"], &other["present"]), (&Value::from(300), &Value::from(0)));
+}
+
+#[test]
+fn every_example_of_the_reference_can_be_filled() {
+    let page = fs::read_to_string(root().join("docs/reference/design.md")).expect("the page");
+    let mut tried = 0;
+    for block in page.split("```toml\n").skip(1) {
+        let design = block.split("```").next().expect("a block");
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("design.toml");
+        fs::write(&file, design).expect("a file");
+        let told = seed(&[text(&file), "--store", "memory", "--items", "5"]);
+        for each in told["entities"].as_array().expect("a list") {
+            assert!(each["made"].as_u64() >= Some(if each["operator"] == true { 5 } else { 3 }), "{design}\n{each}");
+        }
+        tried += 1;
+    }
+    assert!(tried > 15, "only {tried} examples");
+}
+
+/// Tenants that are UUIDs, a pattern, ids that the layer makes, what belongs to the system, what cannot be made at all.
+const ODD: &str = r#"
+name    = "odd"
+version = "1.0"
+
+[tenant]
+field = "orgId"
+
+[table.app]
+key = ["PK", "SK"]
+ttl = "expiresAt"
+
+[entity.org]
+table = "app"
+key   = { PK = "ORG#{orgId}", SK = "ORG#" }
+
+[entity.org.fields]
+orgId = { type = "uuid" }
+name  = { type = "string", min = 1, max = 40 }
+
+[entity.node]
+table  = "app"
+key    = { PK = "ORG#{orgId}", SK = "NODE#{nodeId:05}" }
+unique = [{ fields = ["code"], within = "all" }]
+
+[entity.node.fields]
+orgId   = { type = "uuid", references = { entity = "org" } }
+nodeId  = { type = "integer", min = 0, max = 99999 }
+code    = { type = "string", pattern = "[A-Z]{3}-[0-9]{2}", max = 6 }
+blob    = { type = "any", max = 200 }
+parts   = { type = "list", min = 3, max = 5, items = { type = "number", min = 0, max = 1 } }
+free    = { type = "list", max = 3 }
+machine = { type = "string", format = "hostname", max = 60 }
+server  = { type = "string", format = "ip", max = 45 }
+short   = { type = "string", min = 2, max = 3 }
+slugged = { type = "string", format = "slug", max = 20 }
+
+[entity.loop]
+table = "app"
+key   = { PK = "ORG#{orgId}", SK = "LOOP#{loopId}" }
+
+[entity.loop.fields]
+orgId  = { type = "uuid" }
+loopId = { type = "ulid", default = "new" }
+next   = { type = "ulid", references = { entity = "loop" } }
+
+[entity.thing]
+table  = "app"
+wall   = "attribute"
+key    = { PK = "THING#{thingId}", SK = "THING#" }
+tenant = "owner.orgId"
+
+[entity.thing.fields]
+thingId   = { type = "ulid", default = "new" }
+owner     = { type = "map", fields = { orgId = { type = "uuid" }, name = { type = "string", max = 50 } } }
+
+[entity.note]
+table = "app"
+wall  = "system"
+key   = { PK = "NOTES#{orgId}", SK = "NOTE#{noteId}" }
+
+[entity.note.fields]
+orgId  = { type = "uuid" }
+noteId = { type = "uuid", default = "new" }
+text   = { type = "string", max = 100 }
+
+[access.loops_of]
+entity = "loop"
+filter = "next = {next}"
+
+[access.nodes]
+entity = "node"
+"#;
+
+#[test]
+fn odd_designs_are_filled_as_far_as_they_can_be() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("odd.toml");
+    fs::write(&file, ODD).expect("a file");
+    let args = ["seed", text(&file), "--data", text(dir.path()), "--items", "20", "--until", "2026-01-31"];
+    assert_snapshot!(nagaya(&args).to_string());
+    assert_snapshot!(nagaya(&args).to_string());
+}
+
+#[test]
+fn people_see_a_table_and_what_is_left_out() {
+    assert_snapshot!(nagaya(&["seed", "todo", "--store", "memory", "--items", "5"]).to_string());
+}
+
+#[test]
+fn help_tells_what_there_is() {
+    assert_snapshot!(nagaya(&["seed", "--help"]).stdout);
+    assert_snapshot!(nagaya(&["new", "--help"]).stdout);
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = text(dir.path());
+    for args in [
+        &["seed"][..],
+        &["seed", "nothing"],
+        &["seed", "nothing.toml"],
+        &["seed", "todo", "--tenants", "0"],
+        &["seed", "todo", "--items", "many"],
+        &["seed", "todo", "--until", "tomorrow"],
+        &["seed", "todo", "--seed", "-1"],
+    ] {
+        let refused = nagaya_with(args, "");
+        assert_eq!((refused.status, refused.stdout.as_str()), (2, ""), "{refused}");
+        assert!(!refused.stderr.is_empty(), "{args:?}");
+    }
+
+    let bad = root().join("crates/nagaya-design/tests/bad/NG0002-typo-in-a-role.toml");
+    assert_eq!(nagaya(&["seed", text(&bad), "--data", data]).status, 1);
+    assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 0, "nothing has been made");
+
+    let holder = Embedded::open(dir.path().join("todo"), Options::default()).expect("the directory opens");
+    let held = nagaya(&["seed", "todo", "--data", data]);
+    assert_eq!(held.status, 2);
+    assert!(held.stderr.contains(&format!("is in use by process {}", std::process::id())), "{held}");
+    drop(holder);
+}

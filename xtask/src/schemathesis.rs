@@ -1,0 +1,185 @@
+//! `cargo xtask schemathesis`: the API of every system held against its OpenAPI document by somebody else's program.
+//!
+//! Schemathesis reads the document, makes requests that fit it and requests that do not, and checks every answer. It runs
+//! with all of its checks against the server as people start it, on a store of its own on disk.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Mutex,
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value as Json;
+
+use crate::{
+    run::{cargo, root, step, tools},
+    servers::watched,
+};
+
+/// Arguments of the task.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The system; without it, all of them
+    system: Option<String>,
+    /// Cases of each operation, besides those at the limits of its schema
+    #[arg(long, default_value_t = EXAMPLES)]
+    max_examples: u32,
+    /// Where chance starts
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Cases of each operation where nothing else is said: all systems together take some minutes then.
+const EXAMPLES: u32 = 10;
+
+/// The systems, those that take longest first, each with a tenant that its design takes.
+const SYSTEMS: [(&str, &str); 5] = [
+    ("management", "tenant_demo"),
+    ("kondate", "demo"),
+    ("aiagent", "demo"),
+    ("aiagent-multi", "demo"),
+    ("todo", "demo"),
+];
+
+/// Tests every system as `cargo xtask test` does.
+pub(crate) fn all() -> anyhow::Result<()> {
+    run(&Args { system: None, max_examples: EXAMPLES, seed: 1 })
+}
+
+/// Starts a server and runs schemathesis against its systems, two at a time.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let chosen = |(name, _): &&(&str, &str)| args.system.as_ref().is_none_or(|system| system == name);
+    let systems: Vec<_> = SYSTEMS.iter().filter(chosen).collect();
+    if systems.is_empty() {
+        bail!("there is no such system; there are {}", SYSTEMS.map(|(name, _)| name).join(", "));
+    }
+    let program = install()?;
+    step("build", cargo(["build", "--quiet", "--package", "nagaya"]))?;
+    let folder = root().join("target/schemathesis");
+    let server = Server::start(&folder)?;
+    let left = Mutex::new(systems.into_iter());
+    let next = || left.lock().ok()?.next();
+    let work = || -> anyhow::Result<()> {
+        while let Some((system, tenant)) = next() {
+            server.test(&program, system, tenant, args)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let both = [scope.spawn(work), scope.spawn(work)];
+        both.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| bail!("a run of schemathesis panicked")))
+    })
+}
+
+/// A server that runs as long as this is there.
+struct Server {
+    url: String,
+    child: Child,
+    folder: PathBuf,
+    data: PathBuf,
+}
+
+impl Server {
+    /// Serves all systems on a new directory.
+    fn start(folder: &Path) -> anyhow::Result<Self> {
+        let data = folder.join(format!("data-{}", std::process::id()));
+        fs::create_dir_all(&data).with_context(|| format!("{} cannot be made", data.display()))?;
+        let log = folder.join("server.log");
+        let mut serve = Command::new(nagaya());
+        serve.args(["serve", "--json", "--listen", "127.0.0.1:0", "--tenant-rate", "0", "--log", "warn"]);
+        serve.arg("--data").arg(&data);
+        let said = File::create(&log).with_context(|| format!("{} cannot be written", log.display()))?;
+        let mut child =
+            watched(&serve).stdout(Stdio::piped()).stderr(said).spawn().context("the server does not start")?;
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        let told: Json = serde_json::from_str(&line).unwrap_or_default();
+        let url = told["url"].as_str().map(str::to_owned);
+        let server = Server { url: url.unwrap_or_default(), child, folder: folder.to_path_buf(), data };
+        if server.url.is_empty() {
+            bail!("the server does not start. It said:\n{}", fs::read_to_string(&log).unwrap_or_default());
+        }
+        Ok(server)
+    }
+
+    /// Runs schemathesis against a system.
+    fn test(&self, program: &Path, system: &str, tenant: &str, args: &Args) -> anyhow::Result<()> {
+        let start = Instant::now();
+        let here = root().join("xtask/src/schemathesis");
+        let (url, log) = (format!("{}/{system}", self.url), self.folder.join(format!("{system}.log")));
+        let output = File::create(&log).with_context(|| format!("{} cannot be written", log.display()))?;
+        let mut command = Command::new(program);
+        command.arg("--config-file").arg(here.join("schemathesis.toml"));
+        command.args(["run", &format!("{url}/openapi.json"), "--checks", "all", "--no-color", "--continue-on-failure"]);
+        command.args(["--max-examples", &args.max_examples.to_string(), "--seed", &args.seed.to_string()]);
+        command.args(["--generation-database", "none"]);
+        command.env("NAGAYA_TEST_URL", &url).env("NAGAYA_TEST_TOKEN", self.token(system, tenant)?);
+        command.env("NAGAYA_TEST_HOOKS", here.join("hooks.py")).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let status = command.status().context("schemathesis does not start")?;
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        if !status.success() {
+            // The failures come after a long list of what was fine.
+            let failures = said.find("= FAILURES =").or_else(|| said.find("= ERRORS =")).unwrap_or(0);
+            bail!("{system}: schemathesis found something ({status}); see {}\n{}", log.display(), &said[failures..]);
+        }
+        let cases = said.lines().find(|line| line.contains(" generated, ")).unwrap_or_default().trim();
+        eprintln!("== schemathesis {system}: fine after {:.0?}: {cases}", start.elapsed());
+        Ok(())
+    }
+
+    /// A token of somebody who may do everything, on the tenant's side of the walls and on the operators'.
+    fn token(&self, system: &str, tenant: &str) -> anyhow::Result<String> {
+        let mut token = Command::new(nagaya());
+        token
+            .args(["token", "--system", system, "--tenant", tenant, "--role", "admin", "--role", "operator", "--data"]);
+        let output = token.arg(&self.data).output().context("`nagaya token` does not start")?;
+        if !output.status.success() {
+            bail!("there is no token for {system}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing can be done about a server that cannot be killed, or about files that cannot be removed.
+        let _ = self.child.kill();
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.data);
+    }
+}
+
+fn nagaya() -> PathBuf {
+    root().join("target/debug").join(format!("nagaya{}", std::env::consts::EXE_SUFFIX))
+}
+
+/// The program, installed into an environment of its own.
+fn install() -> anyhow::Result<PathBuf> {
+    let wanted = root().join("xtask/src/schemathesis/requirements.txt");
+    let wanted_text = fs::read_to_string(&wanted).with_context(|| format!("{} cannot be read", wanted.display()))?;
+    let folder = tools().join("schemathesis");
+    let program = folder.join("bin/schemathesis");
+    // Written last: what has it is whole, and of these versions.
+    let mark = folder.join("installed.txt");
+    if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted_text) && program.is_file() {
+        return Ok(program);
+    }
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear"]).arg(&folder);
+    step("make a Python environment", make)
+        .context("install Python 3.10 or newer with `venv` (Debian: `python3-venv`)")?;
+    let mut install = Command::new(folder.join("bin/python"));
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&wanted);
+    step("install schemathesis", install)?;
+    fs::write(&mark, wanted_text).with_context(|| format!("{} cannot be written", mark.display()))?;
+    Ok(program)
+}
