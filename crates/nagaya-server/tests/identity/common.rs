@@ -161,6 +161,12 @@ impl Provider {
                     published.lock().expect("nobody has panicked").clone()
                 }),
             )
+            .route(
+                "/broken",
+                get(async move || {
+                    (StatusCode::INTERNAL_SERVER_ERROR, json!({ "keys": [Key::es256("a").jwk()] }).to_string())
+                }),
+            )
             .route("/moved", get(async move || (StatusCode::FOUND, [("location", elsewhere)]).into_response()));
         self.server = Some(tokio::spawn(async move {
             axum::serve(listener, router).await.expect("it serves until it is stopped");

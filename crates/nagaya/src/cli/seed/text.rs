@@ -24,7 +24,7 @@ pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Op
     }
     let mut tries = maker.tries(field, words);
     // Chance alone does not make it different from what is there.
-    if maker.attempt > 2 && maker.is_told_apart_by(field) {
+    if maker.attempt > 5 && maker.is_told_apart_by(field) {
         let again = maker.n + maker.attempt * 1_000;
         tries = tries.iter().map(|text| numbered(text, again)).collect();
     }
