@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Write as _,
+    fs,
     io::{IsTerminal as _, Write as _},
     path::{Path, PathBuf},
 };
@@ -99,12 +100,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// Opens a store that is there: looking after one never makes one.
 fn open(place: &Place) -> anyhow::Result<Embedded> {
-    if !place.data.join("data").is_dir() {
-        bail!("{} is not the directory of a store; name it with --data", place.data.display());
+    if !is_store(&place.data) {
+        // `nagaya serve` keeps a store for each system.
+        let inside = fs::read_dir(&place.data).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut inside: Vec<_> =
+            inside.filter(|path| is_store(path)).map(|path| format!("--data {}", path.display())).collect();
+        inside.sort();
+        let there = if inside.is_empty() {
+            "name it with --data".to_owned()
+        } else {
+            format!("there is {}", inside.join(", "))
+        };
+        bail!("{} is not the directory of a store; {there}", place.data.display());
     }
     // Nothing goes away while somebody looks.
     let options = Options { sweep_every: None, ..Options::default() };
     Embedded::open(&place.data, options).with_context(|| format!("{} cannot be opened", place.data.display()))
+}
+
+fn is_store(directory: &Path) -> bool {
+    directory.join("data").is_dir()
 }
 
 fn print(place: &Place, json: &serde_json::Value, text: &str) -> anyhow::Result<Outcome> {

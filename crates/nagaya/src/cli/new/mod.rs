@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error).with_context(|| format!("{shown} cannot be written")),
     }
-    eprint!("{}", next_steps(name, &shown.to_string()));
+    eprint!("{}", next_steps(&shown.to_string()));
     Ok(Outcome::Fine)
 }
 
@@ -69,7 +69,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn next_steps(name: &str, file: &str) -> String {
+fn next_steps(file: &str) -> String {
     format!(
         "{file} is written. Next:
 
@@ -78,7 +78,7 @@ fn next_steps(name: &str, file: &str) -> String {
 
 and beside the server, with a token for the team `demo`:
 
-  TOKEN=$(nagaya token --system {name} --tenant demo --role admin)
+  TOKEN=$(nagaya token --system {file} --tenant demo --role admin)
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8080/v1/tickets
 "
     )

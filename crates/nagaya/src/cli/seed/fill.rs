@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io::IsTerminal as _,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -30,6 +31,9 @@ const CHUNK: usize = 4_096;
 const FIRST: usize = 8;
 /// How often something is made up anew that is there already.
 const ATTEMPTS: usize = 12;
+/// How often a store that is busy is asked again, and after which time.
+const PATIENCE: usize = 50;
+const PAUSE: Duration = Duration::from_millis(50);
 /// How many items in a row cannot be told apart from others before no more are tried.
 const GIVE_UP: usize = 3;
 /// How many days back an earlier run is looked for.
@@ -72,7 +76,10 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     }
     bar.finish_and_clear();
     let until = Timestamp::from_millisecond(scene.until)?.to_zoned(TimeZone::UTC).date().to_string();
-    Ok(Report { system: system.name.clone(), seed: args.seed, until, tenants: scene.tenants, filled, skipped })
+    let projections = design.aggregates.iter().flat_map(|aggregate| &aggregate.projections);
+    let without_events = projections.map(|at| design.entities[*at].name.clone()).collect();
+    let (system, seed, tenants) = (system.name.clone(), args.seed, scene.tenants);
+    Ok(Report { system, seed, until, tenants, filled, skipped, without_events })
 }
 
 /// The handles that items are made through.
@@ -196,12 +203,13 @@ impl Work<'_> {
         filled: &mut Filled,
     ) -> anyhow::Result<()> {
         let entity = self.task.entity;
+        let mut patience = PATIENCE;
+        let mut there = Vec::new();
         while !proposals.is_empty() {
             let making = proposals.into_iter().map(|proposal| async {
                 let made = self.hands.create(entity, proposal.owner, &proposal.draft).await;
                 (proposal, made)
             });
-            // In their order, so that the next entities find the same at the same place.
             let made: Vec<_> = stream::iter(making).buffered(AT_ONCE).inspect(|_| self.bar.inc(1)).collect().await;
             let mut again = Vec::new();
             for (proposal, made) in made {
@@ -210,9 +218,16 @@ impl Work<'_> {
                     Ok(()) => filled.made += 1,
                     Err(error) => match error.kind() {
                         ErrorKind::Taken { fields } if *fields == entity.id_fields() => filled.present += 1,
+                        // Others were faster, or the store is busy.
+                        _ if matches!(error.code(), "contended" | "busy") && patience > 0 => {
+                            again.push(Proposal { owner, n, attempt, draft });
+                            self.bar.dec(1);
+                            continue;
+                        }
                         // Somebody else's item is in the way, or what it is linked to has gone.
                         ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
                             again.extend(self.propose(scene, seen, owner, n, attempt + 1));
+                            self.bar.dec(1);
                             continue;
                         }
                         ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } | ErrorKind::Invalid(_) => {
@@ -224,10 +239,19 @@ impl Work<'_> {
                 }
                 filled.tenants.extend(owner);
                 if self.needed {
-                    scene.made.entry((entity.name.clone(), owner)).or_default().push(draft);
+                    there.push((owner, n, draft));
                 }
             }
+            if !again.is_empty() {
+                patience = patience.saturating_sub(1);
+                tokio::time::sleep(PAUSE).await;
+            }
             proposals = again;
+        }
+        // In their order, so that in every run the next entities find the same at the same place.
+        there.sort_by_key(|(_, n, _)| *n);
+        for (owner, _, draft) in there {
+            scene.made.entry((entity.name.clone(), owner)).or_default().push(draft);
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) tenants: Vec<String>,
     pub(super) filled: Vec<Filled>,
     pub(super) skipped: Vec<Skipped>,
+    /// What is otherwise built from events, and has none now.
+    pub(super) without_events: Vec<String>,
 }
 
 impl Report {
@@ -72,6 +74,7 @@ impl Report {
             "present": self.present(),
             "entities": entities,
             "skipped": skipped,
+            "withoutEvents": self.without_events,
         })
     }
 
@@ -98,7 +101,10 @@ impl Report {
             let why = each.refused.as_ref()?;
             Some(format!("not made: an item of `{}`: {why}\n", each.entity))
         });
-        left_out.chain(refused).collect()
+        let projections = self.without_events.iter().map(|entity| {
+            format!("without events: `{entity}` has no history, and building it anew from events empties it\n")
+        });
+        left_out.chain(projections).chain(refused).collect()
     }
 }
 

@@ -3,7 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::Context as _;
-use nagaya_server::{Claims, Cors, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, observe};
+use nagaya_server::{
+    Claims, Cors, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, observe,
+};
 use nagaya_store::{Clock, Store};
 use nagaya_tenancy::Nagaya;
 use tokio::net::TcpListener;

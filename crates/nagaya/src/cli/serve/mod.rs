@@ -16,10 +16,12 @@ use super::Outcome;
 /// Without a name, every built-in system is served, each below its own path. With a name or a design file, that one is
 /// served at the root.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  nagaya serve                      every system of the house, below /<system>\n  nagaya serve \
+#[command(
+    after_help = "Examples:\n  nagaya serve                      every system of the house, below /<system>\n  nagaya serve \
                         todo                 one system, at /\n  nagaya serve my-design.toml       a design of your own, \
                         without any code\n  nagaya serve --store dynamodb     on DynamoDB (AWS_REGION, \
-                        DYNAMODB_ENDPOINT, DYNAMODB_TABLE_NAME)")]
+                        DYNAMODB_ENDPOINT, DYNAMODB_TABLE_NAME)"
+)]
 pub(super) struct Args {
     /// A built-in system, or the file of a design; without it, all built-in systems
     #[arg(value_name = "SYSTEM|DESIGN.toml")]

@@ -46,6 +46,10 @@ impl Place {
     pub(in crate::cli) async fn open(&self, system: &str) -> anyhow::Result<Arc<dyn Store>> {
         match self.store {
             Kind::Embedded => {
+                // The keys of the local issuer are there.
+                if system == "issuer" {
+                    bail!("a system on the embedded store cannot be called `issuer`; give the design another `name`");
+                }
                 let directory = self.directory(system);
                 fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
                 Ok(Arc::new(Embedded::open(&directory, Options::default())?))

@@ -55,7 +55,13 @@ async fn reload(path: &Path, place: &Place, site: &mut Site) -> anyhow::Result<b
 /// What a new design would break, for a person; `None`: nothing. A new major version does not help here: there is data.
 fn breaks(old: &Design, new: &Design) -> Option<String> {
     let found = diff(old, new);
-    let breaking: Vec<_> = found.iter().filter(|each| each.breaks.is_some()).map(|each| format!("  {each}\n")).collect();
-    let why = || format!("breaking\n{}what is stored does not fit it: undo this, or serve it on a new directory\n", breaking.concat());
+    let breaking: Vec<_> =
+        found.iter().filter(|each| each.breaks.is_some()).map(|each| format!("  {each}\n")).collect();
+    let why = || {
+        format!(
+            "breaking\n{}what is stored does not fit it: undo this, or serve it on a new directory\n",
+            breaking.concat()
+        )
+    };
     (!breaking.is_empty()).then(why)
 }

@@ -1,0 +1,304 @@
+//! `nagaya serve` and `nagaya token`, as a newcomer uses them.
+
+mod common;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{nagaya, nagaya_in};
+use serde_json::{Value, json};
+
+/// A server that ends with its test.
+struct Serving {
+    child: Child,
+    /// What it says is served.
+    told: Value,
+}
+
+impl Serving {
+    fn start(args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+            .args(args)
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it has an output");
+        BufReader::new(stdout).read_line(&mut line).expect("it tells what it serves");
+        match serde_json::from_str(&line) {
+            Ok(told) => Serving { child, told },
+            Err(_) => {
+                let mut said = String::new();
+                child.stderr.take().expect("it has errors").read_to_string(&mut said).expect("text");
+                panic!("it does not serve: {said}")
+            }
+        }
+    }
+
+    fn system(&self, name: &str) -> &Value {
+        let systems = self.told["systems"].as_array().expect("a list");
+        systems.iter().find(|system| system["name"] == name).expect("it is served")
+    }
+
+    /// Asks as the user of the token that was printed.
+    fn ask(&self, system: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let system = self.system(system);
+        let (api, token) = (system["api"].as_str().expect("a URL"), system["token"].as_str().expect("a token"));
+        send(method, &format!("{api}{path}"), Some(token), body)
+    }
+
+    /// Tells it to stop, and how it ended.
+    fn stop(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn send(method: &str, url: &str, token: Option<&str>, body: Option<&Value>) -> (u16, Value) {
+    let mut request = ureq::http::Request::builder().method(method).uri(url);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    let request = request.body(body.map(Value::to_string).unwrap_or_default()).expect("a request");
+    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+    let mut answer = ureq::Agent::new_with_config(config).run(request).expect("an answer");
+    let text = answer.body_mut().read_to_string().expect("a body");
+    (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is text")
+}
+
+/// Proves N4.
+#[test]
+fn one_command_serves_every_system_with_documentation_and_a_token() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["--data", text(&data)], &[]);
+    for (name, prefix, list) in [
+        ("aiagent", "/aiagent/v1", "/agents"),
+        ("aiagent-multi", "/aiagent-multi/v1", "/agents"),
+        ("todo", "/todo", "/todos"),
+        ("kondate", "/kondate/v1", "/recipes"),
+        ("management", "/management/v1", "/files"),
+    ] {
+        let system = serving.system(name);
+        assert!(system["api"].as_str().is_some_and(|api| api.ends_with(prefix)), "{system}");
+        let (status, body) = serving.ask(name, "GET", list, None);
+        assert_eq!((status, &body), (200, &json!({ "data": [] })), "{name}");
+        assert_eq!(send("GET", &format!("{}{list}", system["api"].as_str().expect("a URL")), None, None).0, 401);
+        let (status, page) = send("GET", system["docs"].as_str().expect("a URL"), None, None);
+        assert!(status == 200 && page.as_str().is_some_and(|page| page.contains("<html")), "{name}");
+        let (status, document) = send("GET", system["openapi"].as_str().expect("a URL"), None, None);
+        assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")), "{name}");
+    }
+    let url = serving.told["url"].as_str().expect("a URL").to_owned();
+    assert_eq!(send("GET", &format!("{url}/readyz"), None, None).0, 200);
+    // A token is good for its own system only.
+    let token = serving.system("aiagent")["token"].as_str().expect("a token");
+    assert_eq!(send("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
+    assert_eq!(serving.stop(), Some(0));
+}
+
+/// What was acknowledged is there after the next start, for whoever it belongs to.
+#[test]
+fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let at = ["todo", "--data", text(&data)];
+    let made = {
+        let serving = Serving::start(&at, &[]);
+        let todo = json!({
+            "title": "milk", "version": 1, "updatedAt": "2026-01-31T09:30:00.000Z",
+            "lastEventId": "01KG9S5Q60T4N2Y8ZC3M7VXR1E",
+        });
+        let (status, body) = serving.ask("todo", "POST", "/todos", Some(&todo));
+        assert_eq!(status, 201, "{body}");
+        // A second server on the same data says who has it.
+        let second = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&data)]);
+        assert_ne!(second.status, 0);
+        assert!(second.stderr.contains(&serving.child.id().to_string()), "{second}");
+        assert_eq!(serving.stop(), Some(0));
+        body["data"].clone()
+    };
+    let serving = Serving::start(&at, &[]);
+    let path = format!("/todos/{}", made["todoId"].as_str().expect("an id"));
+    assert_eq!(serving.ask("todo", "GET", &path, None), (200, json!({ "data": made })));
+
+    // `nagaya token` prints a token and nothing else; another tenant's sees nothing.
+    let ask = |tenant: &str| {
+        let run = nagaya(&["token", "--system", "todo", "--tenant", tenant, "--user", "u", "--data", text(&data)]);
+        assert_eq!((run.status, run.stdout.lines().count()), (0, 1), "{run}");
+        let url = format!("{}{path}", serving.told["url"].as_str().expect("a URL"));
+        send("GET", &url, Some(run.stdout.trim()), None)
+    };
+    assert_eq!(ask("demo").0, 200);
+    let (status, theirs) = ask("demo2");
+    assert_eq!((status, &theirs["code"]), (404, &json!("not_found")));
+}
+
+const NOTES: &str = r##"
+name    = "notes"
+version = "1.0"
+
+[tenant]
+field = "teamId"
+
+[table.main]
+key = ["PK", "SK"]
+
+[entity.note]
+table = "main"
+key   = { PK = "TEAM#{teamId}", SK = "NOTE#{noteId}" }
+
+[entity.note.fields]
+teamId = { type = "string", min = 1, max = 64 }
+noteId = { type = "ulid", default = "new" }
+text   = { type = "string", max = 4000 }
+
+[access.notes]
+entity = "note"
+"##;
+
+/// Tries until it holds; says what there was at last otherwise.
+fn eventually(mut attempt: impl FnMut() -> Result<(), String>) {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Ok(()) => return,
+            Err(error) if start.elapsed() > Duration::from_secs(60) => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+#[test]
+fn a_design_of_ones_own_is_served_and_its_changes_are_taken_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let design = directory.path().join("notes.toml");
+    fs::write(&design, NOTES).expect("a file");
+    let serving = Serving::start(&[text(&design), "--store", "memory", "--watch"], &[]);
+    let post = |body: Value| serving.ask("notes", "POST", "/notes", Some(&body));
+    assert_eq!(post(json!({ "text": "a" })).0, 201);
+    assert_eq!(post(json!({ "text": "a", "pinned": true })).0, 422);
+
+    // A new optional field breaks nothing.
+    let more = format!("{NOTES}\n[entity.note.fields.pinned]\ntype = \"boolean\"\ndefault = false\n");
+    let more = more.replace("[access.notes]\nentity = \"note\"\n\n[entity", "[entity")
+        + "\n[access.notes]\nentity = \"note\"\n";
+    fs::write(&design, &more).expect("a file");
+    eventually(|| match post(json!({ "text": "b", "pinned": true })) {
+        (201, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    let (_, listed) = serving.ask("notes", "GET", "/notes", None);
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(2), "what was there still is: {listed}");
+
+    // What breaks, and what is no design, is refused: the API stays as it was.
+    for wrong in [more.replace("NOTE#", "N#"), "name = ".to_owned()] {
+        fs::write(&design, wrong).expect("a file");
+        std::thread::sleep(Duration::from_millis(1_000));
+        assert_eq!(serving.ask("notes", "GET", "/notes", None).1["data"].as_array().map(Vec::len), Some(2));
+    }
+    fs::write(&design, more.replace("max = 4000", "max = 4001")).expect("a file");
+    eventually(|| match post(json!({ "text": "x".repeat(4_001) })) {
+        (201, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}
+
+#[test]
+fn what_cannot_be_served_says_why() {
+    let check = |args: &[&str], expected: &str| {
+        let run = nagaya(args);
+        assert_ne!(run.status, 0, "{run}");
+        assert!(run.stderr.contains(expected), "{run}");
+    };
+    check(&["serve", "tudo"], "there is no system `tudo`");
+    check(&["serve", "nowhere.toml"], "cannot be read");
+    check(
+        &["serve", "todo", "--store", "memory", "--listen", "127.0.0.1:0", "--cors-origin", "*"],
+        "cannot be allowed",
+    );
+    check(&["serve", "todo", "--store", "cosmos", "--listen", "127.0.0.1:0"], "no engine for Cosmos DB");
+    check(&["serve", "todo", "--store", "memory", "--listen", "203.0.113.1:1"], "cannot be listened on");
+    check(
+        &[
+            "serve",
+            "todo",
+            "--issuer",
+            "http://issuer.example.com",
+            "--audience",
+            "x",
+            "--store",
+            "memory",
+            "--listen",
+            "127.0.0.1:0",
+        ],
+        "http",
+    );
+    let env = [("DATA_STORE_DRIVER", "paper")];
+    let run = nagaya_in(&["serve", "todo"], "", &env);
+    assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");
+}
+
+/// Proves A12. Proves K16.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn the_driver_is_chosen_by_the_environment() {
+    let endpoint =
+        std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    // A region is a database of its own in DynamoDB Local; keys and region are what the environment says.
+    let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let (region, base) = (format!("serve-{nanos:x}"), format!("base-{nanos:x}"));
+    let dynamodb = [
+        ("DATA_STORE_DRIVER", "dynamo"),
+        ("DYNAMODB_ENDPOINT", endpoint.as_str()),
+        ("DYNAMODB_TABLE_NAME", base.as_str()),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+    ];
+    let file = [("DATA_STORE_DRIVER", "file")];
+    for (system, env) in [("aiagent", &dynamodb[..]), ("kondate", &dynamodb[..]), ("kondate", &file[..])] {
+        let (list, title) = if system == "kondate" { ("/recipes", "title") } else { ("/agents", "name") };
+        // The seed command makes the tables too.
+        let args = ["seed", system, "--tenants", "1", "--items", "2", "--data", text(&data)];
+        let run = nagaya_in(&args, "", env);
+        assert_eq!(run.status, 0, "{run}");
+        let serving = Serving::start(&[system, "--data", text(&data)], env);
+        let (status, made) = serving.ask(system, "POST", list, Some(&json!({ title: "made here" })));
+        assert_eq!(status, 201, "{made}");
+        let (_, listed) = serving.ask(system, "GET", list, None);
+        assert_eq!(listed["data"].as_array().map(Vec::len), Some(3), "{system}: {listed}");
+    }
+    // The tables are where the environment says, under the base that it says.
+    let args = ["tables", "status", "systems/aiagent/design/single.toml", "--json"];
+    let run = nagaya_in(&args, "", &dynamodb);
+    assert!(run.status == 0 && run.stdout.contains(&format!("{base}-app")), "{run}");
+    // Nothing of it is in the directory of the other driver.
+    assert!(data.join("kondate/data").is_dir() && !data.join("aiagent/data").is_dir());
+}
