@@ -41,6 +41,8 @@ use crate::{
 
 /// How long an answer may take to be written once its request is out of time, when the server is told to stop.
 const LAST: Duration = Duration::from_secs(5);
+/// A connection that is idle for longer than this is nobody's any more; and clocks cannot count as far as settings can.
+const LONGEST_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The least that a connection's buffer has to hold.
 const LEAST_BUFFER: usize = 64 * 1024;
 
@@ -197,7 +199,8 @@ pub(crate) async fn serve(listener: TcpListener, entry: Arc<Entry>, grace: Durat
 /// Accepts connections, for ever.
 async fn accept(listener: &TcpListener, entry: &Arc<Entry>, graceful: &GracefulShutdown) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(entry.limits.idle);
+    let idle = entry.limits.idle.min(LONGEST_IDLE);
+    http.timer(TokioTimer::new()).header_read_timeout(idle);
     http.max_header_size(entry.limits.head_bytes).max_buf_size(entry.limits.head_bytes.max(LEAST_BUFFER));
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -212,7 +215,7 @@ async fn accept(listener: &TcpListener, entry: &Arc<Entry>, graceful: &GracefulS
         // While there is no room for it, it waits, and all others wait behind it where they cost nothing. Nobody closes the
         // semaphore.
         let Ok(place) = Arc::clone(&entry.connections).acquire_owned().await else { return };
-        prepare(&stream, entry.limits.idle);
+        prepare(&stream, idle);
         let entry = Arc::clone(entry);
         let peer = address(peer);
         let service = service_fn(move |request| {

@@ -87,11 +87,16 @@ where
         EnvFilter::try_new(filter).map_err(|why| BadFilter { filter: filter.to_owned(), why: why.to_string() })?;
     let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(writer);
     Ok(match format {
-        LogFormat::Text => Box::new(lines.with_ansi(std::io::stderr().is_terminal()).finish()),
+        LogFormat::Text => Box::new(lines.with_ansi(colours()).finish()),
         LogFormat::Json => {
             Box::new(lines.json().flatten_event(true).with_current_span(false).with_span_list(false).finish())
         }
     })
+}
+
+/// Whether somebody looks who wants colours (https://no-color.org).
+fn colours() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Lines that were lost.

@@ -12,7 +12,6 @@ use serde_json::{Value as Json, json};
 /// A system that is served until it is dropped.
 pub(crate) struct House {
     pub(crate) url: String,
-    pub(crate) store: Arc<Embedded>,
     issuer: Arc<LocalIssuer>,
     name: String,
     claims: Claims,
@@ -62,12 +61,12 @@ impl House {
     pub(crate) fn serve(system: System) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let store = Arc::new(Embedded::memory(Options::default()).expect("memory"));
+        let store = Embedded::memory(Options::default()).expect("memory");
         let issuer = Arc::new(LocalIssuer::in_memory().expect("an issuer"));
         let claims = Claims::of(&system.design);
         let name = system.name.clone();
         let url = runtime.block_on(async {
-            let nagaya = Nagaya::open(system.design.clone(), Arc::clone(&store));
+            let nagaya = Nagaya::open(system.design.clone(), store);
             nagaya.ensure().await.expect("the tables are made");
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -77,7 +76,7 @@ impl House {
             tokio::spawn(server.run(listener, std::future::pending()));
             url
         });
-        House { url, store, issuer, name, claims, _runtime: runtime }
+        House { url, issuer, name, claims, _runtime: runtime }
     }
 
     pub(crate) fn token(&self, tenant: Option<&str>, user: &str, roles: &[&str]) -> String {

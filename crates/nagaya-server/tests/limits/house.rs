@@ -139,6 +139,10 @@ impl House {
         let _ = self.stop.take().expect("it runs").send(());
     }
 
+    pub(crate) fn is_running(&self) -> bool {
+        !self.running.is_finished()
+    }
+
     /// Waits until it has stopped.
     pub(crate) async fn stopped(self) {
         self.running.await.expect("it stops without a panic");

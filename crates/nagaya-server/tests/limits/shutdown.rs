@@ -20,6 +20,7 @@ async fn what_has_begun_is_finished_and_nothing_new_begins() {
     idle.closed().await;
     assert!(TcpStream::connect(house.address).await.is_err(), "nobody listens any more");
     assert!(!held.is_finished());
+    assert!(house.is_running(), "whoever waits for the server to stop waits for the request");
 
     house.release(1);
     let (got, mut busy) = held.await.expect("no panic");
@@ -42,6 +43,7 @@ async fn a_body_that_is_on_its_way_is_still_taken() {
     while !other.get("/metrics").await.text.contains("\nnagaya_requests_in_flight 1\n") {}
     house.stop();
     other.closed().await;
+    assert!(house.is_running());
     body.send(r#"{"title":"Buy milk"}"#).expect("it is waited for");
     assert_eq!(asking.await.expect("no panic").status, 201);
     house.stopped().await;
