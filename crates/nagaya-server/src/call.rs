@@ -2,16 +2,28 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_tenancy::{Nagaya, Operator, Principal, Tenant};
+use nagaya_tenancy::{Expected, Nagaya, Operator, Principal, Record, Tenant};
 use serde_json::{Map, Value as Json};
 
 use crate::{
     Problem,
+    answer::{names, tag},
     identity::Caller,
     route::{Reach, Route},
 };
+
+/// Does the same with either handle.
+macro_rules! with {
+    ($handle:expr, $name:ident => $call:expr) => {
+        match $handle {
+            $crate::call::Handle::Tenant($name) => $call,
+            $crate::call::Handle::Operator($name) => $call,
+        }
+    };
+}
+pub(crate) use with;
 
 /// The header in which an operator states a reason.
 pub const REASON: &str = "nagaya-reason";
@@ -98,6 +110,50 @@ impl Call {
         self.nagaya.operator(reason, &self.principal(self.caller.tenant.as_deref().unwrap_or_default()))
     }
 
+    /// What `If-Match` expects of the item of an entity that the path names.
+    pub async fn expected(&self, entity: &str) -> Result<Expected, Problem> {
+        let Some(header) = self.header("if-match") else { return Ok(Expected::Any) };
+        if header.trim() == "*" {
+            return Ok(Expected::Any);
+        }
+        let versioned = self.design().entity(entity).is_some_and(|entity| entity.version.is_some());
+        if versioned
+            && let [tag] = header.split(',').map(str::trim).collect::<Vec<_>>().as_slice()
+            && let Some(version) = version_in(tag)
+        {
+            return Ok(Expected::Version(version));
+        }
+        // Several tags, or one of what an item without a version holds: whichever the item has now is the expected one.
+        let current = with!(&self.handle()?, handle => handle.get(entity, &self.id()).await)?;
+        self.knows(&current)?;
+        Ok(Expected::from(&current))
+    }
+
+    /// Refuses to go on with an item that is not the one that `If-Match` names.
+    pub fn knows(&self, record: &Record) -> Result<(), Problem> {
+        match self.header("if-match") {
+            Some(header) if !names(header, &tag(record), false) => {
+                let detail = "The item has changed: read it again, and send its new `ETag`.";
+                Err(Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The caller's key for this request: the same key and body, the same answer.
+    pub fn idempotency_key(&self) -> Result<Option<&str>, Problem> {
+        let Some(key) = self.headers.get("idempotency-key") else { return Ok(None) };
+        let refused = |why: &str| {
+            Problem::bad_request("bad_idempotency_key", "The key has to be 1 to 255 printable characters.")
+                .parameter("Idempotency-Key", why)
+        };
+        match key.to_str() {
+            Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
+            Ok(_) => Err(refused("Is too long, or empty.")),
+            Err(_) => Err(refused("Is not printable.")),
+        }
+    }
+
     fn principal(&self, tenant: &str) -> Principal {
         Principal {
             tenant: tenant.to_owned(),
@@ -119,20 +175,14 @@ impl Call {
     }
 }
 
+/// The version in a tag like `"v3"`.
+fn version_in(tag: &str) -> Option<i64> {
+    tag.strip_prefix("\"v")?.strip_suffix('"')?.parse().ok()
+}
+
 /// A handle of either kind.
 #[derive(Debug)]
 pub(crate) enum Handle {
     Tenant(Tenant),
     Operator(Operator),
 }
-
-/// Does the same with either handle.
-macro_rules! with {
-    ($handle:expr, $name:ident => $call:expr) => {
-        match $handle {
-            $crate::call::Handle::Tenant($name) => $call,
-            $crate::call::Handle::Operator($name) => $call,
-        }
-    };
-}
-pub(crate) use with;

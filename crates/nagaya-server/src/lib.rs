@@ -1,6 +1,7 @@
 //! A design becomes an API: routes, identity, errors, documentation, limits, observation.
 
 mod answer;
+mod body;
 mod call;
 mod cors;
 mod derived;
@@ -25,7 +26,7 @@ pub use self::{
     extension::{Extension, Handler, Later, OwnRoute},
     identity::{Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Verifier, router as issuer_routes},
     limits::Limits,
-    openapi::document,
+    openapi::{Document, document},
     problem::{Flaw, Problem},
     route::{Act, Reach, Route, routes},
     server::{Mounted, Server},

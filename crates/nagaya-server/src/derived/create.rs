@@ -12,7 +12,7 @@ pub(super) async fn create(call: &mut Call, at: usize) -> Result<Answer, Problem
     let fields = std::mem::take(&mut call.body);
     let handle = call.handle()?;
     let entity = &call.design().entities[at];
-    let key = idempotency_key(call)?;
+    let key = call.idempotency_key()?;
 
     let request = key.map(|_| request(&entity.name, &fields));
     let set = with!(&handle, handle => handle.set()).create(&entity.name, fields);
@@ -26,20 +26,6 @@ pub(super) async fn create(call: &mut Call, at: usize) -> Result<Answer, Problem
     answer.status = StatusCode::CREATED;
     answer.set(header::LOCATION, &place);
     Ok(answer)
-}
-
-/// The caller's key for this request.
-fn idempotency_key(call: &Call) -> Result<Option<&str>, Problem> {
-    let Some(key) = call.headers.get("idempotency-key") else { return Ok(None) };
-    let refused = |why: &str| {
-        Problem::bad_request("bad_idempotency_key", "The key has to be 1 to 255 printable characters.")
-            .parameter("Idempotency-Key", why)
-    };
-    match key.to_str() {
-        Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
-        Ok(_) => Err(refused("Is too long, or empty.")),
-        Err(_) => Err(refused("Is not printable.")),
-    }
 }
 
 /// What tells a repetition from another request: the entity and the fields, whatever their order.

@@ -8,14 +8,9 @@ mod update;
 
 pub(crate) use list::MAX_LIMIT;
 use nagaya_design::Entity;
-use nagaya_tenancy::{Expected, Record};
+use nagaya_tenancy::Record;
 
-use crate::{
-    Answer, Call, Problem,
-    answer::{names, tag},
-    call::{Handle, with},
-    route::Act,
-};
+use crate::{Answer, Call, Problem, route::Act};
 
 /// Does what a derived route does.
 pub(crate) async fn act(call: &mut Call) -> Result<Answer, Problem> {
@@ -27,33 +22,6 @@ pub(crate) async fn act(call: &mut Call) -> Result<Answer, Problem> {
         Act::List(at) => list::list(call, at).await,
         Act::Own(_) => Err(Problem::not_found()),
     }
-}
-
-/// What `If-Match` expects of an item.
-async fn expected(call: &Call, handle: &Handle, entity: &Entity) -> Result<Expected, Problem> {
-    let Some(header) = call.header("if-match") else { return Ok(Expected::Any) };
-    if header.trim() == "*" {
-        return Ok(Expected::Any);
-    }
-    if entity.version.is_some()
-        && let [tag] = header.split(',').map(str::trim).collect::<Vec<_>>().as_slice()
-        && let Some(version) = version_in(tag)
-    {
-        return Ok(Expected::Version(version));
-    }
-    // Several tags, or one of what an item without a version holds: whichever the item has now is the expected one.
-    let current = with!(handle, handle => handle.get(&entity.name, &call.id()).await)?;
-    if names(header, &tag(&current), false) { Ok(Expected::from(&current)) } else { Err(stale()) }
-}
-
-/// The version in a tag like `"v3"`.
-fn version_in(tag: &str) -> Option<i64> {
-    tag.strip_prefix("\"v")?.strip_suffix('"')?.parse().ok()
-}
-
-fn stale() -> Problem {
-    let status = axum::http::StatusCode::PRECONDITION_FAILED;
-    Problem::new(status, "version_conflict", "The item has changed: read it again, and send its new `ETag`.")
 }
 
 /// The path of an item, its id in it.

@@ -1,6 +1,5 @@
 //! `PATCH`: changes an item.
 
-use super::expected;
 use crate::{Answer, Call, Problem, call::with};
 
 /// Changes an item by a merge patch (RFC 7386); with `If-Match`, only if it is the one that the caller knows.
@@ -8,7 +7,7 @@ pub(super) async fn update(call: &mut Call, at: usize) -> Result<Answer, Problem
     let patch = std::mem::take(&mut call.body);
     let handle = call.handle()?;
     let entity = &call.design().entities[at];
-    let expected = expected(call, &handle, entity).await?;
+    let expected = call.expected(&entity.name).await?;
 
     let record = with!(&handle, handle => handle.update(&entity.name, &call.id(), patch, expected).await)?;
     Ok(Answer::record(record))

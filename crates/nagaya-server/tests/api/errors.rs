@@ -122,3 +122,37 @@ fn roles_allow_what_the_design_says_and_nothing_else() {
     // A role that may do everything is no operator.
     assert_eq!(admin.with("nagaya-reason", "curiosity").get("/v1/regions").problem(403), "forbidden");
 }
+
+/// A client that sends its body after the head finds the connection in order, also where nobody wanted the body.
+#[test]
+fn a_refusal_leaves_the_connection_in_order() {
+    use std::io::{Read as _, Write as _};
+
+    let house = desk();
+    let token = house.token(Some("t1"), "u1", &["viewer"]);
+    let mut stream = std::net::TcpStream::connect(house.url.trim_start_matches("http://")).expect("a connection");
+    // Forbidden, no such path, no such method, no token: four answers on one connection.
+    for (line, token, status) in [
+        ("POST /v1/tickets", Some(&token), "403"),
+        ("POST /v1/nothing", Some(&token), "404"),
+        ("PUT /v1/tickets", Some(&token), "405"),
+        ("POST /v1/tickets", None, "401"),
+    ] {
+        let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let head = format!(
+            "{line} HTTP/1.1\r\nhost: x\r\n{token}content-type: application/json\r\ncontent-length: 15\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("a head");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        stream.write_all(b"{\"subject\":\"a\"}").expect("a body");
+        let mut answer = String::new();
+        while !answer.contains("\"title\"") {
+            let mut bytes = [0; 4096];
+            let read = stream.read(&mut bytes).expect("an answer");
+            assert_ne!(read, 0, "the connection has ended after {answer:?}");
+            answer += std::str::from_utf8(&bytes[..read]).expect("text");
+        }
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(!answer.contains("connection: close"), "{answer}");
+    }
+}

@@ -15,7 +15,7 @@ pub(crate) use self::{
 
 const APPLICATION: &str = "tenant_application";
 /// What comes of a review, and of nothing else.
-const OUTCOME: [&str; 6] =
+pub(crate) const OUTCOME: [&str; 6] =
     ["status", "reviewedBy", "reviewedAt", "reviewComment", "createdTenantId", "applicantUserId"];
 
 /// What an applicant says.

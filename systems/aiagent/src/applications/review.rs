@@ -17,8 +17,8 @@ const ATTEMPTS: usize = 10;
 
 /// Approves an application that is pending: 200 with it as it is then.
 ///
-/// Repeated by the operator who approved it, it answers the same. Repeated before the tenant has been made, by whichever
-/// operator, it makes the tenant.
+/// Repeated by the operator who approved it, it answers the same; everybody else is told that it is over. Whoever repeats it
+/// before the tenant has been made, makes the tenant.
 pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Problem> {
     APPROVAL.check(call.design(), &call.body)?;
     let operator = call.operator()?;
@@ -30,15 +30,14 @@ pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Pr
     let application = decide(product, call, &operator, &verdict).await?;
     let tenant = application.text("createdTenantId").ok_or_else(Problem::internal)?;
     let opened = open(call, &operator.within(tenant)?, &application).await?;
-    product.standings.forget(tenant);
-    match opened {
-        Opened::Before if application.text("reviewedBy") != Some(call.caller.user.as_str()) => Err(not_pending()),
-        Opened::Now | Opened::Before => Ok(Answer::record(application)),
-        Opened::ByOthers => {
-            put_back(&operator, &application).await?;
-            Err(taken())
-        }
+    if !opened {
+        put_back(&operator, &application).await?;
+        return Err(taken());
     }
+    if application.text("reviewedBy") != Some(call.caller.user.as_str()) {
+        return Err(not_pending());
+    }
+    Ok(Answer::record(application))
 }
 
 /// Rejects an application that is pending: 200 with it as it is then.
@@ -68,6 +67,7 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &V
             return Ok(application);
         }
         if let Verdict::Approved { tenant, .. } = verdict {
+            applicant(&application).ok_or_else(nobody)?;
             is_free(operator, tenant).await?;
         }
         match operator.update(APPLICATION, &id, outcome(product, call, verdict), &application).await {
@@ -83,12 +83,18 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &V
 fn is_decided(application: &Record, verdict: &Verdict) -> Result<bool, Problem> {
     match (application.text("status"), verdict) {
         (Some("pending"), _) => Ok(false),
-        (Some("approved"), Verdict::Approved { tenant, named }) => {
-            let same = !named || application.text("createdTenantId") == Some(tenant);
-            if same { Ok(true) } else { Err(not_pending()) }
+        // One that was approved elsewhere is none of ours to complete.
+        (Some("approved"), Verdict::Approved { tenant, named }) if applicant(application).is_some() => {
+            let made = application.text("createdTenantId");
+            if made.is_some_and(|made| !named || made == tenant) { Ok(true) } else { Err(not_pending()) }
         }
         _ => Err(not_pending()),
     }
+}
+
+/// Who applied. Every application that came through this API says so.
+fn applicant(application: &Record) -> Option<&str> {
+    application.text("applicantUserId")
 }
 
 /// Nobody works under this id yet.
@@ -98,8 +104,7 @@ async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
         _ => error,
     })?;
     let users = handle.list(&List::by("users").limit(1)).await?;
-    let [tenant] = <[_; 1]>::try_from(handle.get_many(&[("tenant", &[])]).await?).map_err(|_| Problem::internal())?;
-    if tenant.is_none() && users.records.is_empty() { Ok(()) } else { Err(taken()) }
+    if found(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(taken()) }
 }
 
 /// What a verdict writes onto the application.
@@ -121,16 +126,9 @@ fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Map<String, Jso
     outcome
 }
 
-/// How the tenant of an application has come to be.
-enum Opened {
-    Now,
-    Before,
-    /// The id belongs to somebody else.
-    ByOthers,
-}
-
 /// Makes the tenant of an approved application with its first user and its policy, all or nothing, unless that is there.
-async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<Opened, Problem> {
+/// `false`: the id belongs to somebody else.
+async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool, Problem> {
     let said = |field: &str| application.text(field).unwrap_or_default();
     let fields = |fields: Json| fields.as_object().cloned().unwrap_or_default();
     let tenant = json!({
@@ -139,7 +137,7 @@ async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<Open
         "applicationId": said("applicationId"),
     });
     let user = json!({
-        "userId": application.text("applicantUserId").ok_or_else(nobody)?,
+        "userId": applicant(application),
         "email": said("applicantEmail"),
         "name": said("applicantName"),
         "role": "admin",
@@ -147,14 +145,18 @@ async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<Open
     let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": call.caller.user });
     let set = handle.set().create("tenant", fields(tenant)).create("user", fields(user));
     match set.create("permission_policy", fields(policy)).commit().await {
-        Ok(_) => Ok(Opened::Now),
-        Err(error) if matches!(error.kind(), ErrorKind::Taken { .. }) => match handle.get("tenant", &[]).await {
-            Ok(tenant) if tenant.text("applicationId") == application.text("applicationId") => Ok(Opened::Before),
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound { .. }) => Err(error.into()),
-            _ => Ok(Opened::ByOthers),
-        },
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::Taken { .. }) => {
+            let there = found(handle).await?;
+            Ok(there.is_some_and(|tenant| tenant.text("applicationId") == application.text("applicationId")))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The tenant's item, if it is there.
+async fn found(handle: &Tenant) -> Result<Option<Record>, Error> {
+    Ok(handle.get_many(&[("tenant", &[])]).await?.into_iter().next().flatten())
 }
 
 /// Makes an application pending again whose tenant cannot be made. If another review was faster, that one stands.

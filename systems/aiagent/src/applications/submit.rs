@@ -17,7 +17,7 @@ pub(crate) async fn submit(call: &Call) -> Result<Answer, Problem> {
     fields.insert("applicantUserId".to_owned(), call.caller.user.as_str().into());
     let request = serde_json::to_vec(&(APPLICATION, &fields)).unwrap_or_default();
     let set = call.system("somebody applies for a tenant").set().create(APPLICATION, fields);
-    let set = match call.header("idempotency-key") {
+    let set = match call.idempotency_key()? {
         Some(key) => set.once(key, &request),
         None => set,
     };

@@ -8,6 +8,7 @@ mod dynamodb;
 mod engines;
 mod house;
 mod keys;
+mod meddled;
 mod permissions;
 mod review;
 mod samples;

@@ -1,81 +1,23 @@
 //! Reviews that break off, and reviews that meet.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     thread,
 };
 
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{
-    Action, Answer, Capabilities, Changes, Error, From, Item, Key, Page, Query, Scan, Store, TableSpec, WriteSet,
-    Written,
-};
+use nagaya_store::{Item, Write};
 use serde_json::{Value as Json, json};
 
-use crate::house::{House, Time};
+use crate::{
+    house::{House, Time},
+    meddled::Meddled,
+};
 
-/// A store that breaks off when a tenant is made, as if the process had ended: before the write, or after it, before anybody
-/// knows.
-struct Breaking {
-    store: Embedded,
-    before: AtomicBool,
-    after: AtomicBool,
-}
-
-impl Store for Breaking {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        self.store.ensure(tables)
-    }
-
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
-        self.store.get(table, key)
-    }
-
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
-        self.store.batch_get(keys)
-    }
-
-    fn query(&self, query: Query) -> Answer<'_, Page> {
-        self.store.query(query)
-    }
-
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
-        self.store.scan(scan)
-    }
-
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
-        let makes_tenant = |item: &Item| item.get("GSI1PK").and_then(|value| value.as_str()) == Some("TENANT");
-        let makes =
-            set.actions().iter().any(|write| matches!(&write.action, Action::Put { item } if makes_tenant(item)));
-        Box::pin(async move {
-            if makes && self.before.swap(false, Ordering::SeqCst) {
-                return Err(Error::engine("the process has ended"));
-            }
-            let written = self.store.write(set).await;
-            if makes && self.after.swap(false, Ordering::SeqCst) {
-                return Err(Error::engine("the process has ended"));
-            }
-            written
-        })
-    }
-
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
-        self.store.changes(table, from, limit)
-    }
-}
-
-fn breaking(design: &str) -> (House, Arc<Breaking>) {
+/// The product on a store that can be meddled with.
+fn meddled(design: &str) -> (House, Arc<Meddled>) {
     let time = Time::new();
-    let store = Embedded::memory(Options { clock: time.clock(), ..Options::default() }).expect("memory");
-    let store = Arc::new(Breaking { store, before: AtomicBool::new(false), after: AtomicBool::new(false) });
-    (House::serve(design, Arc::<Breaking>::clone(&store), time), store)
+    let store = Arc::new(Meddled::new(time.clock()));
+    (House::serve(design, Arc::<Meddled>::clone(&store), time), store)
 }
 
 /// Somebody applies; the path of the application.
@@ -98,7 +40,7 @@ fn is_open(house: &House, tenant: &str, user: &str) {
 #[test]
 fn an_approval_that_broke_off_is_completed_by_approving_again() {
     for design in ["single", "multi"] {
-        let (house, store) = breaking(design);
+        let (house, store) = meddled(design);
         let operator = house.operator("op-1");
         // Before the tenant was made.
         let path = applied(&house, "ren");
@@ -125,8 +67,8 @@ fn an_approval_that_broke_off_is_completed_by_approving_again() {
         let path = applied(&house, "sora");
         store.before.store(true, Ordering::SeqCst);
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t4" })).problem(500, "internal");
-        let completed = house.operator("op-2").post(&format!("{path}/approve"), &json!({})).data(200);
-        assert_eq!(completed["reviewedBy"], "op-1");
+        house.operator("op-2").post(&format!("{path}/approve"), &json!({})).problem(409, "not_pending");
+        assert_eq!(operator.get(&path).data(200)["reviewedBy"], "op-1");
         is_open(&house, "t4", "sora");
 
         // Somebody else got the id meanwhile: the application is to be reviewed again.
@@ -163,20 +105,27 @@ fn at_once(house: &House, asked: Vec<(String, String, Json)>) -> Vec<(u16, Strin
 fn of_many_reviews_at_once_one_counts() {
     let house = House::in_memory("single");
     let operator = house.operator("op");
-    for round in 0..5 {
+    let mut tenants = 0;
+    for round in 0..10 {
         let path = applied(&house, "ren");
+        let named = |nth: usize| json!({ "tenantId": format!("t{round}-{nth}") });
         let review = |nth: usize| match nth % 3 {
             0 => (format!("op-{nth}"), format!("{path}/reject"), json!({})),
-            _ => (format!("op-{nth}"), format!("{path}/approve"), json!({ "tenantId": format!("t{round}-{nth}") })),
+            1 => (format!("op-{nth}"), format!("{path}/approve"), json!({})),
+            _ => (format!("op-{nth}"), format!("{path}/approve"), named(nth)),
         };
         let answers = at_once(&house, (0..9).map(review).collect());
         let fine = answers.iter().filter(|(status, _)| *status == 200).count();
         assert_eq!(fine, 1, "{answers:?}");
         let over = (409, "not_pending".to_owned());
         assert!(answers.iter().all(|answer| answer.0 == 200 || *answer == over), "{answers:?}");
-        let made = (0..9).filter(|nth| house.admin(&format!("t{round}-{nth}")).get("/tenants").status == 200);
-        let approved = operator.get(&path).data(200)["status"] == "approved";
-        assert_eq!(made.count(), usize::from(approved));
+        // There is the one tenant that it says, and no other.
+        let application = operator.get(&path).data(200);
+        let made = operator.lists("/all-tenants", tenants + usize::from(application["status"] == "approved"));
+        tenants = made.len();
+        if let Some(tenant) = application["createdTenantId"].as_str() {
+            is_open(&house, tenant, "ren");
+        }
     }
 }
 
@@ -221,4 +170,30 @@ fn a_task_that_many_change_at_once_is_completed_exactly_when_it_is_done() {
             });
         }
     });
+}
+
+/// What came past this API does not say who applied, and its tenant not where it came from.
+#[test]
+fn an_application_from_elsewhere_is_rejected_or_stays_as_it_is() {
+    let house = House::in_memory("single");
+    let operator = house.operator("op-1");
+    let item = |id: &str, status: &str| {
+        let sort = format!("TENANT_APPLICATION#{id}");
+        let item = Item::new().with("PK", "TENANT#system").with("SK", sort.as_str()).with("applicationId", id);
+        let item = item.with("GSI1PK", "TENANT_APPLICATION").with("GSI1SK", "2020-01-01T00:00:00Z");
+        let item = item.with("createdAt", "2020-01-01T00:00:00Z").with("updatedAt", "2020-01-01T00:00:00Z");
+        let item = item.with("tenantName", "Old").with("plan", "free").with("applicantName", "Old");
+        item.with("applicantEmail", "old@example.com").with("status", status).with("version", 1)
+    };
+    let done = item("done", "approved").with("createdTenantId", "t1").with("reviewedBy", "op-1");
+    for item in [item("waiting", "pending"), done.clone()] {
+        house.runtime.block_on(house.store.write(Write::put("aiagent-dev-app", item).into())).expect("it is written");
+    }
+    house.admin("t1").post("/tenants", &json!({ "name": "Old" })).data(201);
+
+    operator.post("/tenant-applications/done/approve", &json!({})).problem(409, "not_pending");
+    assert_eq!(operator.get("/tenant-applications/done").data(200)["version"], 1);
+    operator.post("/tenant-applications/waiting/approve", &json!({ "tenantId": "t2" })).problem(409, "no_applicant");
+    assert_eq!(operator.get("/tenant-applications/waiting").data(200)["status"], "pending");
+    operator.post("/tenant-applications/waiting/reject", &json!({})).data(200);
 }

@@ -34,7 +34,8 @@ pub(super) fn tell(house: &House) {
     // Other roles, and other tenants, are as they were. Roles add up.
     viewer.get("/notices").data(200);
     house.user("t2", "u1", &["member"]).get("/notices").data(200);
-    house.user("t1", "u1", &["member", "viewer"]).get("/notices").data(200);
+    let both = house.user("t1", "u1", &["member", "viewer"]);
+    both.get("/notices").data(200);
     // It widens nothing: what the design does not give is not the tenant's to give.
     admin.patch("/permission-policies", &json!({ "roles": { "viewer": ["*"] } })).data(200);
     viewer.post("/tasks", &task("a")).problem(403, "forbidden");
@@ -71,5 +72,7 @@ pub(super) fn tell(house: &House) {
     admin.get("/permission-policies").problem(404, "not_found");
     admin.post("/permission-policies", &json!({ "roles": { "member": ["*.read"] } })).data(201);
     member.post("/tasks", &task("a")).problem(403, "forbidden");
+    // A role that is not listed keeps its own, and nothing of the others'.
+    both.post("/tasks", &task("a")).problem(403, "forbidden");
     admin.patch("/permission-policies", &json!({ "roles": { "member": null } })).data(200);
 }
