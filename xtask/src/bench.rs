@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the hot paths of keys, and engines beside what they stand on.
+//! `cargo xtask bench`: the hot paths of keys, engines beside what they stand on, and the API beside others.
 
 use std::{fs, path::PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 
 use crate::{
-    run::{cargo, root, step},
+    run::{cargo, root, step, tools},
     servers::{Server, Servers},
 };
 
@@ -20,6 +20,8 @@ pub(crate) enum Task {
     Dynamodb(Dynamodb),
     /// Measure calls through the walls beside the bare port
     Walls(Output),
+    /// Measure the API beside a bare axum handler, PocketBase and PostgreSQL
+    Api(Api),
 }
 
 /// Arguments of the embedded engine's benchmark.
@@ -48,6 +50,25 @@ pub(crate) struct Dynamodb {
     output: Output,
 }
 
+/// Arguments of the API's benchmark.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Api {
+    /// Seconds of each measurement
+    #[arg(long, default_value = "5")]
+    seconds: String,
+    /// Rounds, in each of which every server is measured
+    #[arg(long, default_value = "3")]
+    rounds: String,
+    /// Connections that are busy at the same time
+    #[arg(long, default_value = "64")]
+    connections: String,
+    /// What nagaya is measured beside, with commas
+    #[arg(long, default_value = "axum,pocketbase,postgresql")]
+    beside: String,
+    #[command(flatten)]
+    output: Output,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
     /// Print the figures as JSON
@@ -68,6 +89,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
             cargo(["bench", "--quiet", "--package", "nagaya-tenancy", "--bench", "walls", "--"]),
             output,
         ),
+        Task::Api(args) => api(args),
     }
 }
 
@@ -85,6 +107,21 @@ fn dynamodb(args: &Dynamodb) -> anyhow::Result<()> {
     command.args(["--bench", "overhead", "--", "--rounds", &args.rounds, "--calls", &args.calls]);
     command.envs(servers.variables());
     measured("dynamodb", command, &args.output)
+}
+
+fn api(args: &Api) -> anyhow::Result<()> {
+    // With every engine, as it is released.
+    let mut build = cargo(["build", "--release", "--locked", "--quiet", "--package", "nagaya", "--all-features"]);
+    build.args(["--target-dir", "target/bench"]);
+    step("build", build)?;
+    // A workspace of its own, like that of the engine.
+    let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
+    command.args(["--manifest-path", "benches/api/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
+    command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--connections", &args.connections]);
+    command.args(["--beside", &args.beside]);
+    command.arg("--nagaya").arg(root().join("target/bench/release/nagaya"));
+    command.arg("--tools").arg(tools()).arg("--scratch").arg(root().join("target"));
+    measured("api", command, &args.output)
 }
 
 /// Runs a benchmark, and puts its report into the page if that is wanted.

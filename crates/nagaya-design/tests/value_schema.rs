@@ -387,7 +387,15 @@ proptest! {
             fields(&with(all)).to_vec()
         });
         for field in &*NUMBERS {
-            for value in [json!(whole), json!(near), json!(9_007_199_254_740_992 + near), json!(part)] {
+            let values = [
+                json!(whole),
+                json!(near),
+                json!(9_007_199_254_740_992 + near),
+                json!(part),
+                json!(near as f64),
+                json!(part * 1e125),
+            ];
+            for value in values {
                 prop_assert_eq!(valid(&field.json_schema(), &value), accepts(field, &value), "{}: {}", field.name, value);
             }
         }

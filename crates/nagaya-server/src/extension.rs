@@ -8,7 +8,7 @@ use axum::http::Method;
 use nagaya_design::Verb;
 use serde_json::Value as Json;
 
-use crate::{Answer, Call, Problem, route::Reach};
+use crate::{Answer, Call, Problem, openapi::Document, route::Reach};
 
 /// What a handler gives some time.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -25,6 +25,11 @@ pub trait Extension: Send + Sync + 'static {
     fn before<'a>(&'a self, call: &'a mut Call) -> Later<'a, Result<Option<Answer>, Problem>> {
         let _ = call;
         Box::pin(async { Ok(None) })
+    }
+
+    /// Says in the OpenAPI document what the design does not: which fields callers do not give, what else is answered.
+    fn describe(&self, document: &mut Document) {
+        let _ = document;
     }
 
     /// Called after each derived route that did not fail: may change the answer.

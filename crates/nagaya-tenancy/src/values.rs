@@ -159,3 +159,18 @@ fn comparison(operator: Operator) -> Comparison {
         Operator::GreaterOrEqual => Comparison::GreaterOrEqual,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_no_store_keeps_become_what_is_closest() {
+        assert_eq!(to_json(&to_store(json!(3.0))), json!(3));
+        assert_eq!(to_json(&to_store(json!(1.5e-219))), json!(0));
+        assert_eq!(to_json(&to_store(json!(-1.5e-219))), json!(0));
+        assert_eq!(to_json(&to_store(json!(1.5e200))), json!("1.5e+200"));
+    }
+}

@@ -3,6 +3,8 @@
 use nagaya_design::{Entity, Returns};
 use serde_json::{Map, Value as Json, json};
 
+use crate::limits::RATE_LIMITED;
+
 /// A problem that an operation can answer with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Failure {
@@ -49,28 +51,40 @@ impl Failure {
         Failure::TimedOut,
     ];
 
-    /// Status, code of the example, and what it means.
-    fn told(self) -> (u16, &'static str, &'static str) {
+    /// Status, codes and what it means.
+    fn told(self) -> (u16, &'static [&'static str], &'static str) {
         match self {
-            Failure::BadRequest => (400, "bad_parameter", "A parameter, a header or the form of the body is wrong."),
-            Failure::Unauthorized => (401, "no_token", "There is no token, or none that counts."),
-            Failure::Forbidden => (403, "forbidden", "The token does not allow this."),
-            Failure::NotFound => (404, "not_found", "There is no such thing, or it is none of the caller's."),
-            Failure::Conflict => {
-                (409, "taken", "Something that is there stands against it, or something needed is not there.")
-            }
+            Failure::BadRequest => (
+                400,
+                &["bad_parameter", "bad_body", "bad_cursor", "bad_idempotency_key", "no_reason"],
+                "A parameter, a header or the form of the body is wrong.",
+            ),
+            Failure::Unauthorized => (401, &["no_token", "bad_token"], "There is no token, or none that counts."),
+            Failure::Forbidden => (403, &["forbidden", "bad_tenant", "not_a_member"], "The token does not allow this."),
+            Failure::NotFound => (404, &["not_found"], "There is no such thing, or it is none of the caller's."),
+            Failure::Conflict => (
+                409,
+                &["taken", "no_reference", "referenced"],
+                "Something that is there stands against it, or something needed is not there.",
+            ),
             Failure::VersionConflict => {
-                (412, "version_conflict", "The item is not the one that `If-Match` names any more.")
+                (412, &["version_conflict"], "The item is not the one that `If-Match` names any more.")
             }
-            Failure::TooLarge => (413, "too_large", "The body, or the item that would come of it, is too large."),
-            Failure::NotJson => (415, "not_json", "The body is not JSON, or does not say so."),
-            Failure::Invalid => (422, "invalid", "The fields do not fit; `errors` says which and why."),
+            Failure::TooLarge => (413, &["too_large"], "The body, or the item that would come of it, is too large."),
+            Failure::NotJson => (415, &["not_json"], "The body is not JSON, or does not say so."),
+            Failure::Invalid => {
+                (422, &["invalid", "idempotency_key_reused"], "The fields do not fit; `errors` says which and why.")
+            }
             Failure::TooMany => {
-                (429, "too_many_requests", "The tenant asks too often; `Retry-After` says how long to wait.")
+                (429, &[RATE_LIMITED], "The tenant asks too often; `Retry-After` says how long to wait.")
             }
-            Failure::Internal => (500, "internal", "Something failed inside the server."),
-            Failure::Unavailable => (503, "busy", "It cannot be done now; `Retry-After` says how long to wait."),
-            Failure::TimedOut => (504, "timeout", "It took too long, and may have happened or not."),
+            Failure::Internal => (500, &["internal"], "Something failed inside the server."),
+            Failure::Unavailable => (
+                503,
+                &["busy", "contended", "overloaded", "index_missing", "table_missing", "issuer_unreachable"],
+                "It cannot be done now; `Retry-After` says how long to wait.",
+            ),
+            Failure::TimedOut => (504, &["timeout", "unanswered"], "It took too long, and may have happened or not."),
         }
     }
 
@@ -82,7 +96,10 @@ impl Failure {
 /// The problems as answers that operations share, by name.
 pub(super) fn shared(problem: &str) -> Json {
     let answer = |failure: Failure| {
-        let (status, code, description) = failure.told();
+        let (status, codes, detail) = failure.told();
+        let code = codes.first().copied().unwrap_or_default();
+        let listed = codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", ");
+        let description = format!("{detail} {}: {listed}.", if codes.len() == 1 { "Code" } else { "Codes" });
         let title = axum::http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         let mut headers = Map::from_iter([request_id()]);
         match failure {
@@ -105,7 +122,7 @@ pub(super) fn shared(problem: &str) -> Json {
                         "title": title,
                         "status": status,
                         "code": code,
-                        "detail": description,
+                        "detail": detail,
                         "requestId": "01KG9S5Q60T4N2Y8ZC3M7VXR1E",
                     },
                 },

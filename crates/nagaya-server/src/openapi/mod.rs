@@ -4,6 +4,7 @@
 //! uniqueness, sizes in bytes) is told in words and answered with 409, 413 or 422.
 
 mod answers;
+mod described;
 mod example;
 mod names;
 mod operation;
@@ -15,6 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use nagaya_design::Design;
 use serde_json::{Map, Value as Json, json};
 
+pub use self::described::Document;
 use self::names::Names;
 use crate::{
     System,
@@ -44,7 +46,7 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], own: &[OwnRoute]
     let names = Names::new(design, &routes, own);
     let schemas = design.entities.iter().map(schemas).collect();
     let source = Source { design, routes: &routes, own, names, schemas, now };
-    json!({
+    let json = json!({
         "openapi": "3.1.0",
         "info": info(system),
         "servers": [{ "url": if mount.is_empty() { "/" } else { mount } }],
@@ -58,7 +60,10 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], own: &[OwnRoute]
             "responses": answers::shared(&source.names.problem),
             "schemas": source.components(),
         },
-    })
+    });
+    let mut document = Document::new(json, design, source.names);
+    system.extension.describe(&mut document);
+    document.into_json()
 }
 
 /// What every part of the document is made from.

@@ -20,6 +20,7 @@ pub(super) struct Names {
 }
 
 /// The schemas of an entity.
+#[derive(Debug)]
 pub(super) struct EntityNames {
     /// As it is read.
     pub(super) item: String,

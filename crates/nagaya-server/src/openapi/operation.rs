@@ -20,7 +20,7 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
     // The same place can have other names in another route; a document has one for both.
     let in_path: Vec<_> = route.parameters().zip(path.parameters()).collect();
     let mut operation = match route.act {
-        Act::Create(at) => create(source, at),
+        Act::Create(at) => create(source, at, &in_path),
         Act::Read(at) => read(source, at, &in_path),
         Act::Update(at) => update(source, at, &in_path),
         Act::Delete(at) => delete(source, at, &in_path),
@@ -37,7 +37,7 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
     operation
 }
 
-fn create(source: &Source<'_>, at: usize) -> Json {
+fn create(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
     let entity = &source.design.entities[at];
     let names = &source.names.entities[at];
     let fields = &source.schemas[at].new;
@@ -45,12 +45,15 @@ fn create(source: &Source<'_>, at: usize) -> Json {
     let mut made = answers::item("It is made.", &names.item, item_example(source, at));
     made["headers"]["Location"] = json!({ "$ref": "#/components/headers/Location" });
     made["links"] = links(source, at);
-    let failures = [Failure::Conflict, Failure::TooLarge, Failure::NotJson, Failure::Invalid];
+    let mut parameters = id(entity, in_path);
+    parameters.push(parameters::reference("IdempotencyKey"));
+    let mut failures = vec![Failure::Conflict, Failure::TooLarge, Failure::NotJson, Failure::Invalid];
+    failures.extend((!in_path.is_empty()).then_some(Failure::NotFound));
     json!({
         "tags": [entity.name],
         "summary": format!("Make a new {}", words(entity)),
         "description": promises(source, entity),
-        "parameters": [parameters::reference("IdempotencyKey")],
+        "parameters": parameters,
         "requestBody": body(&["application/json"], &names.new, &example),
         "responses": answers::all(vec![(201, made)], everywhere(&failures)),
     })
@@ -109,7 +112,7 @@ fn delete(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
                 told.push(format!("Not while any {other} refers to it (`{}`).", referer.field.name));
             }
             OnDelete::Cascade => {
-                told.push(format!("Each {other} that refers to it (`{}`) goes with it.", referer.field.name))
+                told.push(format!("Each {other} that refers to it (`{}`) goes with it.", referer.field.name));
             }
         }
     }
@@ -205,7 +208,6 @@ fn listed_item(source: &Source<'_>, access: &Access, entity: &Entity) -> (Json, 
 
 /// From a new item to what can be done with it.
 fn links(source: &Source<'_>, at: usize) -> Json {
-    let entity = &source.design.entities[at];
     let mut links = Map::new();
     for (to, route) in source.routes.iter().enumerate() {
         let lookup = |access: &usize| {
@@ -220,7 +222,7 @@ fn links(source: &Source<'_>, at: usize) -> Json {
         };
         let named = source.path_of(to);
         let mut parameters = Map::new();
-        for (field, name) in entity.id_fields().into_iter().zip(named.parameters()) {
+        for (field, name) in route.parameters().zip(named.parameters()) {
             let pointer = field.replace('.', "/");
             parameters.insert(format!("path.{name}"), format!("$response.body#/data/{pointer}").into());
         }

@@ -27,7 +27,6 @@ pub(super) fn shared() -> Json {
             "in": "header",
             "description": "Answer 304 if the item is still the one with this `ETag`, or one of these.",
             "schema": { "type": "string" },
-            "example": "\"v1\"",
         },
         "IdempotencyKey": {
             "name": "Idempotency-Key",
@@ -35,7 +34,6 @@ pub(super) fn shared() -> Json {
             "description": "The same key and body give the same answer and one item, however often they are sent within a day. \
                             A key of your own for each thing that is to be made, best a UUID.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": PRINTABLE },
-            "example": "550e8400-e29b-41d4-a716-446655440000",
         },
         "Reason": reason(true),
         "ReasonWithoutTenant": reason(false),
@@ -101,7 +99,8 @@ pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str
         if place == "path" {
             schema::not_empty(&mut described["schema"]);
         }
-        if let Some(field) = entity.field(&parameter.field) {
+        // The page fills examples in: what can be left out is better left out.
+        if let Some(field) = entity.field(&parameter.field).filter(|_| parameter.required) {
             described["example"] = field.example();
         }
         if let Some(description) = description(access, parameter, entity) {

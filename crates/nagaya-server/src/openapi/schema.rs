@@ -175,6 +175,9 @@ fn value(field: &Field, view: View) -> Json {
             let view = if view == View::Patch { View::New } else { view };
             schema.insert("items".to_owned(), value(element, view));
         }
+        Type::Map(_) | Type::Any => {
+            schema.insert("x-nagaya-max-bytes".to_owned(), field.size.into());
+        }
         _ => {}
     }
     schema.into()
@@ -263,7 +266,7 @@ fn get<'s>(schema: &'s mut Map<String, Json>, path: &str) -> Option<&'s mut Json
 }
 
 /// Leaves out the field at a dotted path. A map that needs nothing else is not needed either: the layer makes it.
-fn leave_out(schema: &mut Map<String, Json>, path: &str) {
+pub(super) fn leave_out(schema: &mut Map<String, Json>, path: &str) {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let Some(Json::Object(properties)) = schema.get_mut("properties") else { return };
     let still_needed = match rest {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_server::{OwnRoute, Reach, Route, System, document, routes};
+use nagaya_server::{Document, OwnRoute, Reach, Route, System, document, routes};
 use serde_json::{Value as Json, json};
 
 use super::{NOW, design, of, operations, resolved, systems};
@@ -184,6 +184,15 @@ impl nagaya_server::Extension for Desk {
             OwnRoute::new(axum::http::Method::GET, "/notes", "The notes, in another way.", done).reach(Reach::Anyone),
         ]
     }
+
+    fn describe(&self, document: &mut Document) {
+        document.not_given("note", "authorId");
+        document.not_changed("note", "title");
+        document.narrow("note", "text", &json!({ "maxLength": 10 }));
+        if let Some(create) = document.operation("createNote") {
+            create["responses"]["402"] = json!({ "description": "Notes cost something." });
+        }
+    }
 }
 
 #[test]
@@ -196,12 +205,26 @@ fn routes_of_a_systems_own_are_told_with_the_others() {
     assert_eq!(pin["parameters"][0]["schema"]["pattern"], "^(?:[0-7][0-9A-HJKMNP-TV-Z]{25})$");
     let data = &pin["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["data"];
     assert_eq!(data["$ref"], "#/components/schemas/Note");
-    assert!(
-        pin["description"].as_str().is_some_and(|said| said.contains("`note.update`: the role `writer`")),
-        "{pin}"
-    );
+    assert!(pin["description"].as_str().is_some_and(|said| said.contains("`note.update`: the role `writer`")), "{pin}");
     // It takes the place of what the design gives there.
     assert_eq!(document["paths"]["/notes"]["get"]["operationId"], "getNotes");
     assert_eq!(document["paths"]["/notes"]["get"]["tags"], json!(["notes"]));
     assert_eq!(document["servers"], json!([{ "url": "/desk" }]));
+}
+
+#[test]
+fn a_system_says_what_its_design_does_not() {
+    let document = document(&System::new("desk", design(NOTES), Desk), "/desk", NOW);
+    let schemas = &document["components"]["schemas"];
+    // What callers do not give is not needed either, and not in the example.
+    assert!(schemas["NewNote"]["properties"].get("authorId").is_none());
+    assert_eq!(schemas["NewNote"]["required"], json!(["title"]));
+    let create = &document["paths"]["/notes"]["post"];
+    assert_eq!(create["requestBody"]["content"]["application/json"]["example"], json!({ "title": "title" }));
+    assert_eq!(create["responses"]["402"]["description"], "Notes cost something.");
+    assert!(schemas["NotePatch"]["properties"].get("title").is_none());
+    assert_eq!(schemas["NotePatch"]["properties"]["text"]["maxLength"], 10);
+    // What is read stays as it is.
+    assert_eq!(schemas["Note"]["properties"]["text"]["maxLength"], 5000);
+    assert!(schemas["Note"]["properties"].get("authorId").is_some());
 }

@@ -202,13 +202,15 @@ async fn everything_that_cannot_be_is_told_at_once() {
     let made = h1.create("entry", fields(new)).await.expect("an entry");
     assert_eq!(made.to_json()["place"], json!({ "town": "here", "street": "s" }));
     let patch = json!({
-        "home": "h2", "id": "2", "at": null, "made": null, "fixed": null, "mood": null,
-        "place": { "town": null, "street": "t", "note": null }, "PK": "HOME#h2",
+        "home": "h2", "id": "2", "at": null, "made": null, "fixed": null, "mood": null, "more": null,
+        "place": { "town": null, "street": "t", "note": null, "other": null }, "PK": "HOME#h2",
     });
     let refused = h1.update("entry", &[at, "1"], fields(patch), None).await.expect_err("wrong in many ways");
     assert_eq!(
         problems(&refused),
         [
+            "more is not a field",
+            "place.other is not a field",
             "home comes from the token and cannot be changed",
             "at is part of the key and cannot be changed",
             "id is part of the key and cannot be changed",

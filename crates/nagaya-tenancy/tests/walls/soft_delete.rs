@@ -87,8 +87,12 @@ async fn a_tenant_with_users_stays_and_its_name_is_free_after_it_is_gone() {
 #[tokio::test]
 async fn only_a_deletion_deletes() {
     let (_, _, acme) = management().await;
-    let user = acme.create("user", user("ann")).await.expect("a user");
-    let id = user.text("id").expect("an id");
+    let ann = acme.create("user", user("ann")).await.expect("a user");
+    let id = ann.text("id").expect("an id");
     let refused = acme.update("user", &[id], fields(json!({ "isActive": false })), None).await.expect_err("a deletion");
+    assert!(matches!(refused.kind(), ErrorKind::Invalid(problems) if problems[0].path == "isActive"), "{refused}");
+    let mut gone = user("bea");
+    gone.insert("isActive".to_owned(), false.into());
+    let refused = acme.create("user", gone).await.expect_err("it would be gone at once");
     assert!(matches!(refused.kind(), ErrorKind::Invalid(problems) if problems[0].path == "isActive"), "{refused}");
 }

@@ -40,6 +40,22 @@ impl Time {
 
 pub(crate) const NOON: i64 = 1_800_000_000_000;
 
+#[tokio::test]
+async fn an_expiry_that_has_passed_is_refused() {
+    let time = Time::at(NOON);
+    let store = Embedded::memory(time.options()).expect("memory");
+    let nagaya = Nagaya::open_with(design("aiagent/single"), store, time.settings());
+    nagaya.ensure().await.expect("the tables are made");
+    let t1 = tenant(&nagaya, "t1");
+    let token = |until| fields(json!({ "tokenHash": "h", "purpose": "invitation", "expiresAt": until }));
+    let refused = t1.create("token", token(NOON / 1000)).await.expect_err("it would be gone at once");
+    assert_eq!(refused.to_string(), "`expiresAt` is in the past");
+    let made = t1.create("token", token(NOON / 1000 + 1)).await.expect("a token");
+    let patch = fields(json!({ "expiresAt": NOON / 1000 - 1 }));
+    let refused = t1.update("token", &[&made.id()[0]], patch, None).await.expect_err("that is for deletion");
+    assert_eq!(refused.to_string(), "`expiresAt` is in the past");
+}
+
 /// Proves A6.
 #[tokio::test]
 async fn sessions_and_tokens_are_never_returned_once_they_have_expired() {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use futures_util::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, tz::TimeZone};
-use nagaya_design::{Entity, Wall};
+use nagaya_design::{Engine, Entity, Wall};
 use nagaya_server::System;
 use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Tenant};
 use serde_json::Value as Json;
@@ -23,8 +23,9 @@ use super::{
     stamp, tenants,
 };
 
-/// Items that are being written at the same time, so that a store that commits in groups has groups.
+/// Items that are being written at the same time: a directory commits in groups, so that many cost little more than one.
 const AT_ONCE: usize = 64;
+const AT_ONCE_ELSEWHERE: usize = 16;
 /// Items that are prepared at a time.
 const CHUNK: usize = 4_096;
 /// Items of a kind that others of the same kind can be linked to.
@@ -63,11 +64,15 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     let items = args.items as usize;
     let wanted: usize = tasks.iter().map(|task| owners(task, &scene).len() * count(task, items)).sum();
     let bar = progress(wanted);
+    let at_once = match args.place.store.engine() {
+        Engine::Embedded => AT_ONCE,
+        Engine::Dynamodb | Engine::Cosmos => AT_ONCE_ELSEWHERE,
+    };
     let mut filled = Vec::with_capacity(tasks.len());
     for task in &tasks {
         bar.set_message(task.entity.name.clone());
         let needed = tasks.iter().any(|other| other.links.values().any(|link| link.entity == task.entity.name));
-        let done = Work { task, hands: &hands, items, needed, bar: &bar }.run(&mut scene).await?;
+        let done = Work { task, hands: &hands, items, at_once, needed, bar: &bar }.run(&mut scene).await?;
         if done.made + done.present == 0 && done.refused.is_none() {
             skipped.push(Skipped { entity: done.entity, why: "refers to something that is not there".to_owned() });
         } else {
@@ -122,6 +127,8 @@ struct Work<'w> {
     hands: &'w Hands,
     /// How many items everybody gets.
     items: usize,
+    /// How many are written at the same time.
+    at_once: usize,
     /// Whether other items are linked to these.
     needed: bool,
     bar: &'w ProgressBar,
@@ -133,6 +140,8 @@ struct Proposal {
     n: usize,
     attempt: usize,
     draft: Draft,
+    /// Whether it may have been made, though nobody has said so.
+    unsure: bool,
 }
 
 impl Work<'_> {
@@ -189,7 +198,7 @@ impl Work<'_> {
             let marks = marks(self.task.entity, owner, &draft);
             if marks.iter().all(|mark| !seen.contains(mark)) {
                 seen.extend(marks);
-                return Some(Proposal { owner, n, attempt, draft });
+                return Some(Proposal { owner, n, attempt, draft, unsure: false });
             }
         }
         None
@@ -210,17 +219,19 @@ impl Work<'_> {
                 let made = self.hands.create(entity, proposal.owner, &proposal.draft).await;
                 (proposal, made)
             });
-            let made: Vec<_> = stream::iter(making).buffered(AT_ONCE).inspect(|_| self.bar.inc(1)).collect().await;
+            let made: Vec<_> = stream::iter(making).buffered(self.at_once).inspect(|_| self.bar.inc(1)).collect().await;
             let mut again = Vec::new();
             for (proposal, made) in made {
-                let Proposal { owner, n, attempt, draft } = proposal;
+                let Proposal { owner, n, attempt, draft, unsure } = proposal;
                 match made {
                     Ok(()) => filled.made += 1,
                     Err(error) => match error.kind() {
+                        ErrorKind::Taken { fields } if *fields == entity.id_fields() && unsure => filled.made += 1,
                         ErrorKind::Taken { fields } if *fields == entity.id_fields() => filled.present += 1,
-                        // Others were faster, or the store is busy.
-                        _ if matches!(error.code(), "contended" | "busy") && patience > 0 => {
-                            again.push(Proposal { owner, n, attempt, draft });
+                        // Others were faster, or the store is busy, or its answer was lost.
+                        _ if matches!(error.code(), "contended" | "busy" | "unanswered") && patience > 0 => {
+                            let unsure = unsure || error.code() == "unanswered";
+                            again.push(Proposal { owner, n, attempt, draft, unsure });
                             self.bar.dec(1);
                             continue;
                         }

@@ -9,7 +9,7 @@ mod people;
 mod plan;
 mod report;
 mod stamp;
-mod tenants;
+pub(super) mod tenants;
 mod text;
 mod value;
 mod words;

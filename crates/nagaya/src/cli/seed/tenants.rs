@@ -6,7 +6,7 @@ use super::value::fits;
 
 /// So many names that every entity with a tenant takes, or as many as there are: first the one that the token of `nagaya
 /// serve` is for.
-pub(super) fn names(design: &Design, count: usize) -> Vec<String> {
+pub(in crate::cli) fn names(design: &Design, count: usize) -> Vec<String> {
     let fields: Vec<_> =
         design.entities.iter().filter_map(|entity| entity.field(entity.implied_tenant(entity.wall)?)).collect();
     let takes = |name: &String| {

@@ -114,8 +114,8 @@ fn theme(design: &Design) -> Theme {
 }
 
 impl Maker<'_> {
-    /// Whether no two items have the same value of a field.
-    fn is_told_apart_by(&self, field: &Field) -> bool {
+    /// Whether a field is part of what no two items have in common.
+    pub(super) fn is_told_apart_by(&self, field: &Field) -> bool {
         let entity = self.task.entity;
         let unique = || entity.unique.iter().flat_map(|unique| &unique.fields);
         entity.is_key_field(&field.name) || unique().any(|name| *name == field.name)
@@ -126,7 +126,8 @@ impl Maker<'_> {
         let design = self.scene.design;
         let own = words(&design.tenant.field);
         let mut fields = design.entities.iter().filter_map(|entity| entity.tenant.as_deref());
-        of.ends_with(&own) || fields.any(|field| words(field) == of)
+        // A word alone, such as `id`, would be the end of many names.
+        own.len() > 1 && of.ends_with(&own) || own == of || fields.any(|field| words(field) == of)
     }
 
     /// Texts for a field, the best first; not all of them fit.
@@ -165,7 +166,7 @@ impl Maker<'_> {
             return self.some_tenant();
         }
         let n = self.n;
-        let month = || field_month(self.moment);
+        let moment = self.moment;
         let luck = &mut self.luck;
         Some(match last {
             "id" => format!("{}{}", field.prefix(), luck.hex(20)),
@@ -212,7 +213,7 @@ impl Maker<'_> {
             "currency" => "JPY".to_owned(),
             "colour" | "color" => format!("#{}", luck.hex(6)),
             "checksum" | "hash" => format!("sha256:{}", luck.hex(64)),
-            "token" | "secret" | "key" | "dh" | "auth" | "cursor" | "p256dh" => luck.hex(40),
+            "token" | "secret" | "key" | "auth" | "cursor" | "p256dh" => luck.hex(40),
             "model" => luck.word(&MODELS).to_owned(),
             "unit" => FOODS[n % FOODS.len()].1.to_owned(),
             "category" if kitchen => FOODS[n % FOODS.len()].2.to_owned(),
@@ -227,14 +228,14 @@ impl Maker<'_> {
             "provider" => luck.word(&["example-pay", "example-mail"]).to_owned(),
             "brand" => luck.word(&BRANDS).to_owned(),
             "plan" => luck.word(&["free", "standard", "premium"]).to_owned(),
-            "kind" | "reason_code" => luck.word(&KINDS).to_owned(),
+            "kind" => luck.word(&KINDS).to_owned(),
             "source" => luck.word(&SOURCES).to_owned(),
             "action" => luck.word(&ACTIONS).to_owned(),
             "resource" => format!("task/{}", luck.hex(8)),
             "endpoint" => luck.word(&ENDPOINTS).to_owned(),
             "schedule" => luck.word(&SCHEDULES).to_owned(),
             "version" => format!("{}.{}.{}", luck.between(0, 3), luck.between(0, 9), luck.between(0, 20)),
-            "period" | "month" => month(),
+            "period" | "month" => month(moment),
             "path" => format!("/{}", slug(&nth(&FOLDERS, n))),
             "type" if first == "content" => FILES[n % FILES.len()].1.to_owned(),
             "last4" => format!("{:04}", luck.between(0, 9_999)),
@@ -273,7 +274,7 @@ impl Maker<'_> {
 }
 
 /// The month of a moment, `2026-02`.
-fn field_month(millis: i64) -> String {
+fn month(millis: i64) -> String {
     let day = jiff::Timestamp::from_millisecond(millis - millis.rem_euclid(DAY));
     day.map_or_else(|_| "2026-01".to_owned(), |day| day.to_string().chars().take(7).collect())
 }

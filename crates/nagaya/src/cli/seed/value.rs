@@ -8,7 +8,7 @@ use super::{
     item::{DAY, Maker, is_made_by_the_layer},
     links::words,
     text,
-    words::{FOODS, ROLES},
+    words::{ENDPOINTS, FILES, FOODS, ROLES, TAGS},
 };
 
 /// States in which something is over.
@@ -34,7 +34,6 @@ pub(super) fn fits(field: &Field, value: &Json) -> bool {
     problems.is_empty()
 }
 
-/// The words of a field's name, for matching.
 fn has_word(words: &[String], any: &[&str]) -> bool {
     words.iter().any(|word| any.contains(&word.as_str()))
 }
@@ -169,6 +168,10 @@ impl Maker<'_> {
         if has_word(words, &["privileged", "admin", "deleted", "archived", "cancel"]) {
             return false.into();
         }
+        // Whoever is switched off can show nothing.
+        if has_word(words, &["enabled", "active"]) && field.default == Some(Default::Constant(Json::Bool(true))) {
+            return true.into();
+        }
         let usual = field.default != Some(Default::Constant(Json::Bool(false)));
         self.luck.happens(if usual { 85 } else { 30 }).into()
     }
@@ -180,7 +183,6 @@ impl Maker<'_> {
     }
 
     fn integer(&mut self, field: &Field, words: &[String]) -> Json {
-        let entity = self.task.entity;
         let (least, most) = (field.range.0.map_or(0, |least| least as i64), field.range.1.map(|most| most as i64));
         let n = i64::try_from(self.n + self.attempt * 1_000).unwrap_or(0);
         let last = words.last().map_or("", String::as_str);
@@ -188,10 +190,10 @@ impl Maker<'_> {
             words.first().is_some_and(|word| self.scene.design.entities.iter().any(|each| each.name.ends_with(word)))
         };
         let value = match last {
-            _ if entity.is_key_field(&field.name) || is_unique(entity, &field.name) => least + n,
+            _ if self.is_told_apart_by(field) => least.saturating_add(n),
             "price" if field.default.is_some() && self.luck.happens(50) => return field.example(),
             "price" | "amount" | "total" | "cost" | "fee" => self.luck.between(1, 40) * 100,
-            "position" | "order" | "number" | "index" => least + n,
+            "position" | "order" | "number" | "index" => least.saturating_add(n),
             "rating" | "stars" => self.luck.between(3, 5),
             "servings" | "serves" | "size" if most.is_some_and(|most| most <= 100) => self.luck.between(1, 6),
             "minutes" => self.luck.between(1, 18) * 5,
@@ -208,9 +210,9 @@ impl Maker<'_> {
             "age" => self.luck.between(18, 80),
             "quantity" | "version" => self.luck.between(1, 5),
             _ => match (&field.default, most) {
-                (_, Some(most)) if most - least <= 10 => self.luck.between(least, most),
+                (_, Some(most)) if most.saturating_sub(least) <= 10 => self.luck.between(least, most),
                 (Some(Default::Constant(usual)), _) => return usual.clone(),
-                _ => least + self.luck.between(0, 100),
+                _ => least.saturating_add(self.luck.between(0, 100)),
             },
         };
         value.clamp(least, most.unwrap_or(i64::MAX)).into()
@@ -304,15 +306,15 @@ impl Maker<'_> {
             "metrics" | "usage" => json!({
                 "apiCalls": luck.between(0, 20_000), "storageUsed": luck.between(0, 5_000_000_000), "bandwidth": luck.between(0, 900_000_000),
             }),
-            "filters" => json!({ "senders": [self.person.email], "words": [luck.word(&super::words::TAGS)] }),
+            "filters" => json!({ "senders": [self.person.email], "words": [luck.word(&TAGS)] }),
             "reactions" => json!({ luck.word(&["👍", "🎉", "🙏"]): [self.person.handle()] }),
             "attributes" => {
                 json!({ "region": luck.word(&["ap-northeast-1", "eu-west-1"]), "durationMs": luck.between(3, 900) })
             }
             "attachments" => {
-                json!({ "name": super::words::FILES[luck.below(10)].0, "size": luck.between(1_000, 900_000) })
+                json!({ "name": FILES[luck.below(FILES.len())].0, "size": luck.between(1_000, 900_000) })
             }
-            "endpoints" => json!({ "endpoint": luck.word(&super::words::ENDPOINTS), "calls": luck.between(1, 900) }),
+            "endpoints" => json!({ "endpoint": luck.word(&ENDPOINTS), "calls": luck.between(1, 900) }),
             "metadata" => {
                 json!({ "country": luck.word(&["JP", "GB", "DE"]), "source": luck.word(&["web", "import", "mobile"]) })
             }
@@ -320,11 +322,6 @@ impl Maker<'_> {
         };
         if fits(field, &value) { value } else { json!({}) }
     }
-}
-
-/// Whether no two items may have the same value of a field.
-fn is_unique(entity: &nagaya_design::Entity, field: &str) -> bool {
-    entity.unique.iter().any(|unique| unique.fields.iter().any(|each| each == field))
 }
 
 /// Whether an instant is still to come.

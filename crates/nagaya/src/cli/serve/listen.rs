@@ -51,6 +51,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         let (system, store, nagaya) = opening.await??;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
         let verifier = verifier(args, &system, issuer.as_ref(), remote.as_ref());
+        // An issuer that cannot be reached is told of now, not with the first request.
+        verifier.prepare().await;
         let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
         sites.push(Site { system, mount, store, mounted });
     }

@@ -7,9 +7,10 @@ use nagaya_server::{Claims, Grant, LocalIssuer, System};
 use serde_json::{Value as Json, json};
 
 use super::{Args, listen::Site};
+use crate::cli::seed::tenants;
 
-/// The tenant that the first token is for, if the design takes such a name.
-const TENANT: &str = "demo";
+/// The user that the first token is for.
+const USER: &str = "demo";
 /// How long the first token is good.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -55,9 +56,10 @@ fn text(args: &Args, url: &str, sites: &[Site], tokens: &[Option<String>]) -> St
             let call = format!("{url}{mount}{}{path}", system.design.http_prefix);
             let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");
         }
-        let other = sites.get(1).map_or(&system.name, |site| &site.system.name);
+        // As `nagaya token` knows it: by its name if it is built in, by its file otherwise.
+        let other = sites.get(1).map(|site| site.system.name.as_str()).or(args.system.as_deref()).unwrap_or_default();
         let data = args.place.data.display();
-        let _ = writeln!(out, "  Others: nagaya token --system {other} --tenant {TENANT} --data {data}\n");
+        let _ = writeln!(out, "  Others: nagaya token --system {other} --tenant NAME --data {data}\n");
     }
     out
 }
@@ -71,7 +73,7 @@ fn token(issuer: &LocalIssuer, system: &System) -> anyhow::Result<String> {
     let grant = Grant {
         audience: &system.name,
         claims: &Claims::of(design),
-        user: TENANT,
+        user: USER,
         tenant: Some(&tenant),
         roles: &roles,
         member_of: std::slice::from_ref(&tenant),
@@ -80,21 +82,9 @@ fn token(issuer: &LocalIssuer, system: &System) -> anyhow::Result<String> {
     Ok(issuer.issue(&grant)?)
 }
 
-/// A tenant's name that the design takes.
-pub(in crate::cli) fn demo_tenant(design: &Design) -> String {
-    let fields = design.entities.iter().filter_map(|entity| entity.field(entity.implied_tenant(entity.wall)?));
-    let fields: Vec<_> = fields.collect();
-    let fits = |name: &String| {
-        fields.iter().all(|field| {
-            let mut problems = Vec::new();
-            field.check(&name.as_str().into(), &field.name, &mut problems);
-            problems.is_empty()
-        })
-    };
-    let prefixed = fields.iter().map(|field| format!("{}{TENANT}", field.prefix()));
-    let example = fields.iter().filter_map(|field| field.example().as_str().map(str::to_owned));
-    let mut tries = std::iter::once(TENANT.to_owned()).chain(prefixed).chain(example);
-    tries.find(fits).unwrap_or_else(|| TENANT.to_owned())
+/// The tenant that the first token is for: the one that `nagaya seed` fills first.
+fn demo_tenant(design: &Design) -> String {
+    tenants::names(design, 1).pop().unwrap_or_else(|| USER.to_owned())
 }
 
 /// A list that can be asked without parameters.

@@ -1,0 +1,110 @@
+//! What the machine is, and what a process takes of it.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::Path,
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) date: String,
+    pub(crate) revision: String,
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_mib: u64,
+    pub(crate) kernel: String,
+    pub(crate) filesystem: String,
+    /// As [`sync`] says, before the run.
+    pub(crate) sync: f64,
+    /// Processes that wanted to run in the minute before.
+    pub(crate) load: String,
+    /// What else took part.
+    pub(crate) versions: String,
+}
+
+impl Machine {
+    pub(crate) fn here(scratch: &Path, versions: &str) -> anyhow::Result<Self> {
+        let processor = fs::read_to_string("/proc/cpuinfo")?;
+        let processor = field(&processor, "model name").unwrap_or("unknown").to_owned();
+        let memory = fs::read_to_string("/proc/meminfo")?;
+        let changed = output("git", &["status", "--porcelain", "--", "crates", "systems", "Cargo.lock"]);
+        let dirty = if changed.is_empty() { "" } else { " with changes" };
+        Ok(Machine {
+            date: output("date", &["-u", "+%F"]),
+            revision: output("git", &["rev-parse", "--short", "HEAD"]) + dirty,
+            processor,
+            cores: std::thread::available_parallelism()?.get(),
+            memory_mib: kib(&memory, "MemTotal")? / 1024,
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            filesystem: output("stat", &["--file-system", "--format=%T", &scratch.display().to_string()]),
+            sync: sync(scratch)?,
+            load: fs::read_to_string("/proc/loadavg")?.split(' ').next().unwrap_or_default().to_owned(),
+            versions: format!("axum {}, {versions}", version("axum")),
+        })
+    }
+}
+
+/// What a program says; nothing when it cannot be asked.
+pub(crate) fn output(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// The version of a package that this was built with.
+fn version(package: &str) -> &'static str {
+    let lock = include_str!("../Cargo.lock");
+    let after = lock.split_once(&format!("name = \"{package}\"\nversion = \"")).map_or("", |(_, after)| after);
+    after.split('"').next().unwrap_or_default()
+}
+
+/// Microseconds of the median sync of 80 kB, about a group of 64 writes.
+pub(crate) fn sync(scratch: &Path) -> anyhow::Result<f64> {
+    let mut file = File::create(scratch.join("sync"))?;
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        file.write_all(&[7; 80_000])?;
+        let start = Instant::now();
+        file.sync_data()?;
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+/// Resident memory of a process, in MB.
+pub(crate) fn resident_mb(pid: u32) -> anyhow::Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    Ok(kib(&status, "VmRSS")? as f64 * 1024.0 / 1e6)
+}
+
+/// Processor time of a process so far, in seconds, with that of the processes it has started.
+pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+    // Those that have ended are in its own account; those that run are its children still.
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let running = children.split_whitespace().filter_map(|child| ticks(child, 2).ok());
+    Ok((ticks(&pid.to_string(), 4)? + running.sum::<f64>()) / 100.0)
+}
+
+/// The first so many of: user and system time, and those of children that have ended, in hundredths of a second.
+fn ticks(pid: &str, fields: usize) -> anyhow::Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in brackets may have spaces; the times are the 14th field and those after it.
+    let (_, rest) = stat.rsplit_once(')').context("/proc/…/stat looks different")?;
+    Ok(rest.split_whitespace().skip(11).take(fields).map(str::parse::<f64>).sum::<Result<f64, _>>()?)
+}
+
+fn kib(text: &str, name: &str) -> anyhow::Result<u64> {
+    let value = field(text, name).with_context(|| format!("there is no {name}"))?;
+    Ok(value.trim_end_matches(" kB").parse()?)
+}
+
+fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim())
+}

@@ -1,0 +1,63 @@
+//! The released binary with a design and nothing else.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value as Json;
+
+use super::site::{Dialect, Site};
+use crate::{
+    client::Client,
+    process::{Process, free_address},
+    task,
+};
+
+pub(super) const DIALECT: Dialect = Dialect {
+    read: |id| format!("/tasks/{id}"),
+    list: |user| format!("/tasks-of-user?userId={user}&limit={}", task::PAGE),
+    create: "/tasks",
+    body,
+    id: "taskId",
+    item: |answer| &answer["data"],
+    items: |answer| &answer["data"],
+    count,
+};
+
+fn body(n: u64, id: Option<&str>) -> Json {
+    let mut fields = task::fields(n);
+    if let Some(id) = id {
+        fields["taskId"] = id.into();
+    }
+    fields
+}
+
+fn count(client: &Client) -> anyhow::Result<u64> {
+    let answer = client.get("/count-of-tasks")?.json()?;
+    answer["data"]["count"].as_u64().with_context(|| format!("a count says {answer}"))
+}
+
+/// Starts and loads it; also gives its answer to a read.
+pub(super) fn start(binary: &Path, folder: &Path, connections: u64) -> anyhow::Result<(Site, String)> {
+    let (design, data) = (folder.join("bench.toml"), folder.join("data"));
+    fs::create_dir_all(&data)?;
+    fs::write(&design, include_str!("../../bench.toml"))?;
+    let address = free_address()?;
+    let mut serve = Command::new(binary);
+    // All calls are of one tenant, whose rate is limited otherwise.
+    serve.arg("serve").arg(&design).args(["--listen", &address.to_string(), "--tenant-rate", "0", "--log", "warn"]);
+    serve.arg("--data").arg(&data);
+    let mut process = Process::start("nagaya", serve, &folder.join("log"))?;
+    let client = Client::new(&format!("http://{address}"), "");
+    process.wait_until(Duration::from_millis(20), || client.get("/readyz").is_ok_and(|answer| answer.status == 200))?;
+
+    let token = |tenant: &str| -> anyhow::Result<String> {
+        let mut token = Command::new(binary);
+        token.arg("token").arg("--system").arg(&design).args(["--tenant", tenant, "--data"]).arg(&data);
+        let output = token.output().context("`nagaya token` does not start")?;
+        ensure!(output.status.success(), "there is no token: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    };
+    let site = Site::new(process, address, &token(task::TENANT)?, DIALECT, folder, connections)?.load()?;
+    let answer = site.check(&token(task::OTHER)?)?;
+    Ok((site, answer))
+}
