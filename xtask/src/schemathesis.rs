@@ -5,12 +5,11 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Mutex,
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail};
@@ -89,22 +88,23 @@ impl Server {
     fn start(folder: &Path) -> anyhow::Result<Self> {
         let data = folder.join(format!("data-{}", std::process::id()));
         fs::create_dir_all(&data).with_context(|| format!("{} cannot be made", data.display()))?;
-        let log = folder.join("server.log");
+        let (told, log) = (data.join("served.json"), folder.join("server.log"));
+        let create = |path: &Path| File::create(path).with_context(|| format!("{} cannot be written", path.display()));
         let mut serve = Command::new(nagaya());
         serve.args(["serve", "--json", "--listen", "127.0.0.1:0", "--tenant-rate", "0", "--log", "warn"]);
-        serve.arg("--data").arg(&data);
-        let said = File::create(&log).with_context(|| format!("{} cannot be written", log.display()))?;
-        let mut child =
-            watched(&serve).stdout(Stdio::piped()).stderr(said).spawn().context("the server does not start")?;
-        let mut line = String::new();
-        if let Some(output) = child.stdout.take() {
-            BufReader::new(output).read_line(&mut line)?;
-        }
-        let told: Json = serde_json::from_str(&line).unwrap_or_default();
-        let url = told["url"].as_str().map(str::to_owned);
-        let server = Server { url: url.unwrap_or_default(), child, folder: folder.to_path_buf(), data };
-        if server.url.is_empty() {
-            bail!("the server does not start. It said:\n{}", fs::read_to_string(&log).unwrap_or_default());
+        serve.arg("--data").arg(data.join("store"));
+        let child = watched(&serve).stdout(create(&told)?).stderr(create(&log)?).spawn();
+        let child = child.context("the server does not start")?;
+        let mut server = Server { url: String::new(), child, folder: folder.to_path_buf(), data };
+        let start = Instant::now();
+        while server.url.is_empty() {
+            let first = fs::read_to_string(&told).unwrap_or_default();
+            let first: Json = first.lines().next().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+            server.url = first["url"].as_str().unwrap_or_default().to_owned();
+            if server.child.try_wait()?.is_some() || start.elapsed() > Duration::from_secs(60) {
+                bail!("the server does not start. It said:\n{}", fs::read_to_string(&log).unwrap_or_default());
+            }
+            thread::sleep(Duration::from_millis(50));
         }
         Ok(server)
     }
@@ -140,7 +140,7 @@ impl Server {
         let mut token = Command::new(nagaya());
         token
             .args(["token", "--system", system, "--tenant", tenant, "--role", "admin", "--role", "operator", "--data"]);
-        let output = token.arg(&self.data).output().context("`nagaya token` does not start")?;
+        let output = token.arg(self.data.join("store")).output().context("`nagaya token` does not start")?;
         if !output.status.success() {
             bail!("there is no token for {system}: {}", String::from_utf8_lossy(&output.stderr));
         }

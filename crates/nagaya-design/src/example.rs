@@ -94,12 +94,16 @@ impl Field {
                 None => format!("{}{words}", form.prefix),
             },
         };
-        let mut tries = vec![plain.clone(), form.prefix.clone() + ULID, plain.replace(' ', "-")];
-        tries.extend(form.expression(None).and_then(|expression| Languages::default().shortest(&expression)));
+        let mut readable = [plain.clone(), form.prefix.clone() + ULID, plain.replace(' ', "-")].into_iter();
+        if let Some(text) = readable.find(|text| form.accepts(text)) {
+            return text;
+        }
+        // To find the shortest takes an automaton, and most fields do without.
+        let shortest = form.expression(None).and_then(|expression| Languages::default().shortest(&expression));
         let longest: String = plain.chars().take(form.max_chars).collect();
-        tries.push(longest);
-        tries.push(plain.clone() + &"x".repeat(form.min_chars.min(MAX_ITEM)));
-        tries.into_iter().find(|text| form.accepts(text)).unwrap_or(plain)
+        let padded = plain.clone() + &"x".repeat(form.min_chars.min(MAX_ITEM));
+        let mut tries = shortest.into_iter().chain([longest, padded]);
+        tries.find(|text| form.accepts(text)).unwrap_or(plain)
     }
 }
 

@@ -62,8 +62,9 @@ impl Served {
             paths.insert(positional(&route.path), methods.merge(on(filter, handler)));
         }
         let router = paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
-        let document = openapi::of_routes(&self.system, &self.routes, &self.own, &self.mount, now());
-        let pages = pages::of_system(&self.system.name, &self.mount, &document, &self.routes);
+        let served = Arc::clone(self);
+        let document = move || openapi::of_routes(&served.system, &served.routes, &served.own, &served.mount, now());
+        let pages = pages::of_system(&self.system.name, &self.mount, document, &self.routes);
         router.merge(pages).fallback(nothing).method_not_allowed_fallback(no_such_method)
     }
 

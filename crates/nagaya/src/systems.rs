@@ -1,5 +1,7 @@
 //! The systems that are built in.
 
+use std::thread;
+
 use anyhow::bail;
 use nagaya_design::{Design, check};
 use nagaya_server::System;
@@ -34,6 +36,15 @@ const ALL: [BuiltIn; 5] = [
 /// Their names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|system| system.name)
+}
+
+/// All of them. They are checked side by side: most of the time that a server takes to start goes there.
+pub(crate) fn all() -> anyhow::Result<Vec<System>> {
+    let found: Vec<_> = thread::scope(|scope| {
+        let checking: Vec<_> = names().map(|name| scope.spawn(move || find(name))).collect();
+        checking.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    found.into_iter().filter_map(|found| found.unwrap_or_else(|_| Ok(None)).transpose()).collect()
 }
 
 /// The system with this name.

@@ -38,10 +38,10 @@ pub fn document(system: &System, mount: &str, now: i64) -> Json {
 pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], own: &[OwnRoute], mount: &str, now: i64) -> Json {
     let design = &system.design;
     let routes: Vec<&Route> = routes.iter().map(AsRef::as_ref).collect();
-    let schemas = |entity| Schemas {
-        item: schema::item(entity),
-        new: schema::new(design, entity, now),
-        patch: schema::patch(design, entity, now),
+    let schemas = |entity| {
+        let item = schema::item(entity);
+        let example = example::item(design, entity, &item);
+        Schemas { item, example, new: schema::new(design, entity, now), patch: schema::patch(design, entity, now) }
     };
     let names = Names::new(design, &routes, own);
     let schemas = design.entities.iter().map(schemas).collect();
@@ -81,6 +81,8 @@ struct Source<'s> {
 /// The schemas of an entity.
 struct Schemas {
     item: Json,
+    /// What is read, at an example.
+    example: Json,
     new: Json,
     patch: Json,
 }

@@ -171,7 +171,9 @@ fn own(source: &Source<'_>, at: usize, route: &Route, in_path: &[(&str, &str)]) 
         let merge = (route.method == Method::PATCH).then_some("application/merge-patch+json");
         let content = merge.into_iter().chain(["application/json"]);
         let content: Map<_, _> = content.map(|kind| (kind.to_owned(), json!({ "schema": schema }))).collect();
-        operation.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
+        // No body is one without fields.
+        let needed = schema["required"].as_array().is_some_and(|required| !required.is_empty());
+        operation.insert("requestBody".to_owned(), json!({ "required": needed, "content": content }));
     }
     operation.insert("tags".to_owned(), json!([entity.map_or(&source.design.name, |entity| &entity.name)]));
     operation.insert("summary".to_owned(), own.summary.trim_end_matches('.').into());
@@ -192,7 +194,7 @@ fn body(kinds: &[&str], schema: &str, example: &Json) -> Json {
 }
 
 fn item_example(source: &Source<'_>, at: usize) -> Json {
-    example::item(source.design, &source.design.entities[at], &source.schemas[at].item)
+    source.schemas[at].example.clone()
 }
 
 /// The schema and an example of what an access pattern gives.

@@ -6,7 +6,10 @@
 mod asset;
 mod swagger;
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{
     Router,
@@ -25,13 +28,18 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The pages of a system, but for those whose place one of its routes has.
-pub(crate) fn of_system(name: &str, mount: &Arc<str>, document: &Json, routes: &[Arc<Route>]) -> Router {
+pub(crate) fn of_system(
+    name: &str,
+    mount: &Arc<str>,
+    document: impl Fn() -> Json + Send + Sync + 'static,
+    routes: &[Arc<Route>],
+) -> Router {
     let page = Arc::new(page(name));
-    let document = Arc::new(Asset::new("application/json", document.to_string()));
+    let document = Arc::new(Document { make: document, made: OnceLock::new() });
     let place = format!("{mount}/docs");
     let pages = [
         ("/", get(move || to(place.clone()))),
-        ("/openapi.json", get(move |request: Request| send(Arc::clone(&document), request))),
+        ("/openapi.json", get(move |request: Request| Document::send(Arc::clone(&document), request))),
         ("/docs", get(move |request: Request| send(Arc::clone(&page), request))),
         ("/docs/page.css", get(|request: Request| send(Asset::style(), request))),
         ("/docs/page.js", get(|request: Request| send(Asset::script(), request))),
@@ -40,6 +48,34 @@ pub(crate) fn of_system(name: &str, mount: &Arc<str>, document: &Json, routes: &
     ];
     let taken = |path: &str| routes.iter().any(|route| positional(&route.path) == path);
     pages.into_iter().filter(|(path, _)| !taken(path)).fold(Router::new(), |all, (path, page)| all.route(path, page))
+}
+
+/// The document of a system: made when somebody first asks for it, because it takes a while and a server is to start at
+/// once.
+struct Document<F> {
+    make: F,
+    made: OnceLock<Arc<Asset>>,
+}
+
+impl<F: Fn() -> Json + Send + Sync + 'static> Document<F> {
+    fn make(&self) -> Arc<Asset> {
+        Arc::new(Asset::new("application/json", (self.make)().to_string()))
+    }
+
+    async fn send(self: Arc<Self>, request: Request) -> Response {
+        let made = match self.made.get() {
+            Some(made) => Some(Arc::clone(made)),
+            None => {
+                let document = Arc::clone(&self);
+                let made = move || document.made.get_or_init(|| document.make()).clone();
+                tokio::task::spawn_blocking(made).await.ok()
+            }
+        };
+        match made {
+            Some(made) => send(made, request).await,
+            None => crate::served::nothing(request).await,
+        }
+    }
 }
 
 /// A system in the list of those that a server has.

@@ -69,10 +69,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
 /// The systems to serve; `None` after showing what is wrong with a design.
 fn chosen(args: &Args) -> anyhow::Result<Option<Vec<System>>> {
     match &args.system {
-        None => {
-            let all = systems::names().filter_map(|name| systems::find(name).transpose());
-            all.collect::<anyhow::Result<Vec<_>>>().map(Some)
-        }
+        None => systems::all().map(Some),
         Some(name) => Ok(source::system(name, args.place.store.engine())?.map(|system| vec![system])),
     }
 }

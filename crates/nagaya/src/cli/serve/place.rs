@@ -4,7 +4,10 @@ use std::{
     fs,
     io::Write as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use anyhow::{Context as _, bail};
@@ -100,6 +103,7 @@ async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
 
 /// A key in a file that only its owner reads; made when it is not there.
 fn kept_key(path: &Path) -> anyhow::Result<[u8; 32]> {
+    static NTH: AtomicU32 = AtomicU32::new(0);
     let unreadable = || format!("{} cannot be read", path.display());
     loop {
         match fs::read_to_string(path) {
@@ -111,8 +115,10 @@ fn kept_key(path: &Path) -> anyhow::Result<[u8; 32]> {
             fs::create_dir_all(directory).with_context(unreadable)?;
         }
         let text: String = Settings::default().cursor_key.iter().map(|byte| format!("{byte:02x}")).collect();
-        // Whole under another name first, then under its own unless somebody was faster: nobody reads half a key.
-        let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+        // Whole under another name first, then under its own unless somebody was faster: nobody reads half a key. The systems
+        // of one process are opened at the same time, so each has a name of its own.
+        let nth = NTH.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("{}-{nth}.new", std::process::id()));
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true);
         #[cfg(unix)]
