@@ -170,8 +170,10 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
          user by an index, a create gets a new id, is validated and answered with the item. Before anything is measured,\n\
          each server has answered each call as it should, and has given another tenant nothing.\n\n\
          {connections} connections from {THREADS} threads are busy all the time. All HTTP servers get the same requests from\n\
-         the same `wrk`; an answer that is a refusal, or none, fails the run. PostgreSQL is asked in its own protocol by\n\
-         `pgbench` with prepared statements, a statement a transaction, the tenant set once for each connection.\n\n\
+         the same `wrk`; an answer of 400 or more, or none, fails the run. PostgreSQL is asked in its own protocol by\n\
+         `pgbench` with prepared statements, a statement a transaction, the tenant set once for each connection; its texts\n\
+         are compared byte by byte (`C`). PocketBase's indexes do not start with the tenant: the query that it makes of a\n\
+         rule could not use them. Lists come without the count of all that is there, from nagaya as from PocketBase.\n\n\
          Creates are on disk when nagaya (embedded store, group commit) and PostgreSQL (`fsync` and `synchronous_commit`\n\
          on, the rest as by default) answer, and each that was acknowledged is counted afterwards. PocketBase has SQLite in\n\
          WAL mode with `synchronous=NORMAL`: what it has acknowledged survives the end of its process, but not that of the\n\

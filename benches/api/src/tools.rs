@@ -55,7 +55,7 @@ impl Tools {
     }
 }
 
-/// The user and group that files of this process belong to.
+/// Whether this process may do everything.
 pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0)
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{RawPathParams, Request},
+    extract::{RawPathParams, Request, rejection::RawPathParamsRejection},
     http::{Method, StatusCode, header, request::Parts},
     response::Response,
     routing::{MethodFilter, MethodRouter, on},
@@ -54,9 +54,15 @@ impl Served {
             let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
             let spot = metrics.spot(&self.system.name, &route.method, &format!("{}{}", self.mount, route.path));
             let (served, kept) = (Arc::clone(self), Arc::clone(route));
-            let handler = move |parameters: RawPathParams, request: Request| {
+            let handler = move |parameters: Result<RawPathParams, RawPathParamsRejection>, request: Request| {
                 let (served, route, spot) = (Arc::clone(&served), Arc::clone(&kept), Arc::clone(&spot));
-                async move { served.handle(route, spot, &parameters, request).await }
+                async move {
+                    match parameters {
+                        Ok(parameters) => served.handle(route, spot, &parameters, request).await,
+                        // What is no text is nobody's id.
+                        Err(_) => nothing(request).await,
+                    }
+                }
             };
             let methods = paths.remove(&positional(&route.path)).unwrap_or_default();
             paths.insert(positional(&route.path), methods.merge(on(filter, handler)));

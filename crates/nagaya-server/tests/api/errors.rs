@@ -156,3 +156,17 @@ fn a_refusal_leaves_the_connection_in_order() {
         assert!(!answer.contains("connection: close"), "{answer}");
     }
 }
+
+#[test]
+fn to_ask_for_what_cannot_be_is_a_mistake_and_not_an_empty_answer() {
+    let house = desk();
+    let t1 = house.client("t1", "admin");
+    let long = format!("/v1/tickets-of-team?teamId={}", "x".repeat(65));
+    for query in ["/v1/tickets-by-status?status=lost", &long] {
+        assert_eq!(t1.get(query).problem(400), "bad_parameter", "{query}");
+    }
+    // In a path it is one that leads nowhere.
+    for path in ["/v1/tickets/lost/between", "/v1/tickets/%ff"] {
+        assert_eq!(t1.get(path).problem(404), "not_found", "{path}");
+    }
+}

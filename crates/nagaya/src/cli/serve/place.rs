@@ -55,7 +55,9 @@ impl Place {
                 }
                 let directory = self.directory(system);
                 fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-                Ok(Arc::new(Embedded::open(&directory, Options::default())?))
+                // Mostly waiting for the disk: not in the way of the other systems that are opened.
+                let opening = move || Embedded::open(&directory, Options::default());
+                Ok(Arc::new(tokio::task::spawn_blocking(opening).await??))
             }
             Kind::Memory => Ok(Arc::new(Embedded::memory(Options::default())?)),
             Kind::Dynamodb => dynamodb().await,
