@@ -124,7 +124,7 @@ def before_call(context, case, kwargs):
         refer(known, body)
         # Time has passed since the document was made.
         for name, schema in known.items():
-            if isinstance(body.get(name), int) and abs(schema.get("minimum", 0) - time.time()) < 86_400:
+            if isinstance(body.get(name), (int, float)) and abs(schema.get("minimum", 0) - time.time()) < 86_400:
                 body[name] = max(body[name], int(time.time()) + 3_600)
             if name in body:
                 body[name] = shortened(schema, body[name])
