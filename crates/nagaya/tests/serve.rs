@@ -296,7 +296,7 @@ fn the_driver_is_chosen_by_the_environment() {
         assert_eq!(listed["data"].as_array().map(Vec::len), Some(3), "{system}: {listed}");
     }
     // The tables are where the environment says, under the base that it says.
-    let args = ["tables", "status", "systems/aiagent/design/single.toml", "--json"];
+    let args = ["tables", "status", "systems/aiagent/design/single.toml", "--store", "dynamodb", "--json"];
     let run = nagaya_in(&args, "", &dynamodb);
     assert!(run.status == 0 && run.stdout.contains(&format!("{base}-app")), "{run}");
     // Nothing of it is in the directory of the other driver.
