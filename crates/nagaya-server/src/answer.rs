@@ -85,15 +85,15 @@ impl Answer {
     pub(crate) fn into_response(self) -> Response {
         let body = match &self.content {
             Content::None => None,
-            Content::Record(record) => Some(serde_json::to_vec(&Wrapped { data: &**record })),
+            Content::Record(record) => Some(json(ITEM, &Wrapped { data: &**record })),
             Content::Page(Page { count: Some(count), .. }) => {
-                Some(serde_json::to_vec(&Wrapped { data: &Count { count: *count } }))
+                Some(json(ITEM, &Wrapped { data: &Count { count: *count } }))
             }
-            Content::Page(page) => Some(serde_json::to_vec(&Listed { data: &page.records, next_cursor: &page.next })),
-            Content::Data(data) => Some(serde_json::to_vec(&Wrapped { data })),
+            Content::Page(page) => {
+                Some(json(ITEM * (1 + page.records.len()), &Listed { data: &page.records, next_cursor: &page.next }))
+            }
+            Content::Data(data) => Some(json(ITEM, &Wrapped { data })),
         };
-        // Texts, numbers and what is made of them can always be written.
-        let body = body.map(|body| body.unwrap_or_default());
         let mut response = Response::new(body.map_or_else(Body::empty, Body::from));
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
@@ -105,6 +105,17 @@ impl Answer {
         response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
         response
     }
+}
+
+/// Bytes that most items fit in.
+const ITEM: usize = 512;
+
+/// Something as JSON, which is about so long.
+fn json(bytes: usize, value: &impl Serialize) -> Vec<u8> {
+    let mut json = Vec::with_capacity(bytes);
+    // Texts, numbers and what is made of them can always be written.
+    let _ = serde_json::to_writer(&mut json, value);
+    json
 }
 
 /// The tag of an item: its version, or what it holds.

@@ -93,7 +93,7 @@ impl Call {
     pub fn tenant(&self) -> Result<Tenant, Problem> {
         let no_tenant = || Problem::forbidden("The token names no tenant.");
         let tenant = self.caller.tenant.as_deref().ok_or_else(no_tenant)?;
-        Ok(self.nagaya.tenant(&self.principal(tenant))?)
+        Ok(self.nagaya.enter(self.principal(tenant))?)
     }
 
     /// The handle of an operator: the caller's roles have to allow it, and the request has to state a reason.

@@ -147,6 +147,11 @@ impl Nagaya {
 
     /// The handle of a tenant's user: it reaches what is the tenant's and what is public, and nothing else.
     pub fn tenant(&self, principal: &Principal) -> Result<Tenant, Error> {
+        self.enter(principal.clone())
+    }
+
+    /// The same for a principal that nobody else needs.
+    pub fn enter(&self, principal: Principal) -> Result<Tenant, Error> {
         let tenant = &principal.tenant;
         let design = &self.house.design;
         let is_system = design.tenant.system.as_ref() == Some(tenant);
@@ -155,7 +160,7 @@ impl Nagaya {
         }
         let scope = Scope::Tenant(tenant.clone());
         let house = Arc::clone(&self.house);
-        Ok(Tenant(Room { house, scope, principal: principal.clone(), reason: None }))
+        Ok(Tenant(Room { house, scope, principal, reason: None }))
     }
 
     /// The handle of somebody who works for the system itself: it alone reaches behind system walls, and every use of it

@@ -1,7 +1,5 @@
 //! The systems that are built in.
 
-use std::thread;
-
 use anyhow::bail;
 use nagaya_design::{Design, check};
 use nagaya_server::System;
@@ -38,13 +36,10 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|system| system.name)
 }
 
-/// All of them. They are checked side by side: most of the time that a server takes to start goes there.
+/// All of them.
 pub(crate) fn all() -> anyhow::Result<Vec<System>> {
-    let found: Vec<_> = thread::scope(|scope| {
-        let checking: Vec<_> = names().map(|name| scope.spawn(move || find(name))).collect();
-        checking.into_iter().map(thread::ScopedJoinHandle::join).collect()
-    });
-    found.into_iter().filter_map(|found| found.unwrap_or_else(|_| Ok(None)).transpose()).collect()
+    // One after the other: side by side they leave memory in several heaps that the server does not need again.
+    names().filter_map(|name| find(name).transpose()).collect()
 }
 
 /// The system with this name.
