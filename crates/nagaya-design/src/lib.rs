@@ -151,6 +151,17 @@ pub struct Checked {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// Reads a design that has been checked before, such as one that is part of a program; `None` if it cannot even be read.
+///
+/// Checking takes a while, for automata decide whether keys can meet: a program that has its design inside does that in its
+/// tests, and not whenever it starts.
+pub fn read_checked(source: &str) -> Option<Design> {
+    let mut diagnostics = Vec::new();
+    let root = read::read(source, &mut diagnostics);
+    let design = lower::lower(&root, source, &mut diagnostics);
+    design.filter(|_| diagnostics.iter().all(|each| each.severity() != Severity::Error))
+}
+
 /// Reads and checks a design file; all of its problems at once.
 pub fn check(source: &str, engines: &[Engine]) -> Checked {
     let mut diagnostics = Vec::new();

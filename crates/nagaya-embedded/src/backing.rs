@@ -27,6 +27,12 @@ pub(crate) struct Disk {
     spaces: [Keyspace; Space::ALL.len()],
 }
 
+/// What the data of a directory lies under.
+const DATA: &str = "data";
+
+/// What lies beside it until it is whole.
+const UNFINISHED: &str = "data.unfinished";
+
 /// Bytes of a space that are held in memory before they go to sorted files: with the cache, what keeps the process small
 /// however large the directory grows.
 const WRITE_BUFFER: u64 = 16 * 1024 * 1024;
@@ -68,25 +74,34 @@ impl Backing {
         Ok(Backing::Disk(Disk { database, spaces }))
     }
 
-    /// Makes the data of a directory under another name, which it loses only once it is whole and has its format: a
-    /// process that is killed meanwhile leaves nothing that could be taken for a store.
+    /// Opens the data of a directory; makes it if it is not there.
+    pub(crate) fn open(directory: &Path, cache_bytes: u64) -> Result<Self, Error> {
+        if directory.join(DATA).exists() && !directory.join(UNFINISHED).exists() {
+            return Backing::disk(&directory.join(DATA), cache_bytes);
+        }
+        Backing::make(directory, cache_bytes, |_| Ok(())).map(|(backing, ())| backing)
+    }
+
+    /// Makes the data of a directory. A mark lies beside it until it is whole and has its format: what a process leaves that
+    /// is killed meanwhile is not taken for a store, and made anew.
     pub(crate) fn make<T>(
         directory: &Path,
         cache_bytes: u64,
         fill: impl FnOnce(&Backing) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let unfinished = directory.join("data.new");
-        if unfinished.exists() {
-            fs::remove_dir_all(&unfinished).map_err(Error::engine)?;
+    ) -> Result<(Self, T), Error> {
+        let (mark, data) = (directory.join(UNFINISHED), directory.join(DATA));
+        let synced = || File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::engine);
+        File::create(&mark).map_err(Error::engine)?;
+        synced()?;
+        if data.exists() {
+            fs::remove_dir_all(&data).map_err(Error::engine)?;
         }
-        let backing = Backing::disk(&unfinished, cache_bytes)?;
+        let backing = Backing::disk(&data, cache_bytes)?;
         let made = fill(&backing)?;
         backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.into(), record::encode(&FORMAT)?.into())])?;
-        drop(backing);
-        fs::rename(&unfinished, directory.join("data")).map_err(Error::engine)?;
-        // The new name has to be on disk too.
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::engine)?;
-        Ok(made)
+        fs::remove_file(&mark).map_err(Error::engine)?;
+        synced()?;
+        Ok((backing, made))
     }
 
     /// Makes all changes or none; when it returns, they survive a power cut.

@@ -72,10 +72,7 @@ impl Embedded {
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let directory = directory.as_ref();
         let lock = Lock::take(directory)?;
-        if !directory.join("data").exists() {
-            Backing::make(directory, options.cache_bytes, |_| Ok(()))?;
-        }
-        let backing = Backing::disk(&directory.join("data"), options.cache_bytes)?;
+        let backing = Backing::open(directory, options.cache_bytes)?;
         let format = backing.get(Space::Meta, FORMAT_KEY)?.map(|value| record::decode(&value)).transpose()?;
         match format {
             Some(FORMAT) => Embedded::start(backing, options, Some(lock)),

@@ -35,12 +35,18 @@ impl Committer {
                 agrees(&known, spec)?;
             }
         }
+        let mut next = {
+            let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
+            tables.values().map(|table| table.id).max().map_or(Some(0), |id| id.checked_add(1))
+        };
+        // All in one commit: a system has a dozen tables, and a start should not wait a dozen times.
+        let (mut made, mut ops): (Vec<Table>, _) = (Vec::new(), Vec::new());
         for spec in specs {
             let table = match self.shared.table(&spec.name) {
+                Err(_) if made.iter().any(|table| table.spec.name == spec.name) => continue,
                 Err(_) => {
-                    let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
-                    let id = tables.values().map(|table| table.id).max().map_or(Some(0), |id| id.checked_add(1));
-                    let id = id.ok_or_else(|| Error::limit("a directory has at most 65536 tables"))?;
+                    let id = next.ok_or_else(|| Error::limit("a directory has at most 65536 tables"))?;
+                    next = id.checked_add(1);
                     Table { id, spec: spec.clone() }
                 }
                 Ok(known) => match self.grown(&known, spec)? {
@@ -49,14 +55,15 @@ impl Committer {
                 },
             };
             let described = record::encode(&table)?;
-            self.shared.backing.commit(vec![Op::Put(
-                Space::Meta,
-                record::table_key(&spec.name).into(),
-                described.into(),
-            )])?;
-            let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
-            tables.insert(spec.name.clone(), Arc::new(table));
+            ops.push(Op::Put(Space::Meta, record::table_key(&spec.name).into(), described.into()));
+            made.push(table);
         }
+        if ops.is_empty() {
+            return Ok(());
+        }
+        self.shared.backing.commit(ops)?;
+        let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.extend(made.into_iter().map(|table| (table.spec.name.clone(), Arc::new(table))));
         Ok(())
     }
 

@@ -40,8 +40,8 @@ pub struct Call {
     pub caller: Arc<Caller>,
     /// Where it came from, and what it is part of.
     pub origin: Origin,
-    /// The parameters of the path, in order.
-    pub path: Vec<(String, String)>,
+    /// The values of the path's parameters, in the order of the route's [names](Route::parameters).
+    pub path: Vec<String>,
     /// The parameters of the query, in order.
     pub query: Vec<(String, String)>,
     /// The headers.
@@ -54,13 +54,13 @@ pub struct Call {
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     /// The id of the request, made here unless the caller gave one.
-    pub request: String,
+    pub request: Arc<str>,
     /// The same for everything that one act of a user sets off.
-    pub correlation: String,
+    pub correlation: Arc<str>,
     /// What caused the request, if the caller says so.
-    pub causation: Option<String>,
+    pub causation: Option<Arc<str>>,
     /// The address that it came from.
-    pub address: Option<String>,
+    pub address: Option<Arc<str>>,
 }
 
 impl Call {
@@ -71,12 +71,12 @@ impl Call {
 
     /// A parameter of the path.
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.path.iter().find(|(each, _)| each == name).map(|(_, value)| value.as_str())
+        self.route.parameters().zip(&self.path).find(|(each, _)| *each == name).map(|(_, value)| value.as_str())
     }
 
     /// The id that the path gives.
     pub(crate) fn id(&self) -> Vec<&str> {
-        self.path.iter().map(|(_, value)| value.as_str()).collect()
+        self.path.iter().map(String::as_str).collect()
     }
 
     /// A header that is readable text.
@@ -92,8 +92,8 @@ impl Call {
     /// The handle of the caller's tenant.
     pub fn tenant(&self) -> Result<Tenant, Problem> {
         let no_tenant = || Problem::forbidden("The token names no tenant.");
-        let tenant = self.caller.tenant.as_deref().ok_or_else(no_tenant)?;
-        Ok(self.nagaya.enter(self.principal(tenant))?)
+        let tenant = self.caller.tenant.as_ref().ok_or_else(no_tenant)?;
+        Ok(self.nagaya.enter(self.principal(Arc::clone(tenant)))?)
     }
 
     /// The handle of an operator: the caller's roles have to allow it, and the request has to state a reason.
@@ -102,12 +102,12 @@ impl Call {
             return Err(Problem::forbidden("Only operators reach this."));
         }
         let reason = self.header(REASON).filter(|reason| !reason.trim().is_empty()).ok_or_else(Problem::no_reason)?;
-        Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.as_deref().unwrap_or_default())))
+        Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default())))
     }
 
     /// The handle of the system itself, for what a handler does on nobody's behalf; audited with this reason.
     pub fn system(&self, reason: &str) -> Operator {
-        self.nagaya.operator(reason, &self.principal(self.caller.tenant.as_deref().unwrap_or_default()))
+        self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default()))
     }
 
     /// What `If-Match` expects of the item of an entity that the path names.
@@ -154,12 +154,12 @@ impl Call {
         }
     }
 
-    fn principal(&self, tenant: &str) -> Principal {
+    fn principal(&self, tenant: Arc<str>) -> Principal {
         Principal {
-            tenant: tenant.to_owned(),
-            user: self.caller.user.clone(),
-            roles: self.caller.roles.clone(),
-            request: Some(self.origin.request.clone()),
+            tenant,
+            user: Arc::clone(&self.caller.user),
+            roles: Arc::clone(&self.caller.roles),
+            request: Some(Arc::clone(&self.origin.request)),
             address: self.origin.address.clone(),
         }
     }

@@ -13,8 +13,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
-use nagaya_design::{Design, Entity, Field, Precision, Type, Wall};
-use nagaya_tenancy::{ErrorKind, Nagaya, Principal, Tenant};
+use nagaya_tenancy::Nagaya;
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{Problem, identity::Verifier, observe::Household as Figures};
@@ -40,7 +39,6 @@ struct Household {
     system: String,
     nagaya: Nagaya,
     verifier: Arc<Verifier>,
-    probe: Option<Arc<Probe>>,
     /// Breaches of what was served in its place before.
     earlier: u64,
 }
@@ -51,9 +49,8 @@ impl Health {
         let mut systems = self.systems.write().unwrap_or_else(PoisonError::into_inner);
         let former = systems.iter().position(|each| each.mount == *mount).map(|at| systems.swap_remove(at));
         let earlier = former.map_or(0, |former| former.breaches());
-        let probe = Probe::of(nagaya).map(Arc::new);
         let (mount, system, verifier) = (Arc::clone(mount), system.to_owned(), Arc::clone(verifier));
-        systems.push(Household { mount, system, nagaya: nagaya.clone(), verifier, probe, earlier });
+        systems.push(Household { mount, system, nagaya: nagaya.clone(), verifier, earlier });
     }
 
     /// Says that no more requests should come.
@@ -105,13 +102,13 @@ impl Health {
         {
             return silent.clone();
         }
-        let probes: Vec<_> = {
+        let systems: Vec<_> = {
             let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
-            systems.iter().filter_map(|each| Some((each.system.clone(), Arc::clone(each.probe.as_ref()?)))).collect()
+            systems.iter().map(|each| (each.system.clone(), each.nagaya.clone())).collect()
         };
         let mut silent = None;
-        for (system, probe) in probes {
-            if !probe.answers().await {
+        for (system, nagaya) in systems {
+            if !answers(&nagaya).await {
                 tracing::warn!(system, "the store does not answer");
                 silent = Some(system);
                 break;
@@ -128,84 +125,17 @@ impl Household {
     }
 }
 
+/// Whether the store of a system answers, in time.
+async fn answers(nagaya: &Nagaya) -> bool {
+    matches!(tokio::time::timeout(PATIENCE, nagaya.answers()).await, Ok(Ok(())))
+}
+
 fn said(json: &'static str) -> Response {
     let mut response = Response::new(Body::from(json));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
-}
-
-/// A question that every store answers cheaply: for an item that is not there.
-#[derive(Debug)]
-struct Probe {
-    tenant: Tenant,
-    entity: String,
-    id: Vec<String>,
-}
-
-impl Probe {
-    /// A question that goes through the walls like any other, in the name of a tenant that does not exist. `None` where
-    /// tenants read nothing: operators' readings are written down, which is no cheap question.
-    fn of(nagaya: &Nagaya) -> Option<Probe> {
-        let design = nagaya.design();
-        let entity = |entity: &Entity| {
-            let id = entity.id_fields().into_iter().map(|path| fitting(entity.field(path)?)).collect::<Option<_>>()?;
-            let tenant = tenant_of(design, entity).find_map(|tenant| {
-                let (user, roles, request, address) = ("readyz".to_owned(), Vec::new(), None, None);
-                nagaya.tenant(&Principal { tenant, user, roles, request, address }).ok()
-            })?;
-            Some(Probe { tenant, entity: entity.name.clone(), id })
-        };
-        design.entities.iter().filter(|entity| entity.wall != Wall::System).find_map(entity)
-    }
-
-    async fn answers(&self) -> bool {
-        let id: Vec<&str> = self.id.iter().map(String::as_str).collect();
-        let asking = self.tenant.get(&self.entity, &id);
-        match tokio::time::timeout(PATIENCE, asking).await {
-            Ok(Ok(_)) => true,
-            Ok(Err(error)) => matches!(error.kind(), ErrorKind::NotFound { .. }),
-            Err(_elapsed) => false,
-        }
-    }
-}
-
-/// Names that a tenant could have.
-fn tenant_of<'d>(design: &'d Design, entity: &'d Entity) -> impl Iterator<Item = String> + 'd {
-    let named = entity.tenant.as_deref().and_then(|path| entity.field(path)).and_then(fitting);
-    let system = design.tenant.system.as_deref();
-    named.into_iter().chain(CANDIDATES.map(str::to_owned)).filter(move |name| Some(name.as_str()) != system)
-}
-
-/// One value of each kind.
-const CANDIDATES: [&str; 8] = [
-    "readyz",
-    "0",
-    "00000000000000000000000000",
-    "00000000-0000-4000-8000-000000000000",
-    "2000-01-01",
-    "2000-01-01T00:00:00Z",
-    "2000-01-01T00:00:00.000Z",
-    "readyz@example.com",
-];
-
-/// A value that a field takes, as text.
-fn fitting(field: &Field) -> Option<String> {
-    let choices = field.one_of().iter().cloned();
-    let candidates = CANDIDATES.iter().map(|candidate| format!("{}{candidate}", field.prefix()));
-    choices.chain(candidates).find(|text| {
-        let value = match field.kind {
-            Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse::<i64>().ok().map(Into::into),
-            Type::Boolean => text.parse::<bool>().ok().map(Into::into),
-            _ => Some(text.as_str().into()),
-        };
-        let mut problems = Vec::new();
-        value.is_some_and(|value| {
-            field.check(&value, &field.name, &mut problems);
-            problems.is_empty()
-        })
-    })
 }
 
 #[cfg(test)]
@@ -222,10 +152,9 @@ mod tests {
             let source = std::fs::read_to_string(path).expect("the design is there");
             let design = nagaya_design::check(&source, &[]).design.expect("the design is sound");
             let nagaya = Nagaya::open(design, Embedded::memory(Options::default()).expect("memory"));
-            let probe = Probe::of(&nagaya).unwrap_or_else(|| panic!("{name} has something that tenants read"));
-            assert!(!probe.answers().await, "the store of {name} has no tables yet: it has not been asked");
+            assert!(!answers(&nagaya).await, "the store of {name} has no tables yet: it has not been asked");
             nagaya.ensure().await.expect("the tables are made");
-            assert!(probe.answers().await, "the store of {name} does not answer");
+            assert!(answers(&nagaya).await, "the store of {name} does not answer");
         }
     }
 }

@@ -12,7 +12,6 @@ use std::{
 };
 
 use axum::{
-    Router,
     body::Body,
     extract::Request,
     http::{HeaderValue, Method, StatusCode, header},
@@ -37,6 +36,7 @@ use crate::{
     health::Health,
     limits::Limits,
     observe::{self, Gauges, Observed, Observer, Rejection},
+    server::Routers,
 };
 
 /// How long an answer may take to be written once its request is out of time, when the server is told to stop.
@@ -46,9 +46,9 @@ const LONGEST_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The least that a connection's buffer has to hold.
 const LEAST_BUFFER: usize = 64 * 1024;
 
-/// Everything that a request passes on its way to a router.
+/// Everything that a request passes on its way to the router of its system.
 pub(crate) struct Entry {
-    router: Router,
+    routers: Routers,
     limits: Arc<Limits>,
     observer: Observer,
     health: Arc<Health>,
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn new(
-        router: Router,
+        routers: Routers,
         limits: Arc<Limits>,
         observer: Observer,
         health: Arc<Health>,
@@ -69,11 +69,11 @@ impl Entry {
     ) -> Self {
         let slots = semaphore(limits.concurrent);
         let connections = Arc::new(semaphore(limits.connections));
-        Entry { router, limits, observer, health, cors, slots, connections }
+        Entry { routers, limits, observer, health, cors, slots, connections }
     }
 
     /// Answers a request: within the limits, observed, and whatever happens inside.
-    async fn answer(&self, peer: &str, request: hyper::Request<Incoming>) -> Response {
+    async fn answer(&self, peer: &Arc<str>, request: hyper::Request<Incoming>) -> Response {
         let mut request: Request = request.map(Body::new);
         let observed = self.observer.begin(peer, &mut request);
         // These answer whatever the load: those who ask are to find out what is wrong.
@@ -135,7 +135,7 @@ impl Entry {
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "The server is busy.");
             return reject(Rejection::Overload, problem.retry_after(1));
         };
-        let answering = AssertUnwindSafe(self.router.clone().call(request)).catch_unwind();
+        let answering = AssertUnwindSafe(self.routers.of(request.uri().path()).call(request)).catch_unwind();
         match tokio::time::timeout(self.limits.time, answering).await {
             Ok(Ok(Ok(response))) => response,
             Ok(Ok(Err(never))) => match never {},

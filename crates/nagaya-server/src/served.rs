@@ -14,13 +14,14 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Origin, Problem, System, body, derived,
+    Answer, Call, Problem, System, body, derived,
     extension::OwnRoute,
     identity::{Caller, Verifier},
     limits::Enforced,
     observe::{Metrics, Seen, Spot},
     openapi, pages,
     route::{Act, Reach, Route, routes},
+    server::Current,
 };
 
 /// A system on a store, with what checks its callers.
@@ -47,12 +48,13 @@ impl Served {
         Served { system, nagaya, verifier, limits, mount: mount.into(), routes, own }
     }
 
-    /// The routes as a router, below the system's own path.
-    pub(crate) fn router(self: &Arc<Self>, metrics: &Metrics) -> Router {
+    /// The routes as a router; what comes by none of them is answered by `otherwise`.
+    pub(crate) fn router(self: &Arc<Self>, metrics: &Metrics, otherwise: Current) -> Router {
         let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
         for route in &self.routes {
             let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
-            let spot = metrics.spot(&self.system.name, &route.method, &format!("{}{}", self.mount, route.path));
+            let path = format!("{}{}", self.mount, route.path);
+            let spot = metrics.spot(&self.system.name, &route.method, &path);
             let (served, kept) = (Arc::clone(self), Arc::clone(route));
             let handler = move |parameters: Result<RawPathParams, RawPathParamsRejection>, request: Request| {
                 let (served, route, spot) = (Arc::clone(&served), Arc::clone(&kept), Arc::clone(&spot));
@@ -64,14 +66,14 @@ impl Served {
                     }
                 }
             };
-            let methods = paths.remove(&positional(&route.path)).unwrap_or_default();
-            paths.insert(positional(&route.path), methods.merge(on(filter, handler)));
+            let methods = paths.remove(&positional(&path)).unwrap_or_default();
+            paths.insert(positional(&path), methods.merge(on(filter, handler)));
         }
         let router = paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
         let served = Arc::clone(self);
         let document = move || openapi::of_routes(&served.system, &served.routes, &served.own, &served.mount, now());
         let pages = pages::of_system(&self.system.name, &self.mount, document, &self.routes);
-        router.merge(pages).fallback(nothing).method_not_allowed_fallback(no_such_method)
+        router.merge(pages).fallback_service(otherwise).method_not_allowed_fallback(no_such_method)
     }
 
     async fn handle(
@@ -84,15 +86,12 @@ impl Served {
         let (mut parts, mut body) = request.into_parts();
         let seen = parts.extensions.remove::<Arc<Seen>>().unwrap_or_default();
         seen.at(spot);
-        let origin = parts.extensions.remove::<Origin>().unwrap_or_default();
-        let id = origin.request.clone();
-        let path = route.parameters().zip(parameters).map(|(name, (_, value))| (name.to_owned(), value.to_owned()));
-        let path = path.collect();
-        let response = match self.answer(route, path, parts, &mut body, origin, &seen).await {
+        let path = parameters.iter().map(|(_, value)| value.to_owned()).collect();
+        let response = match self.answer(route, path, parts, &mut body, &seen).await {
             Ok(answer) => answer.into_response(),
             Err(problem) => {
                 seen.failed(problem.code().to_owned());
-                problem.into_answer(&id)
+                problem.into_answer(&seen.origin.request)
             }
         };
         body::leave(body, response).await
@@ -101,10 +100,9 @@ impl Served {
     async fn answer(
         &self,
         route: Arc<Route>,
-        path: Vec<(String, String)>,
+        path: Vec<String>,
         parts: Parts,
         body: &mut Body,
-        origin: Origin,
         seen: &Seen,
     ) -> Result<Answer, Problem> {
         // The token is good, and its tenant within its rate.
@@ -124,6 +122,7 @@ impl Served {
         let body = if self.takes_body(&route) { self.body(&route, &parts, body).await? } else { Map::new() };
 
         let (nagaya, mount, headers) = (self.nagaya.clone(), Arc::clone(&self.mount), parts.headers);
+        let origin = seen.origin.clone();
         let mut call = Call { nagaya, mount, route, caller, origin, path, query, headers, body };
         if let Act::Own(at) = call.route.act {
             let handler = self.own.get(at).map(|own| Arc::clone(&own.handler)).ok_or_else(Problem::not_found)?;
@@ -261,10 +260,10 @@ async fn no_such_method(request: Request) -> Response {
 
 /// The answer to a request that came by no route.
 async fn refused(request: Request, problem: Problem) -> Response {
-    let (seen, origin) = (request.extensions().get::<Arc<Seen>>(), request.extensions().get::<Origin>());
+    let seen = request.extensions().get::<Arc<Seen>>();
     if let Some(seen) = seen {
         seen.failed(problem.code().to_owned());
     }
-    let response = problem.into_answer(origin.map_or("", |origin| &origin.request));
+    let response = problem.into_answer(seen.map_or("", |seen| &seen.origin.request));
     body::leave(request.into_body(), response).await
 }

@@ -28,9 +28,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Server {
     limits: Arc<Limits>,
-    router: Router,
     /// The systems that are served, for the page that lists them.
     systems: Vec<Listed>,
+    mounts: Vec<Mount>,
+    /// What is answered beside the systems.
+    beside: Current,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     cors: Cors,
@@ -44,8 +46,9 @@ impl Server {
     pub fn new(limits: Limits) -> Self {
         Server {
             limits: Arc::new(limits),
-            router: Router::new().fallback(nothing),
             systems: Vec::new(),
+            mounts: Vec::new(),
+            beside: Current::new(Router::new().fallback(nothing)),
             metrics: Arc::new(Metrics::new()),
             health: Arc::default(),
             cors: Cors::default(),
@@ -79,19 +82,18 @@ impl Server {
 
     /// Answers these routes too, beside the systems.
     pub fn routes(&mut self, routes: Router) {
-        self.router = std::mem::take(&mut self.router).merge(routes);
+        self.beside.replace(self.beside.router().merge(routes));
     }
 
     /// Serves a system below a path, such as `/todo`; at the root with nothing.
     pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> Mounted {
         let (limits, verifier) = (Arc::new(Enforced::new(&self.limits)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
-        let mounted = Mounted { path: path.into(), limits, metrics, health, verifier, current: Current::default() };
-        self.systems.push(Listed::new(path, &system));
+        let (path, current, beside) = (Arc::<str>::from(path), Current::default(), self.beside.clone());
+        self.mounts.push(Mount { path: Arc::clone(&path), current: current.clone() });
+        self.systems.push(Listed::new(&path, &system));
+        let mounted = Mounted { path, limits, metrics, health, verifier, current, beside };
         mounted.serve(system, nagaya);
-        let (router, current) = (std::mem::take(&mut self.router), mounted.current.clone());
-        self.router =
-            if path.is_empty() { router.fallback_service(current) } else { router.nest_service(path, current) };
         mounted
     }
 
@@ -100,8 +102,11 @@ impl Server {
         let observer = Observer::new(self.metrics, self.trusted_proxies, self.log_key);
         // A system at the root has a page of its own there.
         let alone = self.systems.iter().any(|system| system.path.is_empty());
-        let router = if alone { self.router } else { self.router.merge(pages::of_server(&self.systems)) };
-        let entry = Entry::new(router, self.limits, observer, self.health, self.cors.layer());
+        if !alone {
+            self.beside.replace(self.beside.router().merge(pages::of_server(&self.systems)));
+        }
+        let routers = Routers::new(self.mounts, self.beside);
+        let entry = Entry::new(routers, self.limits, observer, self.health, self.cors.layer());
         http::serve(listener, Arc::new(entry), self.grace, stop).await;
     }
 }
@@ -115,6 +120,7 @@ pub struct Mounted {
     health: Arc<Health>,
     verifier: Arc<Verifier>,
     current: Current,
+    beside: Current,
 }
 
 impl Mounted {
@@ -123,13 +129,57 @@ impl Mounted {
         self.health.watch(&self.path, &system.name, &nagaya, &self.verifier);
         let (limits, verifier) = (Arc::clone(&self.limits), Arc::clone(&self.verifier));
         let served = Arc::new(Served::new(system, nagaya, verifier, limits, Arc::clone(&self.path)));
-        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = served.router(&self.metrics);
+        self.current.replace(served.router(&self.metrics, self.beside.clone()));
+    }
+}
+
+/// Where a system answers.
+#[derive(Debug)]
+struct Mount {
+    path: Arc<str>,
+    current: Current,
+}
+
+/// The routers of a server. A request goes to the one of its system at once: each router on the way would cost it.
+#[derive(Debug)]
+pub(crate) struct Routers {
+    /// Those with the longest paths first.
+    mounts: Vec<Mount>,
+    beside: Current,
+}
+
+impl Routers {
+    fn new(mut mounts: Vec<Mount>, beside: Current) -> Self {
+        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
+        Routers { mounts, beside }
+    }
+
+    /// The router that answers a path.
+    pub(crate) fn of(&self, path: &str) -> Router {
+        let below = |mount: &&Mount| {
+            path.strip_prefix(&*mount.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.mounts.iter().find(below).map_or(&self.beside, |mount| &mount.current).router()
     }
 }
 
 /// The router that answers now.
 #[derive(Debug, Clone, Default)]
-struct Current(Arc<RwLock<Router>>);
+pub(crate) struct Current(Arc<RwLock<Router>>);
+
+impl Current {
+    fn new(router: Router) -> Self {
+        Current(Arc::new(RwLock::new(router)))
+    }
+
+    fn router(&self) -> Router {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, router: Router) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = router;
+    }
+}
 
 impl Service<Request> for Current {
     type Response = Response;
@@ -141,7 +191,6 @@ impl Service<Request> for Current {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let mut router = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        router.call(request)
+        self.router().call(request)
     }
 }

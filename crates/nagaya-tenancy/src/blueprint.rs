@@ -53,7 +53,7 @@ struct Derived {
 }
 
 impl Blueprint {
-    pub(crate) fn new(design: &Design, entity: &Entity, base: &str) -> Self {
+    pub(crate) fn new(design: &Design, entity: &Entity, name: String) -> Self {
         let table = design.table_of(entity);
         let mut derived = Vec::new();
         let mut sources = BTreeSet::new();
@@ -86,7 +86,7 @@ impl Blueprint {
             (None, None) => None,
         });
         Blueprint {
-            table: table.physical_name(base),
+            table: name,
             key: table.key.clone(),
             ttl: table.ttl.clone(),
             discriminator: table.discriminator.clone().zip(entity.discriminator.clone()),

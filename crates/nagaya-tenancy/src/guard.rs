@@ -1,5 +1,7 @@
 //! The guard: what each write is pinned to, and whether what comes back may be passed on.
 
+use std::sync::Arc;
+
 use nagaya_design::{Access, Design, Wall};
 use nagaya_store::{Condition, Item, Key, Value};
 
@@ -8,7 +10,7 @@ use crate::{Error, ErrorKind, blueprint::Blueprint, values};
 /// On whose behalf a handle acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    Tenant(String),
+    Tenant(Arc<str>),
     Operator,
 }
 

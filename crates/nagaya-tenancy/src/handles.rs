@@ -88,7 +88,7 @@ impl Tenant {
 impl Operator {
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.
     pub fn within(&self, tenant: &str) -> Result<Tenant, Error> {
-        let principal = Principal { tenant: tenant.to_owned(), ..self.0.principal.clone() };
+        let principal = Principal { tenant: tenant.into(), ..self.0.principal.clone() };
         let Tenant(room) = Nagaya::of(&self.0.house).tenant(&principal)?;
         Ok(Tenant(Room { reason: self.0.reason.clone(), ..room }))
     }

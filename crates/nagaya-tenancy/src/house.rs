@@ -9,8 +9,8 @@ use std::{
     },
 };
 
-use nagaya_design::{Access, Design, KeyAttributes, Parameter};
-use nagaya_store::Store;
+use nagaya_design::{Access, Design, Entity, KeyAttributes, Parameter, Table};
+use nagaya_store::{Key, Store};
 use serde_json::Value as Json;
 
 use crate::{
@@ -103,15 +103,18 @@ impl Nagaya {
     /// A design on a store.
     pub fn open_with(design: Design, store: impl Store + 'static, settings: Settings) -> Self {
         let base = settings.base.clone().unwrap_or_else(|| design.name.clone());
-        let blueprint =
-            |entity: &nagaya_design::Entity| (entity.name.clone(), Arc::new(Blueprint::new(&design, entity, &base)));
+        let table_name = |table: &Table| format!("{}{}", settings.prefix, table.physical_name(&base));
+        let blueprint = |entity: &Entity| {
+            let table = table_name(&design.tables[entity.table]);
+            (entity.name.clone(), Arc::new(Blueprint::new(&design, entity, table)))
+        };
         let blueprints = design.entities.iter().map(blueprint).collect();
         let parameters = |access: &Access| (access.name.clone(), design.parameters(access));
         let parameters = design.accesses.iter().map(parameters).collect();
         let referers =
             design.entities.iter().map(|entity| (entity.name.clone(), referers::referers(&design, entity))).collect();
         let log = design.audit_entity().map_or(0, |entity| entity.table);
-        let log_table = design.tables.get(log).map(|table| (table.physical_name(&base), table.key.clone()));
+        let log_table = design.tables.get(log).map(|table| (table_name(table), table.key.clone()));
         // A design without a table has nothing that an operator could do.
         let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() });
         let log_table = log_table.unwrap_or_else(no_table);
@@ -132,7 +135,18 @@ impl Nagaya {
 
     /// Makes the tables and indexes that are missing.
     pub async fn ensure(&self) -> Result<(), Error> {
-        Ok(self.house.store.ensure(&table_specs(&self.house.design, &self.house.base)).await?)
+        let mut tables = table_specs(&self.house.design, &self.house.base);
+        for table in &mut tables {
+            table.name.insert_str(0, &self.house.settings.prefix);
+        }
+        Ok(self.house.store.ensure(&tables).await?)
+    }
+
+    /// Asks the store for something that is not there: whether it answers at all.
+    pub async fn answers(&self) -> Result<(), Error> {
+        let house = &self.house;
+        house.store.get(house.log_table().0, &Key::new("%probe", "%probe")).await?;
+        Ok(())
     }
 
     /// The design that runs.
@@ -154,7 +168,7 @@ impl Nagaya {
     pub fn enter(&self, principal: Principal) -> Result<Tenant, Error> {
         let tenant = &principal.tenant;
         let design = &self.house.design;
-        let is_system = design.tenant.system.as_ref() == Some(tenant);
+        let is_system = design.tenant.system.as_deref() == Some(&**tenant);
         if tenant.is_empty() || is_system || !self.fits(tenant) {
             return Err(ErrorKind::BadTenant.into());
         }

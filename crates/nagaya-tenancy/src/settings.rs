@@ -13,6 +13,8 @@ use nagaya_store::Clock;
 pub struct Settings {
     /// What `{base}` in table names stands for; `None`: the design's name.
     pub base: Option<String>,
+    /// What all table names start with, so that systems which share a store share no table.
+    pub prefix: String,
     /// Tells the time.
     pub clock: Clock,
     /// Makes ids.
@@ -38,6 +40,7 @@ impl Default for Settings {
         }
         Settings {
             base: None,
+            prefix: String::new(),
             clock: Clock::system(),
             ids,
             cursor_key,
@@ -51,8 +54,9 @@ impl Default for Settings {
 impl fmt::Debug for Settings {
     /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { base, attempts, .. } = self;
-        f.debug_struct("Settings").field("base", base).field("attempts", attempts).finish_non_exhaustive()
+        let Settings { base, prefix, attempts, .. } = self;
+        let mut shown = f.debug_struct("Settings");
+        shown.field("base", base).field("prefix", prefix).field("attempts", attempts).finish_non_exhaustive()
     }
 }
 

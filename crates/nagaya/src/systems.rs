@@ -1,7 +1,7 @@
 //! The systems that are built in.
 
 use anyhow::bail;
-use nagaya_design::{Design, check};
+use nagaya_design::{Design, read_checked};
 use nagaya_server::System;
 
 /// A system that is built in.
@@ -45,7 +45,7 @@ pub(crate) fn all() -> anyhow::Result<Vec<System>> {
 /// The system with this name.
 pub(crate) fn find(name: &str) -> anyhow::Result<Option<System>> {
     let Some(system) = ALL.iter().find(|system| system.name == name) else { return Ok(None) };
-    let Some(design) = check(system.design, &[]).design else { bail!("the design of {name} is not sound") };
+    let Some(design) = read_checked(system.design) else { bail!("the design of {name} is not sound") };
     Ok(Some((system.make)(system.name, design)))
 }
 
@@ -57,6 +57,10 @@ fn plain(name: &'static str, design: Design) -> System {
 mod tests {
     #[test]
     fn every_built_in_system_is_sound() {
+        for system in &super::ALL {
+            let checked = nagaya_design::check(system.design, &[]);
+            assert!(checked.design.is_some(), "{}: {:?}", system.name, checked.diagnostics);
+        }
         for name in super::names() {
             assert!(super::find(name).is_ok_and(|found| found.is_some_and(|system| system.name == name)), "{name}");
         }

@@ -335,7 +335,7 @@ fn what_cannot_be_done_is_told() {
     assert_eq!(nagaya(&["seed", text(&bad), "--data", data]).status, 1);
     assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 0, "nothing has been made");
 
-    let holder = Embedded::open(dir.path().join("todo"), Options::default()).expect("the directory opens");
+    let holder = Embedded::open(dir.path(), Options::default()).expect("the directory opens");
     let held = nagaya(&["seed", "todo", "--data", data]);
     assert_eq!(held.status, 2);
     assert!(held.stderr.contains(&format!("is in use by process {}", std::process::id())), "{held}");

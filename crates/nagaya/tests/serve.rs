@@ -300,5 +300,6 @@ fn the_driver_is_chosen_by_the_environment() {
     let run = nagaya_in(&args, "", &dynamodb);
     assert!(run.status == 0 && run.stdout.contains(&format!("{base}-app")), "{run}");
     // Nothing of it is in the directory of the other driver.
-    assert!(data.join("kondate/data").is_dir() && !data.join("aiagent/data").is_dir());
+    let run = nagaya(&["store", "stat", "--data", text(&data)]);
+    assert!(run.stdout.contains("kondate/MainTable") && !run.stdout.contains("aiagent"), "{run}");
 }

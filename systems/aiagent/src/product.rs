@@ -60,7 +60,7 @@ impl Product {
 
 /// Who changes something signs it, whatever the body says.
 fn sign(call: &mut Call) {
-    call.body.insert("updatedBy".to_owned(), call.caller.user.as_str().into());
+    call.body.insert("updatedBy".to_owned(), (&*call.caller.user).into());
 }
 
 /// The product as the server sees it.

@@ -49,7 +49,7 @@ pub(crate) struct Standings(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    standings: HashMap<String, (Instant, Arc<Standing>)>,
+    standings: HashMap<Arc<str>, (Instant, Arc<Standing>)>,
     /// How often something was forgotten: what was read before that is not kept.
     forgotten: u64,
 }
@@ -74,7 +74,7 @@ impl Standings {
         let mut known = self.known();
         if known.forgotten == forgotten {
             known.make_room();
-            known.standings.insert(tenant.clone(), (Instant::now(), Arc::clone(&standing)));
+            known.standings.insert(Arc::clone(tenant), (Instant::now(), Arc::clone(&standing)));
         }
         Ok(standing)
     }

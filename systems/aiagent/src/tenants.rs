@@ -54,7 +54,7 @@ fn within(call: &Call) -> Result<Tenant, Problem> {
 
 /// The caller in each tenant that it is a user of: what somebody who signs in asks before a token can name a tenant.
 pub(crate) async fn mine(call: &Call) -> Result<Answer, Problem> {
-    let list = List::by("tenants_of_user").with("userId", &call.caller.user);
+    let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
     let page = call.system("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;
     Ok(Answer::new(StatusCode::OK, Content::Page(page)))
 }

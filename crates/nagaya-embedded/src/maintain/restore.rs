@@ -112,12 +112,13 @@ pub(super) fn into_new<T>(
     }
     let filled = (|| {
         let _lock = Lock::take(directory)?;
-        Backing::make(directory, options.cache_bytes, |backing| {
+        let (_backing, made) = Backing::make(directory, options.cache_bytes, |backing| {
             let mut filler = Filler::new(backing);
             let made = fill(&mut filler)?;
             filler.flush()?;
             Ok(made)
-        })
+        })?;
+        Ok(made)
     })();
     if filled.is_err() {
         // What cannot be removed is told by the next attempt; the failure itself matters more.

@@ -17,19 +17,20 @@ pub(super) async fn list(call: &Call, at: usize) -> Result<Answer, Problem> {
     let access = &call.design().accesses[at];
     let mut list = List::by(&access.name);
     let mut seen: Vec<&str> = Vec::new();
-    for (at, (name, value)) in call.path.iter().chain(&call.query).enumerate() {
+    let in_path = call.route.parameters().zip(&call.path).map(|(name, value)| (name, value, true));
+    let in_query = call.query.iter().map(|(name, value)| (name.as_str(), value, false));
+    for (name, value, is_path) in in_path.chain(in_query) {
         // A parameter has one value.
-        if seen.contains(&name.as_str()) {
+        if seen.contains(&name) {
             return Err(wrong(name, "Is given twice."));
         }
         seen.push(name);
-        list = match (name.as_str(), access.returns) {
+        list = match (name, access.returns) {
             ("limit", Returns::Many) => list.limit(limit(value)?),
             ("order", Returns::Many) => list.descending(descending(value)?),
             ("cursor", Returns::Many) => list.cursor(value),
             _ => {
                 // A path that no item can have leads nowhere.
-                let is_path = at < call.path.len();
                 check(call.design(), access, name, value)
                     .map_err(|problem| if is_path { Problem::not_found() } else { problem })?;
                 list.with(name, value)

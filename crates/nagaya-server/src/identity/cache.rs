@@ -85,7 +85,7 @@ impl Weighter<Known, Arc<Verified>> for Bytes {
     fn weight(&self, token: &Known, verified: &Arc<Verified>) -> u64 {
         let caller = &verified.caller;
         let roles: usize = caller.roles.iter().map(|role| role.len() + size_of::<String>()).sum();
-        let texts = token.0.len() + caller.user.len() + caller.tenant.as_ref().map_or(0, String::len) + roles;
+        let texts = token.0.len() + caller.user.len() + caller.tenant.as_ref().map_or(0, |tenant| tenant.len()) + roles;
         // The rest is of one size: the caller, two counts, and a place in the table.
         u64::try_from(texts + 256).unwrap_or(u64::MAX)
     }
@@ -105,7 +105,7 @@ mod tests {
         let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" });
         keys.replace(serde_json::from_value(jwk));
         let key = keys.find(None, Algorithm::EdDSA).expect("the key is fine");
-        let caller = Caller { user: "u1".to_owned(), tenant: None, roles: vec!["admin".to_owned()], expires: 0 };
+        let caller = Caller { user: "u1".into(), tenant: None, roles: ["admin".to_owned()].into(), expires: 0 };
         let (cache, caller) = (Cache::new(64 * 1024), Arc::new(caller));
         let token = |at: usize| format!("{at:0>700}");
         cache.insert(&token(0), &caller, Arc::clone(&key));

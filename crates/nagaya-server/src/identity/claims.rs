@@ -41,16 +41,16 @@ impl Claims {
             Some(Json::String(roles)) => roles.split_whitespace().map(str::to_owned).collect(),
             Some(roles) => texts(roles).ok_or_else(|| lacks(&self.roles))?,
         };
-        if let (Some(name), Some(tenant)) = (&self.member_of, &tenant)
+        if let (Some(name), Some(tenant)) = (&self.member_of, tenant.as_deref())
             && let Some(tenants) = find(claims, name)
         {
             let tenants = texts(tenants).ok_or_else(|| lacks(name))?;
-            if !tenants.contains(tenant) {
+            if !tenants.iter().any(|each| each == tenant) {
                 let detail = "The user of the token does not belong to its tenant.";
                 return Err(Problem::new(StatusCode::FORBIDDEN, "not_a_member", detail));
             }
         }
-        Ok(Caller { user, tenant, roles, expires })
+        Ok(Caller { user: user.into(), tenant: tenant.map(Into::into), roles: roles.into(), expires })
     }
 }
 

@@ -15,6 +15,8 @@ mod remote;
 mod token;
 mod verifier;
 
+use std::sync::Arc;
+
 pub use self::{
     claims::Claims,
     endpoints::router,
@@ -28,11 +30,11 @@ pub use self::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The user.
-    pub user: String,
+    pub user: Arc<str>,
     /// The tenant; `None` where the token names none.
-    pub tenant: Option<String>,
+    pub tenant: Option<Arc<str>>,
     /// What the user may do.
-    pub roles: Vec<String>,
+    pub roles: Arc<[String]>,
     /// When the token ends, in seconds since 1970.
     pub expires: i64,
 }

@@ -88,10 +88,12 @@ pub(crate) const RATE_LIMITED: &str = "rate_limited";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn caller(tenant: Option<&str>, user: &str) -> Caller {
-        Caller { user: user.into(), tenant: tenant.map(Into::into), roles: Vec::new(), expires: 0 }
+        Caller { user: user.into(), tenant: tenant.map(Into::into), roles: Arc::default(), expires: 0 }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) fn log(observed: &Observed<'_>, spot: &Spot, status: u16, took: Durat
     if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
         return;
     }
-    let (origin, seen) = (&observed.origin, &observed.seen);
+    let (origin, seen) = (&observed.seen.origin, &observed.seen);
     let caller = seen.caller.get();
     let user = caller.map(|caller| blake3::keyed_hash(&observed.observer.log_key, caller.user.as_bytes()).to_hex());
     tracing::info!(
@@ -27,8 +27,8 @@ pub(super) fn log(observed: &Observed<'_>, spot: &Spot, status: u16, took: Durat
         ms = millis(took),
         tenant = caller.and_then(|caller| caller.tenant.as_deref()),
         user = user.as_ref().map(|user| &user[..USER]),
-        request = origin.request.as_str(),
-        correlation = origin.correlation.as_str(),
+        request = &*origin.request,
+        correlation = &*origin.correlation,
         causation = origin.causation.as_deref(),
         code = seen.code.get().map(|code| &**code),
     );

@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -19,12 +20,12 @@ pub(crate) const CAUSATION_ID: HeaderName = HeaderName::from_static("x-causation
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The ids and the address of a request.
-pub(super) fn origin(peer: &str, trusted_proxies: usize, headers: &HeaderMap) -> Origin {
-    let request = given(headers, &REQUEST_ID).map_or_else(new, str::to_owned);
+pub(super) fn origin(peer: &Arc<str>, trusted_proxies: usize, headers: &HeaderMap) -> Origin {
+    let request = given(headers, &REQUEST_ID).map_or_else(new, Into::into);
     Origin {
-        correlation: given(headers, &CORRELATION_ID).unwrap_or(&request).to_owned(),
-        causation: given(headers, &CAUSATION_ID).map(str::to_owned),
-        address: Some(forwarded(trusted_proxies, headers).unwrap_or_else(|| peer.to_owned())),
+        correlation: given(headers, &CORRELATION_ID).map_or_else(|| Arc::clone(&request), Into::into),
+        causation: given(headers, &CAUSATION_ID).map(Into::into),
+        address: Some(forwarded(trusted_proxies, headers).unwrap_or_else(|| Arc::clone(peer))),
         request,
     }
 }
@@ -37,15 +38,16 @@ fn given<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 }
 
 /// A new ULID. It has to be different, not hard to guess: the generator of the thread is good enough, and no system call.
-fn new() -> String {
+fn new() -> Arc<str> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(now.as_millis()).unwrap_or_default();
-    ulid::Ulid::from_parts(millis, fastrand::u128(..)).to_string()
+    let mut text = [0; ulid::ULID_LEN];
+    Arc::from(&*ulid::Ulid::from_parts(millis, fastrand::u128(..)).array_to_str(&mut text))
 }
 
 /// The address that the outermost trusted proxy saw. Each proxy adds to the right end of the list whom it got the request
 /// from; everything further left anybody could have written.
-fn forwarded(trusted_proxies: usize, headers: &HeaderMap) -> Option<String> {
+fn forwarded(trusted_proxies: usize, headers: &HeaderMap) -> Option<Arc<str>> {
     let furthest = trusted_proxies.checked_sub(1)?;
     let entries = headers.get_all(FORWARDED_FOR).iter().rev();
     let mut entries = entries.flat_map(|line| line.to_str().unwrap_or_default().rsplit(',').map(str::trim));
@@ -54,7 +56,7 @@ fn forwarded(trusted_proxies: usize, headers: &HeaderMap) -> Option<String> {
     for entry in entries.take(furthest) {
         found = entry;
     }
-    Some(address(found)?.to_string())
+    Some(address(found)?.to_string().into())
 }
 
 /// An address, with or without the port that some proxies add.
@@ -75,8 +77,8 @@ mod tests {
     #[test]
     fn an_id_is_taken_over_only_if_it_is_one() {
         let check = |id: &str, taken: bool| {
-            let found = origin("::1", 0, &headers(&[(&REQUEST_ID, id)]));
-            assert_eq!(found.request == id, taken, "{id:?}");
+            let found = origin(&"::1".into(), 0, &headers(&[(&REQUEST_ID, id)]));
+            assert_eq!(&*found.request == id, taken, "{id:?}");
             assert_eq!(found.correlation, found.request);
             assert!(taken || ulid::Ulid::from_string(&found.request).is_ok(), "a new one is a ULID");
         };
@@ -93,12 +95,12 @@ mod tests {
 
     #[test]
     fn correlation_and_causation_are_taken_over() {
-        let found = origin("::1", 0, &headers(&[(&REQUEST_ID, "r"), (&CORRELATION_ID, "c"), (&CAUSATION_ID, "d")]));
+        let found = origin(&"::1".into(), 0, &headers(&[(&REQUEST_ID, "r"), (&CORRELATION_ID, "c"), (&CAUSATION_ID, "d")]));
         assert_eq!(
-            (found.request.as_str(), found.correlation.as_str(), found.causation.as_deref()),
+            (&*found.request, &*found.correlation, found.causation.as_deref()),
             ("r", "c", Some("d"))
         );
-        let found = origin("::1", 0, &headers(&[(&CORRELATION_ID, "a b"), (&CAUSATION_ID, "")]));
+        let found = origin(&"::1".into(), 0, &headers(&[(&CORRELATION_ID, "a b"), (&CAUSATION_ID, "")]));
         assert_eq!((found.correlation, found.causation), (found.request, None));
     }
 
@@ -110,8 +112,8 @@ mod tests {
             for line in lines {
                 all.append(FORWARDED_FOR, line.parse().expect("a header"));
             }
-            let found = origin("10.0.0.9", trusted, &all).address.expect("there is always one");
-            assert_eq!(found, expected, "{trusted} {all:?}");
+            let found = origin(&"10.0.0.9".into(), trusted, &all).address.expect("there is always one");
+            assert_eq!(&*found, expected, "{trusted} {all:?}");
         };
         check(0, &["192.0.2.1"], "10.0.0.9");
         check(1, &["192.0.2.1"], "192.0.2.1");

@@ -44,9 +44,10 @@ pub(crate) struct Observer {
     log_key: [u8; 32],
 }
 
-/// What becomes known about a request on its way inside. It is read however the request ends.
+/// What is known of a request, and what becomes known on its way inside. It is read however the request ends.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
+    pub(crate) origin: Origin,
     spot: OnceLock<Arc<Spot>>,
     caller: OnceLock<Arc<Caller>>,
     code: OnceLock<Cow<'static, str>>,
@@ -75,7 +76,6 @@ pub(crate) struct Observed<'o> {
     observer: &'o Observer,
     began: Instant,
     method: Method,
-    origin: Origin,
     pub(crate) seen: Arc<Seen>,
     ended: bool,
 }
@@ -93,20 +93,19 @@ impl Observer {
     }
 
     /// Gives a request its ids.
-    pub(crate) fn begin(&self, peer: &str, request: &mut Request) -> Observed<'_> {
+    pub(crate) fn begin(&self, peer: &Arc<str>, request: &mut Request) -> Observed<'_> {
         let origin = ids::origin(peer, self.trusted_proxies, request.headers());
-        let seen = Arc::new(Seen::default());
-        request.extensions_mut().insert(origin.clone());
+        let seen = Arc::new(Seen { origin, ..Seen::default() });
         request.extensions_mut().insert(Arc::clone(&seen));
         let method = request.method().clone();
-        Observed { observer: self, began: Instant::now(), method, origin, seen, ended: false }
+        Observed { observer: self, began: Instant::now(), method, seen, ended: false }
     }
 }
 
 impl Observed<'_> {
     /// The id of the request.
     pub(crate) fn id(&self) -> &str {
-        &self.origin.request
+        &self.seen.origin.request
     }
 
     /// Says that it was not let through, and why.
@@ -130,7 +129,7 @@ impl Observed<'_> {
     fn mark(&self, mut response: Response) -> Response {
         let headers = response.headers_mut();
         // An id is made of letters, digits and a few signs that can all stand in a header.
-        if let Ok(id) = HeaderValue::from_str(&self.origin.request) {
+        if let Ok(id) = HeaderValue::from_str(&self.seen.origin.request) {
             headers.insert(REQUEST_ID, id);
         }
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -37,8 +37,11 @@ pub(crate) fn of_system(
     let page = Arc::new(page(name));
     let document = Arc::new(Document { make: document, made: OnceLock::new() });
     let place = format!("{mount}/docs");
+    let other = place.clone();
     let pages = [
         ("/", get(move || to(place.clone()))),
+        // The same without the last stroke, which a system at the root does not have.
+        ("", get(move || to(other.clone()))),
         ("/openapi.json", get(move |request: Request| Document::send(Arc::clone(&document), request))),
         ("/docs", get(move |request: Request| send(Arc::clone(&page), request))),
         ("/docs/page.css", get(|request: Request| send(Asset::style(), request))),
@@ -47,7 +50,8 @@ pub(crate) fn of_system(
         ("/docs/swagger-ui.js", get(|request: Request| packed(swagger::script(), request))),
     ];
     let taken = |path: &str| routes.iter().any(|route| positional(&route.path) == path);
-    pages.into_iter().filter(|(path, _)| !taken(path)).fold(Router::new(), |all, (path, page)| all.route(path, page))
+    let free = pages.into_iter().filter(|(path, _)| !taken(path) && !(mount.is_empty() && path.is_empty()));
+    free.fold(Router::new(), |all, (path, page)| all.route(&format!("{mount}{path}"), page))
 }
 
 /// The document of a system: made when somebody first asks for it, because it takes a while and a server is to start at

@@ -47,7 +47,7 @@ impl Door for Http {
                 user: &attacker.user,
                 tenant: Some(&attacker.tenant),
                 roles: &roles,
-                member_of: std::slice::from_ref(&attacker.tenant),
+                member_of: &[attacker.tenant.to_string()],
                 ttl: Duration::from_secs(3600),
             });
             let mut server = Server::new(Limits { tenant_rate: None, ..Limits::default() });

@@ -178,10 +178,10 @@ impl Extension for Held {
             OwnRoute::new(Method::GET, "/origin", "Where the request came from.", |call| async move {
                 let origin = &call.origin;
                 let said = json!({
-                    "request": origin.request,
-                    "correlation": origin.correlation,
-                    "causation": origin.causation,
-                    "address": origin.address,
+                    "request": &*origin.request,
+                    "correlation": &*origin.correlation,
+                    "causation": origin.causation.as_deref(),
+                    "address": origin.address.as_deref(),
                 });
                 Ok(Answer::data(said))
             }),

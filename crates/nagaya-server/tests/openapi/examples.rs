@@ -38,8 +38,7 @@ async fn every_example_of_something_new_is_accepted() {
         let nagaya = Nagaya::open(system.design.clone(), Embedded::memory(Options::default()).expect("memory"));
         nagaya.ensure().await.expect("the tables are made");
         let tenant = if system.name == "management" { "tenant_demo" } else { "demo" };
-        let principal =
-            Principal { tenant: tenant.to_owned(), user: "me".to_owned(), roles: vec![], request: None, address: None };
+        let principal = Principal::new(tenant, "me");
         let (tenant, operator) = (nagaya.tenant(&principal).expect("a tenant"), nagaya.operator("test", &principal));
         for (method, path, operation) in operations(&document).into_iter().filter(|(method, ..)| *method == "post") {
             let entity = operation["tags"][0].as_str().expect("a tag");

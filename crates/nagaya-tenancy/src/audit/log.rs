@@ -60,7 +60,7 @@ impl Room {
         let entry = LogEntry {
             at: self.house.settings.clock.millis(),
             action: act.action(),
-            actor: self.principal.user.clone(),
+            actor: self.principal.user.to_string(),
             reason: reason.to_owned(),
             tenant: act.tenant.clone(),
             target: act.target.clone(),
@@ -68,8 +68,8 @@ impl Room {
                 Json::Object(changes) => changes,
                 _ => Map::new(),
             },
-            request: self.principal.request.clone(),
-            address: self.principal.address.clone(),
+            request: self.principal.request.as_deref().map(str::to_owned),
+            address: self.principal.address.as_deref().map(str::to_owned),
         };
         self.put(&entry)
     }
@@ -132,13 +132,13 @@ impl Room {
         let entry = LogEntry {
             at: self.house.settings.clock.millis(),
             action: "audit.list".to_owned(),
-            actor: self.principal.user.clone(),
+            actor: self.principal.user.to_string(),
             reason,
             tenant: None,
             target: "audit".to_owned(),
             changes: Map::new(),
-            request: self.principal.request.clone(),
-            address: self.principal.address.clone(),
+            request: self.principal.request.as_deref().map(str::to_owned),
+            address: self.principal.address.as_deref().map(str::to_owned),
         };
         self.house.store.write(self.put(&entry).into()).await?;
         Ok(())

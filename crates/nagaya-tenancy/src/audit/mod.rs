@@ -146,7 +146,7 @@ impl Room {
             };
             fields.extend(value.map(|value| (field.name.clone(), value)));
         }
-        let item = draft::create(blueprint, &Scope::Tenant(tenant.to_owned()), settings, fields)?;
+        let item = draft::create(blueprint, &Scope::Tenant(tenant.into()), settings, fields)?;
         let free = Condition::absent(blueprint.key.partition.as_str());
         Ok(Write::put(&blueprint.table, item).when(free))
     }

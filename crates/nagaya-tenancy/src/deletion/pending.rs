@@ -81,7 +81,7 @@ impl Pending {
             .with("%entity", self.entity.as_str())
             .with("%key", Value::List(vec![text(&self.key.partition), text(&self.key.sort)]))
             .with("%at", now)
-            .with("%user", self.principal.user.as_str())
+            .with("%user", &*self.principal.user)
             .with(PHASE, self.phase.name());
         let optional = [
             ("%tenant", self.scope.tenant()),
@@ -106,27 +106,28 @@ impl Pending {
 
     /// A note that was read; `None` if it is not one.
     pub(super) fn read(item: &Item, token: &str) -> Option<Self> {
-        let text = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
+        let text = |name: &str| item.get(name).and_then(Value::as_str);
+        let shared = |name: &str| text(name).map(Arc::<str>::from);
         let Some(Value::List(key)) = item.get("%key") else { return None };
         let [Value::String(partition), Value::String(sort)] = key.as_slice() else { return None };
         let phase = text(PHASE)?;
         let phase =
             [Phase::Marking, Phase::Removing, Phase::Returning].into_iter().find(|each| each.name() == phase)?;
-        let tenant = text("%tenant");
+        let tenant = shared("%tenant");
         let principal = Principal {
-            request: text("%request"),
-            address: text("%address"),
+            request: shared("%request"),
+            address: shared("%address"),
             ..Principal::new(tenant.clone().unwrap_or_default(), text("%user")?)
         };
         Some(Pending {
             token: token.to_owned(),
-            entity: text("%entity")?,
+            entity: text("%entity")?.to_owned(),
             key: Key::new(partition.as_str(), sort.as_str()),
             phase,
             at: item.get("%at")?.as_number()?.try_into().ok()?,
             scope: tenant.map_or(Scope::Operator, Scope::Tenant),
             principal,
-            reason: text("%reason"),
+            reason: text("%reason").map(str::to_owned),
         })
     }
 

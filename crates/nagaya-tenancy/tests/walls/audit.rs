@@ -61,7 +61,7 @@ async fn every_change_is_written_down_with_old_and_new_values_who_when_and_from_
 async fn entries_have_the_documented_attributes_on_both_designs() {
     for name in ["aiagent/single", "aiagent/multi"] {
         let nagaya = open(design(name)).await;
-        let principal = Principal { request: Some("trace-1".to_owned()), ..Principal::new("t1", "u-1") };
+        let principal = Principal { request: Some("trace-1".into()), ..Principal::new("t1", "u-1") };
         let t1 = nagaya.tenant(&principal).expect("a tenant");
         t1.create("user", fields(json!({ "userId": "u", "email": "a@example.com", "name": "A" })))
             .await

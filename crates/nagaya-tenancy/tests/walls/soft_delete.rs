@@ -18,8 +18,8 @@ pub(crate) async fn management() -> (Shared, Nagaya, Tenant) {
     nagaya.ensure().await.expect("the tables are made");
     let acme = nagaya
         .tenant(&Principal {
-            request: Some("request-1".to_owned()),
-            address: Some("192.0.2.7".to_owned()),
+            request: Some("request-1".into()),
+            address: Some("192.0.2.7".into()),
             ..Principal::new("tenant_acme", "u-1")
         })
         .expect("a tenant");

@@ -34,7 +34,7 @@ pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Pr
         put_back(&operator, &application).await?;
         return Err(taken());
     }
-    if application.text("reviewedBy") != Some(call.caller.user.as_str()) {
+    if application.text("reviewedBy") != Some(&*call.caller.user) {
         return Err(not_pending());
     }
     Ok(Answer::record(application))
@@ -110,7 +110,7 @@ async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
 /// What a verdict writes onto the application.
 fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Map<String, Json> {
     let mut outcome = Map::from_iter([
-        ("reviewedBy".to_owned(), call.caller.user.as_str().into()),
+        ("reviewedBy".to_owned(), (&*call.caller.user).into()),
         ("reviewedAt".to_owned(), product.now(APPLICATION, "reviewedAt")),
     ]);
     match verdict {
@@ -142,7 +142,7 @@ async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool
         "name": said("applicantName"),
         "role": "admin",
     });
-    let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": call.caller.user });
+    let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": &*call.caller.user });
     let set = handle.set().create("tenant", fields(tenant)).create("user", fields(user));
     match set.create("permission_policy", fields(policy)).commit().await {
         Ok(_) => Ok(true),

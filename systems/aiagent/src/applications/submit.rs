@@ -14,7 +14,7 @@ pub(crate) async fn submit(call: &Call) -> Result<Answer, Problem> {
     SAID.only(&call.body)?;
 
     let mut fields = call.body.clone();
-    fields.insert("applicantUserId".to_owned(), call.caller.user.as_str().into());
+    fields.insert("applicantUserId".to_owned(), (&*call.caller.user).into());
     let request = serde_json::to_vec(&(APPLICATION, &fields)).unwrap_or_default();
     let set = call.system("somebody applies for a tenant").set().create(APPLICATION, fields);
     let set = match call.idempotency_key()? {

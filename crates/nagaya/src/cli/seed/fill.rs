@@ -48,9 +48,8 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     if names.len() < args.tenants as usize {
         bail!("the design takes only {} names of tenants that can be made up", names.len());
     }
-    let store = args.place.open(&system.name).await?;
-    let base = args.place.base.clone().filter(|base| !base.is_empty());
-    let settings = Settings { base, clock: stamp::clock(), ids: stamp::ids(), ..Settings::default() };
+    let store = args.place.open().await?;
+    let settings = Settings { clock: stamp::clock(), ids: stamp::ids(), ..args.place.settings(&system.name) };
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
     nagaya.ensure().await.with_context(|| format!("the tables of {} cannot be made", system.name))?;
 
@@ -95,7 +94,7 @@ struct Hands {
 
 impl Hands {
     fn new(nagaya: &Nagaya, names: &[String]) -> anyhow::Result<Self> {
-        let principal = |name: &String| Principal::new(name, "seed");
+        let principal = |name: &String| Principal::new(name.as_str(), "seed");
         let tenants = names
             .iter()
             .map(|name| nagaya.tenant(&principal(name)).with_context(|| format!("there can be no tenant `{name}`")));

@@ -7,7 +7,6 @@ use nagaya_server::{
     Claims, Cors, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, observe,
 };
 use nagaya_store::{Clock, Store};
-use nagaya_tenancy::Nagaya;
 use tokio::net::TcpListener;
 
 use super::{Args, Kind, show, watch};
@@ -25,7 +24,6 @@ pub(super) struct Site {
 }
 
 pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(systems) = chosen(args)? else { return Ok(Outcome::FoundProblem) };
     let address = args.reach.listen;
     let listener = TcpListener::bind(address)
         .await
@@ -34,6 +32,12 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => format!("http://{}", listener.local_addr()?),
     };
+    // Opening is mostly waiting for the disk: the rest is made ready meanwhile. A design that is somebody's own may be wrong,
+    // and is looked at before anything is made.
+    let built_in = args.system.as_deref().is_none_or(|name| systems::names().any(|known| known == name));
+    let early = built_in.then(|| open(&args.place));
+    let Some(systems) = chosen(args)? else { return Ok(Outcome::FoundProblem) };
+    let opening = early.unwrap_or_else(|| open(&args.place));
     let issuer = issuer(args, &url)?;
     let remote = args.reach.issuer.as_deref().map(Issuer::remote).transpose()?;
 
@@ -45,16 +49,15 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     }
     let alone = systems.len() == 1;
     let mut sites = Vec::new();
-    // Side by side: opening a directory is mostly waiting for the disk.
-    let opening: Vec<_> = systems.into_iter().map(|system| tokio::spawn(open(args.place.clone(), system))).collect();
-    for opening in opening {
-        let (system, store, nagaya) = opening.await??;
+    let store = opening.await??;
+    for system in systems {
+        let nagaya = args.place.house(&system, Arc::clone(&store)).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
         let verifier = verifier(args, &system, issuer.as_ref(), remote.as_ref());
         // An issuer that cannot be reached is told of now, not with the first request.
         verifier.prepare().await;
         let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
-        sites.push(Site { system, mount, store, mounted });
+        sites.push(Site { system, mount, store: Arc::clone(&store), mounted });
     }
     show::serving(args, &url, &sites, issuer.as_deref())?;
     if args.watch
@@ -74,11 +77,10 @@ fn chosen(args: &Args) -> anyhow::Result<Option<Vec<System>>> {
     }
 }
 
-/// Opens the store of a system, and puts its design on it.
-async fn open(place: super::Place, system: System) -> anyhow::Result<(System, Arc<dyn Store>, Nagaya)> {
-    let store = place.open(&system.name).await?;
-    let nagaya = place.house(system.design.clone(), Arc::clone(&store)).await?;
-    Ok((system, store, nagaya))
+/// Begins to open the store.
+fn open(place: &super::Place) -> tokio::task::JoinHandle<anyhow::Result<Arc<dyn Store>>> {
+    let place = place.clone();
+    tokio::spawn(async move { place.open().await })
 }
 
 fn server(args: &Args) -> anyhow::Result<Server> {

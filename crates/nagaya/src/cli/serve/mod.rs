@@ -43,7 +43,7 @@ pub(super) struct Args {
 /// Where the data is.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Place {
-    /// The directory with the embedded store of each system, and with the keys
+    /// The directory with the embedded store of all systems, and with the keys
     #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
     pub(super) data: PathBuf,
     /// The store

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Write as _,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -11,8 +11,9 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use nagaya_design::{Design, Engine};
+use nagaya_design::Engine;
 use nagaya_embedded::{Embedded, Options};
+use nagaya_server::System;
 use nagaya_store::Store;
 use nagaya_tenancy::{Nagaya, Settings};
 
@@ -30,11 +31,6 @@ impl Kind {
 }
 
 impl Place {
-    /// The directory of a system's store.
-    pub(in crate::cli) fn directory(&self, system: &str) -> PathBuf {
-        self.data.join(system)
-    }
-
     /// Where the data is, for people.
     pub(in crate::cli) fn describe(&self) -> String {
         match self.store {
@@ -45,17 +41,12 @@ impl Place {
         }
     }
 
-    /// Opens the store of a system.
-    pub(in crate::cli) async fn open(&self, system: &str) -> anyhow::Result<Arc<dyn Store>> {
+    /// Opens the store.
+    pub(in crate::cli) async fn open(&self) -> anyhow::Result<Arc<dyn Store>> {
         match self.store {
             Kind::Embedded => {
-                // The keys of the local issuer are there.
-                if system == "issuer" {
-                    bail!("a system on the embedded store cannot be called `issuer`; give the design another `name`");
-                }
-                let directory = self.directory(system);
+                let directory = self.data.clone();
                 fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-                // Mostly waiting for the disk: not in the way of the other systems that are opened.
                 let opening = move || Embedded::open(&directory, Options::default());
                 Ok(Arc::new(tokio::task::spawn_blocking(opening).await??))
             }
@@ -65,12 +56,22 @@ impl Place {
         }
     }
 
-    /// A design on a store, with its tables made where they are missing.
-    pub(in crate::cli) async fn house(&self, design: Design, store: Arc<dyn Store>) -> anyhow::Result<Nagaya> {
-        let base = self.base.clone().filter(|base| !base.is_empty());
-        let settings = Settings { base, cursor_key: self.cursor_key()?, ..Settings::default() };
-        let name = design.name.clone();
-        let nagaya = Nagaya::open_with(design, store, settings);
+    /// How a system lies in the store.
+    pub(in crate::cli) fn settings(&self, system: &str) -> Settings {
+        // In a directory each system has tables of its own, whatever they are called; in the cloud they are called what
+        // their design says.
+        let prefix = match self.store {
+            Kind::Embedded | Kind::Memory => format!("{system}/"),
+            Kind::Dynamodb | Kind::Cosmos => String::new(),
+        };
+        Settings { base: self.base.clone().filter(|base| !base.is_empty()), prefix, ..Settings::default() }
+    }
+
+    /// A system on a store, with its tables made where they are missing.
+    pub(in crate::cli) async fn house(&self, system: &System, store: Arc<dyn Store>) -> anyhow::Result<Nagaya> {
+        let name = &system.name;
+        let settings = Settings { cursor_key: self.cursor_key()?, ..self.settings(name) };
+        let nagaya = Nagaya::open_with(system.design.clone(), store, settings);
         nagaya.ensure().await.with_context(|| format!("the tables of {name} cannot be made"))?;
         // What a crash has left half deleted is deleted before anybody asks.
         nagaya.recover().await.with_context(|| format!("deletions of {name} that were under way cannot be ended"))?;

@@ -45,8 +45,8 @@ async fn reload(path: &Path, place: &Place, site: &mut Site) -> anyhow::Result<b
         eprint!("{why}");
         return Ok(false);
     }
-    let nagaya = place.house(design.clone(), Arc::clone(&site.store)).await?;
     let system = System::named(&site.system.name, design);
+    let nagaya = place.house(&system, Arc::clone(&site.store)).await?;
     site.mounted.serve(system.clone(), nagaya);
     site.system = system;
     Ok(true)
