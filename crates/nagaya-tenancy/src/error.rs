@@ -64,6 +64,11 @@ pub enum ErrorKind {
     NoReason,
     /// The key of a set that happens once has been used for another request.
     KeyReused,
+    /// A note has changed since it was read.
+    Overtaken {
+        /// Its name.
+        note: String,
+    },
     /// The store failed.
     Store(nagaya_store::Error),
 }
@@ -97,6 +102,7 @@ impl Error {
             ErrorKind::BadTenant => "bad_tenant",
             ErrorKind::NoReason => "no_reason",
             ErrorKind::KeyReused => "key_reused",
+            ErrorKind::Overtaken { .. } => "overtaken",
             ErrorKind::Store(error) => error.code(),
         }
     }
@@ -148,6 +154,7 @@ impl fmt::Display for Error {
             ErrorKind::BadTenant => f.write_str("the tenant is none that the design could have"),
             ErrorKind::NoReason => f.write_str("an operator has to state a reason"),
             ErrorKind::KeyReused => f.write_str("the key has been used for another request"),
+            ErrorKind::Overtaken { note } => write!(f, "the note `{note}` has changed since it was read"),
             ErrorKind::Store(error) => error.fmt(f),
         }
     }

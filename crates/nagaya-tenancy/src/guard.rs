@@ -76,9 +76,13 @@ impl Scope {
     /// Whether an item that came back may be passed on. The store was asked for the right ones: one that is wrong is an
     /// alarm, not something to leave out.
     pub(crate) fn admits(&self, blueprint: &Blueprint, item: &Item) -> bool {
-        let placed = || blueprint.lies_under_its_key(item) || self.is_former(blueprint, item);
         let visible = !keeps_apart(blueprint.entity.wall) || self.may_change(blueprint, item);
-        visible && blueprint.owns(item) && placed()
+        visible && self.lies_right(blueprint, item)
+    }
+
+    /// Whether an item of the table is one of the entity, where it should be.
+    pub(crate) fn lies_right(&self, blueprint: &Blueprint, item: &Item) -> bool {
+        blueprint.owns(item) && (blueprint.lies_under_its_key(item) || self.is_former(blueprint, item))
     }
 
     /// What the items that an access pattern gives are held to.

@@ -1,8 +1,12 @@
 //! The handles that application code gets: of a tenant, and of an operator.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, ErrorKind, Expected, List, Nagaya, Page, Principal, Record, Set, room::Room};
+use crate::{
+    Error, ErrorKind, Expected, Follower, Keeper, List, Nagaya, Note, Page, Principal, Record, Set, room::Room,
+};
 
 /// A handle that reaches one tenant's items and what is public, and nothing else.
 ///
@@ -60,6 +64,11 @@ macro_rules! handle {
                 self.set().delete(entity, id, expected).commit().await.map(drop)
             }
 
+            /// A note that is kept beside the items of an entity.
+            pub async fn note(&self, entity: &str, keeper: Keeper, name: &str) -> Result<Option<Note>, Error> {
+                self.0.note_called(entity, keeper, name).await
+            }
+
             /// Changes that happen together or not at all.
             pub fn set(&self) -> Set {
                 Set::new(self.0.clone())
@@ -86,6 +95,26 @@ impl Tenant {
 }
 
 impl Operator {
+    /// The house's notes beside an entity whose names start with this, in order, after one of them.
+    pub async fn notes(
+        &self,
+        entity: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Note>, Error> {
+        self.0.is_reasoned()?;
+        self.0.notes(entity, prefix, after, limit).await
+    }
+
+    /// Sees what happens to the items of an entity, of all tenants. That it begins is audited; what is seen then is not.
+    pub async fn follow(&self, entity: &str) -> Result<Follower, Error> {
+        self.0.is_reasoned()?;
+        let blueprint = self.0.house.blueprint(entity)?;
+        self.0.note_reading("follow", [(blueprint, entity.to_owned())]).await?;
+        Ok(Follower { house: Arc::clone(&self.0.house), blueprint: Arc::clone(blueprint) })
+    }
+
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.
     pub fn within(&self, tenant: &str) -> Result<Tenant, Error> {
         let principal = Principal { tenant: tenant.into(), ..self.0.principal.clone() };

@@ -4,32 +4,33 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use nagaya_design::{Access, Design, Entity, KeyAttributes, Parameter, Table};
-use nagaya_store::{Key, Store};
+use nagaya_store::{Clock, Key, Store, TableSpec};
 use serde_json::Value as Json;
 
 use crate::{
-    Error, ErrorKind, Operator, Principal, Settings, Tenant, blueprint::Blueprint, guard::Scope, referers,
+    Error, ErrorKind, Ids, Operator, Principal, Settings, Tenant, blueprint::Blueprint, guard::Scope, referers,
     referers::Referer, room::Room, table_specs,
 };
 
 /// A design that runs on a store. Gives out handles, and never the store.
 #[derive(Debug, Clone)]
 pub struct Nagaya {
-    house: Arc<House>,
+    design: Arc<Design>,
+    /// Replaced in all clones at once when another generation of a table is used.
+    house: Arc<RwLock<Arc<House>>>,
 }
 
 /// What all handles share.
 pub(crate) struct House {
-    pub(crate) design: Design,
-    pub(crate) store: Box<dyn Store>,
+    pub(crate) design: Arc<Design>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) settings: Settings,
-    pub(crate) base: String,
     blueprints: HashMap<String, Arc<Blueprint>>,
     /// The parameters of each access pattern.
     pub(crate) parameters: HashMap<String, Vec<Parameter>>,
@@ -37,8 +38,14 @@ pub(crate) struct House {
     referers: HashMap<String, Vec<Referer>>,
     /// The table that takes what operators do, by its name in the store.
     log_table: (String, KeyAttributes),
+    counts: Arc<Counts>,
+}
+
+/// What is counted since this process started, whatever generation is used.
+#[derive(Debug, Default)]
+struct Counts {
     breaches: AtomicU64,
-    /// How many entries operators have left since this process started.
+    /// Entries that operators have left.
     logged: AtomicU64,
 }
 
@@ -49,6 +56,40 @@ impl fmt::Debug for House {
 }
 
 impl House {
+    fn new(design: Arc<Design>, store: Arc<dyn Store>, settings: Settings, counts: Arc<Counts>) -> Self {
+        let table_name = |table: &Table| settings.table_name(&design, table);
+        let blueprint = |entity: &Entity| {
+            let table = table_name(&design.tables[entity.table]);
+            (entity.name.clone(), Arc::new(Blueprint::new(&design, entity, table)))
+        };
+        let blueprints = design.entities.iter().map(blueprint).collect();
+        let parameters = |access: &Access| (access.name.clone(), design.parameters(access));
+        let parameters = design.accesses.iter().map(parameters).collect();
+        let referers =
+            design.entities.iter().map(|entity| (entity.name.clone(), referers::referers(&design, entity))).collect();
+        let log = design.audit_entity().map_or(0, |entity| entity.table);
+        let log_table = design.tables.get(log).map(|table| (table_name(table), table.key.clone()));
+        // A design without a table has nothing that an operator could do.
+        let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() });
+        let log_table = log_table.unwrap_or_else(no_table);
+        House { design, store, settings, blueprints, parameters, referers, log_table, counts }
+    }
+
+    fn with_generation(&self, table: &str, generation: u32) -> Self {
+        let mut settings = self.settings.clone();
+        settings.generations.insert(table.to_owned(), generation);
+        House::new(Arc::clone(&self.design), Arc::clone(&self.store), settings, Arc::clone(&self.counts))
+    }
+
+    /// Its tables, as the store should have them.
+    pub(crate) fn tables(&self) -> Vec<TableSpec> {
+        let mut tables = table_specs(&self.design, &self.design.name);
+        for (spec, table) in tables.iter_mut().zip(&self.design.tables) {
+            spec.name = self.settings.table_name(&self.design, table);
+        }
+        tables
+    }
+
     pub(crate) fn blueprint(&self, entity: &str) -> Result<&Arc<Blueprint>, Error> {
         self.blueprints.get(entity).ok_or_else(|| ErrorKind::NoEntity(entity.to_owned()).into())
     }
@@ -83,12 +124,12 @@ impl House {
 
     /// A number that is greater with each entry of an operator.
     pub(crate) fn next_logged(&self) -> u64 {
-        self.logged.fetch_add(1, Ordering::Relaxed)
+        self.counts.logged.fetch_add(1, Ordering::Relaxed)
     }
 
     /// An item came back that is behind another wall: somebody wrote around the walls.
     pub(crate) fn breach(&self, blueprint: &Blueprint) -> Error {
-        self.breaches.fetch_add(1, Ordering::Relaxed);
+        self.counts.breaches.fetch_add(1, Ordering::Relaxed);
         tracing::error!(entity = blueprint.name(), table = blueprint.table, "an item is behind another wall");
         ErrorKind::Breach.into()
     }
@@ -102,61 +143,66 @@ impl Nagaya {
 
     /// A design on a store.
     pub fn open_with(design: Design, store: impl Store + 'static, settings: Settings) -> Self {
-        let base = settings.base.clone().unwrap_or_else(|| design.name.clone());
-        let table_name = |table: &Table| format!("{}{}", settings.prefix, table.physical_name(&base));
-        let blueprint = |entity: &Entity| {
-            let table = table_name(&design.tables[entity.table]);
-            (entity.name.clone(), Arc::new(Blueprint::new(&design, entity, table)))
-        };
-        let blueprints = design.entities.iter().map(blueprint).collect();
-        let parameters = |access: &Access| (access.name.clone(), design.parameters(access));
-        let parameters = design.accesses.iter().map(parameters).collect();
-        let referers =
-            design.entities.iter().map(|entity| (entity.name.clone(), referers::referers(&design, entity))).collect();
-        let log = design.audit_entity().map_or(0, |entity| entity.table);
-        let log_table = design.tables.get(log).map(|table| (table_name(table), table.key.clone()));
-        // A design without a table has nothing that an operator could do.
-        let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() });
-        let log_table = log_table.unwrap_or_else(no_table);
-        let store = Box::new(store);
-        let (breaches, logged) = (AtomicU64::new(0), AtomicU64::new(0));
-        let house =
-            House { design, store, settings, base, blueprints, parameters, referers, log_table, breaches, logged };
-        Nagaya { house: Arc::new(house) }
+        let (design, counts) = (Arc::new(design), Arc::default());
+        Nagaya::of(&Arc::new(House::new(design, Arc::new(store), settings, counts)))
     }
 
-    pub(crate) fn house(&self) -> &Arc<House> {
-        &self.house
+    pub(crate) fn house(&self) -> Arc<House> {
+        Arc::clone(&self.house.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn of(house: &Arc<House>) -> Self {
-        Nagaya { house: Arc::clone(house) }
+        Nagaya { design: Arc::clone(&house.design), house: Arc::new(RwLock::new(Arc::clone(house))) }
+    }
+
+    /// The same, with this generation of a table: what is written there nobody sees who uses another one.
+    pub fn generation(&self, table: &str, generation: u32) -> Self {
+        Nagaya::of(&Arc::new(self.house().with_generation(table, generation)))
+    }
+
+    /// Uses this generation of a table from now on, also in all clones of this value. Handles that are there go on with
+    /// the one that they have.
+    pub fn switch(&self, table: &str, generation: u32) {
+        let mut house = self.house.write().unwrap_or_else(PoisonError::into_inner);
+        *house = Arc::new(house.with_generation(table, generation));
+    }
+
+    /// The generation of a table that is used.
+    pub fn generation_of(&self, table: &str) -> u32 {
+        self.house().settings.generations.get(table).copied().unwrap_or(1)
     }
 
     /// Makes the tables and indexes that are missing.
     pub async fn ensure(&self) -> Result<(), Error> {
-        let mut tables = table_specs(&self.house.design, &self.house.base);
-        for table in &mut tables {
-            table.name.insert_str(0, &self.house.settings.prefix);
-        }
-        Ok(self.house.store.ensure(&tables).await?)
+        let house = self.house();
+        Ok(house.store.ensure(&house.tables()).await?)
     }
 
     /// Asks the store for something that is not there: whether it answers at all.
     pub async fn answers(&self) -> Result<(), Error> {
-        let house = &self.house;
+        let house = self.house();
         house.store.get(house.log_table().0, &Key::new("%probe", "%probe")).await?;
         Ok(())
     }
 
+    /// What tells the time here.
+    pub fn clock(&self) -> Clock {
+        self.house().settings.clock.clone()
+    }
+
+    /// What makes ids here.
+    pub fn ids(&self) -> Ids {
+        self.house().settings.ids.clone()
+    }
+
     /// The design that runs.
     pub fn design(&self) -> &Design {
-        &self.house.design
+        &self.design
     }
 
     /// How many items have come back from behind another wall: anything but 0 is an alarm.
     pub fn breaches(&self) -> u64 {
-        self.house.breaches.load(Ordering::Relaxed)
+        self.house().counts.breaches.load(Ordering::Relaxed)
     }
 
     /// The handle of a tenant's user: it reaches what is the tenant's and what is public, and nothing else.
@@ -167,20 +213,20 @@ impl Nagaya {
     /// The same for a principal that nobody else needs.
     pub fn enter(&self, principal: Principal) -> Result<Tenant, Error> {
         let tenant = &principal.tenant;
-        let design = &self.house.design;
+        let design = &self.design;
         let is_system = design.tenant.system.as_deref() == Some(&**tenant);
         if tenant.is_empty() || is_system || !self.fits(tenant) {
             return Err(ErrorKind::BadTenant.into());
         }
         let scope = Scope::Tenant(tenant.clone());
-        let house = Arc::clone(&self.house);
+        let house = self.house();
         Ok(Tenant(Room { house, scope, principal, reason: None }))
     }
 
     /// The handle of somebody who works for the system itself: it alone reaches behind system walls, and every use of it
     /// is audited with the reason. Without a reason it reaches nothing.
     pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
-        let house = Arc::clone(&self.house);
+        let house = self.house();
         Operator(Room { house, scope: Scope::Operator, principal: principal.clone(), reason: Some(reason.into()) })
     }
 
@@ -188,7 +234,6 @@ impl Nagaya {
     fn fits(&self, tenant: &str) -> bool {
         let value = Json::from(tenant);
         let mut fields = self
-            .house
             .design
             .entities
             .iter()

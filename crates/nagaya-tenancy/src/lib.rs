@@ -9,10 +9,12 @@ mod deletion;
 mod draft;
 mod error;
 mod expected;
+mod follow;
 mod guard;
 mod handles;
 mod house;
 mod list;
+mod note;
 mod once;
 mod plan;
 mod principal;
@@ -30,9 +32,11 @@ pub use self::{
     audit::{LogEntry, LogPage},
     error::{Error, ErrorKind},
     expected::Expected,
+    follow::{Changed, Followed, Follower, Scanned},
     handles::{Operator, Tenant},
     house::Nagaya,
     list::{List, Page},
+    note::{Keeper, Note},
     principal::Principal,
     record::Record,
     set::Set,

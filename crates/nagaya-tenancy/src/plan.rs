@@ -10,6 +10,7 @@ use crate::{
     audit::Act,
     blueprint::{Blueprint, DELETING},
     draft,
+    note::Noted,
     room::Room,
     unique, values,
 };
@@ -18,14 +19,16 @@ pub(crate) enum Change {
     Create { blueprint: Arc<Blueprint>, item: Item },
     Update { blueprint: Arc<Blueprint>, id: Vec<String>, patch: Map<String, Json>, expected: Expected },
     Delete { blueprint: Arc<Blueprint>, id: Vec<String>, expected: Expected },
+    Note { blueprint: Arc<Blueprint>, noted: Noted },
 }
 
 impl Change {
     pub(crate) fn blueprint(&self) -> &Blueprint {
         match self {
-            Change::Create { blueprint, .. } | Change::Update { blueprint, .. } | Change::Delete { blueprint, .. } => {
-                blueprint
-            }
+            Change::Create { blueprint, .. }
+            | Change::Update { blueprint, .. }
+            | Change::Delete { blueprint, .. }
+            | Change::Note { blueprint, .. } => blueprint,
         }
     }
 }
@@ -37,6 +40,7 @@ impl fmt::Debug for Change {
             Change::Create { .. } => "create",
             Change::Update { .. } => "update",
             Change::Delete { .. } => "delete",
+            Change::Note { .. } => "note",
         };
         write!(f, "{verb} {}", self.blueprint().name())
     }
@@ -52,6 +56,8 @@ pub(crate) enum Meaning {
     Unique(Vec<String>),
     /// What a field refers to is not there.
     Reference { field: String, entity: String },
+    /// A note has changed.
+    Noted(String),
     /// Something of the layer's own has changed, or an id of its making is taken: to be tried again.
     Own,
 }
@@ -122,6 +128,9 @@ impl Room {
             Change::Delete { blueprint, id, expected } => {
                 let (key, old) = self.current(blueprint, id, expected).await?;
                 self.plan_removal(blueprint, key, &old, expected, planned)?;
+            }
+            Change::Note { blueprint, noted } => {
+                planned.writes.push((self.note_write(blueprint, noted), Meaning::Noted(noted.name.clone())));
             }
         }
         Ok(())
@@ -291,6 +300,7 @@ impl Room {
             Some(Meaning::Unique(_)) if failed.found.is_none() => Ok(()),
             Some(Meaning::Unique(fields)) => Err(ErrorKind::Taken { fields: fields.clone() }.into()),
             Some(Meaning::Reference { field, entity }) => Err(Error::no_reference(field, entity)),
+            Some(Meaning::Noted(note)) => Err(ErrorKind::Overtaken { note: note.clone() }.into()),
             Some(Meaning::Own) | None => Ok(()),
         }
     }

@@ -6,10 +6,11 @@ use nagaya_store::{Write, WriteSet};
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Error, ErrorKind, Expected, Record,
+    Error, ErrorKind, Expected, Principal, Record,
     audit::Act,
     draft,
     guard::Intent,
+    note::{Keeper, Note, Noted},
     once::{Once, Place},
     plan::{Change, Meaning, Planned, distinct},
     room::Room,
@@ -69,6 +70,22 @@ impl Set {
         self
     }
 
+    /// Keeps a note beside the items of an entity, or lets it go, if it is still the one that was read (`None`: there was
+    /// none); otherwise the set fails as [overtaken](ErrorKind::Overtaken).
+    pub fn note(
+        mut self,
+        entity: &str,
+        keeper: Keeper,
+        name: &str,
+        fields: Option<Map<String, Json>>,
+        read: Option<&Note>,
+    ) -> Self {
+        let blueprint = self.room.is_reasoned().and_then(|()| self.room.house.blueprint(entity).map(Arc::clone));
+        let noted = Noted { keeper, name: name.to_owned(), fields, read: read.map_or(0, Note::revision) };
+        self.add(blueprint.map(|blueprint| Change::Note { blueprint, noted }));
+        self
+    }
+
     /// Makes the set happen once under a key of the caller's choice: asked for again with the same key and the same
     /// request, it gives the results of the first time and writes nothing. The key is the user's own, and is forgotten after
     /// a while ([`Settings::remember`](crate::Settings)).
@@ -82,6 +99,11 @@ impl Set {
             Ok(change) => self.changes.push(change),
             Err(error) => self.refused = self.refused.take().or(Some(error)),
         }
+    }
+
+    /// Who it is for.
+    pub fn principal(&self) -> &Principal {
+        &self.room.principal
     }
 
     /// Makes all changes or none; the items as they are afterwards, `None` for those that are gone.

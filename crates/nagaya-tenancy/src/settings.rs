@@ -1,11 +1,13 @@
 //! What is passed in from outside: time, ids, keys.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use nagaya_design::{Design, Table};
 use nagaya_store::Clock;
 
 /// Settings of a house.
@@ -15,6 +17,9 @@ pub struct Settings {
     pub base: Option<String>,
     /// What all table names start with, so that systems which share a store share no table.
     pub prefix: String,
+    /// Tables, by their names in the design, of which another generation than the first is used: the same keys and items
+    /// under another name, built beside the one that is in use.
+    pub generations: BTreeMap<String, u32>,
     /// Tells the time.
     pub clock: Clock,
     /// Makes ids.
@@ -41,12 +46,25 @@ impl Default for Settings {
         Settings {
             base: None,
             prefix: String::new(),
+            generations: BTreeMap::new(),
             clock: Clock::system(),
             ids,
             cursor_key,
             attempts: 10,
             index_lag: Duration::from_secs(1),
             remember: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
+impl Settings {
+    /// What a table is called in the store.
+    pub(crate) fn table_name(&self, design: &Design, table: &Table) -> String {
+        let base = self.base.as_deref().unwrap_or(&design.name);
+        let name = format!("{}{}", self.prefix, table.physical_name(base));
+        match self.generations.get(&table.id) {
+            Some(generation @ 2..) => format!("{name}-g{generation}"),
+            _ => name,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use common::{Run, nagaya, nagaya_with, root};
 use insta::assert_snapshot;
 use nagaya::{
-    List, Nagaya, Principal, Record, Tenant, design,
+    List, Nagaya, Principal, Record, Settings, Tenant, design,
     embedded::{Embedded, Options},
     store::{Scan, Store as _},
 };
@@ -39,8 +39,9 @@ fn run(args: &[&str]) -> Run {
 async fn tenant(data: &Path, system: &str, design: &str, name: &str) -> Tenant {
     let text = fs::read_to_string(root().join("systems").join(design)).expect("a design");
     let design = design::check(&text, &[]).design.expect("sound");
-    let store = Embedded::open(data.join(system), Options::default()).expect("the directory opens");
-    let nagaya = Nagaya::open(design, store);
+    let store = Embedded::open(data, Options::default()).expect("the directory opens");
+    let settings = Settings { prefix: format!("{system}/"), ..Settings::default() };
+    let nagaya = Nagaya::open_with(design, store, settings);
     nagaya.ensure().await.expect("the tables are there");
     nagaya.tenant(&Principal::new(name, "reader")).expect("a tenant")
 }
@@ -51,10 +52,10 @@ async fn all(tenant: &Tenant, access: &str) -> Vec<Record> {
 
 /// All items of a directory but for what the clock has to do with.
 async fn items(data: &Path, system: &str, tables: &[&str]) -> BTreeSet<String> {
-    let store = Embedded::open(data.join(system), Options::default()).expect("the directory opens");
+    let store = Embedded::open(data, Options::default()).expect("the directory opens");
     let mut found = BTreeSet::new();
     for table in tables {
-        for mut item in store.scan(Scan::table(*table)).await.expect("a page").items {
+        for mut item in store.scan(Scan::table(format!("{system}/{table}"))).await.expect("a page").items {
             item.remove("expiresAt");
             found.insert(format!("{item:?}"));
         }
@@ -89,7 +90,7 @@ fn every_built_in_system_is_filled_and_nothing_is_made_twice() {
 
         let again = seed(&args);
         assert_eq!((&again["made"], &again["present"]), (&Value::from(0), &first["made"]), "{system}");
-        let verified = nagaya(&["store", "verify", "--data", text(&dir.path().join(system))]);
+        let verified = nagaya(&["store", "verify", "--data", text(dir.path())]);
         assert_eq!(verified.status, 0, "{system}: {verified}");
     }
 }

@@ -95,11 +95,9 @@ mod tests {
 
     #[test]
     fn correlation_and_causation_are_taken_over() {
-        let found = origin(&"::1".into(), 0, &headers(&[(&REQUEST_ID, "r"), (&CORRELATION_ID, "c"), (&CAUSATION_ID, "d")]));
-        assert_eq!(
-            (&*found.request, &*found.correlation, found.causation.as_deref()),
-            ("r", "c", Some("d"))
-        );
+        let found =
+            origin(&"::1".into(), 0, &headers(&[(&REQUEST_ID, "r"), (&CORRELATION_ID, "c"), (&CAUSATION_ID, "d")]));
+        assert_eq!((&*found.request, &*found.correlation, found.causation.as_deref()), ("r", "c", Some("d")));
         let found = origin(&"::1".into(), 0, &headers(&[(&CORRELATION_ID, "a b"), (&CAUSATION_ID, "")]));
         assert_eq!((found.correlation, found.causation), (found.request, None));
     }

@@ -34,7 +34,7 @@ impl Nagaya {
                         );
                         continue;
                     }
-                    let room: Room = pending.room(house);
+                    let room: Room = pending.room(&house);
                     room.resume_by_token(blueprint, token, false).await?;
                     ended += 1;
                 }
