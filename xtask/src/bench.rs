@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the hot paths of keys, engines beside what they stand on, and the API beside others.
+//! `cargo xtask bench`: the hot paths of keys, engines beside what they stand on, the API and event sourcing beside others.
 
 use std::{fs, path::PathBuf};
 
@@ -22,6 +22,8 @@ pub(crate) enum Task {
     Walls(Output),
     /// Measure the API beside a bare axum handler, PocketBase and PostgreSQL
     Api(Api),
+    /// Measure event sourcing beside the engine and cqrs-es on PostgreSQL
+    Events(Events),
 }
 
 /// Arguments of the embedded engine's benchmark.
@@ -69,6 +71,25 @@ pub(crate) struct Api {
     output: Output,
 }
 
+/// Arguments of the benchmark of event sourcing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Events {
+    /// Seconds of each measurement
+    #[arg(long, default_value = "4")]
+    seconds: String,
+    /// Rounds, in each of which everything is measured in turn
+    #[arg(long, default_value = "3")]
+    rounds: String,
+    /// Events that the list is built anew from, a multiple of 10
+    #[arg(long, default_value = "1000000")]
+    events: String,
+    /// What commands are measured beside: `cqrs-es`, or `none`
+    #[arg(long, default_value = "cqrs-es")]
+    beside: String,
+    #[command(flatten)]
+    output: Output,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
     /// Print the figures as JSON
@@ -90,6 +111,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
             output,
         ),
         Task::Api(args) => api(args),
+        Task::Events(args) => events(args),
     }
 }
 
@@ -110,18 +132,34 @@ fn dynamodb(args: &Dynamodb) -> anyhow::Result<()> {
 }
 
 fn api(args: &Api) -> anyhow::Result<()> {
-    // With every engine, as it is released.
-    let mut build = cargo(["build", "--release", "--locked", "--quiet", "--package", "nagaya", "--all-features"]);
-    build.args(["--target-dir", "target/bench"]);
-    step("build", build)?;
+    let nagaya = released()?;
     // A workspace of its own, like that of the engine.
     let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
     command.args(["--manifest-path", "benches/api/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
     command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--connections", &args.connections]);
     command.args(["--beside", &args.beside]);
-    command.arg("--nagaya").arg(root().join("target/bench/release/nagaya"));
+    command.arg("--nagaya").arg(nagaya);
     command.arg("--tools").arg(tools()).arg("--scratch").arg(root().join("target"));
     measured("api", command, &args.output)
+}
+
+fn events(args: &Events) -> anyhow::Result<()> {
+    let nagaya = released()?;
+    // A workspace of its own, so that nothing else builds cqrs-es and sqlx.
+    let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
+    command.args(["--manifest-path", "benches/events/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
+    command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--events", &args.events]);
+    command.args(["--beside", &args.beside]);
+    command.arg("--nagaya").arg(nagaya).arg("--scratch").arg(root().join("target"));
+    measured("events", command, &args.output)
+}
+
+/// The binary with every engine, as it is released.
+fn released() -> anyhow::Result<PathBuf> {
+    let mut build = cargo(["build", "--release", "--locked", "--quiet", "--package", "nagaya", "--all-features"]);
+    build.args(["--target-dir", "target/bench"]);
+    step("build", build)?;
+    Ok(root().join("target/bench/release/nagaya"))
 }
 
 /// Runs a benchmark, and puts its report into the page if that is wanted.

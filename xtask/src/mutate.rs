@@ -31,8 +31,18 @@ const GUARDS: [&str; 5] = ["guard", "cursor", "unique", "draft", "list"];
 const EQUIVALENT: [(&str, &str); 0] = [];
 
 /// Tests that take no time; what they catch the attack suite need not.
-const QUICK: [&str; 9] =
-    ["audit::", "drafts::", "guards::", "indexes::", "items::", "lists::", "secrets::", "soft_delete::", "typed::"];
+const QUICK: [&str; 10] = [
+    "audit::",
+    "drafts::",
+    "guards::",
+    "indexes::",
+    "items::",
+    "lists::",
+    "secrets::",
+    "soft_delete::",
+    "time::an_expiry",
+    "typed::",
+];
 
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     let Task::Walls(args) = task;

@@ -5,9 +5,7 @@
 
 mod cli;
 mod client;
-mod machine;
 mod measure;
-mod process;
 mod report;
 mod servers;
 mod start;
@@ -15,6 +13,7 @@ mod task;
 mod tools;
 mod wrk;
 
+use bench_common::{machine, process};
 use clap::Parser as _;
 
 fn main() -> anyhow::Result<()> {

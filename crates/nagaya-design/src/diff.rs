@@ -558,6 +558,15 @@ impl Differences {
             &idempotency(new_design, new),
             repeats,
         );
+        let snapshot = |design: &Design, aggregate: &Aggregate| {
+            aggregate.snapshot.map_or_else(String::new, |at| entity(design, at))
+        };
+        let keys =
+            |design: &Design, aggregate: &Aggregate| aggregate.keys.map_or_else(String::new, |at| entity(design, at));
+        let sealed = old.keys.map(|_| "what is sealed cannot be opened");
+        self.changed(path, "the entity of keys", &keys(old_design, old), &keys(new_design, new), sealed);
+        // A cache: without it more is read, and nothing is lost.
+        self.changed(path, "the snapshot entity", &snapshot(old_design, old), &snapshot(new_design, new), None);
         let projections = |design: &Design, aggregate: &Aggregate| -> Vec<String> {
             aggregate.projections.iter().map(|at| entity(design, *at)).collect()
         };

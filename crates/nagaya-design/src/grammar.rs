@@ -394,6 +394,13 @@ pub(crate) static AGGREGATE: Table = Table {
         must("events", Text, "The entity that holds its events."),
         must("head", Text, "The entity with its current version, written under a condition with every event."),
         may("idempotency", Text, "The entity that maps an idempotency key to its event."),
+        may("snapshot", Text, "The entity that keeps its state, so that not all events have to be read."),
+        may(
+            "keys",
+            Text,
+            "The entity with the keys (`subjectId`, `key`) that personal fields of events are sealed with, one for each user: \
+             destroying a key erases them.",
+        ),
         may("projections", ListOf(&Text), "The entities that are built from its events."),
         must("event", Named(&Named(&Shape::Table(&FIELD))), "Its events, each with the fields of its data."),
     ],

@@ -222,12 +222,51 @@ data             = { type = "map", max = 2000 }
 [entity.request]
 table     = "app"
 tenant    = "tenantId"
-key       = { PK = "TENANT#{tenantId}", SK = "REQUEST#{requestId}" }
+key       = { PK = "TENANT#{tenantId}", SK = "REQUEST#{idempotencyKey}" }
 ttl_after = "24h"
 
 [entity.request.fields]
+tenantId       = { type = "ulid" }
+deskId         = { type = "ulid" }
+roomId         = { type = "ulid" }
+idempotencyKey = { type = "string", min = 1, max = 64 }
+eventId        = { type = "ulid" }
+requestHash    = { type = "string", max = 80 }
+
+[entity.state]
+table  = "app"
+tenant = "tenantId"
+key    = { PK = "TENANT#{tenantId}#DESK#{deskId}", SK = "STATE#" }
+
+[entity.state.fields]
+tenantId         = { type = "ulid" }
+deskId           = { type = "ulid" }
+roomId           = { type = "ulid" }
+aggregateVersion = { type = "integer", min = 1, max = 999999 }
+lastEventId      = { type = "ulid" }
+state            = { type = "map", max = 2000 }
+
+[entity.seal]
+table  = "app"
+tenant = "tenantId"
+key    = { PK = "TENANT#{tenantId}", SK = "SEAL#{subjectId}" }
+
+[entity.seal.fields]
 tenantId  = { type = "ulid" }
-requestId = { type = "ulid" }
+subjectId = { type = "string", min = 1, max = 64 }
+key       = { type = "string", max = 64, secret = true }
+
+[entity.picture]
+table  = "app"
+tenant = "tenantId"
+key    = { PK = "TENANT#{tenantId}#DESK#{deskId}", SK = "PICTURE#" }
+
+[entity.picture.fields]
+tenantId         = { type = "ulid" }
+deskId           = { type = "ulid" }
+aggregateVersion = { type = "integer", min = 1, max = 999999 }
+lastEventId      = { type = "ulid" }
+state            = { type = "map", max = 2000 }
 
 [access.tickets_of_agent]
 entity      = "ticket"
@@ -263,6 +302,8 @@ id          = "deskId"
 events      = "event"
 head        = "head"
 idempotency = "request"
+snapshot    = "state"
+keys        = "seal"
 projections = ["agent"]
 
 [aggregate.desk.event]
@@ -1008,6 +1049,16 @@ breaks aggregate.head at aggregate.desk
 
 breaks aggregate.idempotency at aggregate.desk
 -idempotency = "request"
+
+keeps aggregate.snapshot at aggregate.desk
+-snapshot    = "state"
+
+breaks aggregate.keys at aggregate.desk
+-keys        = "seal"
+
+keeps aggregate.snapshot at aggregate.desk
+-snapshot    = "state"
++snapshot    = "picture"
 
 breaks aggregate.projections at aggregate.desk
 -projections = ["agent"]

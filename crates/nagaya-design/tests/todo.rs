@@ -1,6 +1,6 @@
 //! The todo design, held against its document: an event store, and a projection with a sparse index.
 
-use nagaya_design::{Bound, Design, Type, Wall};
+use nagaya_design::{Bound, Design, Parameter, Type, Wall};
 use serde_json::{Value, json};
 
 mod common;
@@ -73,8 +73,11 @@ fn an_event_has_the_documented_shape_and_no_other() {
     assert!(problems(&design, "event", &event(FIRST)).is_empty());
 
     let names: Vec<_> = entity.fields.iter().map(|field| field.name.as_str()).collect();
-    let documented = ["aggregateType", "aggregateId", "aggregateVersion", "eventId", "eventType", "data", "metadata"];
+    // Besides what is documented, an event whose form has changed says which form it has: the first one needs no word.
+    let mut documented = vec!["aggregateType", "aggregateId", "aggregateVersion", "eventId", "eventType"];
+    documented.extend(["eventVersion", "data", "metadata"]);
     assert_eq!(names, documented);
+    assert!(entity.field("eventVersion").expect("the version of its form").optional);
     for (path, kind) in [
         ("aggregateType", "string"),
         ("aggregateId", "ulid"),
@@ -99,12 +102,15 @@ fn an_event_has_the_documented_shape_and_no_other() {
         ("aggregateVersion", "/aggregateVersion", json!(0)),
         ("eventId", "/eventId", json!("e-1")),
         ("eventType", "/eventType", json!("TodoArchived")),
+        ("eventVersion", "/eventVersion", json!(1)),
         ("data", "/data", json!("completed")),
         ("metadata.timestamp", "/metadata/timestamp", json!("2025-08-30T12:34:56Z")),
         ("metadata.actor.familyId", "/metadata/actor/familyId", json!(null)),
     ] {
         let mut item = event(FIRST);
-        *item.pointer_mut(pointer).expect("a documented field") = value;
+        item["eventVersion"] = json!(2);
+        assert!(problems(&design, "event", &item).is_empty());
+        *item.pointer_mut(pointer).expect("a field of an event") = value;
         assert!(problems(&design, "event", &item).contains(&path.to_owned()), "{path}: {item}");
     }
 }
@@ -230,9 +236,15 @@ fn the_active_list_of_a_family_is_its_open_todos_by_their_last_change() {
 #[test]
 fn the_family_of_a_list_comes_from_the_token() {
     let design = design(TODO);
-    for name in ["todos_active", "todos_completed", "family_events"] {
+    // A request could give these at most: where in the order of the events to begin and to end.
+    let between: &[&str] = &["from", "to"];
+    for (name, expected) in [("todos_active", &[] as &[_]), ("todos_completed", &[]), ("family_events", between)] {
         let access = design.access(name).unwrap_or_else(|| panic!("no access pattern {name}"));
-        let given: Vec<_> = design.parameters(access).into_iter().filter(|each| !each.from_token).collect();
-        assert_eq!(given, [], "{name}: what a request could give");
+        let (token, given): (Vec<_>, Vec<_>) = design.parameters(access).into_iter().partition(|each| each.from_token);
+        let names = |all: &[Parameter]| all.iter().map(|each| each.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&given), expected, "{name}: what a request could give");
+        assert!(given.iter().all(|each| !each.required && each.field == "eventId"), "{name}: {given:?}");
+        assert_eq!(token.len(), 1, "{name}: {token:?}");
+        assert!(token[0].field.ends_with("familyId"), "{name}: what the token gives");
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     meter::Meter,
     options::Options,
     retry::{self, Rule},
-    streams::Followed,
+    streams::{Followed, Mend},
 };
 
 /// The variable with the base of the names of a design's tables: `{base}` in the design.
@@ -156,6 +156,7 @@ impl Dynamodb {
         let elsewhere = settings.endpoint.clone().filter(|endpoint| !endpoint.contains(".amazonaws.com"));
         if elsewhere.is_some() {
             streams.set_endpoint_url(elsewhere);
+            streams = streams.interceptor(Mend);
         }
         Ok(Dynamodb {
             client: client(true),

@@ -31,6 +31,8 @@ pub enum Content {
     Page(Page),
     /// `{"data": …}` with anything.
     Data(Json),
+    /// Something that goes on for as long as it is listened to, such as `text/event-stream`.
+    Stream(&'static str, Body),
 }
 
 #[derive(Serialize)]
@@ -82,9 +84,17 @@ impl Answer {
         }
     }
 
-    pub(crate) fn into_response(self) -> Response {
+    pub(crate) fn into_response(mut self) -> Response {
+        if let Content::Stream(kind, body) = self.content {
+            let mut response = Response::new(body);
+            *response.status_mut() = self.status;
+            self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            self.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            *response.headers_mut() = self.headers;
+            return response;
+        }
         let body = match &self.content {
-            Content::None => None,
+            Content::None | Content::Stream(..) => None,
             Content::Record(record) => Some(json(ITEM, &Wrapped { data: &**record })),
             Content::Page(Page { count: Some(count), .. }) => {
                 Some(json(ITEM, &Wrapped { data: &Count { count: *count } }))

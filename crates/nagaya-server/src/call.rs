@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_tenancy::{Expected, Nagaya, Operator, Principal, Record, Tenant};
+use nagaya_tenancy::{Expected, Ids, Nagaya, Operator, Principal, Record, Tenant};
 use serde_json::{Map, Value as Json};
 
 use crate::{
@@ -67,6 +67,26 @@ impl Call {
     /// The design that is served.
     pub fn design(&self) -> &Design {
         self.nagaya.design()
+    }
+
+    /// The time, in milliseconds since 1970.
+    pub fn now(&self) -> i64 {
+        self.nagaya.clock().millis()
+    }
+
+    /// What makes ids.
+    pub fn ids(&self) -> Ids {
+        self.nagaya.ids()
+    }
+
+    /// Where an item is found, from the parts of its path below the design's prefix.
+    pub fn location(&self, path: &str) -> String {
+        format!("{}{}{path}", self.mount, self.design().http_prefix)
+    }
+
+    /// A parameter of the query.
+    pub fn asked(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(each, _)| each == name).map(|(_, value)| value.as_str())
     }
 
     /// A parameter of the path.

@@ -6,7 +6,9 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use axum::http::Method;
 use nagaya_design::Verb;
+use nagaya_tenancy::Nagaya;
 use serde_json::Value as Json;
+use tokio::sync::watch;
 
 use crate::{Answer, Call, Problem, openapi::Document, route::Reach};
 
@@ -32,10 +34,34 @@ pub trait Extension: Send + Sync + 'static {
         let _ = document;
     }
 
+    /// Work beside the requests for as long as the system is served; ends soon after it is told to stop.
+    fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
+        let _ = (nagaya, stop);
+        None
+    }
+
     /// Called after each derived route that did not fail: may change the answer.
     fn after<'a>(&'a self, call: &'a Call, answer: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
         let _ = (call, answer);
         Box::pin(async { Ok(()) })
+    }
+}
+
+/// Tells work in the background when to stop.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// One that tells, and what makes it tell.
+    pub fn new() -> (watch::Sender<bool>, Self) {
+        let (tell, told) = watch::channel(false);
+        (tell, Stop(told))
+    }
+
+    /// Waits until it is time to stop.
+    pub async fn told(&mut self) {
+        // Whoever could tell being gone is as good.
+        let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 
@@ -67,6 +93,12 @@ pub struct OwnRoute {
     pub answer: Option<Json>,
     /// The status of its answer.
     pub status: u16,
+    /// Whether `data` is a page, with a cursor to the next one beside it.
+    pub paged: bool,
+    /// The media type of an answer that goes on for as long as it is listened to.
+    pub streamed: Option<&'static str>,
+    /// Parameters and headers that it takes besides those of its path, as OpenAPI describes them.
+    pub takes: Vec<Json>,
     pub(crate) handler: Handler,
 }
 
@@ -92,6 +124,9 @@ impl OwnRoute {
             body: None,
             answer: None,
             status: 200,
+            paged: false,
+            streamed: None,
+            takes: Vec::new(),
             handler: Arc::new(move |call| Box::pin(handler(call))),
         }
     }
@@ -107,6 +142,29 @@ impl OwnRoute {
     #[must_use]
     pub fn needs(mut self, entity: &str, verb: Verb) -> Self {
         self.needs = Some((entity.to_owned(), verb));
+        self
+    }
+
+    /// A parameter or header that it takes, as OpenAPI describes it.
+    #[must_use]
+    pub fn takes(mut self, parameter: Json) -> Self {
+        self.takes.push(parameter);
+        self
+    }
+
+    /// Its answer is a page of these.
+    #[must_use]
+    pub fn pages(mut self, item: Json) -> Self {
+        self.answer = Some(serde_json::json!({ "type": "array", "items": item }));
+        self.paged = true;
+        self
+    }
+
+    /// Its answer is a stream of this media type, such as `text/event-stream`. The OpenAPI document marks it with
+    /// `x-nagaya-stream`, so that programs do not wait for its end.
+    #[must_use]
+    pub fn streams(mut self, kind: &'static str) -> Self {
+        self.streamed = Some(kind);
         self
     }
 

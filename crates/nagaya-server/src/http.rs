@@ -73,8 +73,7 @@ impl Entry {
     }
 
     /// Answers a request: within the limits, observed, and whatever happens inside.
-    async fn answer(&self, peer: &Arc<str>, request: hyper::Request<Incoming>) -> Response {
-        let mut request: Request = request.map(Body::new);
+    pub(crate) async fn answer(&self, peer: &Arc<str>, mut request: Request) -> Response {
         let observed = self.observer.begin(peer, &mut request);
         // These answer whatever the load: those who ask are to find out what is wrong.
         if let Some(answer) = self.about(request.method(), request.uri().path(), &observed).await {
@@ -218,9 +217,9 @@ async fn accept(listener: &TcpListener, entry: &Arc<Entry>, graceful: &GracefulS
         prepare(&stream, idle);
         let entry = Arc::clone(entry);
         let peer = address(peer);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
             let (entry, peer) = (Arc::clone(&entry), Arc::clone(&peer));
-            async move { Ok::<_, Infallible>(entry.answer(&peer, request).await) }
+            async move { Ok::<_, Infallible>(entry.answer(&peer, request.map(Body::new)).await) }
         });
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {

@@ -88,13 +88,19 @@ fn entity_routes(design: &Design, at: usize, entity: &Entity, routes: &mut Vec<R
         Wall::Public if entity.tenant.is_some() => Reach::Tenant,
         Wall::Public | Wall::System => Reach::Operator,
     };
+    // What an aggregate keeps is written by commands, and by nothing else; only what is built from it is for reading.
+    let owned = design.aggregates.iter().any(|aggregate| aggregate.keeps(at));
+    let built = design.aggregates.iter().any(|aggregate| aggregate.projections.contains(&at));
+    if owned && !built {
+        return;
+    }
     // An access pattern that finds the item at its own path is asked instead of the key.
     let replaced = |access: &Access| access.returns == Returns::One && design.is_lookup(access);
     if !design.accesses_of(entity).any(replaced) {
         routes.push(Route { method: Method::GET, path: item.clone(), act: Act::Read(at), reach: reading });
     }
     // What has been done is written down by the layer itself, and by nobody else.
-    if design.audit_entity().is_some_and(|audit| audit.name == entity.name) {
+    if built || design.audit_entity().is_some_and(|audit| audit.name == entity.name) {
         return;
     }
     routes.push(Route { method: Method::POST, path: collection, act: Act::Create(at), reach: writing });

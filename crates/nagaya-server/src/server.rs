@@ -10,11 +10,11 @@ use std::{
 
 use axum::{Router, extract::Request, response::Response, routing::future::RouteFuture};
 use nagaya_tenancy::Nagaya;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinSet};
 use tower_service::Service;
 
 use crate::{
-    Cors, System,
+    Cors, Stop, System,
     health::Health,
     http::{self, Entry},
     identity::Verifier,
@@ -23,6 +23,9 @@ use crate::{
     pages::{self, Listed},
     served::{Served, nothing},
 };
+
+/// How long work in the background may take to end.
+const LAST: Duration = Duration::from_secs(10);
 
 /// Systems side by side behind one listener.
 #[derive(Debug)]
@@ -90,15 +93,20 @@ impl Server {
         let (limits, verifier) = (Arc::new(Enforced::new(&self.limits)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
         let (path, current, beside) = (Arc::<str>::from(path), Current::default(), self.beside.clone());
-        self.mounts.push(Mount { path: Arc::clone(&path), current: current.clone() });
+        let background = (system.clone(), nagaya.clone());
+        self.mounts.push(Mount { path: Arc::clone(&path), current: current.clone(), background });
         self.systems.push(Listed::new(&path, &system));
         let mounted = Mounted { path, limits, metrics, health, verifier, current, beside };
         mounted.serve(system, nagaya);
         mounted
     }
 
-    /// Answers requests until told to stop, and finishes what has begun by then.
-    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) {
+    /// What answers requests that somebody else accepts, such as the runtime of a function. Nothing works in the background.
+    pub fn app(self) -> App {
+        App { entry: Arc::new(self.entry()) }
+    }
+
+    fn entry(self) -> Entry {
         let observer = Observer::new(self.metrics, self.trusted_proxies, self.log_key);
         // A system at the root has a page of its own there.
         let alone = self.systems.iter().any(|system| system.path.is_empty());
@@ -106,8 +114,47 @@ impl Server {
             self.beside.replace(self.beside.router().merge(pages::of_server(&self.systems)));
         }
         let routers = Routers::new(self.mounts, self.beside);
-        let entry = Entry::new(routers, self.limits, observer, self.health, self.cors.layer());
-        http::serve(listener, Arc::new(entry), self.grace, stop).await;
+        Entry::new(routers, self.limits, observer, self.health, self.cors.layer())
+    }
+
+    /// Answers requests until told to stop, and finishes what has begun by then.
+    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let (tell, stopping) = Stop::new();
+        let mut working = JoinSet::new();
+        for mount in &self.mounts {
+            let (system, nagaya) = &mount.background;
+            let work = system.extension.background(nagaya.clone(), stopping.clone());
+            work.into_iter().for_each(|work| drop(working.spawn(work)));
+        }
+        let stop = async move {
+            stop.await;
+            let _ = tell.send(true);
+        };
+        let grace = self.grace;
+        http::serve(listener, Arc::new(self.entry()), grace, stop).await;
+        // What has begun in the background ends as well.
+        if tokio::time::timeout(LAST, async { while working.join_next().await.is_some() {} }).await.is_err() {
+            tracing::warn!("some work in the background took too long to wait for");
+        }
+    }
+}
+
+/// What answers requests that somebody else accepts.
+#[derive(Clone)]
+pub struct App {
+    entry: Arc<Entry>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("App")
+    }
+}
+
+impl App {
+    /// Answers a request that came from this address.
+    pub async fn answer(&self, address: &str, request: Request) -> Response {
+        self.entry.answer(&address.into(), request).await
     }
 }
 
@@ -138,6 +185,8 @@ impl Mounted {
 struct Mount {
     path: Arc<str>,
     current: Current,
+    /// What may work in the background.
+    background: (System, Nagaya),
 }
 
 /// The routers of a server. A request goes to the one of its system at once: each router on the way would cost it.

@@ -75,8 +75,9 @@ impl Follower {
         Ok(Scanned { records, next: page.next })
     }
 
-    /// An item of the entity, and whose it is; `None` for whatever else lies in its table.
-    fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
+    /// An item of the entity that came on another way than by [`Follower::changes`], and whose it is; `None` for whatever
+    /// else lies in its table.
+    pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
         let blueprint = &self.blueprint;
         if !Scope::Operator.lies_right(blueprint, &item) {
             return None;

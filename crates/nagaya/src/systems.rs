@@ -1,28 +1,30 @@
 //! The systems that are built in.
 
+use std::sync::Arc;
+
 use anyhow::bail;
 use nagaya_design::{Design, read_checked};
+use nagaya_events::Projection;
 use nagaya_server::System;
+use nagaya_todo::Notes;
+
+use crate::cli::seed::{Story, Todos};
 
 /// A system that is built in.
 struct BuiltIn {
     name: &'static str,
     design: &'static str,
-    make: fn(&'static str, Design) -> System,
+    make: fn(&'static str, Design, &Notes) -> anyhow::Result<System>,
 }
 
 const ALL: [BuiltIn; 5] = [
-    BuiltIn {
-        name: "aiagent",
-        design: include_str!("../../../systems/aiagent/design/single.toml"),
-        make: nagaya_aiagent::system,
-    },
+    BuiltIn { name: "aiagent", design: include_str!("../../../systems/aiagent/design/single.toml"), make: aiagent },
     BuiltIn {
         name: "aiagent-multi",
         design: include_str!("../../../systems/aiagent/design/multi.toml"),
-        make: nagaya_aiagent::system,
+        make: aiagent,
     },
-    BuiltIn { name: "todo", design: include_str!("../../../systems/todo/design/todo.toml"), make: plain },
+    BuiltIn { name: "todo", design: include_str!("../../../systems/todo/design/todo.toml"), make: todo },
     BuiltIn { name: "kondate", design: include_str!("../../../systems/kondate/design/kondate.toml"), make: plain },
     BuiltIn {
         name: "management",
@@ -36,21 +38,39 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|system| system.name)
 }
 
-/// All of them.
-pub(crate) fn all() -> anyhow::Result<Vec<System>> {
+/// All of them, with long notes where they are to be.
+pub(crate) fn all(notes: &Notes) -> anyhow::Result<Vec<System>> {
     // One after the other: side by side they leave memory in several heaps that the server does not need again.
-    names().filter_map(|name| find(name).transpose()).collect()
+    names().filter_map(|name| find(name, notes).transpose()).collect()
 }
 
 /// The system with this name.
-pub(crate) fn find(name: &str) -> anyhow::Result<Option<System>> {
+pub(crate) fn find(name: &str, notes: &Notes) -> anyhow::Result<Option<System>> {
     let Some(system) = ALL.iter().find(|system| system.name == name) else { return Ok(None) };
     let Some(design) = read_checked(system.design) else { bail!("the design of {name} is not sound") };
-    Ok(Some((system.make)(system.name, design)))
+    (system.make)(system.name, design, notes).map(Some)
 }
 
-fn plain(name: &'static str, design: Design) -> System {
-    System::named(name, design)
+/// What a system builds from the events of its aggregates.
+pub(crate) fn projections(name: &str) -> Vec<Arc<dyn Projection>> {
+    if name == "todo" { nagaya_todo::projections() } else { Vec::new() }
+}
+
+/// What `nagaya seed` makes of a system by its commands.
+pub(crate) fn stories(name: &str, design: &Design) -> anyhow::Result<Vec<Box<dyn Story>>> {
+    Ok(if name == "todo" { vec![Box::new(Todos::of(design)?)] } else { Vec::new() })
+}
+
+fn plain(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
+    Ok(System::named(name, design))
+}
+
+fn aiagent(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
+    Ok(nagaya_aiagent::system(name, design))
+}
+
+fn todo(name: &'static str, design: Design, notes: &Notes) -> anyhow::Result<System> {
+    Ok(nagaya_todo::system(name, design, notes.clone())?)
 }
 
 #[cfg(test)]
@@ -62,7 +82,11 @@ mod tests {
             assert!(checked.design.is_some(), "{}: {:?}", system.name, checked.diagnostics);
         }
         for name in super::names() {
-            assert!(super::find(name).is_ok_and(|found| found.is_some_and(|system| system.name == name)), "{name}");
+            assert!(
+                super::find(name, &super::Notes::in_memory())
+                    .is_ok_and(|found| found.is_some_and(|system| system.name == name)),
+                "{name}"
+            );
         }
     }
 }

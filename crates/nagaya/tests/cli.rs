@@ -193,7 +193,9 @@ fn the_html_page_needs_nothing_else() {
         let page = page.replace("https://example.com", "");
         assert!(!page.contains(outside), "the page holds {outside}");
     }
-    for part in ["EventsTable", "<svg", "id=\"event\"", "href=\"#event\"", "begins_with(SK, 'EVENT#')"] {
+    for part in
+        ["EventsTable", "<svg", "id=\"event\"", "href=\"#event\"", "begins_with(SK, 'TODO#')", "SK BETWEEN EVENT#"]
+    {
         assert!(page.contains(part), "the page lacks {part}");
     }
 }

@@ -179,6 +179,50 @@ async fn what_is_made_hangs_together() {
     assert!(all(&tenant, "audits").await.iter().all(|entry| entry.text("actorUserId") == Some("seed")));
 }
 
+#[tokio::test]
+async fn todos_have_a_history_and_are_in_the_list_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let told = seed(&["todo", "--data", text(dir.path()), "--items", "60"]);
+    assert_eq!((&told["made"], &told["entities"][0]["entity"]), (&Value::from(180), &Value::from("todo")));
+    let tenant = tenant(dir.path(), "todo", "todo/design/todo.toml", "demo").await;
+
+    let todos = all(&tenant, "todos").await;
+    // Some have been deleted again.
+    assert!((40..60).contains(&todos.len()), "{}", todos.len());
+    let (active, completed) = (all(&tenant, "todos_active").await.len(), all(&tenant, "todos_completed").await.len());
+    assert!(active > 5 && completed > 5 && active + completed == todos.len(), "{active} {completed}");
+    let titles: BTreeSet<_> = todos.iter().filter_map(|todo| todo.text("title")).collect();
+    assert!(titles.len() > 15, "{titles:?}");
+    assert!(titles.iter().any(|title| !title.is_ascii()) && titles.iter().any(|title| title.is_ascii()), "{titles:?}");
+    for todo in &todos {
+        let id = todo.text("todoId").expect("an id");
+        let events = tenant.list(&List::by("history").with("aggregateId", id)).await.expect("a page").records;
+        let last = events.last().expect("it was made");
+        assert_eq!(last.text("eventId"), todo.text("lastEventId"));
+        assert_eq!(todo.to_json()["version"], events.len());
+        assert_eq!(last.to_json()["metadata"]["timestamp"], todo.to_json()["updatedAt"]);
+        // The id tells the moment at which it was made.
+        let made: jiff::Timestamp =
+            events[0].to_json()["metadata"]["timestamp"].as_str().expect("text").parse().expect("an instant");
+        assert_eq!(ulid_seconds(id), made.as_second());
+        let ago = jiff::Timestamp::now().as_second() - made.as_second();
+        assert!((0..=91 * 86_400).contains(&ago), "{made}");
+    }
+    let events = all(&tenant, "family_events").await;
+    let kinds: BTreeSet<_> = events.iter().filter_map(|event| event.text("eventType")).collect();
+    let said = "TodoCompleted TodoCreated TodoDeleted TodoNoteChanged TodoReopened TodoTitleChanged";
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), said);
+    assert_eq!(events.iter().filter(|event| event.text("eventType") == Some("TodoCreated")).count(), 60);
+}
+
+#[tokio::test]
+async fn the_file_of_a_design_is_no_system_that_is_built_in_whatever_it_is_called() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let told = seed(&[text(&root().join("systems/todo/design/todo.toml")), "--data", text(dir.path())]);
+    // Nobody knows its commands, and without them there is nothing to be made.
+    assert_eq!((&told["made"], told["skipped"].as_array().map(Vec::len)), (&Value::from(0), Some(5)));
+}
+
 /// The instant in a ULID, in seconds.
 fn ulid_seconds(id: &str) -> i64 {
     let digit =

@@ -8,6 +8,7 @@ while (an expiry that lies ahead). Requests that are generated to be wrong stay 
 import itertools
 import json
 import os
+import re
 import time
 import urllib.parse
 import uuid
@@ -26,6 +27,8 @@ ids = {}
 items = {}
 # The question that each cursor was given out for.
 cursors = {}
+# The last event of each item that is built from events.
+events = {}
 
 
 def operation(method, path):
@@ -97,6 +100,7 @@ seed()
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    wait(case)
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     query, headers, body = case.query or {}, case.headers or {}, case.body
@@ -130,6 +134,22 @@ def before_call(context, case, kwargs):
                 body[name] = shortened(schema, body[name])
 
 
+def wait(case):
+    """To wait for an event that never happens ends in 503: those that have happened are waited for.
+
+    Also where a request is generated to be wrong: if this is the id of an event, something else is wrong.
+    """
+    after = (case.query or {}).get("after")
+    if not isinstance(after, str) or not re.fullmatch("[0-9A-HJKMNP-TV-Z]{26}", after):
+        return
+    named = (case.path_parameters or {}).values()
+    happened = [events[value] for value in named if isinstance(value, str) and value in events]
+    if happened:
+        case.query["after"] = happened[0]
+    else:
+        del case.query["after"]
+
+
 def shortened(schema, value):
     """A value without what has more bytes than a field may have: schemas count characters and elements."""
     limit = schema.get("x-nagaya-max-bytes")
@@ -146,6 +166,17 @@ def after_call(context, case, response):
         remember(operation(case.operation.method, case.operation.path), response)
     if response.status_code == 200 and b'"nextCursor"' in response.content:
         cursors[response.json().get("nextCursor")] = question(case)
+    if response.status_code in (200, 201) and b'"lastEventId"' in response.content:
+        happen(response.json().get("data"))
+
+
+def happen(data):
+    """Remembers the last event of an item, or of each of a page."""
+    for item in data if isinstance(data, list) else [data]:
+        last = item.get("lastEventId")
+        for name, value in item.items():
+            if name.endswith("Id") and name != "lastEventId" and isinstance(value, str):
+                events[value] = max(last, events.get(value, ""))
 
 
 def question(case):

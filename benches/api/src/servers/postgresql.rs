@@ -2,20 +2,19 @@
 
 use std::{
     fs,
-    os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
-use anyhow::{Context as _, bail, ensure};
-use tempfile::TempDir;
+use anyhow::{Context as _, ensure};
+use bench_common::{
+    postgresql::{Postgresql as Running, run},
+    process::Process,
+};
 
 use super::{Call, Counted, Server};
 use crate::{
-    process::Process,
     task::{self, ITEMS, USERS},
-    tools::is_root,
     wrk::THREADS,
 };
 
@@ -24,76 +23,16 @@ const ROLE: &str = "app";
 
 #[derive(Debug)]
 pub(super) struct Postgresql {
-    process: Process,
+    server: Running,
     programs: PathBuf,
     folder: PathBuf,
     connections: u64,
-    /// With the socket. Not in the folder, whose path may be too long for one.
-    socket: TempDir,
-}
-
-/// Whom the server runs as: nobody important, which it insists on.
-struct Owner {
-    uid: u32,
-    gid: u32,
-}
-
-impl Owner {
-    /// `None`: as who we are.
-    fn find() -> anyhow::Result<Option<Self>> {
-        if !is_root() {
-            return Ok(None);
-        }
-        let users = fs::read_to_string("/etc/passwd")?;
-        let find = |name: &str| {
-            let fields: Vec<_> = users.lines().map(|line| line.split(':').collect::<Vec<_>>()).collect();
-            let fields = fields.into_iter().find(|fields| fields.first() == Some(&name))?;
-            Some(Owner { uid: fields.get(2)?.parse().ok()?, gid: fields.get(3)?.parse().ok()? })
-        };
-        Ok(Some(
-            find("postgres").or_else(|| find("nobody")).context("there is neither a user `postgres` nor `nobody`")?,
-        ))
-    }
 }
 
 pub(super) fn start(programs: &Path, folder: &Path, connections: u64) -> anyhow::Result<Postgresql> {
-    let owner = Owner::find()?;
-    let socket = tempfile::Builder::new().prefix("bench-api-").tempdir()?;
-    let data = folder.join("data");
-    fs::create_dir_all(&data)?;
-    if let Some(Owner { uid, gid }) = &owner {
-        chown(&data, Some(*uid), Some(*gid))?;
-        chown(socket.path(), Some(*uid), Some(*gid))?;
-    }
-    let command = |program: &str| {
-        let mut command = Command::new(programs.join(program));
-        if let Some(Owner { uid, gid }) = &owner {
-            command.uid(*uid).gid(*gid);
-        }
-        command.arg("-D").arg(&data).current_dir(&data);
-        command
-    };
-    let mut make = command("initdb");
-    // Texts are compared byte by byte, which is what costs it least.
-    make.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-    run(make.stdin(Stdio::null()))?;
-
-    let mut serve = command("postgres");
-    serve.arg("-k").arg(socket.path()).args(["-c", "listen_addresses="]);
-    // As they are by default, and would be even if somebody's defaults were not.
-    serve.args(["-c", "fsync=on", "-c", "synchronous_commit=on"]);
-    if connections > 90 {
-        serve.args(["-c", &format!("max_connections={}", connections + 10)]);
-    }
-    // "Immediate shutdown": its processes go, its memory is given back, and nothing is written.
-    let process = Process::start_with("PostgreSQL", serve, &folder.join("log"), "QUIT")?;
+    let server = Running::start(programs, folder, connections)?;
     let (programs, folder) = (programs.to_owned(), folder.to_owned());
-    let mut server = Postgresql { process, programs, folder, connections, socket };
-    let ready = {
-        let (programs, socket) = (server.programs.clone(), server.socket.path().to_owned());
-        move || psql(&programs, &socket, "postgres", "", "SELECT 1").is_ok()
-    };
-    server.process.wait_until(Duration::from_millis(50), ready)?;
+    let server = Postgresql { server, programs, folder, connections };
     server.load()?;
     server.check()?;
     Ok(server)
@@ -133,7 +72,7 @@ impl Postgresql {
     }
 
     fn ask(&self, role: &str, tenant: &str, sql: &str) -> anyhow::Result<String> {
-        psql(&self.programs, self.socket.path(), role, tenant, sql)
+        self.server.ask(role, &format!("-c app.tenant={tenant}"), sql)
     }
 
     fn script(&self, call: Call) -> PathBuf {
@@ -143,7 +82,7 @@ impl Postgresql {
 
 impl Server for Postgresql {
     fn process(&self) -> &Process {
-        &self.process
+        &self.server.process
     }
 
     fn has(&self, _: Call) -> bool {
@@ -153,7 +92,7 @@ impl Server for Postgresql {
     fn run(&self, call: Call, seconds: u64) -> anyhow::Result<Counted> {
         let times = tempfile::tempdir_in(&self.folder)?;
         let mut command = Command::new(self.programs.join("pgbench"));
-        command.args(["--no-vacuum", "--protocol=prepared", "--username", ROLE, "--host"]).arg(self.socket.path());
+        command.args(["--no-vacuum", "--protocol=prepared", "--username", ROLE, "--host"]).arg(self.server.socket());
         command.args(["--client", &self.connections.to_string(), "--jobs", &THREADS.to_string()]);
         command.args(["--time", &seconds.to_string(), "--define", &format!("items={ITEMS}")]);
         command.args(["--define", &format!("users={USERS}"), "--log", "--file"]).arg(self.script(call)).arg("postgres");
@@ -188,30 +127,4 @@ fn read_times(folder: &Path) -> anyhow::Result<Vec<u64>> {
     }
     times.sort_unstable();
     Ok(times)
-}
-
-fn psql(programs: &Path, socket: &Path, role: &str, tenant: &str, sql: &str) -> anyhow::Result<String> {
-    let mut command = Command::new(programs.join("psql"));
-    command.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"]);
-    command.args(["--dbname=postgres", "--username", role, "--command", sql, "--host"]).arg(socket);
-    command.env("PGOPTIONS", format!("-c app.tenant={tenant}"));
-    Ok(run(command.stdin(Stdio::null()))?.trim().to_owned())
-}
-
-/// What a command says.
-fn run(command: &mut Command) -> anyhow::Result<String> {
-    // Of the variables of psql and pgbench, only those that are set here count.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
-        if name != "PGOPTIONS" {
-            command.env_remove(name);
-        }
-    }
-    let output = command.output().with_context(|| format!("{:?} does not start", command.get_program()))?;
-    if !output.status.success() {
-        // Every client says the same.
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said: Vec<_> = said.lines().take(5).collect();
-        bail!("{:?}: {}", command.get_program(), said.join("\n"));
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }

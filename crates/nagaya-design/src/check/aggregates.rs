@@ -10,12 +10,32 @@ use crate::{
 /// What the items of an aggregate carry besides its id.
 const EVENT_FIELDS: [&str; 4] = ["eventId", "eventType", "aggregateVersion", "data"];
 const HEAD_FIELDS: [&str; 2] = ["aggregateVersion", "lastEventId"];
+const SNAPSHOT_FIELDS: [&str; 3] = ["aggregateVersion", "lastEventId", "state"];
+const IDEMPOTENCY_FIELDS: [&str; 3] = ["idempotencyKey", "eventId", "requestHash"];
 
 pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
     for aggregate in &design.aggregates {
         let (events, head) = (&design.entities[aggregate.events], &design.entities[aggregate.head]);
         carries(aggregate, events, &EVENT_FIELDS, problems);
         carries(aggregate, head, &HEAD_FIELDS, problems);
+        if let Some(snapshot) = aggregate.snapshot.map(|at| &design.entities[at]) {
+            carries(aggregate, snapshot, &SNAPSHOT_FIELDS, problems);
+        }
+        if let Some(keys) = aggregate.keys.map(|at| &design.entities[at]) {
+            let kept =
+                ["subjectId", "key"].iter().filter(|name| keys.field(name).is_none()).copied().collect::<Vec<_>>();
+            if !kept.is_empty() || !keys.is_secret("key") {
+                let message = format!("`{}` has to have `subjectId`, and `key` as a secret", keys.name);
+                problems.push(
+                    Diagnostic::new(&codes::BAD_AGGREGATE, aggregate.span.clone(), message)
+                        .also(keys.span.clone(), "the entity")
+                        .help("give it `key = { type = \"string\", max = 64, secret = true }`"),
+                );
+            }
+        }
+        if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) {
+            carries(aggregate, idempotency, &IDEMPOTENCY_FIELDS, problems);
+        }
         let mut wrong = |message: String, help: &str| {
             problems.push(Diagnostic::new(&codes::BAD_AGGREGATE, aggregate.span.clone(), message).help(help));
         };

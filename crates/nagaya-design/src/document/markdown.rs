@@ -196,11 +196,7 @@ impl Page<'_> {
         let mut rows = Vec::new();
         field_rows(&entity.fields, "", &mut rows);
         self.table(&["field", "type", "default", "notes"], &rows);
-        let path = |path: &str| code(&format!("{}{path}", self.design.http_prefix));
-        let mut notes = vec![match entity.id_fields().as_slice() {
-            [] => format!("HTTP path {}.", path(&entity.path)),
-            _ => format!("HTTP path {}, of one item {}.", path(&entity.path), path(&entity.item_path())),
-        }];
+        let mut notes = vec![self.reached(entity)];
         notes.extend(promises(entity));
         notes.push(format!("At most {} KB.", worst_case(self.design, entity).div_ceil(1024)));
         for note in notes {
@@ -210,6 +206,25 @@ impl Page<'_> {
         self.line("```json");
         self.line(format!("{:#}", Value::Object(self.design.example(entity))));
         self.paragraph("```");
+    }
+
+    /// Where an entity is found over HTTP.
+    fn reached(&self, entity: &Entity) -> String {
+        let path = |path: &str| code(&format!("{}{path}", self.design.http_prefix));
+        let item = path(&entity.item_path());
+        let at = self.design.entities.iter().position(|each| each.name == entity.name);
+        let keeper = self.design.aggregates.iter().find(|aggregate| at.is_some_and(|at| aggregate.keeps(at)));
+        match keeper {
+            Some(keeper) if at.is_some_and(|at| keeper.projections.contains(&at)) => {
+                format!(
+                    "HTTP path of one item {item}, for reading: it is built from the events of {}.",
+                    code(&keeper.name)
+                )
+            }
+            Some(keeper) => format!("No HTTP path of its own: the commands of {} write it.", code(&keeper.name)),
+            None if entity.id_fields().is_empty() => format!("HTTP path {}.", path(&entity.path)),
+            None => format!("HTTP path {}, of one item {item}.", path(&entity.path)),
+        }
     }
 
     fn accesses(&mut self) {
@@ -314,6 +329,12 @@ impl Page<'_> {
             format!("Events are {} items, its version is in {}", name(aggregate.events), name(aggregate.head));
         if let Some(at) = aggregate.idempotency {
             let _ = write!(text, ", repeated requests are told by {}", name(at));
+        }
+        if let Some(at) = aggregate.snapshot {
+            let _ = write!(text, ", its state is kept in {}", name(at));
+        }
+        if let Some(at) = aggregate.keys {
+            let _ = write!(text, ", personal fields are sealed with keys in {}", name(at));
         }
         let projections: Vec<_> = aggregate.projections.iter().map(|at| name(*at)).collect();
         if !projections.is_empty() {

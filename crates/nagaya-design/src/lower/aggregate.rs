@@ -15,6 +15,8 @@ impl Lower<'_> {
         let events = entity(node.text("events"));
         let head = entity(node.text("head"));
         let idempotency = entity(node.text("idempotency"));
+        let snapshot = entity(node.text("snapshot"));
+        let keys = entity(node.text("keys"));
         let projections = node.texts("projections").into_iter().filter_map(|text| entity(Some(text))).collect();
         let mut event = Vec::new();
         for entry in node.section("event") {
@@ -27,6 +29,8 @@ impl Lower<'_> {
             events: events?,
             head: head?,
             idempotency,
+            snapshot,
+            keys,
             projections,
             event,
             span: entry.key_span.clone(),

@@ -5,6 +5,7 @@
 //! nothing was missed: a stream that has been trimmed does not tell.
 
 mod lineage;
+mod mend;
 mod position;
 mod record;
 mod shard;
@@ -19,7 +20,7 @@ use std::{
 use futures_util::{StreamExt as _, TryStreamExt as _, stream as futures};
 use nagaya_store::{ChangeRecord, Changes, Error, ErrorKind, From};
 
-pub(crate) use self::stream::Followed;
+pub(crate) use self::{mend::Mend, stream::Followed};
 use self::{
     position::{Place, Position, Progress},
     shard::Reader,

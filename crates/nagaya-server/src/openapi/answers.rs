@@ -239,11 +239,7 @@ pub(super) fn listed(entity: &Entity, returns: Returns, item: &Json, example: Js
         }
         Returns::Many => {
             let mut answer = data("A page.", json!({ "type": "array", "items": item }));
-            answer["content"]["application/json"]["schema"]["properties"]["nextCursor"] = json!({
-                "type": "string",
-                "minLength": 1,
-                "description": "Where the next page starts. A page can be short, or empty, and still have one.",
-            });
+            paged(&mut answer);
             answer
         }
     };
@@ -252,6 +248,22 @@ pub(super) fn listed(entity: &Entity, returns: Returns, item: &Json, example: Js
         Returns::One => json!({ "data": example }),
         Returns::Count => json!({ "data": { "count": 3 } }),
     };
+    answer
+}
+
+/// Adds the cursor to the next page.
+pub(super) fn paged(answer: &mut Json) {
+    answer["content"]["application/json"]["schema"]["properties"]["nextCursor"] = json!({
+        "type": "string",
+        "minLength": 1,
+        "description": "Where the next page starts. A page can be short, or empty, and still have one.",
+    });
+}
+
+/// What goes on for as long as it is listened to.
+pub(super) fn streamed(kind: &str) -> Json {
+    let mut answer = empty("It goes on for as long as it is listened to.");
+    answer["content"] = json!({ kind: { "schema": { "type": "string" } } });
     answer
 }
 

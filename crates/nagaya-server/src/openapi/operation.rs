@@ -153,6 +153,9 @@ fn list(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
     })
 }
 
+/// Marks an operation whose answer does not end by itself.
+const STREAM: &str = "x-nagaya-stream";
+
 fn own(source: &Source<'_>, at: usize, route: &Route, in_path: &[(&str, &str)]) -> Json {
     let own = &source.own[at];
     let entity = own.needs.as_ref().and_then(|(entity, _)| source.design.entity(entity));
@@ -160,10 +163,14 @@ fn own(source: &Source<'_>, at: usize, route: &Route, in_path: &[(&str, &str)]) 
         Some(entity) => parameters::of_id(entity, field, name),
         None => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } }),
     };
-    let fine = match &own.answer {
-        Some(schema) => answers::data("It is done.", schema.clone()),
-        None => answers::empty("It is done."),
+    let mut fine = match (own.streamed, &own.answer) {
+        (Some(kind), _) => answers::streamed(kind),
+        (None, Some(schema)) => answers::data("It is done.", schema.clone()),
+        (None, None) => answers::empty("It is done."),
     };
+    if own.paged {
+        answers::paged(&mut fine);
+    }
     let mut failures = vec![Failure::NotFound, Failure::Conflict, Failure::VersionConflict, Failure::Invalid];
     let mut operation = Map::new();
     if let Some(schema) = &own.body {
@@ -177,8 +184,16 @@ fn own(source: &Source<'_>, at: usize, route: &Route, in_path: &[(&str, &str)]) 
     }
     operation.insert("tags".to_owned(), json!([entity.map_or(&source.design.name, |entity| &entity.name)]));
     operation.insert("summary".to_owned(), own.summary.trim_end_matches('.').into());
-    operation.insert("parameters".to_owned(), in_path.iter().map(parameter).collect());
-    operation.insert("responses".to_owned(), answers::all(vec![(own.status, fine)], everywhere(&failures)));
+    let parameters = in_path.iter().map(parameter).chain(own.takes.iter().cloned());
+    operation.insert("parameters".to_owned(), parameters.collect());
+    let mut fine = vec![(own.status, fine)];
+    if own.takes.contains(&parameters::reference("IfNoneMatch")) {
+        fine.push((304, answers::not_modified()));
+    }
+    operation.insert("responses".to_owned(), answers::all(fine, everywhere(&failures)));
+    if own.streamed.is_some() {
+        operation.insert(STREAM.to_owned(), true.into());
+    }
     operation.into()
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn of_system(
         ("/docs/swagger-ui.js", get(|request: Request| packed(swagger::script(), request))),
     ];
     let taken = |path: &str| routes.iter().any(|route| positional(&route.path) == path);
-    let free = pages.into_iter().filter(|(path, _)| !taken(path) && !(mount.is_empty() && path.is_empty()));
+    let free = pages.into_iter().filter(|(path, _)| !(taken(path) || mount.is_empty() && path.is_empty()));
     free.fold(Router::new(), |all, (path, page)| all.route(&format!("{mount}{path}"), page))
 }
 

@@ -1,8 +1,28 @@
 //! What a system adds to its derived routes.
 
-use axum::http::Method;
-use nagaya_server::{Answer, Call, Extension, Later, OwnRoute, Problem, System};
+use std::{
+    convert::Infallible,
+    io::Read as _,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    body::Body,
+    http::{Method, StatusCode},
+};
+use futures_util::{StreamExt as _, stream};
+use nagaya_embedded::{Embedded, Options};
+use nagaya_server::{
+    Answer, Call, Claims, Content, Extension, Later, Limits, OwnRoute, Problem, Server, Stop, System, Verifier,
+};
+use nagaya_store::Clock;
+use nagaya_tenancy::Nagaya;
 use serde_json::json;
+use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
     desk::DESK,
@@ -13,16 +33,12 @@ struct Desk;
 
 impl Extension for Desk {
     fn routes(&self) -> Vec<OwnRoute> {
-        let close = OwnRoute::new(
-            Method::POST,
-            "/tickets/{ticketId}/close",
-            "Close a ticket.",
-            async |call: std::sync::Arc<Call>| {
+        let close =
+            OwnRoute::new(Method::POST, "/tickets/{ticketId}/close", "Close a ticket.", async |call: Arc<Call>| {
                 let id = call.parameter("ticketId").unwrap_or_default().to_owned();
                 let patch = json!({ "status": "closed" }).as_object().cloned().unwrap_or_default();
                 Ok(Answer::record(call.tenant()?.update("ticket", &[&id], patch, None).await?))
-            },
-        );
+            });
         let teams = OwnRoute::new(Method::GET, "/teams", "No teams.", async |_| Ok(Answer::data(json!(["none"]))));
         vec![close.needs("ticket", nagaya_design::Verb::Update), teams]
     }
@@ -68,4 +84,71 @@ fn a_system_puts_its_own_before_after_and_in_place_of_what_is_derived() {
     assert_eq!(house.client("t2", "admin").post("/v1/tickets/a/close", &json!({})).problem(404), "not_found");
     assert_eq!(house.client("t1", "viewer").post("/v1/tickets/a/close", &json!({})).problem(403), "forbidden");
     assert_eq!(house.nobody().post("/v1/tickets/a/close", &json!({})).problem(401), "no_token");
+}
+
+/// Tells something at once, and then nothing more; it never ends by itself.
+struct News;
+
+impl Extension for News {
+    fn routes(&self) -> Vec<OwnRoute> {
+        let news = |_| async {
+            let first = stream::once(async { Ok::<_, Infallible>("data: first\n\n") });
+            let body = Body::from_stream(first.chain(stream::pending()));
+            Ok(Answer::new(StatusCode::OK, Content::Stream("text/event-stream", body)))
+        };
+        let news = OwnRoute::new(Method::GET, "/news", "What happens.", news).streams("text/event-stream");
+        vec![news.needs("ticket", nagaya_design::Verb::Read)]
+    }
+}
+
+#[test]
+fn a_stream_is_heard_while_it_goes_on() {
+    let house = House::serve(System::new("desk", design(DESK), News));
+    let token = house.token(Some("t1"), "u1", &["viewer"]);
+    let asked = ureq::get(format!("{}/v1/news", house.url)).header("authorization", format!("Bearer {token}"));
+    let mut answer = asked.call().expect("an answer");
+    let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+    assert_eq!((header("content-type"), header("cache-control")), (Some("text/event-stream"), Some("no-store")));
+    assert!(header("x-request-id").is_some() && header("content-length").is_none(), "{:?}", answer.headers());
+    let mut heard = [0; 13];
+    answer.body_mut().as_reader().read_exact(&mut heard).expect("the beginning");
+    assert_eq!(&heard, b"data: first\n\n");
+    // Whoever may not listen hears why, and that is all.
+    assert_eq!(house.nobody().get("/v1/news").problem(401), "no_token");
+}
+
+/// Works beside the requests: 1 once it has begun, 2 once it has been told to stop and has put its things away.
+struct Work(Arc<AtomicUsize>);
+
+impl Extension for Work {
+    fn background(&self, nagaya: Nagaya, mut stop: Stop) -> Option<Later<'static, ()>> {
+        assert_eq!(nagaya.design().name, "desk");
+        let stage = Arc::clone(&self.0);
+        Some(Box::pin(async move {
+            stage.store(1, Ordering::Relaxed);
+            stop.told().await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            stage.store(2, Ordering::Relaxed);
+        }))
+    }
+}
+
+#[tokio::test]
+async fn work_in_the_background_is_told_to_stop_and_waited_for() {
+    let stage = Arc::new(AtomicUsize::new(0));
+    let system = System::new("desk", design(DESK), Work(Arc::clone(&stage)));
+    let nagaya = Nagaya::open(system.design.clone(), Embedded::memory(Options::default()).expect("memory"));
+    let mut server = Server::new(Limits::default());
+    let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+    server.mount("", system, nagaya, verifier);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(server.run(listener, async { drop(stopped.await) }));
+    while stage.load(Ordering::Relaxed) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!running.is_finished());
+    stop.send(()).expect("the server listens");
+    running.await.expect("the server ends");
+    assert_eq!(stage.load(Ordering::Relaxed), 2);
 }

@@ -182,6 +182,11 @@ impl nagaya_server::Extension for Desk {
                 .body(json!({ "type": "object", "properties": { "pin": { "type": "string" } } }))
                 .answers(200, Some(answer)),
             OwnRoute::new(axum::http::Method::GET, "/notes", "The notes, in another way.", done).reach(Reach::Anyone),
+            OwnRoute::new(axum::http::Method::GET, "/pins", "Pinned notes.", done)
+                .takes(json!({ "name": "since", "in": "query", "schema": { "type": "string" } }))
+                .takes(json!({ "$ref": "#/components/parameters/IfNoneMatch" }))
+                .pages(json!({ "$ref": "#/components/schemas/Note" })),
+            OwnRoute::new(axum::http::Method::GET, "/news", "What happens.", done).streams("text/event-stream"),
         ]
     }
 
@@ -210,6 +215,25 @@ fn routes_of_a_systems_own_are_told_with_the_others() {
     assert_eq!(document["paths"]["/notes"]["get"]["operationId"], "getNotes");
     assert_eq!(document["paths"]["/notes"]["get"]["tags"], json!(["notes"]));
     assert_eq!(document["servers"], json!([{ "url": "/desk" }]));
+}
+
+#[test]
+fn what_routes_of_a_systems_own_take_and_how_they_answer_is_told() {
+    let document = document(&System::new("desk", design(NOTES), Desk), "/desk", NOW);
+    let pins = &document["paths"]["/pins"]["get"];
+    assert_eq!(pins["parameters"][0]["name"], "since");
+    let page = &pins["responses"]["200"]["content"]["application/json"]["schema"]["properties"];
+    assert_eq!(page["data"]["items"]["$ref"], "#/components/schemas/Note");
+    assert_eq!(page["nextCursor"]["type"], "string");
+    // Whoever says what it has may hear that it is still so.
+    assert!(pins["responses"].get("304").is_some() && pins.get("x-nagaya-stream").is_none(), "{pins}");
+
+    let news = &document["paths"]["/news"]["get"];
+    let kinds: Vec<_> = news["responses"]["200"]["content"].as_object().expect("kinds").keys().collect();
+    assert_eq!(kinds, ["text/event-stream"]);
+    assert!(news["responses"].get("304").is_none(), "{news}");
+    // Programs that wait for the end of an answer leave it out.
+    assert_eq!(news["x-nagaya-stream"], true);
 }
 
 #[test]

@@ -66,6 +66,7 @@ home  = { type = "string", max = 20 }
 id    = { type = "string", max = 20 }
 label = { type = "string", max = 20 }
 color = { type = "string", max = 20, optional = true, default = "red" }
+extra = { type = "map", optional = true }
 
 [entity.book]
 table       = "main"
@@ -176,6 +177,15 @@ async fn what_is_optional_can_be_left_out_and_taken_away() {
     assert_eq!(shelf.text("color"), None);
     let refused = h1.update("shelf", &["s"], fields(json!({ "label": null })), None).await.expect_err("it is required");
     assert_eq!(problems(&refused), ["label is missing"]);
+
+    // What is in a map that the design says nothing about is the caller's own.
+    for (patch, left) in [
+        (json!({ "wide": 3, "old": 1 }), json!({ "wide": 3, "old": 1 })),
+        (json!({ "old": null }), json!({ "wide": 3 })),
+    ] {
+        let shelf = h1.update("shelf", &["s"], fields(json!({ "extra": patch })), None).await.expect("a change");
+        assert_eq!(shelf.to_json().get("extra"), Some(&left));
+    }
 }
 
 #[tokio::test]

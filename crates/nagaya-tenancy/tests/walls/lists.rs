@@ -172,3 +172,13 @@ async fn pages_of_a_filtered_list_go_on_after_the_last_item_shown() {
         spy.asked().into_iter().filter(|query| query.table.ends_with("log")).map(|query| query.limit).collect();
     assert!(limits.iter().all(|limit| *limit == Some(100)), "{limits:?}");
 }
+
+#[test]
+fn a_list_says_what_it_asks_for() {
+    let list = List::by("steps_between").with("path", "p").with("from", "3").limit(7).descending(true).cursor("c");
+    assert_eq!(list.access(), "steps_between");
+    let said = [("path", "p"), ("from", "3"), ("limit", "7"), ("order", "desc"), ("cursor", "c")];
+    assert_eq!(list.to_parameters(), said.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(List::by("places").descending(false).to_parameters(), [("order".to_owned(), "asc".to_owned())]);
+    assert!(List::by("places").to_parameters().is_empty());
+}

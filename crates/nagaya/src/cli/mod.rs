@@ -3,11 +3,14 @@
 mod check;
 mod diff;
 mod docs;
+mod events;
 mod explain;
+#[cfg(feature = "lambda")]
+mod lambda;
 mod new;
 mod report;
 mod schema;
-mod seed;
+pub(crate) mod seed;
 mod serve;
 mod source;
 mod store;
@@ -37,8 +40,11 @@ enum Command {
     Schema(schema::Args),
     Serve(serve::Args),
     Seed(seed::Args),
+    #[cfg(feature = "lambda")]
+    Lambda(lambda::Args),
     Store(store::Args),
     Tables(tables::Args),
+    Events(events::Args),
     Token(token::Args),
 }
 
@@ -51,7 +57,7 @@ enum Outcome {
 
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = match Cli::parse_from(arguments()).command {
         Command::New(args) => new::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
@@ -60,8 +66,11 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Seed(args) => seed::run(&args),
+        #[cfg(feature = "lambda")]
+        Command::Lambda(args) => lambda::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Tables(args) => tables::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::Token(args) => token::run(&args),
     };
     match outcome {
@@ -76,6 +85,18 @@ pub(crate) fn run() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What the command was called with. Lambda calls a function's program `bootstrap`, and tells it nothing.
+fn arguments() -> Vec<std::ffi::OsString> {
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    if cfg!(feature = "lambda")
+        && let [program] = arguments.as_slice()
+        && std::path::Path::new(program).file_name().is_some_and(|name| name == "bootstrap")
+    {
+        arguments.push("lambda".into());
+    }
+    arguments
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -5,6 +5,7 @@ use std::{fs, io::Read as _, path::Path};
 use anyhow::{Context as _, bail};
 use nagaya_design::{Checked, Design, Engine, Severity, check};
 use nagaya_server::System;
+use nagaya_todo::Notes;
 
 use super::report;
 use crate::systems;
@@ -49,8 +50,8 @@ pub(super) fn design(path: &Path, engines: &[Engine]) -> anyhow::Result<Option<D
 }
 
 /// A built-in system, or the one that a design file describes; `None` after showing what is wrong with the design.
-pub(super) fn system(name: &str, engine: Engine) -> anyhow::Result<Option<System>> {
-    if let Some(system) = systems::find(name)? {
+pub(super) fn system(name: &str, engine: Engine, notes: &Notes) -> anyhow::Result<Option<System>> {
+    if let Some(system) = systems::find(name, notes)? {
         return Ok(Some(system));
     }
     let path = Path::new(name);

@@ -118,7 +118,8 @@ fn open(place: &Place) -> anyhow::Result<Embedded> {
     Embedded::open(&place.data, options).with_context(|| format!("{} cannot be opened", place.data.display()))
 }
 
-fn is_store(directory: &Path) -> bool {
+/// Whether a directory is one of the embedded store.
+pub(super) fn is_store(directory: &Path) -> bool {
     directory.join("data").is_dir()
 }
 

@@ -130,7 +130,7 @@ fn rotate(place: &Place, forget: bool) -> anyhow::Result<Outcome> {
 
 /// The system that a token is for; `None` after showing what is wrong with its design.
 fn system(name: &str) -> anyhow::Result<Option<System>> {
-    if let Some(system) = systems::find(name)? {
+    if let Some(system) = systems::find(name, &nagaya_todo::Notes::in_memory())? {
         return Ok(Some(system));
     }
     let path = Path::new(name);

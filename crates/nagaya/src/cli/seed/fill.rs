@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io::IsTerminal as _,
-    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -20,7 +19,9 @@ use super::{
     item::{DAY, Draft, Scene, is_made_by_the_layer},
     plan::{Skipped, Task, plan},
     report::{Filled, Report},
-    stamp, tenants,
+    stamp,
+    story::{self, PATIENCE, PAUSE, Part, Story},
+    tenants,
 };
 
 /// Items that are being written at the same time: a directory commits in groups, so that many cost little more than one.
@@ -32,18 +33,16 @@ const CHUNK: usize = 4_096;
 const FIRST: usize = 8;
 /// How often something is made up anew that is there already.
 const ATTEMPTS: usize = 12;
-/// How often a store that is busy is asked again, and after which time.
-const PATIENCE: usize = 50;
-const PAUSE: Duration = Duration::from_millis(50);
 /// How many items in a row cannot be told apart from others before no more are tried.
 const GIVE_UP: usize = 3;
 /// How many days back an earlier run is looked for.
 const LOOK_BACK: i64 = 366;
 
-/// Fills a system.
-pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report> {
+/// Fills a system: with plain items, and with what its commands make.
+pub(super) async fn fill(args: &Args, system: &System, stories: &[Box<dyn Story>]) -> anyhow::Result<Report> {
     let design = &system.design;
     let (tasks, mut skipped) = plan(design);
+    skipped.retain(|each| stories.iter().all(|story| story.entity() != each.entity));
     let names = tenants::names(design, args.tenants as usize);
     if names.len() < args.tenants as usize {
         bail!("the design takes only {} names of tenants that can be made up", names.len());
@@ -58,11 +57,11 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     let mut scene = Scene { design, seed: args.seed, until: today, today, tenants: names, made: HashMap::new() };
     scene.until = match args.until {
         Some(day) => day.to_zoned(TimeZone::UTC)?.timestamp().as_millisecond(),
-        None => earlier(&mut scene, &tasks, &hands).await?.unwrap_or(today),
+        None => earlier(&mut scene, &tasks, stories, &hands).await?.unwrap_or(today),
     };
     let items = args.items as usize;
     let wanted: usize = tasks.iter().map(|task| owners(task, &scene).len() * count(task, items)).sum();
-    let bar = progress(wanted);
+    let bar = progress(wanted + stories.len() * scene.tenants.len() * items);
     let at_once = match args.place.store.engine() {
         Engine::Embedded => AT_ONCE,
         Engine::Dynamodb | Engine::Cosmos => AT_ONCE_ELSEWHERE,
@@ -78,12 +77,20 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
             filled.push(done);
         }
     }
+    let tenants: Vec<_> = scene.tenants.iter().map(String::as_str).zip(&hands.tenants).collect();
+    for each in stories {
+        bar.set_message(each.entity());
+        let told = (scene.seed, scene.until);
+        filled.push(story::tell(each.as_ref(), &tenants, told, items, (at_once, &bar)).await?);
+    }
+    let hidden = story::build(&nagaya, &args.system).await.context("what is built from events cannot be built")?;
+    if let (Some(last), 1..) = (filled.last_mut(), hidden) {
+        last.refused = Some(format!("{hidden} could not be built from events"));
+    }
     bar.finish_and_clear();
     let until = Timestamp::from_millisecond(scene.until)?.to_zoned(TimeZone::UTC).date().to_string();
-    let projections = design.aggregates.iter().flat_map(|aggregate| &aggregate.projections);
-    let without_events = projections.map(|at| design.entities[*at].name.clone()).collect();
     let (system, seed, tenants) = (system.name.clone(), args.seed, scene.tenants);
-    Ok(Report { system, seed, until, tenants, filled, skipped, without_events })
+    Ok(Report { system, seed, until, tenants, filled, skipped })
 }
 
 /// The handles that items are made through.
@@ -303,7 +310,12 @@ fn at<'f>(fields: &'f serde_json::Map<String, Json>, path: &str) -> Option<&'f J
 }
 
 /// The day that an earlier run led up to, which its first items tell: ids carry moments. An item of each day is asked for.
-async fn earlier(scene: &mut Scene<'_>, tasks: &[Task<'_>], hands: &Hands) -> anyhow::Result<Option<i64>> {
+async fn earlier(
+    scene: &mut Scene<'_>,
+    tasks: &[Task<'_>],
+    stories: &[Box<dyn Story>],
+    hands: &Hands,
+) -> anyhow::Result<Option<i64>> {
     let alone = |task: &&Task<'_>| {
         task.entity.wall == Wall::Key && task.links.values().all(|link| link.entity == task.entity.name)
     };
@@ -323,15 +335,28 @@ async fn earlier(scene: &mut Scene<'_>, tasks: &[Task<'_>], hands: &Hands) -> an
         if different.len() < ids.len() {
             continue;
         }
-        let ids: Vec<Vec<&str>> = ids.iter().map(|id| id.iter().map(String::as_str).collect()).collect();
-        let wanted: Vec<_> = ids.iter().map(|id| (task.entity.name.as_str(), id.as_slice())).collect();
-        let Some(tenant) = hands.tenants.first() else { break };
-        let found = tenant.get_many(&wanted).await?;
-        if let Some(back) = found.iter().position(Option::is_some) {
+        let ids: Vec<_> = ids.into_iter().map(|id| (task.entity.name.as_str(), id)).collect();
+        if let Some(back) = first_there(hands, &ids).await? {
+            return Ok(Some(today - i64::try_from(back)? * DAY));
+        }
+    }
+    for story in stories {
+        let Some(tenant) = scene.tenants.first() else { break };
+        let part = |back| Part { seed: scene.seed, tenant, n: 0, until: today - back * DAY };
+        let marks: Vec<_> = (0..=LOOK_BACK).map(|back| story.mark(&part(back))).collect();
+        if let Some(back) = first_there(hands, &marks).await? {
             return Ok(Some(today - i64::try_from(back)? * DAY));
         }
     }
     Ok(None)
+}
+
+/// The first of some items that the first tenant has.
+async fn first_there(hands: &Hands, ids: &[(&str, Vec<String>)]) -> anyhow::Result<Option<usize>> {
+    let Some(tenant) = hands.tenants.first() else { return Ok(None) };
+    let parts: Vec<Vec<&str>> = ids.iter().map(|(_, id)| id.iter().map(String::as_str).collect()).collect();
+    let wanted: Vec<_> = ids.iter().zip(&parts).map(|((entity, _), id)| (*entity, id.as_slice())).collect();
+    Ok(tenant.get_many(&wanted).await?.iter().position(Option::is_some))
 }
 
 fn midnight(now: Timestamp) -> i64 {

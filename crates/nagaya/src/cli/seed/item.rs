@@ -15,7 +15,7 @@ use super::{
 
 pub(super) const DAY: i64 = 86_400_000;
 /// How far back the data goes.
-const DAYS: i64 = 90;
+pub(super) const DAYS: i64 = 90;
 
 /// An item before it is made.
 #[derive(Debug, Clone)]

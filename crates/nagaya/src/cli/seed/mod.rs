@@ -9,8 +9,10 @@ mod people;
 mod plan;
 mod report;
 mod stamp;
+mod story;
 pub(super) mod tenants;
 mod text;
+mod todos;
 mod value;
 mod words;
 
@@ -18,12 +20,15 @@ use std::io::Write as _;
 
 use jiff::civil::Date;
 
+pub(crate) use self::{story::Story, todos::Todos};
 use super::{Outcome, serve::Place, source};
+use crate::systems;
 
 /// Fill a system with data that looks real
 ///
 /// The items are made through the store layer like those of any caller: checked, keyed, indexed, and on the right side of
-/// the wall. The same number gives the same items, so that what is there already is not made again.
+/// the wall. What has a history gets one, by commands. The same number gives the same items, so that what is there already
+/// is not made again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya seed todo                              3 tenants with up to 50 items of each \
@@ -54,11 +59,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(system) = source::system(&args.system, args.place.store.engine())? else {
+    let Some(system) = source::system(&args.system, args.place.store.engine(), &args.place.notes())? else {
         return Ok(Outcome::FoundProblem);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(fill::fill(args, &system))?;
+    // The name as it was given: the file of a design may be called like a system that is built in.
+    let stories = systems::stories(&args.system, &system.design)?;
+    let report = runtime.block_on(fill::fill(args, &system, &stories))?;
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{:#}", report.json())?;

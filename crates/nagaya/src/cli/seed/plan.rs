@@ -58,7 +58,10 @@ fn why_not(design: &Design, entity: &Entity) -> Option<String> {
         // What lies beside the events is about them: the head, snapshots.
         let beside =
             entity.table == events.table && entity.key.partition.to_string() == events.key.partition.to_string();
-        let own = beside || [Some(aggregate.head), aggregate.idempotency].contains(&Some(at));
+        if aggregate.projections.contains(&at) {
+            return Some(format!("is built from the events of `{}`", aggregate.name));
+        }
+        let own = beside || aggregate.keeps(at);
         own.then(|| format!("is written together with the events of `{}`", aggregate.name))
     })
 }
@@ -91,7 +94,10 @@ mod tests {
     #[test]
     fn what_is_referred_to_comes_first() {
         for system in crate::systems::names() {
-            let design = crate::systems::find(system).expect("sound").expect("built in").design;
+            let design = crate::systems::find(system, &nagaya_todo::Notes::in_memory())
+                .expect("sound")
+                .expect("built in")
+                .design;
             let (tasks, _) = plan(&design);
             let at = |name: &str| tasks.iter().position(|task| task.entity.name == name);
             for task in &tasks {
@@ -106,10 +112,13 @@ mod tests {
     #[test]
     fn events_and_audit_entries_are_left_out() {
         let left_out = |system: &str| -> Vec<String> {
-            let design = crate::systems::find(system).expect("sound").expect("built in").design;
+            let design = crate::systems::find(system, &nagaya_todo::Notes::in_memory())
+                .expect("sound")
+                .expect("built in")
+                .design;
             plan(&design).1.into_iter().map(|skipped| skipped.entity).collect()
         };
-        assert_eq!(left_out("todo"), ["event", "head", "snapshot", "idempotency"]);
+        assert_eq!(left_out("todo"), ["event", "head", "snapshot", "idempotency", "todo"]);
         assert_eq!(left_out("aiagent"), ["audit", "archived_audit"]);
         assert_eq!(left_out("management"), ["audit_log"]);
         assert!(left_out("kondate").is_empty());

@@ -14,6 +14,8 @@ pub(super) struct Filled {
     pub(super) made: usize,
     /// Items that an earlier run has made.
     pub(super) present: usize,
+    /// Items whose story ends with their deletion.
+    pub(super) deleted: usize,
     /// Who has items of it.
     pub(super) tenants: BTreeSet<usize>,
     pub(super) by_operator: bool,
@@ -30,8 +32,6 @@ pub(super) struct Report {
     pub(super) tenants: Vec<String>,
     pub(super) filled: Vec<Filled>,
     pub(super) skipped: Vec<Skipped>,
-    /// What is otherwise built from events, and has none now.
-    pub(super) without_events: Vec<String>,
 }
 
 impl Report {
@@ -74,7 +74,6 @@ impl Report {
             "present": self.present(),
             "entities": entities,
             "skipped": skipped,
-            "withoutEvents": self.without_events,
         })
     }
 
@@ -101,10 +100,9 @@ impl Report {
             let why = each.refused.as_ref()?;
             Some(format!("not made: an item of `{}`: {why}\n", each.entity))
         });
-        let projections = self.without_events.iter().map(|entity| {
-            format!("without events: `{entity}` has no history, and building it anew from events empties it\n")
-        });
-        left_out.chain(projections).chain(refused).collect()
+        let deleted = self.filled.iter().filter(|each| each.deleted > 0);
+        let deleted = deleted.map(|each| format!("deleted again: {} of `{}`, as happens\n", each.deleted, each.entity));
+        left_out.chain(deleted).chain(refused).collect()
     }
 }
 

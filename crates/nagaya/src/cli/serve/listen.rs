@@ -3,9 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::Context as _;
-use nagaya_server::{
-    Claims, Cors, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, observe,
-};
+use nagaya_server::{Claims, Cors, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes};
 use nagaya_store::{Clock, Store};
 use tokio::net::TcpListener;
 
@@ -42,7 +40,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let remote = args.reach.issuer.as_deref().map(Issuer::remote).transpose()?;
 
     // The logs of this process, until it ends.
-    let _logs = logs(args)?;
+    let _logs = args.reach.logs.begin()?;
     let mut server = server(args)?;
     if let Some(issuer) = &issuer {
         server.routes(issuer_routes(Arc::clone(issuer)));
@@ -71,9 +69,10 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
 
 /// The systems to serve; `None` after showing what is wrong with a design.
 fn chosen(args: &Args) -> anyhow::Result<Option<Vec<System>>> {
+    let notes = args.place.notes();
     match &args.system {
-        None => systems::all().map(Some),
-        Some(name) => Ok(source::system(name, args.place.store.engine())?.map(|system| vec![system])),
+        None => systems::all(&notes).map(Some),
+        Some(name) => Ok(source::system(name, args.place.store.engine(), &notes)?.map(|system| vec![system])),
     }
 }
 
@@ -95,15 +94,6 @@ fn server(args: &Args) -> anyhow::Result<Server> {
     server.cors(Cors::new(&args.reach.cors_origins)?);
     server.trusted_proxies(args.reach.trusted_proxies);
     Ok(server)
-}
-
-fn logs(args: &Args) -> anyhow::Result<observe::Logs> {
-    let format = match args.reach.log_format {
-        Some(super::LogFormat::Text) => observe::LogFormat::Text,
-        Some(super::LogFormat::Json) => observe::LogFormat::Json,
-        None => observe::LogFormat::detect(),
-    };
-    Ok(observe::init(format, &args.reach.log)?)
 }
 
 /// The issuer in the data directory, unless it is not wanted.
@@ -132,7 +122,7 @@ fn verifier(args: &Args, system: &System, local: Option<&Arc<LocalIssuer>>, remo
 }
 
 /// When the process is told to stop.
-async fn stop() {
+pub(in crate::cli) async fn stop() {
     let interrupt = async {
         // Without a handler the signal ends the process, which is what it is for.
         if tokio::signal::ctrl_c().await.is_err() {

@@ -8,7 +8,9 @@ mod watch;
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
+use nagaya_server::observe;
 
+pub(super) use self::listen::stop;
 use super::Outcome;
 
 /// Serve systems as HTTP APIs
@@ -93,12 +95,31 @@ struct Reach {
     /// How many proxies stand in front, for the caller's address
     #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
     trusted_proxies: usize,
+    #[command(flatten)]
+    logs: Logs,
+}
+
+/// What is logged, and how.
+#[derive(Debug, clap::Args)]
+pub(super) struct Logs {
     /// How logs are written: text on a terminal and JSON elsewhere by default
     #[arg(long, value_enum, env = "NAGAYA_LOG_FORMAT")]
     log_format: Option<LogFormat>,
     /// What is logged, such as `info` or `nagaya=debug`
     #[arg(long, value_name = "FILTER", default_value = "info", env = "NAGAYA_LOG")]
     log: String,
+}
+
+impl Logs {
+    /// Begins to log, until what this gives is dropped.
+    pub(super) fn begin(&self) -> anyhow::Result<observe::Logs> {
+        let format = match self.log_format {
+            Some(LogFormat::Text) => observe::LogFormat::Text,
+            Some(LogFormat::Json) => observe::LogFormat::Json,
+            None => observe::LogFormat::detect(),
+        };
+        Ok(observe::init(format, &self.log)?)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -16,6 +16,7 @@ use nagaya_embedded::{Embedded, Options};
 use nagaya_server::System;
 use nagaya_store::Store;
 use nagaya_tenancy::{Nagaya, Settings};
+use nagaya_todo::Notes;
 
 use super::{Kind, Place};
 
@@ -65,6 +66,14 @@ impl Place {
             Kind::Dynamodb | Kind::Cosmos => String::new(),
         };
         Settings { base: self.base.clone().filter(|base| !base.is_empty()), prefix, ..Settings::default() }
+    }
+
+    /// Where long notes are: in a directory beside the store, and gone with it in memory.
+    pub(in crate::cli) fn notes(&self) -> Notes {
+        match self.store {
+            Kind::Memory => Notes::in_memory(),
+            Kind::Embedded | Kind::Dynamodb | Kind::Cosmos => Notes::in_directory(self.data.join("objects")),
+        }
     }
 
     /// A system on a store, with its tables made where they are missing.

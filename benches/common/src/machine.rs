@@ -12,24 +12,45 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Machine {
-    pub(crate) date: String,
-    pub(crate) revision: String,
-    pub(crate) processor: String,
-    pub(crate) cores: usize,
-    pub(crate) memory_mib: u64,
-    pub(crate) kernel: String,
-    pub(crate) filesystem: String,
+pub struct Machine {
+    pub date: String,
+    pub revision: String,
+    pub processor: String,
+    pub cores: usize,
+    pub memory_mib: u64,
+    pub kernel: String,
+    pub filesystem: String,
     /// As [`sync`] says, before the run.
-    pub(crate) sync: f64,
+    pub sync: f64,
     /// Processes that wanted to run in the minute before.
-    pub(crate) load: String,
+    pub load: String,
     /// What else took part.
-    pub(crate) versions: String,
+    pub versions: String,
 }
 
 impl Machine {
-    pub(crate) fn here(scratch: &Path, versions: &str) -> anyhow::Result<Self> {
+    /// The rows of a page about it, with what a sync took after the run.
+    pub fn rows(&self, sync_after: f64) -> String {
+        format!(
+            "| | |\n|---|---|\n| date | {} |\n| revision | {} |\n| processor | {}, {} cores |\n| memory | {} MiB |\n\
+             | kernel, file system | Linux {}, {} |\n| sync of 80 kB before and after | {:.0} and {:.0} µs |\n\
+             | load before | {} |\n| beside | {} |\n",
+            self.date,
+            self.revision,
+            self.processor,
+            self.cores,
+            self.memory_mib,
+            self.kernel,
+            self.filesystem,
+            self.sync,
+            sync_after,
+            self.load,
+            self.versions,
+        )
+    }
+
+    /// What is known before a run.
+    pub fn here(scratch: &Path, versions: &str) -> anyhow::Result<Self> {
         let processor = fs::read_to_string("/proc/cpuinfo")?;
         let processor = field(&processor, "model name").unwrap_or("unknown").to_owned();
         let memory = fs::read_to_string("/proc/meminfo")?;
@@ -45,26 +66,25 @@ impl Machine {
             filesystem: output("stat", &["--file-system", "--format=%T", &scratch.display().to_string()]),
             sync: sync(scratch)?,
             load: fs::read_to_string("/proc/loadavg")?.split(' ').next().unwrap_or_default().to_owned(),
-            versions: format!("axum {}, {versions}", version("axum")),
+            versions: versions.to_owned(),
         })
     }
 }
 
 /// What a program says; nothing when it cannot be asked.
-pub(crate) fn output(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> String {
+pub fn output(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// The version of a package that this was built with.
-fn version(package: &str) -> &'static str {
-    let lock = include_str!("../Cargo.lock");
+/// The version of a package that a program was built with, from its `Cargo.lock`.
+pub fn version<'l>(lock: &'l str, package: &str) -> &'l str {
     let after = lock.split_once(&format!("name = \"{package}\"\nversion = \"")).map_or("", |(_, after)| after);
     after.split('"').next().unwrap_or_default()
 }
 
 /// Microseconds of the median sync of 80 kB, about a group of 64 writes.
-pub(crate) fn sync(scratch: &Path) -> anyhow::Result<f64> {
+pub fn sync(scratch: &Path) -> anyhow::Result<f64> {
     let mut file = File::create(scratch.join("sync"))?;
     let mut times = Vec::new();
     for _ in 0..200 {
@@ -78,13 +98,27 @@ pub(crate) fn sync(scratch: &Path) -> anyhow::Result<f64> {
 }
 
 /// Resident memory of a process, in MB.
-pub(crate) fn resident_mb(pid: u32) -> anyhow::Result<f64> {
+pub fn resident_mb(pid: u32) -> anyhow::Result<f64> {
+    megabytes(pid, "VmRSS")
+}
+
+/// The most resident memory that a process has had since it was told to [forget](forget_peak) that, in MB.
+pub fn peak_mb(pid: u32) -> anyhow::Result<f64> {
+    megabytes(pid, "VmHWM")
+}
+
+/// Has this process forget the most resident memory that it has had.
+pub fn forget_peak() -> anyhow::Result<()> {
+    Ok(fs::write("/proc/self/clear_refs", "5")?)
+}
+
+fn megabytes(pid: u32, name: &str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    Ok(kib(&status, "VmRSS")? as f64 * 1024.0 / 1e6)
+    Ok(kib(&status, name)? as f64 * 1024.0 / 1e6)
 }
 
 /// Processor time of a process so far, in seconds, with that of the processes it has started.
-pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     // Those that have ended are in its own account; those that run are its children still.
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let running = children.split_whitespace().filter_map(|child| ticks(child, 2).ok());

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Beside it runs a watchdog that reads from a pipe, of which this holds the other end and never writes. When the benchmark
 /// is interrupted or killed, the pipe closes, and the watchdog ends the one process whose id it was told.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     name: &'static str,
     child: Child,
     watchdog: Child,
@@ -33,12 +33,12 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a process that writes its output to a file.
-    pub(crate) fn start(name: &'static str, command: Command, log: &Path) -> anyhow::Result<Self> {
+    pub fn start(name: &'static str, command: Command, log: &Path) -> anyhow::Result<Self> {
         Process::start_with(name, command, log, "KILL")
     }
 
     /// Starts a process that is ended by another signal.
-    pub(crate) fn start_with(
+    pub fn start_with(
         name: &'static str,
         mut command: Command,
         log: &Path,
@@ -63,12 +63,12 @@ impl Process {
         }
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Waits until a check of the server says that it is there, and looks every so often.
-    pub(crate) fn wait_until(&mut self, every: Duration, is_there: impl Fn() -> bool) -> anyhow::Result<()> {
+    pub fn wait_until(&mut self, every: Duration, is_there: impl Fn() -> bool) -> anyhow::Result<()> {
         let start = Instant::now();
         while !is_there() {
             let ended = self.child.try_wait()?;
@@ -84,7 +84,7 @@ impl Process {
 
     /// Waits until it has used next to no processor time for a while, at most ten seconds: what is left to do in the
     /// background is not to slow the next one.
-    pub(crate) fn settle(&self) -> anyhow::Result<()> {
+    pub fn settle(&self) -> anyhow::Result<()> {
         let end = Instant::now() + Duration::from_secs(10);
         let mut before = cpu_seconds(self.id())?;
         while Instant::now() < end {
@@ -120,7 +120,7 @@ impl Drop for Process {
 }
 
 /// An address of the loopback that nobody listens on.
-pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
+pub fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port of the loopback is free")?;
     Ok(listener.local_addr()?)
 }

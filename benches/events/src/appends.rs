@@ -1,0 +1,69 @@
+//! Durable appends of one event on different aggregates: through the layer, and as write sets on the engine alone.
+
+use std::{fs, path::Path, sync::Arc};
+
+use nagaya_store::Store as _;
+use nagaya_todo::Todo;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    callers::{Pace, busy, settle},
+    house::{House, change, create, open},
+    replay::Templates,
+};
+
+/// How fast first events of new aggregates, and second ones of existing ones, are appended.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Appends {
+    pub(crate) new: Pace,
+    pub(crate) next: Pace,
+}
+
+impl Appends {
+    pub(crate) fn told(&self) -> String {
+        format!("new {:6.0}/s, next {:6.0}/s", self.new.per_second, self.next.per_second)
+    }
+}
+
+/// The engine alone, in an empty directory.
+pub(crate) async fn engine(directory: &Path, templates: &Arc<Templates>, seconds: f64) -> anyhow::Result<Appends> {
+    let store = Arc::new(open(directory)?);
+    store.ensure(&templates.tables).await?;
+    let (engine, sets) = (Arc::clone(&store), Arc::clone(templates));
+    let new = busy(seconds, u64::MAX, move |number| {
+        let (engine, sets) = (Arc::clone(&engine), Arc::clone(&sets));
+        async move { Ok(engine.write(sets.first(number)).await.map(drop)?) }
+    })
+    .await?;
+    settle().await?;
+    let (engine, sets) = (Arc::clone(&store), Arc::clone(templates));
+    let next = busy(seconds, new.next, move |number| {
+        let (engine, sets) = (Arc::clone(&engine), Arc::clone(&sets));
+        async move { Ok(engine.write(sets.second(number)).await.map(drop)?) }
+    })
+    .await?;
+    drop(store);
+    fs::remove_dir_all(directory)?;
+    settle().await?;
+    Ok(Appends { new, next })
+}
+
+/// Commands through the layer, in an empty directory.
+pub(crate) async fn events(directory: &Path, seconds: f64) -> anyhow::Result<Appends> {
+    let house = Arc::new(House::open(directory).await?);
+    let events = house.events::<Todo>()?;
+    let call = |command: fn(u64) -> nagaya_todo::Command| {
+        let (house, events) = (Arc::clone(&house), events.clone());
+        move |number| {
+            let (house, events) = (Arc::clone(&house), events.clone());
+            async move { house.execute(&events, number, &command(number)).await.map(drop) }
+        }
+    };
+    let new = busy(seconds, u64::MAX, call(create)).await?;
+    settle().await?;
+    let next = busy(seconds, new.next, call(change)).await?;
+    drop(house);
+    fs::remove_dir_all(directory)?;
+    settle().await?;
+    Ok(Appends { new, next })
+}

@@ -1,0 +1,179 @@
+//! The command line, and the order of a run.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
+
+use anyhow::{Context as _, ensure};
+use bench_common::{
+    machine::{self, Machine},
+    rounds::Rounds,
+};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::{
+    api::{Kind, Site},
+    appends,
+    cqrs::Cqrs,
+    lag,
+    many::EACH,
+    rebuild,
+    replay::Templates,
+    report::{Report, page},
+};
+
+/// Event sourcing on the embedded engine, beside the engine and beside cqrs-es
+#[derive(Debug, Parser)]
+#[command(name = "bench-events")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Measure, and print the report
+    Run(Args),
+    /// Build the list of a directory anew, and tell how that went
+    #[command(hide = true)]
+    Rebuild { directory: PathBuf, rounds: u64 },
+}
+
+/// What commands are measured beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Beside {
+    CqrsEs,
+    /// Nothing but the engine
+    None,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Rounds, in each of which everything is measured in turn
+    #[arg(long, default_value_t = 3)]
+    rounds: u64,
+    /// Events that the list is built anew from, a multiple of 10
+    #[arg(long, default_value_t = 1_000_000)]
+    events: u64,
+    /// What commands are measured beside
+    #[arg(long, default_value = "cqrs-es")]
+    beside: Beside,
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write the report to this page
+    #[arg(long)]
+    page: Option<PathBuf>,
+    /// The released binary
+    #[arg(long, default_value = "target/bench/release/nagaya")]
+    nagaya: PathBuf,
+    /// Where the directories lie while it runs
+    #[arg(long, default_value = "target")]
+    scratch: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    ensure!(args.seconds > 0.0 && args.rounds > 0, "--seconds and --rounds have to be more than nothing");
+    ensure!(args.events > 0 && args.events.is_multiple_of(EACH), "--events has to be a multiple of {EACH}");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report = runtime.block_on(measure(args))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("{}", page(&report));
+    }
+    if let Some(path) = &args.page {
+        fs::write(path, page(&report)).with_context(|| format!("{} cannot be written", path.display()))?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+async fn measure(args: &Args) -> anyhow::Result<Report> {
+    let nagaya = fs::canonicalize(&args.nagaya)
+        .with_context(|| format!("{} is not there; `cargo xtask bench events` builds it", args.nagaya.display()))?;
+    fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
+    // Removed when it goes out of scope, after an error too. PostgreSQL does not run as root, and has to get inside.
+    let scratch = tempfile::Builder::new()
+        .prefix("bench-events-")
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempdir_in(fs::canonicalize(&args.scratch)?)?;
+    let at = |name: &str| scratch.path().join(name);
+    let (seconds, rounds) = (args.seconds, args.rounds);
+    // Before anything of ours runs.
+    let mut machine = Machine::here(scratch.path(), "the engine alone")?;
+    let cqrs = match args.beside {
+        Beside::CqrsEs => Some(Cqrs::start(&at("postgresql")).await?),
+        Beside::None => None,
+    };
+    if let Some(cqrs) = &cqrs {
+        machine.versions = cqrs.versions.clone();
+    }
+
+    let templates = Arc::new(Templates::make().await?);
+    let (mut engine, mut events, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=rounds {
+        let measured = appends::engine(&at("engine"), &templates, seconds).await?;
+        eprintln!("  round {round}: the engine alone  {}", measured.told());
+        engine.push(measured);
+        let measured = appends::events(&at("events"), seconds).await?;
+        eprintln!("  round {round}: nagaya            {}", measured.told());
+        events.push(measured);
+        if let Some(cqrs) = &cqrs {
+            let measured = cqrs.measure(seconds).await?;
+            eprintln!("  round {round}: cqrs-es           {}", measured.told());
+            others.push(measured);
+        }
+    }
+    drop(cqrs);
+
+    let most = Rounds(events.iter().map(|round| round.new.per_second).collect()).median();
+    let mut lags = Vec::new();
+    for round in 1..=rounds {
+        let lag = lag::measure(&at("lag"), most / 2.0, 2.0 * seconds).await?;
+        eprintln!(
+            "  round {round}: the list is {:.1} ms behind, p99 {:.1} ms, at {:.0} appends/s",
+            lag.p50, lag.p99, lag.appended
+        );
+        lags.push(lag);
+    }
+
+    let folder = at("rebuild");
+    let filled = rebuild::fill(&folder, args.events).await?;
+    eprintln!("  {} events to build the list from, {filled:.0}/s", args.events);
+    let rebuilds = rebuild::measure(&folder, rounds)?;
+    fs::remove_dir_all(&folder)?;
+
+    let mut site = Site::start(&nagaya, &at("site")).await?;
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    for round in 1..=rounds {
+        for (kind, all) in [(Kind::Reads, &mut reads), (Kind::Writes, &mut writes)] {
+            let loaded = site.measure(kind, seconds).await?;
+            eprintln!(
+                "  round {round}: {kind:?} at most {:.0}/s, at {:.0}/s p95 {:.1} ms",
+                loaded.most, loaded.rate, loaded.all.p95
+            );
+            all.push(loaded);
+        }
+    }
+    drop(site);
+
+    let sync_after = machine::sync(scratch.path())?;
+    let sizes = templates.sizes;
+    Ok(Report {
+        machine,
+        sync_after,
+        seconds,
+        rounds,
+        sizes,
+        engine,
+        events,
+        others,
+        lags,
+        filled,
+        rebuilds,
+        reads,
+        writes,
+    })
+}

@@ -1,0 +1,224 @@
+//! The write sets of commands, for the engine alone: what the events layer writes for one todo, with other ids in it.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Context as _;
+use nagaya_embedded::{Embedded, Options};
+use nagaya_store::{
+    Action, Answer, Assign, Capabilities, Change, Changes, Condition, From, Item, Key, KeyValue, Page, Query, Scan,
+    Store, TableSpec, Update, Value, Write, WriteSet, Written,
+};
+use nagaya_todo::Todo;
+use serde::{Deserialize, Serialize};
+
+use crate::house::{House, change, create, family, id, ulid};
+
+/// The write sets of the first and of the second command of a todo.
+pub(crate) struct Templates {
+    pub(crate) tables: Vec<TableSpec>,
+    pub(crate) sizes: Sizes,
+    first: WriteSet,
+    second: WriteSet,
+    /// The texts in which something is a todo's own: where, how long it is, and which of [`Own`] it is.
+    places: HashMap<String, (usize, usize, usize)>,
+}
+
+/// What is a todo's own: its id, its family, its two events and the two requests that caused them.
+type Own = [String; 6];
+
+/// What a write set comes to.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Sizes {
+    /// Actions of the set of a first and of a second event.
+    pub(crate) actions: [usize; 2],
+    /// Bytes of the items that they put.
+    pub(crate) bytes: [usize; 2],
+}
+
+impl Templates {
+    /// Looks at what two commands write.
+    pub(crate) async fn make() -> anyhow::Result<Self> {
+        const NUMBER: u64 = 0;
+        let seen = Arc::new(Watched { store: Embedded::memory(Options::default())?, seen: Mutex::default() });
+        let house = House::on(Arc::clone(&seen) as Arc<dyn Store>).await?;
+        let events = house.events::<Todo>()?;
+        let one = house.execute(&events, NUMBER, &create(NUMBER)).await?;
+        let other = house.execute(&events, NUMBER, &change(NUMBER)).await?;
+        let Seen { tables, mut sets } = std::mem::take(&mut *seen.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        anyhow::ensure!(sets.len() == 2, "two commands are {} write sets", sets.len());
+        let (second, first) = sets.pop().zip(sets.pop()).context("two commands write twice")?;
+        let request = |event: &nagaya_events::Recorded| event.about("correlationId").map(str::to_owned);
+        let requests = request(&one).zip(request(&other)).context("an event has no request")?;
+        let own: Own = [id(NUMBER), family(NUMBER), one.id, other.id, requests.0, requests.1];
+        let places = RefCell::new(HashMap::new());
+        let look = Swap(|text: &str| {
+            let mut found = own.iter().zip(0..).filter_map(|(old, which)| Some((text.find(old)?, old.len(), which)));
+            places.borrow_mut().extend(found.next().map(|found| (text.to_owned(), found)));
+            None
+        });
+        first.actions().iter().chain(second.actions()).for_each(|write| drop(look.write(write)));
+        let places = places.into_inner();
+        let sizes = Sizes {
+            actions: [&first, &second].map(|set| set.actions().len()),
+            bytes: [&first, &second].map(WriteSet::put_bytes),
+        };
+        Ok(Templates { tables, sizes, first, second, places })
+    }
+
+    /// The write set of the first event of a todo.
+    pub(crate) fn first(&self, number: u64) -> WriteSet {
+        self.made(&self.first, number)
+    }
+
+    /// The write set of its second event.
+    pub(crate) fn second(&self, number: u64) -> WriteSet {
+        self.made(&self.second, number)
+    }
+
+    fn made(&self, template: &WriteSet, number: u64) -> WriteSet {
+        // Ids of one moment after the other, as in life.
+        let event = |which: u64| ulid(1_770_000_000_000 + which * 1_000_000_000 + number / 16, 4 * number + which);
+        let own: Own = [id(number), family(number), event(0), event(1), event(2), event(3)];
+        let swap = Swap(|text: &str| {
+            let (at, length, which) = *self.places.get(text)?;
+            Some([&text[..at], &own[which], &text[at + length..]].concat())
+        });
+        template.actions().iter().map(|write| swap.write(write)).collect()
+    }
+}
+
+/// Puts other texts in the place of some; `None`: it stays.
+struct Swap<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Swap<F> {
+    fn write(&self, write: &Write) -> Write {
+        let Write { table, action, condition } = write;
+        let action = match action {
+            Action::Put { item } => Action::Put { item: self.item(item) },
+            Action::Update { key, update } => Action::Update { key: self.key(key), update: self.update(update) },
+            Action::Delete { key } => Action::Delete { key: self.key(key) },
+            Action::Check { key } => Action::Check { key: self.key(key) },
+        };
+        Write { table: table.clone(), action, condition: condition.as_ref().map(|each| self.condition(each)) }
+    }
+
+    fn item(&self, item: &Item) -> Item {
+        item.iter().map(|(name, value)| (name, self.value(value))).collect()
+    }
+
+    fn key(&self, key: &Key) -> Key {
+        let part = |part: &KeyValue| match part {
+            KeyValue::String(text) => KeyValue::from((self.0)(text).unwrap_or_else(|| text.to_string())),
+            other => other.clone(),
+        };
+        Key { partition: part(&key.partition), sort: part(&key.sort) }
+    }
+
+    fn update(&self, update: &Update) -> Update {
+        update.changes().iter().fold(Update::new(), |made, change| {
+            made.then(match change {
+                Change::Set(path, Assign::Value(value)) => Change::Set(path.clone(), Assign::Value(self.value(value))),
+                other => other.clone(),
+            })
+        })
+    }
+
+    fn condition(&self, condition: &Condition) -> Condition {
+        match condition {
+            Condition::Compare(operand, comparison, value) => {
+                Condition::Compare(operand.clone(), *comparison, self.value(value))
+            }
+            Condition::And(all) => Condition::And(all.iter().map(|each| self.condition(each)).collect()),
+            Condition::Or(any) => Condition::Or(any.iter().map(|each| self.condition(each)).collect()),
+            Condition::Not(inner) => Condition::Not(Box::new(self.condition(inner))),
+            other => other.clone(),
+        }
+    }
+
+    fn value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => (self.0)(text).map_or_else(|| value.clone(), Value::from),
+            Value::Map(values) => {
+                Value::Map(values.iter().map(|(name, value)| (name.clone(), self.value(value))).collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+/// A store that remembers what is written.
+struct Watched {
+    store: Embedded,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    tables: Vec<TableSpec>,
+    sets: Vec<WriteSet>,
+}
+
+impl Store for Watched {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).tables.extend_from_slice(tables);
+        self.store.ensure(tables)
+    }
+
+    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
+        self.store.get(table, key)
+    }
+
+    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+        self.store.batch_get(keys)
+    }
+
+    fn query(&self, query: Query) -> Answer<'_, Page> {
+        self.store.query(query)
+    }
+
+    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
+        self.store.scan(scan)
+    }
+
+    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).sets.push(set.clone());
+        self.store.write(set)
+    }
+
+    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
+        self.store.changes(table, from, limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is given to the engine alone is, for the same todo, what the events layer gives it.
+    #[tokio::test(flavor = "current_thread")]
+    async fn sets_have_the_size_of_what_the_layer_writes_and_their_conditions_hold() -> anyhow::Result<()> {
+        let templates = Templates::make().await?;
+        let store = Embedded::memory(Options::default())?;
+        store.ensure(&templates.tables).await?;
+        for number in 1..100 {
+            for (set, template) in
+                [(templates.first(number), &templates.first), (templates.second(number), &templates.second)]
+            {
+                assert_eq!(set.put_bytes(), template.put_bytes());
+                assert_ne!(&set, template);
+                store.write(set).await?;
+            }
+            let error = store.write(templates.first(number)).await.expect_err("it is there already");
+            assert!(error.failed_conditions().is_some(), "{error}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! The chain: each event's hash has the one before in it, so that none can be changed, left out or put in unseen.
+//!
+//! The end of an aggregate's chain is kept in its head, which is written with every event. An event that is changed later
+//! gives another end.
+
+use serde_json::{Map, Value as Json};
+
+use crate::Recorded;
+
+/// The end of an aggregate's chain before its first event.
+pub(crate) const START: &str = "";
+
+/// The end of a chain after one more event.
+pub(crate) fn link(before: &str, event: &Recorded) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |part: &[u8]| {
+        // Each part has its length in front, so that none can be taken for the end of another.
+        hasher.update(&(part.len() as u64).to_be_bytes()).update(part);
+    };
+    [before, &event.tenant, &event.aggregate, &event.id, &event.raw.event_type]
+        .into_iter()
+        .for_each(|part| add(part.as_bytes()));
+    add(&event.version.to_be_bytes());
+    add(&event.raw.version.to_be_bytes());
+    add(canonical(&event.raw.data).as_bytes());
+    add(canonical(&event.metadata).as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+/// JSON in which the same values have the same text.
+pub(crate) fn canonical(fields: &Map<String, Json>) -> String {
+    let mut out = String::new();
+    write_map(fields, &mut out);
+    out
+}
+
+fn write_map(fields: &Map<String, Json>, out: &mut String) {
+    let mut sorted: Vec<_> = fields.iter().collect();
+    sorted.sort_by_key(|(name, _)| *name);
+    out.push('{');
+    for (at, (name, value)) in sorted.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str(&Json::from(name.as_str()).to_string());
+        out.push(':');
+        write(value, out);
+    }
+    out.push('}');
+}
+
+fn write(value: &Json, out: &mut String) {
+    match value {
+        Json::Object(fields) => write_map(fields, out),
+        Json::Array(values) => {
+            out.push('[');
+            for (at, value) in values.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write(value, out);
+            }
+            out.push(']');
+        }
+        // A number that is whole has one text, however it was written.
+        Json::Number(number) => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
+                out.push_str(&(float as i64).to_string());
+            }
+            _ => out.push_str(&number.to_string()),
+        },
+        Json::Null | Json::Bool(_) | Json::String(_) => out.push_str(&value.to_string()),
+    }
+}

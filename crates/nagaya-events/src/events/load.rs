@@ -1,0 +1,159 @@
+//! From events to a state.
+
+use nagaya_tenancy::{ErrorKind as Kind, List, Record, Tenant};
+use serde_json::Value as Json;
+
+use super::{Events, Loaded};
+use crate::{Error, Evolve, Recorded, layout::Layout, order, seal};
+
+/// Events that are read at a time.
+const PAGE: usize = 1_000;
+
+impl<S: Evolve> Events<S> {
+    /// The state of an aggregate, from all of its events.
+    pub async fn load(&self, tenant: &Tenant, id: &str) -> Result<Loaded<S>, Error> {
+        self.load_until(tenant, id, None).await
+    }
+
+    /// The state of an aggregate after one of its events; `None`: after all of them.
+    pub(crate) async fn load_until(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Loaded<S>, Error> {
+        let head = match tenant.get(&self.layout.head.name, &[id]).await {
+            Ok(head) => head,
+            Err(error) if matches!(error.kind(), Kind::NotFound { .. }) => return Ok(nothing(None)),
+            Err(error) => return Err(error.into()),
+        };
+        let (version, last) = self.stand(&head)?;
+        if until.is_none()
+            && let Some((from, snapshot)) = self.snapshot(tenant, id, version).await?
+        {
+            let start = Loaded { head: Some(head.clone()), ..snapshot };
+            match self.replay(tenant, id, start, Some(&from), (Some(version), &last)).await {
+                // It does not go with the events: it is only a cache, and the events are the truth.
+                Err(error) if error.is_damage() => {
+                    tracing::warn!(%error, aggregate = self.layout.aggregate, "a snapshot is not used");
+                }
+                replayed => return replayed,
+            }
+        }
+        let version = until.is_none().then_some(version);
+        let last = until.map_or(last, str::to_owned);
+        self.replay(tenant, id, nothing(Some(head)), None, (version, &last)).await
+    }
+
+    /// A state with the events after it, up to and with `last`, which has to have that version.
+    async fn replay(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+        mut loaded: Loaded<S>,
+        from: Option<&str>,
+        (version, last): (Option<u64>, &str),
+    ) -> Result<Loaded<S>, Error> {
+        // Up to the head that was read: what comes after it is another state.
+        read(&self.layout, tenant, id, (from, Some(last)), |event| {
+            // The one that a snapshot ends with.
+            if loaded.latest.is_none() && from == Some(event.id.as_str()) && event.version == loaded.version {
+                loaded.latest = Some(event);
+                return Ok(());
+            }
+            if loaded.latest.is_none() && from.is_some() {
+                return Err(Error::damaged(id, "its snapshot ends with an event that is not there"));
+            }
+            if event.version != loaded.version + 1 {
+                let why = format!("version {} follows version {}", event.version, loaded.version);
+                return Err(Error::damaged(id, why));
+            }
+            loaded.state.evolve(&event.event::<S>()?);
+            loaded.version = event.version;
+            loaded.latest = Some(event);
+            Ok(())
+        })
+        .await?;
+        if let Some(version) = version
+            && (loaded.version != version || loaded.latest.as_ref().is_none_or(|event| event.id != last))
+        {
+            let why = format!("the last one is version {} instead of {version}", loaded.version);
+            return Err(Error::damaged(id, why));
+        }
+        Ok(loaded)
+    }
+
+    /// The version and the last event that a head names.
+    fn stand(&self, head: &Record) -> Result<(u64, String), Error> {
+        let damaged = || Error::damaged(&head.id().concat(), "its head cannot be read");
+        let version = head.to_json().get("aggregateVersion").and_then(Json::as_u64).ok_or_else(damaged)?;
+        Ok((version, head.text("lastEventId").ok_or_else(damaged)?.to_owned()))
+    }
+}
+
+/// The state before the first event.
+fn nothing<S: Evolve>(head: Option<Record>) -> Loaded<S> {
+    Loaded { state: S::default(), version: 0, latest: None, head }
+}
+
+/// Reads the events of an aggregate from one id up to and with another, all pages of them.
+pub(crate) async fn read(
+    layout: &Layout,
+    tenant: &Tenant,
+    id: &str,
+    range: (Option<&str>, Option<&str>),
+    take: impl FnMut(Recorded) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    pages(layout, tenant, id, range, true, take).await
+}
+
+/// The same as they are stored, with what is sealed in them.
+pub(crate) async fn read_stored(
+    layout: &Layout,
+    tenant: &Tenant,
+    id: &str,
+    take: impl FnMut(Recorded) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    pages(layout, tenant, id, (None, None), false, take).await
+}
+
+async fn pages(
+    layout: &Layout,
+    tenant: &Tenant,
+    id: &str,
+    (from, until): (Option<&str>, Option<&str>),
+    opened: bool,
+    mut take: impl FnMut(Recorded) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    let mut list = List::by(&layout.history).with(&layout.id, id).limit(PAGE);
+    if let Some(from) = from {
+        list = list.with("from", from);
+    }
+    if let Some(until) = until {
+        list = list.with("to", order::after(until));
+    }
+    if from.zip(until).is_some_and(|(from, until)| from > until) {
+        return Ok(());
+    }
+    let name = std::sync::Arc::clone(&tenant.principal().tenant);
+    loop {
+        let page = tenant.list(&list).await?;
+        let (mut events, mut unreadable) = (Vec::with_capacity(page.records.len()), None);
+        for record in &page.records {
+            match Recorded::read(layout, &name, record) {
+                Ok(event) => events.push(event),
+                Err(error) => {
+                    unreadable = Some(error);
+                    break;
+                }
+            }
+        }
+        if opened {
+            seal::open(layout, tenant, &mut events).await?;
+        }
+        // Those before one that cannot be read are good.
+        events.into_iter().try_for_each(&mut take)?;
+        if let Some(error) = unreadable {
+            return Err(error);
+        }
+        match page.next {
+            Some(next) => list = list.cursor(next),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Building a projection anew beside the one that is read, and checking it against its events.
+//!
+//! A new generation is fed by what happens from the moment that it is named, and by what has happened before. Both go by the
+//! same checkpoints, so it does not matter which of them comes first, or how often, or whether the process is killed between.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use nagaya_store::Position;
+use nagaya_tenancy::{Follower, Record, Tenant};
+use serde_json::{Map, Value as Json};
+
+use crate::{
+    Error, ErrorKind, Item, Processor, Recorded, chain, events::read, generation::Generations, processor::Advanced,
+    seal,
+};
+
+/// How far a pass over the events has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Events that have been read.
+    pub events: u64,
+    /// Aggregates that have been dealt with.
+    pub aggregates: u64,
+    /// Aggregates of these that are parked.
+    pub parked: usize,
+    /// Whether it is the pass that checks, which comes after the one that builds.
+    pub checking: bool,
+}
+
+/// Told how far a pass has come.
+pub type Tell<'t> = &'t (dyn Fn(Progress) + Send + Sync);
+
+/// What came of checking a projection against its events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// The generation that was checked.
+    pub generation: u32,
+    /// Events.
+    pub events: u64,
+    /// Aggregates.
+    pub aggregates: u64,
+    /// Items that the events give, and a hash over all of them.
+    pub expected: Content,
+    /// Items that are there, and a hash over all of them.
+    pub found: Content,
+    /// Some of those that differ.
+    pub wrong: Vec<Wrong>,
+    /// How many differ.
+    pub wrong_count: u64,
+    /// Aggregates that are parked, and therefore not what their events give.
+    pub parked: u64,
+}
+
+/// How many items there are, and a hash over all of them, in whatever order they come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Content {
+    /// How many.
+    pub items: u64,
+    hash: [u64; 4],
+}
+
+/// An item that is not what its events give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Whose it is.
+    pub tenant: String,
+    /// The aggregate.
+    pub aggregate: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// How many that differ are named.
+const NAMED: usize = 20;
+/// Parts of the events that are read side by side.
+const SEGMENTS: u32 = 4;
+/// Items of a page.
+const PAGE: usize = 1_000;
+
+impl Content {
+    fn add(&mut self, tenant: &str, id: &str, item: Option<&Map<String, Json>>) {
+        let Some(item) = item else { return };
+        self.items += 1;
+        let text = [tenant, id, &chain::canonical(item)].map(|part| format!("{}:{part}", part.len())).concat();
+        let hash = blake3::hash(text.as_bytes());
+        // A sum does not depend on the order, and unlike exclusive or does not lose what is there twice.
+        for (sum, part) in self.hash.iter_mut().zip(hash.as_bytes().chunks_exact(8)) {
+            let part = part.try_into().map(u64::from_be_bytes).unwrap_or_default();
+            *sum = sum.wrapping_add(part);
+        }
+    }
+
+    fn merge(&mut self, other: &Content) {
+        self.items += other.items;
+        for (sum, part) in self.hash.iter_mut().zip(other.hash) {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+
+    /// The hash as text.
+    pub fn hash(&self) -> String {
+        self.hash.iter().map(|part| format!("{part:016x}")).collect()
+    }
+}
+
+impl Verified {
+    /// Whether the projection is what its events give.
+    pub fn holds(&self) -> bool {
+        self.expected == self.found && self.wrong_count == 0 && self.parked == 0
+    }
+
+    fn merge(&mut self, other: Verified) {
+        self.events += other.events;
+        self.aggregates += other.aggregates;
+        self.expected.merge(&other.expected);
+        self.found.merge(&other.found);
+        self.wrong_count += other.wrong_count;
+        self.parked += other.parked;
+        let room = NAMED.saturating_sub(self.wrong.len());
+        self.wrong.extend(other.wrong.into_iter().take(room));
+    }
+
+    fn differs(&mut self, tenant: &str, aggregate: &str, why: &'static str) {
+        self.wrong_count += 1;
+        if self.wrong.len() < NAMED {
+            self.wrong.push(Wrong { tenant: tenant.to_owned(), aggregate: aggregate.to_owned(), why });
+        }
+    }
+}
+
+impl Processor {
+    /// Builds the projection anew beside the one that is read, checks it, and reads it from then on. If it is not what its
+    /// events give, the one that was read before still is; what is wrong is told.
+    pub async fn rebuild(&self, tell: Tell<'_>) -> Result<Verified, Error> {
+        let generation = self.begin_generation().await?;
+        let follower = self.follower().await?;
+        // One that was begun before may have met events that can be applied by now.
+        self.free_all(generation).await?;
+        self.catch_up(follower, generation, tell).await?;
+        let verified = self.verify_generation(follower, generation, None, tell).await?;
+        if verified.holds() {
+            self.switch_to(generation).await?;
+        }
+        Ok(verified)
+    }
+
+    /// Checks the projection that is read against its events; of one tenant, or of all.
+    pub async fn verify(&self, tenant: Option<&str>) -> Result<Verified, Error> {
+        self.verify_told(tenant, &|_| {}).await
+    }
+
+    /// The same, and tells how far it has come.
+    pub async fn verify_told(&self, tenant: Option<&str>, tell: Tell<'_>) -> Result<Verified, Error> {
+        let generation = Generations::read(self).await?.current;
+        let follower = self.follower().await?;
+        self.verify_generation(follower, generation, tenant, tell).await
+    }
+
+    /// Brings every item of a tenant to what its events give, in the generation that is read; how many were not.
+    pub async fn repair(&self, tenant: &str, tell: Tell<'_>) -> Result<u64, Error> {
+        let generation = Generations::read(self).await?.current;
+        let follower = self.follower().await?;
+        let handle = self.tenant(generation, tenant)?;
+        let repaired = AtomicU64::new(0);
+        self.each_aggregate(follower, Some(tenant), tell, |events| {
+            let (handle, repaired) = (&handle, &repaired);
+            async move {
+                if self.mend(handle, &events).await? {
+                    repaired.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(Advanced::Done)
+            }
+        })
+        .await?;
+        let mut repaired = repaired.into_inner();
+        for (_, id, record) in self.strays(generation, Some(tenant)).await? {
+            match handle.delete(self.projection.entity(), &[&id], &record).await {
+                Ok(()) => repaired += 1,
+                Err(error) if crate::processor::overtaken(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// Brings all aggregates to what their events say, in one generation.
+    pub(crate) async fn catch_up(
+        &self,
+        follower: &Follower,
+        generation: u32,
+        tell: Tell<'_>,
+    ) -> Result<Progress, Error> {
+        let house = self.nagaya.generation(&self.table, generation);
+        self.each_aggregate(follower, None, tell, |events| {
+            let house = &house;
+            async move {
+                let Some(first) = events.first() else { return Ok(Advanced::Done) };
+                let principal = nagaya_tenancy::Principal::new(first.tenant.as_str(), crate::processor::USER);
+                self.advance(&house.tenant(&principal)?, &first.aggregate, &events).await
+            }
+        })
+        .await
+    }
+
+    /// Does something with the events of each aggregate, in order; many aggregates at a time, and never more of them in
+    /// memory.
+    async fn each_aggregate<F, W>(
+        &self,
+        follower: &Follower,
+        tenant: Option<&str>,
+        tell: Tell<'_>,
+        work: F,
+    ) -> Result<Progress, Error>
+    where
+        F: Fn(Vec<Recorded>) -> W + Sync,
+        W: Future<Output = Result<Advanced, Error>> + Send,
+    {
+        let (events, aggregates) = (AtomicU64::new(0), AtomicU64::new(0));
+        let told = |parked| Progress {
+            events: events.load(Ordering::Relaxed),
+            aggregates: aggregates.load(Ordering::Relaxed),
+            parked,
+            checking: false,
+        };
+        let segments = (0..SEGMENTS).map(|segment| {
+            let (events, aggregates, told, work) = (&events, &aggregates, &told, &work);
+            async move {
+                let at_once = (self.options.at_once / SEGMENTS as usize).max(1);
+                let groups = self.groups(follower, segment, tenant).map_ok(|group: Vec<Recorded>| {
+                    events.fetch_add(group.len() as u64, Ordering::Relaxed);
+                    work(group)
+                });
+                let mut done = Box::pin(groups.try_buffer_unordered(at_once));
+                let mut parked = 0;
+                while let Some(advanced) = done.next().await {
+                    parked += usize::from(advanced? == Advanced::Parked);
+                    if aggregates.fetch_add(1, Ordering::Relaxed).is_multiple_of(100) {
+                        tell(told(parked));
+                    }
+                }
+                Ok::<_, Error>(parked)
+            }
+        });
+        let parked: Vec<usize> = futures_util::future::try_join_all(segments).await?;
+        let all = told(parked.iter().sum());
+        tell(all);
+        Ok(all)
+    }
+
+    /// The events of one aggregate after the other, each with all of its events in order.
+    fn groups<'a>(
+        &'a self,
+        follower: &'a Follower,
+        segment: u32,
+        tenant: Option<&'a str>,
+    ) -> impl futures_util::Stream<Item = Result<Vec<Recorded>, Error>> + Send + 'a {
+        struct Reading {
+            after: Option<Position>,
+            ended: bool,
+            aggregate: String,
+            /// Its events, by whose they are: one's, unless somebody has put in others.
+            open: BTreeMap<String, Vec<Recorded>>,
+        }
+        let start = Reading { after: None, ended: false, aggregate: String::new(), open: BTreeMap::new() };
+        let pages = stream::try_unfold(start, move |mut reading| async move {
+            if reading.ended {
+                return Ok::<_, Error>(None);
+            }
+            let page = follower.scan((segment, SEGMENTS), reading.after.take(), Some(PAGE)).await?;
+            let mut whole = Vec::new();
+            for (owner, record) in page.records.iter().filter(|(owner, _)| tenant.is_none_or(|one| one == owner)) {
+                let event = match Recorded::read(&self.layout, owner, record) {
+                    Ok(event) => event,
+                    // Who brings the aggregate in step finds a hole there, and looks.
+                    Err(error) => {
+                        tracing::error!(%error, tenant = owner, "what is no event lies among events");
+                        continue;
+                    }
+                };
+                // All events of an aggregate lie together: the first of another one ends it.
+                if reading.aggregate != event.aggregate {
+                    whole.extend(std::mem::take(&mut reading.open).into_values());
+                    reading.aggregate.clone_from(&event.aggregate);
+                }
+                reading.open.entry(owner.clone()).or_default().push(event);
+            }
+            reading.after = page.next;
+            if reading.after.is_none() {
+                reading.ended = true;
+                whole.extend(std::mem::take(&mut reading.open).into_values());
+            }
+            Ok(Some((stream::iter(whole.into_iter().map(Ok)), reading)))
+        });
+        pages.try_flatten()
+    }
+
+    /// What events give.
+    fn expected(&self, events: &[Recorded]) -> Result<Item, Error> {
+        let mut item = None;
+        for event in events {
+            item = self.apply(item, event)?;
+        }
+        Ok(item)
+    }
+
+    async fn verify_generation(
+        &self,
+        follower: &Follower,
+        generation: u32,
+        tenant: Option<&str>,
+        tell: Tell<'_>,
+    ) -> Result<Verified, Error> {
+        let house = self.nagaya.generation(&self.table, generation);
+        let found = tokio::sync::Mutex::new(Verified { generation, ..Verified::default() });
+        let told = |progress| tell(Progress { checking: true, ..progress });
+        self.each_aggregate(follower, tenant, &told, |events| {
+            let (house, found) = (&house, &found);
+            async move {
+                let Some(first) = events.first() else { return Ok(Advanced::Done) };
+                let principal = nagaya_tenancy::Principal::new(first.tenant.as_str(), crate::processor::USER);
+                let one = self.compare(&house.tenant(&principal)?, events).await?;
+                found.lock().await.merge(one);
+                Ok(Advanced::Done)
+            }
+        })
+        .await?;
+        let mut verified = found.into_inner();
+        for (owner, id, record) in self.strays(generation, tenant).await? {
+            verified.found.add(&owner, &id, Some(&self.own_fields(&record)));
+            verified.differs(&owner, &id, "comes from no event");
+        }
+        Ok(verified)
+    }
+
+    /// Compares an aggregate's item with what its events give, at the version that the item has.
+    async fn compare(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Verified, Error> {
+        let mut verified = Verified { events: events.len() as u64, aggregates: 1, ..Verified::default() };
+        let Some((owner, id)) = events.first().map(|first| (first.tenant.clone(), first.aggregate.clone())) else {
+            return Ok(verified);
+        };
+        // What has happened since the events were read may be in the item, and what has happened before may not be yet.
+        let mut parked = self.advance(tenant, &id, &events).await? == Advanced::Parked;
+        seal::open(&self.layout, tenant, &mut events).await?;
+        loop {
+            let checkpoint = self.checkpoint(tenant, &id).await?;
+            let item = self.item(tenant, &id).await?;
+            let again = self.checkpoint(tenant, &id).await?;
+            if again.version != checkpoint.version {
+                continue;
+            }
+            parked |= checkpoint.parked.is_some();
+            if events.last().is_none_or(|last| last.version < checkpoint.version) {
+                events.clear();
+                let mut all = Vec::new();
+                read(&self.layout, tenant, &id, (None, checkpoint.last.as_deref()), |event| {
+                    all.push(event);
+                    Ok(())
+                })
+                .await?;
+                events = all;
+            }
+            events.retain(|event| event.version <= checkpoint.version);
+            let found = item.as_ref().map(|record| self.own_fields(record));
+            verified.found.add(&owner, &id, found.as_ref());
+            if parked {
+                // What it should be nobody can say: it counts as it is.
+                verified.parked = 1;
+                verified.expected.add(&owner, &id, found.as_ref());
+                return Ok(verified);
+            }
+            // An event that cannot be applied has been left out on purpose: what the item should be nobody can say.
+            let Ok(expected) = self.expected(&events) else {
+                verified.expected.add(&owner, &id, found.as_ref());
+                verified.differs(&owner, &id, "leaves out an event that cannot be applied");
+                return Ok(verified);
+            };
+            verified.expected.add(&owner, &id, expected.as_ref());
+            let why = match (&expected, &found) {
+                (Some(_), None) => Some("is missing"),
+                (None, Some(_)) => Some("should not be there"),
+                (expected, found) if !same(expected.as_ref(), found.as_ref()) => Some("is not what its events give"),
+                _ => None,
+            };
+            if let Some(why) = why {
+                verified.differs(&owner, &id, why);
+            }
+            return Ok(verified);
+        }
+    }
+
+    /// Makes an item what its events give, whatever it is; whether it was something else.
+    async fn mend(&self, tenant: &Tenant, events: &[Recorded]) -> Result<bool, Error> {
+        let Some(id) = events.first().map(|first| first.aggregate.clone()) else { return Ok(false) };
+        for _ in 0..100 {
+            let checkpoint = self.checkpoint(tenant, &id).await?;
+            if checkpoint.parked.is_some() {
+                return Ok(false);
+            }
+            let mut all = Vec::new();
+            read(&self.layout, tenant, &id, (None, None), |event| {
+                all.push(event);
+                Ok(())
+            })
+            .await?;
+            // What leaves out an event on purpose stays as it is.
+            let Ok(expected) = self.expected(&all) else { return Ok(false) };
+            let before = self.item(tenant, &id).await?;
+            let found = before.as_ref().map(|record| self.own_fields(record));
+            let Some(last) = all.last() else { return Ok(false) };
+            if checkpoint.version == last.version && same(expected.as_ref(), found.as_ref()) {
+                return Ok(false);
+            }
+            let moved = checkpoint.moved(last.version, &last.id);
+            let set = self.change(tenant.set(), &id, before.as_ref(), expected);
+            match self.move_to(set, &id, &moved).commit().await {
+                Ok(_) => return Ok(true),
+                Err(error) if crate::processor::overtaken(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(ErrorKind::Contended.into())
+    }
+
+    /// Items that no events have given, with whose they are and their aggregates.
+    async fn strays(&self, generation: u32, tenant: Option<&str>) -> Result<Vec<(String, String, Record)>, Error> {
+        let house = self.nagaya.generation(&self.table, generation);
+        let operator = house.operator("verifies a projection", self.operator.principal());
+        let items = operator.follow(self.projection.entity()).await?;
+        // A bounded number of handles: tenants come one after the other.
+        let mut handle: Option<(String, Tenant)> = None;
+        let (mut strays, mut after) = (Vec::new(), None);
+        loop {
+            let page = items.scan((0, 1), after, Some(PAGE)).await?;
+            for (owner, record) in page.records {
+                if tenant.is_some_and(|one| one != owner) {
+                    continue;
+                }
+                let tenant = match handle.take() {
+                    Some((name, tenant)) if name == owner => tenant,
+                    _ => self.tenant(generation, &owner)?,
+                };
+                let id = record.id().concat();
+                let is_stray = self.checkpoint(&tenant, &id).await?.version == 0;
+                handle = Some((owner.clone(), tenant));
+                if is_stray {
+                    strays.push((owner, id, record));
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(strays),
+            }
+        }
+    }
+}
+
+fn same(one: Option<&Map<String, Json>>, other: Option<&Map<String, Json>>) -> bool {
+    one.map(chain::canonical) == other.map(chain::canonical)
+}

@@ -1,0 +1,84 @@
+//! Events as they are stored.
+
+use nagaya_tenancy::Record;
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, Evolve, Raw, layout::Layout};
+
+/// An event that has happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// Whose it is.
+    pub tenant: String,
+    /// The aggregate that it happened to.
+    pub aggregate: String,
+    /// The version of the aggregate after it; the first is 1.
+    pub version: u64,
+    /// Its id, a ULID that is greater than those before it in the aggregate.
+    pub id: String,
+    /// Its type, the version of its form, and its own fields.
+    pub raw: Raw,
+    /// Who did it, when and why, as the design has it.
+    pub metadata: Map<String, Json>,
+    /// Whether something personal in it has been erased.
+    pub erased: bool,
+}
+
+impl Recorded {
+    /// Reads an event; an error if it is none.
+    pub(crate) fn read(layout: &Layout, tenant: &str, record: &Record) -> Result<Self, Error> {
+        let mut fields = record.to_json();
+        let mut text = |name: &str| match fields.remove(name) {
+            Some(Json::String(text)) => Ok(text),
+            _ => Err(Error::unreadable(record, name)),
+        };
+        let (aggregate, id, event_type) = (text(&layout.id)?, text("eventId")?, text("eventType")?);
+        let number = |name: &str| fields.get(name).and_then(Json::as_u64);
+        let version = number("aggregateVersion").ok_or_else(|| Error::unreadable(record, "aggregateVersion"))?;
+        let form = number(FORM).map_or(Ok(1), u32::try_from).map_err(|_| Error::unreadable(record, FORM))?;
+        let mut map = |name: &str| match fields.remove(name) {
+            Some(Json::Object(map)) => Ok(map),
+            None => Ok(Map::new()),
+            Some(_) => Err(Error::unreadable(record, name)),
+        };
+        let raw = Raw { event_type, version: form, data: map("data")? };
+        Ok(Recorded {
+            tenant: tenant.to_owned(),
+            aggregate,
+            version,
+            id,
+            raw,
+            metadata: map("metadata")?,
+            erased: false,
+        })
+    }
+
+    /// The event in the form of today.
+    pub fn event<S: Evolve>(&self) -> Result<S::Event, Error> {
+        let mut raw = self.raw.clone();
+        // An upcaster may give an event another type.
+        while raw.version < S::version(&raw.event_type) {
+            let before = raw.version;
+            raw = S::upcast(raw);
+            if raw.version <= before {
+                return Err(Error::unknown_event(self, "its upcaster does not lift it"));
+            }
+        }
+        if raw.version > S::version(&raw.event_type) {
+            return Err(Error::unknown_event(self, "it is newer than this program"));
+        }
+        let tagged = [("eventType".to_owned(), Json::from(raw.event_type)), ("data".to_owned(), raw.data.into())];
+        serde_json::from_value(Json::Object(tagged.into_iter().collect()))
+            .map_err(|error| Error::unknown_event(self, &error.to_string()))
+    }
+
+    /// A text of the metadata, such as `timestamp` or `actor.userId`.
+    pub fn about(&self, path: &str) -> Option<&str> {
+        let mut steps = path.split('.');
+        let first = self.metadata.get(steps.next()?)?;
+        steps.try_fold(first, |found, step| found.get(step))?.as_str()
+    }
+}
+
+/// The field with the version of an event's form; left out for the first one.
+pub(crate) const FORM: &str = "eventVersion";

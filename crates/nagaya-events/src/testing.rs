@@ -1,0 +1,106 @@
+//! Given, when, then: a domain without a store.
+//!
+//! ```
+//! # use nagaya_events::{Context, Decide, Evolve};
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+//! # struct Door { open: bool }
+//! # #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+//! # #[serde(tag = "eventType", content = "data")]
+//! # enum DoorEvent { DoorOpened {}, DoorClosed {} }
+//! # impl Evolve for Door {
+//! #     type Event = DoorEvent;
+//! #     fn evolve(&mut self, event: &DoorEvent) { self.open = matches!(event, DoorEvent::DoorOpened {}); }
+//! # }
+//! # struct Open;
+//! # impl Decide<Open> for Door {
+//! #     type Reply = ();
+//! #     type Refusal = String;
+//! #     fn decide(&self, _: &Open, _: &Context) -> Result<Vec<DoorEvent>, String> {
+//! #         Ok(if self.open { vec![] } else { vec![DoorEvent::DoorOpened {}] })
+//! #     }
+//! #     fn reply(&self, _: &Open) {}
+//! # }
+//! use nagaya_events::testing::given;
+//!
+//! given::<Door>([DoorEvent::DoorClosed {}]).when(&Open).then([DoorEvent::DoorOpened {}]);
+//! given::<Door>([DoorEvent::DoorOpened {}]).when(&Open).then([]);
+//! ```
+
+use std::fmt::Debug;
+
+use nagaya_tenancy::Ids;
+
+use crate::{Context, Decide, Evolve};
+
+/// A context in which it is always the same time, and ids are counted.
+pub fn context() -> Context {
+    Context {
+        now: 1_756_557_296_000,
+        user: "u-1".to_owned(),
+        correlation: "c-1".to_owned(),
+        causation: "k-1".to_owned(),
+        ids: Ids::counted(),
+    }
+}
+
+/// A state that these events have made.
+pub fn given<S: Evolve>(events: impl IntoIterator<Item = S::Event>) -> Given<S> {
+    let mut state = S::default();
+    events.into_iter().for_each(|event| state.evolve(&event));
+    Given { state }
+}
+
+/// A state.
+#[derive(Debug)]
+pub struct Given<S> {
+    /// It.
+    pub state: S,
+}
+
+impl<S: Evolve> Given<S> {
+    /// What it decides about a command.
+    pub fn when<C>(self, command: &C) -> Then<S, S::Refusal>
+    where
+        S: Decide<C>,
+    {
+        let decided = self.state.decide(command, &context());
+        Then { state: self.state, decided }
+    }
+}
+
+/// What was decided.
+#[derive(Debug)]
+pub struct Then<S: Evolve, R> {
+    state: S,
+    decided: Result<Vec<S::Event>, R>,
+}
+
+impl<S: Evolve, R: Debug> Then<S, R>
+where
+    S::Event: Debug + PartialEq,
+{
+    /// These events happen; the state after them.
+    ///
+    /// # Panics
+    /// If something else was decided.
+    pub fn then(self, expected: impl IntoIterator<Item = S::Event>) -> S {
+        let expected: Vec<_> = expected.into_iter().collect();
+        let Then { mut state, decided } = self;
+        let decided = decided.unwrap_or_else(|refusal| panic!("it was refused: {refusal:?}"));
+        assert_eq!(decided, expected);
+        decided.iter().for_each(|event| state.evolve(event));
+        state
+    }
+
+    /// The command is refused; why.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub fn refused(self) -> R {
+        match self.decided {
+            Ok(events) => panic!("it was not refused: {events:?}"),
+            Err(refusal) => refusal,
+        }
+    }
+}

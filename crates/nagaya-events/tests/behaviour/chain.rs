@@ -1,0 +1,123 @@
+//! What is done to stored events directly is seen.
+
+use nagaya_store::{Item, Key, Value, Write};
+use nagaya_tenancy::Principal;
+
+use crate::{
+    house::{EVENTS, House, create, id, rename},
+    todo::Command,
+};
+
+/// An item as another event's.
+fn under(item: &Item, event: &str) -> Item {
+    item.clone().with("SK", format!("EVENT#{event}").as_str()).with("eventId", event).with("GSI1SK", event)
+}
+
+/// What is wrong, with the todos.
+async fn broken(house: &House) -> Vec<(String, String)> {
+    let operator = house.nagaya.operator("a test", &Principal::new("", "tester"));
+    let inspector = house.inspector();
+    let follower = operator.follow(inspector.entity()).await.expect("followed");
+    let mut broken = inspector.verify_all(&follower, &|_| {}).await.expect("checked").broken;
+    let heads = operator.follow(inspector.head_entity()).await.expect("followed");
+    broken.extend(inspector.find_hollow(&heads).await.expect("checked"));
+    broken.into_iter().map(|broken| (broken.aggregate, broken.why)).collect()
+}
+
+/// Proves the tampering part of N5.
+#[tokio::test]
+async fn a_change_a_removal_and_an_insertion_are_shown() {
+    let house = House::new().await;
+    for n in 1..=3 {
+        house.tell(n, [create("a"), rename("b"), Command::Complete(true)]).await;
+    }
+    assert_eq!(broken(&house).await, []);
+    let events = house.recorded(2).await;
+    let mut stored = Vec::new();
+    for event in &events {
+        stored.push(house.event_item(event).await);
+    }
+    let head = Key::new(format!("TODO#{}", id(2)), "HEAD#");
+    let head_item = house.stored(EVENTS).await.into_iter().find(|item| {
+        item.get("SK").and_then(Value::as_str) == Some("HEAD#")
+            && item.get("aggregateId").and_then(Value::as_str) == Some(&id(2))
+    });
+    let head_item = head_item.expect("a head");
+    let (last_key, last) = stored[2].clone();
+    let changed_data =
+        stored[1].1.clone().with("data", Value::Map([("title".into(), "c".into())].into_iter().collect()));
+    let Some(Value::Map(mut metadata)) = stored[1].1.get("metadata").cloned() else { panic!("metadata") };
+    metadata.insert("correlationId".into(), "another".into());
+    let changed_reason = stored[1].1.clone().with("metadata", Value::Map(metadata));
+    let after = |event: &str| format!("{}Z", &event[..25]);
+    let appended = under(&last, &after(&events[2].id)).with("aggregateVersion", 4).with("eventType", "TodoReopened");
+    let between = under(&stored[1].1, &after(&events[1].id));
+    let all_gone: Vec<_> = stored.iter().map(|(key, _)| Write::delete(EVENTS, key.clone())).collect();
+    let put = |item: Item| vec![Write::put(EVENTS, item)];
+    for (about, writes) in [
+        ("its data is changed", put(changed_data)),
+        ("why it happened is changed", put(changed_reason)),
+        ("its type is changed", put(last.clone().with("eventType", "TodoReopened"))),
+        ("the version of its form is changed", put(last.clone().with("eventVersion", 2))),
+        ("the last one is removed", vec![Write::delete(EVENTS, last_key.clone())]),
+        ("one in the middle is removed", vec![Write::delete(EVENTS, stored[1].0.clone())]),
+        ("one is put at the end", put(appended)),
+        ("one is put between", put(between)),
+        ("all are removed", all_gone),
+        ("the head is removed", vec![Write::delete(EVENTS, head.clone())]),
+        ("the head is set back", put(head_item.clone().with("aggregateVersion", 2))),
+    ] {
+        for write in writes.clone() {
+            house.meddle(write).await;
+        }
+        let found = broken(&house).await;
+        let named: Vec<_> = found.iter().map(|(aggregate, _)| aggregate.clone()).collect();
+        assert_eq!(named, [id(2)], "{about}: {found:?}");
+        let (_, one) = house.inspector().verify(&house.family("f1"), &id(2)).await.expect("checked");
+        let why = one.expect_err(about);
+        assert!(why == found[0].1 || about == "all are removed", "{about}: {why}");
+        // As it was.
+        for write in writes {
+            if let nagaya_store::Action::Put { item, .. } = &write.action {
+                let key = |name: &str| item.get(name).and_then(Value::as_str).expect("a key").to_owned();
+                house.meddle(Write::delete(EVENTS, Key::new(key("PK"), key("SK")))).await;
+            }
+        }
+        for (_, item) in &stored {
+            house.meddle(Write::put(EVENTS, item.clone())).await;
+        }
+        house.meddle(Write::put(EVENTS, head_item.clone())).await;
+        assert_eq!(broken(&house).await, [], "after {about}");
+    }
+}
+
+/// What another family is said to have done to a todo is no part of it, and is shown.
+#[tokio::test]
+async fn an_event_of_another_family_in_a_todos_partition_is_shown_and_applied_to_nothing_of_it() {
+    let house = House::new().await;
+    house.tell(1, [create("a"), rename("b")]).await;
+    house.settle().await;
+    let events = house.recorded(1).await;
+    let (_, item) = house.event_item(&events[0]).await;
+    let Some(Value::Map(mut metadata)) = item.get("metadata").cloned() else { panic!("metadata") };
+    metadata.insert(
+        "actor".into(),
+        Value::Map([("userId".into(), "u".into()), ("familyId".into(), "f2".into())].into_iter().collect()),
+    );
+    let strange = format!("{}Z", &events[0].id[..25]);
+    let foreign = under(&item, &strange)
+        .with("GSI1PK", "FAMILY#f2")
+        .with("aggregateVersion", 3)
+        .with("data", Value::Map([("title".into(), "theirs".into())].into_iter().collect()))
+        .with("metadata", Value::Map(metadata));
+    house.meddle(Write::put(EVENTS, foreign)).await;
+    assert_eq!(broken(&house).await.into_iter().map(|(aggregate, _)| aggregate).collect::<Vec<_>>(), [id(1)]);
+    assert_eq!(house.recorded(1).await, events);
+    let loaded = house.events.load(&house.family("f1"), &id(1)).await.expect("it is not in the way");
+    assert_eq!((loaded.version, loaded.state.title.as_str()), (2, "b"));
+    house.settle().await;
+    house.processor().rebuild(&|_| {}).await.expect("built");
+    house.tell(1, [rename("c")]).await;
+    house.settle().await;
+    assert_eq!(house.listed().await, ["f1/1 c v3 active"]);
+}

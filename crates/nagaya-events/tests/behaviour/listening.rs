@@ -1,0 +1,92 @@
+//! Whoever listens hears every event of the family at least once.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use nagaya_events::{Feed, Listening};
+
+use crate::{
+    faults::{Fault, Faulty},
+    house::{House, create, design, id},
+    todo::Command,
+};
+
+fn run(feed: &Feed, house: &House) {
+    let (feed, nagaya) = (feed.clone(), house.nagaya.clone());
+    tokio::spawn(async move { feed.run(&nagaya, Duration::from_millis(1), std::future::pending()).await });
+}
+
+/// Listens until the todo has this version; the versions that were heard.
+async fn until(listening: &mut Listening, version: u64) -> BTreeSet<u64> {
+    let mut heard = BTreeSet::new();
+    while heard.last() != Some(&version) {
+        let next = tokio::time::timeout(Duration::from_secs(20), listening.next()).await;
+        let event = next.unwrap_or_else(|_| panic!("only {heard:?} of {version}")).expect("the feed goes on");
+        heard.insert(event.version);
+    }
+    heard
+}
+
+/// Proves the feed's part of T25.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_missed_between_beginning_to_listen_and_the_first_event() {
+    for _ in 0..20 {
+        let house = House::new().await;
+        let feed = Feed::new(&design(), "todo").expect("an aggregate");
+        run(&feed, &house);
+        let mut listening = feed.listen(&house.family("f1"), None).await.expect("listening");
+        house.tell(1, [create("a"), Command::Number(1)]).await;
+        assert_eq!(until(&mut listening, 2).await, BTreeSet::from([1, 2]));
+    }
+}
+
+/// Proves the feed's part of T25: also when the store fails for a moment, at whichever call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_fails_for_a_moment_costs_a_listener_nothing() {
+    for n in 0..6 {
+        let house = House::new().await;
+        let faulty = Faulty::new(Arc::clone(&house.store));
+        let feed = Feed::new(&design(), "todo").expect("an aggregate");
+        run(&feed, &house.through(faulty.clone()));
+        let mut listening = feed.listen(&house.family("f1"), None).await.expect("listening");
+        house.tell(1, [create("a")]).await;
+        let mut heard = until(&mut listening, 1).await;
+        faulty.arm(n, Fault::Refused);
+        for number in 0..10 {
+            house.tell(1, [Command::Number(number)]).await;
+        }
+        heard.extend(until(&mut listening, 11).await);
+        assert_eq!(heard, (1..=11).collect(), "call {n} failed");
+    }
+}
+
+/// Proves the feed's part of T25.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_back_hears_what_was_missed_however_much_it_was() {
+    let house = House::new().await;
+    let feed = Feed::new(&design(), "todo").expect("an aggregate");
+    run(&feed, &house);
+    let events = house.with_snapshots(50);
+    let tell = async |command| {
+        let done = events.execute(&house.family("f1"), &id(1), &command, &house.request()).await.expect("fine");
+        house.time.pass(Duration::from_secs(1));
+        done.latest.expect("an event").id
+    };
+    let mut known = tell(create("a")).await;
+    for _ in 0..66 {
+        tell(Command::Many(90)).await;
+    }
+    let all = 1 + 66 * 90;
+    let (mut heard, mut connections) = (BTreeSet::from([1]), 0);
+    while heard.last() != Some(&all) {
+        connections += 1;
+        assert!(connections < 10, "it does not get on: {} heard", heard.len());
+        let mut listening = feed.listen(&house.family("f1"), Some(&known)).await.expect("listening");
+        while heard.last() != Some(&all) {
+            let Some(event) = listening.next().await else { break };
+            heard.insert(event.version);
+            known = known.max(event.id.clone());
+        }
+    }
+    assert_eq!(connections, 2, "more than one is told at once");
+    assert_eq!(heard, (1..=all).collect());
+}

@@ -1,0 +1,18 @@
+//! What the library promises, on the todo design and a store in memory.
+
+mod agreement;
+mod chain;
+mod crashes;
+mod dead_letters;
+mod faults;
+mod house;
+mod listening;
+mod loading;
+mod once;
+mod order;
+mod projecting;
+mod races;
+mod rebuilding;
+mod stream;
+mod todo;
+mod walls;

@@ -1,0 +1,39 @@
+//! Versions without a gap, and ids that grow, under any clock.
+
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+use crate::{
+    house::{House, START, create},
+    todo::Command,
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Proves T1's version and id. Proves the version part of T9.
+    #[test]
+    fn versions_follow_each_other_and_ids_grow_when_the_clock_jumps(
+        jumps in prop::collection::vec(prop_oneof![-100_000_000_i64..100_000_000, Just(0), Just(-START)], 1..20)
+    ) {
+        Runtime::new().expect("a runtime").block_on(async {
+            let house = House::new().await;
+            house.tell(1, [create("a")]).await;
+            for (at, jump) in jumps.iter().enumerate() {
+                house.time.set((START + jump).max(0));
+                house.tell(1, [Command::Number(at as u64)]).await;
+            }
+            let events = house.recorded(1).await;
+            let versions: Vec<_> = events.iter().map(|event| event.version).collect();
+            assert_eq!(versions, (1..=jumps.len() as u64 + 1).collect::<Vec<_>>());
+            let mut ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
+            let stored = ids.clone();
+            ids.sort();
+            ids.dedup();
+            assert_eq!(stored, ids, "{jumps:?}");
+            // The list takes them in in this order, too.
+            house.settle().await;
+            assert_eq!(house.listed().await, [format!("f1/1 {} v{} active", jumps.len() - 1, events.len())]);
+        });
+    }
+}

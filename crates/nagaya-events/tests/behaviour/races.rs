@@ -1,0 +1,102 @@
+//! Many at once on one todo.
+
+use std::sync::Arc;
+
+use nagaya_events::{Failure, Request};
+
+use crate::{
+    house::{House, create, id},
+    todo::Command,
+};
+
+/// Proves the concurrency part of T9. Proves the lost-event part of N9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_commands_at_once_get_consecutive_versions_and_none_is_lost() {
+    let house = Arc::new(House::new().await);
+    house.tell(1, [create("a")]).await;
+    // Half of them in another process, which shares nothing with the first one.
+    let other = Arc::new(house.again());
+    let commands = (0..50_u64).map(|number| {
+        let house = Arc::clone(if number % 2 == 0 { &house } else { &other });
+        tokio::spawn(async move { house.ask(1, Command::Number(number)).await.expect("it has its turn") })
+    });
+    let mut versions = Vec::new();
+    for command in commands.collect::<Vec<_>>() {
+        let done = command.await.expect("no panic");
+        assert_eq!(done.events.len(), 1);
+        assert_eq!(done.version, done.events[0].version);
+        versions.push(done.version);
+    }
+    versions.sort();
+    assert_eq!(versions, (2..=51).collect::<Vec<_>>());
+
+    let events = house.recorded(1).await;
+    let mut numbers: Vec<u64> = events[1..]
+        .iter()
+        .map(|event| event.raw.data["title"].as_str().and_then(|text| text.parse().ok()).expect("a number"))
+        .collect();
+    numbers.sort();
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+    house.settle().await;
+    house.is_whole("after the race").await;
+}
+
+/// Proves the conflict part of T9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_who_expect_the_same_version_one_wins_and_the_others_are_told() {
+    let house = Arc::new(House::new().await);
+    house.tell(1, [create("a")]).await;
+    let commands = (0..20_u64).map(|number| {
+        let house = Arc::clone(&house);
+        tokio::spawn(async move {
+            let request = Request { expected: Some(1), ..house.request() };
+            house.events.execute(&house.family("f1"), &id(1), &Command::Number(number), &request).await
+        })
+    });
+    let mut won = 0;
+    for command in commands.collect::<Vec<_>>() {
+        match command.await.expect("no panic") {
+            Ok(done) => {
+                assert_eq!(done.version, 2);
+                won += 1;
+            }
+            Err(Failure::Conflict { version }) => assert_eq!(version, 2),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((won, house.recorded(1).await.len()), (1, 2));
+}
+
+/// Proves the processors part of T10.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_processors_follow_while_commands_go_on() {
+    let house = Arc::new(House::new().await);
+    let (tell, told) = tokio::sync::watch::channel(false);
+    let running: Vec<_> = (0..3)
+        .map(|_| {
+            let (processor, mut told) = (house.again().processor(), told.clone());
+            tokio::spawn(async move { processor.run(async move { drop(told.wait_for(|stop| *stop).await) }).await })
+        })
+        .collect();
+    let commands = (1..=8_u64).map(|n| {
+        let house = Arc::clone(&house);
+        tokio::spawn(async move {
+            house.tell(n, [create("a")]).await;
+            house.tell(n, (0..10).map(Command::Number)).await;
+            house.tell(n, [Command::Complete(n % 2 == 0)]).await;
+        })
+    });
+    for command in commands.collect::<Vec<_>>() {
+        command.await.expect("no panic");
+    }
+    tell.send(true).expect("they listen");
+    for processor in running {
+        processor.await.expect("no panic");
+    }
+    house.settle().await;
+    let expected: Vec<_> = (1..=8)
+        .map(|n| format!("f1/{n} 9 v{}", if n % 2 == 0 { "12".to_owned() } else { "11 active".to_owned() }))
+        .collect();
+    assert_eq!(house.listed().await, expected);
+    house.is_whole("at the end").await;
+}

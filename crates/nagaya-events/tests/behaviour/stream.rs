@@ -1,0 +1,70 @@
+//! Whatever order events arrive in, and however often, the list ends up the same.
+
+use nagaya_events::{Inspector, Recorded};
+use proptest::{prelude::*, sample::Index};
+use tokio::runtime::Runtime;
+
+use crate::{
+    agreement::command,
+    house::{House, id},
+    todo::Command,
+};
+
+/// Commands on a few todos, how their events arrive, and in how many parts.
+fn arrivals() -> impl Strategy<Value = (Vec<(u64, Command)>, Vec<Vec<Index>>)> {
+    let commands = prop::collection::vec((1_u64..4, command()), 1..25);
+    // Events by chance, some of them several times, some of them never.
+    let batches = prop::collection::vec(prop::collection::vec(any::<Index>(), 0..12), 1..6);
+    (commands, batches)
+}
+
+async fn all_events(house: &House) -> Vec<Recorded> {
+    let inspector: Inspector = house.inspector();
+    let mut all = Vec::new();
+    for n in 1..4 {
+        all.extend(inspector.events(&house.family("f1"), &id(n)).await.expect("events"));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Proves T10. Proves the order part of T22.
+    #[test]
+    fn the_list_does_not_depend_on_the_order_of_arrival((commands, batches) in arrivals()) {
+        Runtime::new().expect("a runtime").block_on(async {
+            let house = House::new().await;
+            for (n, command) in commands {
+                let _ = house.ask(n, command).await;
+            }
+            let events = all_events(&house).await;
+            if events.is_empty() {
+                return;
+            }
+            // In order, one after the other.
+            let in_order = House::new().await;
+            for event in &events {
+                in_order.processor().feed(vec![event.clone()]).await.expect("applied");
+            }
+            let expected = in_order.listed().await;
+
+            // By chance, to several processors at once.
+            let fed = batches.iter().map(|batch| {
+                let batch = batch.iter().map(|index| index.get(&events).clone()).collect();
+                let processor = house.processor();
+                async move { processor.feed(batch).await.expect("applied") }
+            });
+            futures_util::future::join_all(fed).await;
+            // Each todo is where the greatest of its events that has arrived says; the last of each brings it to its end.
+            let last = |n: u64| events.iter().rev().find(|event| event.aggregate == id(n)).cloned();
+            house.processor().feed((1..4).filter_map(last).collect()).await.expect("applied");
+            assert_eq!(house.listed().await, expected);
+            house.is_whole("after all of it").await;
+
+            // And once more everything, the wrong way round.
+            house.processor().feed(events.iter().rev().cloned().collect()).await.expect("applied");
+            assert_eq!(house.listed().await, expected);
+        });
+    }
+}

@@ -1,0 +1,306 @@
+//! What is personal in events is erased with its key: for good, and without a gap.
+
+use std::sync::Arc;
+
+use nagaya_design::check;
+use nagaya_embedded::{Embedded, Options as Store};
+use nagaya_events::{
+    Context, Decide, ERASED, Error, Events, Evolve, Inspector, Item, Options, Processor, ProcessorOptions, Projection,
+    Recorded, Request,
+};
+use nagaya_store::{Scan, Store as _};
+use nagaya_tenancy::{Ids, Nagaya, Principal, Tenant};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+const DESIGN: &str = r##"
+name    = "letters"
+version = "1.0"
+
+[tenant]
+field = "home"
+
+[table.events]
+key    = ["PK", "SK"]
+stream = true
+
+[table.list]
+key = ["PK", "SK"]
+
+[aggregate.letter]
+id          = "letterId"
+events      = "event"
+head        = "head"
+keys        = "subject_key"
+projections = ["letter"]
+
+[aggregate.letter.event]
+Written = { text = { type = "string", max = 500, personal = true }, words = { type = "integer", personal = true }, draft = { type = "boolean" } }
+Sent    = {}
+
+[entity.event]
+table  = "events"
+key    = { PK = "LETTER#{letterId}", SK = "EVENT#{eventId}" }
+# NG0105: the events of a letter share a partition; whose they are is checked on each.
+wall   = "attribute"
+tenant = "metadata.actor.home"
+
+[entity.event.fields]
+letterId         = { type = "ulid" }
+aggregateVersion = { type = "integer", min = 1 }
+eventId          = { type = "ulid" }
+eventType        = { type = "string", max = 20 }
+data             = { type = "map", max = 8192 }
+
+[entity.event.fields.metadata]
+type = "map"
+
+[entity.event.fields.metadata.fields.actor]
+type = "map"
+
+[entity.event.fields.metadata.fields.actor.fields]
+userId = { type = "string", max = 64 }
+home   = { type = "string", max = 64 }
+
+[entity.head]
+table = "events"
+key   = { PK = "LETTER#{letterId}", SK = "HEAD#" }
+# NG0105: it lies beside its events.
+wall  = "attribute"
+
+[entity.head.fields]
+letterId         = { type = "ulid" }
+home             = { type = "string", max = 64 }
+aggregateVersion = { type = "integer", min = 1 }
+lastEventId      = { type = "ulid" }
+hash             = { type = "string", max = 64, optional = true }
+
+[entity.subject_key]
+table = "events"
+key   = { PK = "HOME#{home}", SK = "KEY#{subjectId}" }
+
+[entity.subject_key.fields]
+home      = { type = "string", max = 64 }
+subjectId = { type = "string", max = 64 }
+key       = { type = "string", max = 64, secret = true }
+
+[entity.letter]
+table = "list"
+key   = { PK = "HOME#{home}", SK = "LETTER#{letterId}" }
+
+[entity.letter.fields]
+home     = { type = "string", max = 64 }
+letterId = { type = "ulid" }
+text     = { type = "string", max = 500 }
+words    = { type = "integer" }
+sent     = { type = "boolean", default = false }
+
+[access.history]
+entity = "event"
+range  = "eventId"
+
+[access.letters]
+entity = "letter"
+"##;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Letter {
+    text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "eventType", content = "data")]
+enum LetterEvent {
+    Written { text: String, words: i64, draft: bool },
+    Sent {},
+}
+
+struct Write(&'static str);
+struct Send;
+
+impl Evolve for Letter {
+    type Event = LetterEvent;
+
+    fn evolve(&mut self, event: &LetterEvent) {
+        if let LetterEvent::Written { text, .. } = event {
+            self.text.clone_from(text);
+        }
+    }
+}
+
+impl Decide<Write> for Letter {
+    type Reply = String;
+    type Refusal = ();
+
+    fn decide(&self, Write(text): &Write, _: &Context) -> Result<Vec<LetterEvent>, ()> {
+        let words = i64::try_from(text.split(' ').count()).unwrap_or(i64::MAX);
+        Ok(vec![LetterEvent::Written { text: (*text).to_owned(), words, draft: true }])
+    }
+
+    fn reply(&self, _: &Write) -> String {
+        self.text.clone()
+    }
+}
+
+impl Decide<Send> for Letter {
+    type Reply = ();
+    type Refusal = ();
+
+    fn decide(&self, _: &Send, _: &Context) -> Result<Vec<LetterEvent>, ()> {
+        Ok(vec![LetterEvent::Sent {}])
+    }
+
+    fn reply(&self, _: &Send) {}
+}
+
+struct Letters;
+
+impl Projection for Letters {
+    fn aggregate(&self) -> &str {
+        "letter"
+    }
+
+    fn entity(&self) -> &str {
+        "letter"
+    }
+
+    fn apply(&self, before: Option<Map<String, Json>>, event: &Recorded) -> Result<Item, Error> {
+        let mut item = before.unwrap_or_default();
+        let change = match event.event::<Letter>()? {
+            LetterEvent::Written { text, words, .. } => {
+                json!({ "letterId": event.aggregate, "text": text, "words": words, "sent": false })
+            }
+            LetterEvent::Sent {} => json!({ "sent": true }),
+        };
+        item.extend(change.as_object().cloned().unwrap_or_default());
+        Ok(Some(item))
+    }
+}
+
+struct House {
+    store: Arc<Embedded>,
+    nagaya: Nagaya,
+    events: Events<Letter>,
+    processor: Processor,
+}
+
+impl House {
+    async fn open() -> Self {
+        let checked = check(DESIGN, &[]);
+        let design = checked.design.unwrap_or_else(|| panic!("{:?}", checked.diagnostics));
+        let store = Arc::new(Embedded::memory(Store::default()).expect("memory"));
+        let events = Events::of(&design, "letter", Options::default()).expect("the aggregate is there");
+        let nagaya = Nagaya::open(design, Arc::clone(&store));
+        nagaya.ensure().await.expect("the tables are made");
+        let processor = Processor::new(&nagaya, Arc::new(Letters), ProcessorOptions::default()).expect("a processor");
+        House { store, nagaya, events, processor }
+    }
+
+    fn tenant(&self, home: &str, user: &str) -> Tenant {
+        self.nagaya.tenant(&Principal::new(home, user)).expect("a tenant")
+    }
+
+    async fn write(&self, home: &str, user: &str, id: &str, text: &'static str) -> String {
+        let (tenant, request) = (self.tenant(home, user), request(user));
+        self.events.execute(&tenant, id, &Write(text), &request).await.expect("it is written").reply
+    }
+
+    /// Everything that is stored, as text.
+    async fn everything(&self) -> String {
+        let mut text = String::new();
+        for table in ["letters-events", "letters-list"] {
+            text += &format!("{:?}", self.store.scan(Scan::table(table)).await.expect("a page").items);
+        }
+        text
+    }
+
+    async fn in_step(&self) {
+        while self.processor.step().await.expect("a step").read > 0 {}
+    }
+}
+
+fn request(user: &str) -> Request<'static> {
+    let context = Context {
+        now: 1_756_557_296_000,
+        user: user.to_owned(),
+        correlation: "c".to_owned(),
+        causation: "k".to_owned(),
+        ids: Ids::random(),
+    };
+    Request { context, expected: None, once: None }
+}
+
+const ONE: &str = "01HARX5BD7F8G9H0J1K2M3N4PQ";
+const TWO: &str = "01HARX5BD7F8G9H0J1K2M3N4PR";
+
+/// Proves the events part of C20.
+#[tokio::test]
+async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
+    let house = House::open().await;
+    assert_eq!(house.write("h-1", "ann", ONE, "Dear Bob").await, "Dear Bob");
+    let (ann, bob) = (house.tenant("h-1", "ann"), house.tenant("h-1", "bob"));
+    house.events.execute(&bob, ONE, &Send, &request("bob")).await.expect("it is sent");
+    house.write("h-1", "bob", TWO, "Dear Ann").await;
+    house.in_step().await;
+    assert_eq!(house.events.load(&ann, ONE).await.expect("a letter").state.text, "Dear Bob");
+    assert_eq!(ann.get("letter", &[ONE]).await.expect("a letter").text("text"), Some("Dear Bob"));
+    let stored = house.store.scan(Scan::table("letters-events")).await.expect("a page").items;
+    assert!(!format!("{stored:?}").contains("Dear Bob"), "events hold it sealed only");
+
+    // It goes with its key, and what was built from it is brought in step.
+    assert!(house.events.erase(&ann, "ann").await.expect("it is erased"));
+    assert!(!house.events.erase(&ann, "ann").await.expect("there is none any more"));
+    assert_eq!(house.processor.repair("h-1", &|_| {}).await.expect("it is repaired"), 1);
+    let letter = ann.get("letter", &[ONE]).await.expect("a letter");
+    assert_eq!((letter.text("text"), &letter.to_json()["words"]), (Some(ERASED), &json!(0)));
+    assert_eq!(letter.to_json()["sent"], true, "what is not personal stays");
+    assert!(!house.everything().await.contains("Dear Bob"));
+
+    // Nobody else's goes with it, and the events are still whole.
+    assert_eq!(ann.get("letter", &[TWO]).await.expect("a letter").text("text"), Some("Dear Ann"));
+    let (history, _) = house.events.history(&ann, ONE, None, None).await.expect("a history");
+    assert_eq!(history.iter().map(|event| event.erased).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(
+        history[0].raw.data,
+        json!({ "text": ERASED, "words": 0, "draft": true }).as_object().cloned().expect("a map")
+    );
+    let inspector = Inspector::new(&house.nagaya, "letter").expect("an inspector");
+    assert!(inspector.verify(&ann, ONE).await.expect("it is checked").1.is_ok(), "the chain holds");
+
+    // A rebuild goes on, and so does life: a new key opens nothing of before.
+    assert!(house.processor.rebuild(&|_| {}).await.expect("it is rebuilt").holds());
+    assert_eq!(house.write("h-1", "ann", ONE, "Dear all").await, "Dear all");
+    let (history, _) = house.events.history(&ann, ONE, None, None).await.expect("a history");
+    assert_eq!(history[0].raw.data["text"], ERASED);
+    assert_eq!(history[2].raw.data["text"], "Dear all");
+}
+
+#[tokio::test]
+async fn what_is_sealed_cannot_be_moved_and_a_key_is_one_tenants_own() {
+    let house = House::open().await;
+    house.write("h-1", "ann", ONE, "Dear Bob").await;
+    house.write("h-2", "ann", TWO, "Dear Eve").await;
+    let other = house.tenant("h-2", "ann");
+    assert!(house.events.erase(&other, "ann").await.expect("it is erased"));
+    let ann = house.tenant("h-1", "ann");
+    assert_eq!(
+        house.events.load(&ann, ONE).await.expect("a letter").state.text,
+        "Dear Bob",
+        "another tenant's key stays"
+    );
+
+    // A sealed value that is put into another event does not open there.
+    house.write("h-1", "ann", ONE, "Dear Cat").await;
+    let items = house.store.scan(Scan::table("letters-events")).await.expect("a page").items;
+    let mut events: Vec<_> = items
+        .into_iter()
+        .filter(|item| format!("{:?}", item.get("PK")).contains(ONE) && item.get("eventType").is_some())
+        .collect();
+    events.sort_by_key(|event| format!("{:?}", event.get("SK")));
+    let moved = events[0].get("data").cloned().expect("data");
+    events[1].insert("data", moved);
+    let forged = nagaya_store::Write::put("letters-events", events[1].clone());
+    house.store.write(forged.into()).await.expect("somebody writes around the walls");
+    let refused = house.events.load(&ann, ONE).await.expect_err("it does not open");
+    assert_eq!(refused.code(), "damaged");
+}

@@ -1,0 +1,63 @@
+//! `nagaya events`: looking after systems whose truth is what has happened.
+
+mod causes;
+mod confirm;
+mod dlq;
+mod print;
+mod progress;
+mod rebuild;
+mod run;
+mod show;
+mod site;
+mod tail;
+mod verify;
+
+use super::{Outcome, serve::Place};
+
+/// Look after the events of a system and what is built from them
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A directory of the embedded store has one process at a time: stop the server before. On DynamoDB all of \
+                  these work beside it.\n\nWhat to do when: docs/how-to/run-event-sourcing.md"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Run(run::Args),
+    Tail(tail::Args),
+    Show(show::Args),
+    Verify(verify::Args),
+    Dlq(dlq::Args),
+    Rebuild(rebuild::Args),
+}
+
+/// Which events, and where they are.
+#[derive(Debug, clap::Args)]
+struct At {
+    /// A built-in system; tail, show and verify also take the file of a design
+    #[arg(value_name = "SYSTEM")]
+    system: String,
+    #[command(flatten)]
+    place: Place,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &args.verb {
+            Verb::Run(args) => run::run(args).await,
+            Verb::Tail(args) => tail::run(args).await,
+            Verb::Show(args) => show::run(args).await,
+            Verb::Verify(args) => verify::run(args).await,
+            Verb::Dlq(args) => dlq::run(args).await,
+            Verb::Rebuild(args) => rebuild::run(args).await,
+        }
+    })
+}

@@ -1,0 +1,43 @@
+//! From what failed to what is told.
+
+use axum::http::StatusCode;
+use nagaya_events::{Error, ErrorKind, Failure};
+use nagaya_server::Problem;
+
+use crate::Refusal;
+
+pub(super) fn refused(failure: Failure<Refusal>) -> Problem {
+    match failure {
+        Failure::Refused(Refusal::NotThere) => Problem::not_found(),
+        Failure::Refused(Refusal::There) => {
+            Problem::new(StatusCode::CONFLICT, "taken", "There is such a todo already.")
+        }
+        // Nothing has ever happened to it, for this family.
+        Failure::Conflict { version: 0 } => Problem::not_found(),
+        Failure::Conflict { .. } => {
+            let detail = "The todo has changed: read it again, and send its new `ETag`.";
+            Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", detail)
+        }
+        Failure::Error(error) => problem(error),
+    }
+}
+
+pub(super) fn problem(error: Error) -> Problem {
+    match error.into_kind() {
+        ErrorKind::Tenancy(error) => error.into(),
+        ErrorKind::Contended => {
+            let detail = "Other commands were faster; try again.";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "contended", detail).retry_after(1)
+        }
+        ErrorKind::KeyReused => {
+            let detail = "The key has been used for another request.";
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", detail)
+                .parameter("Idempotency-Key", "Has been used for another request.")
+        }
+        kind => {
+            let error = Error::from(kind);
+            tracing::error!(code = error.code(), %error, "a command failed");
+            Problem::internal()
+        }
+    }
+}

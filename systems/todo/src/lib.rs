@@ -1,0 +1,34 @@
+//! Shared to-do lists of a family: events are the truth, the list is a projection of them.
+//!
+//! The design says where events, heads and the list lie, and who sees them. Here is what is particular: what a todo is
+//! ([`Todo`]), what its list shows ([`List`](list::List)), and the routes by which both are reached.
+
+mod http;
+mod list;
+mod notes;
+mod todo;
+
+use std::sync::Arc;
+
+use nagaya_design::Design;
+use nagaya_events::{Error, Projection};
+use nagaya_server::System;
+
+pub use self::{
+    notes::Notes,
+    todo::{Command, Note, Refusal, Todo, TodoEvent, View},
+};
+
+/// The aggregate of the design.
+pub const AGGREGATE: &str = "todo";
+
+/// The system on its design.
+pub fn system(name: &'static str, design: Design, notes: Notes) -> Result<System, Error> {
+    let routes = http::Todos::new(&design, notes)?;
+    Ok(System::new(name, design, http::Seam(Arc::new(routes))))
+}
+
+/// What is built from the events.
+pub fn projections() -> Vec<Arc<dyn Projection>> {
+    vec![Arc::new(list::List)]
+}

@@ -1,0 +1,127 @@
+//! Notes: short ones are in their event, long ones are objects that the event names.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use axum::http::StatusCode;
+use nagaya_server::Problem;
+use object_store::{
+    ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem, memory::InMemory, path::Path,
+};
+
+use crate::todo::Note;
+
+/// Characters of a note that an event has room for.
+pub(crate) const SHORT: usize = 1_000;
+/// Characters of a note.
+pub(crate) const LONGEST: usize = 100_000;
+
+/// Where long notes are.
+#[derive(Debug, Clone)]
+pub struct Notes {
+    objects: Arc<OnceLock<Arc<dyn ObjectStore>>>,
+    /// A directory that is made when the first long note comes.
+    directory: Option<PathBuf>,
+}
+
+impl Notes {
+    /// In this object storage.
+    pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
+        Notes { objects: Arc::new(OnceLock::from(objects)), directory: None }
+    }
+
+    /// In a directory.
+    pub fn in_directory(directory: PathBuf) -> Self {
+        Notes { objects: Arc::default(), directory: Some(directory) }
+    }
+
+    /// In memory, for tests and for what serves nobody.
+    pub fn in_memory() -> Self {
+        Notes::new(Arc::new(InMemory::new()))
+    }
+
+    fn objects(&self) -> Result<&Arc<dyn ObjectStore>, Problem> {
+        if let Some(objects) = self.objects.get() {
+            return Ok(objects);
+        }
+        let directory = self.directory.as_deref().ok_or_else(Problem::internal)?;
+        let made = std::fs::create_dir_all(directory)
+            .map_err(|source| object_store::Error::Generic { store: "directory", source: source.into() });
+        // What is written is on disk before its event is.
+        let opened =
+            made.and_then(|()| LocalFileSystem::new_with_prefix(directory)).map(|store| store.with_fsync(true));
+        let opened = opened.map_err(|error| failed(&error))?;
+        Ok(self.objects.get_or_init(|| Arc::new(opened)))
+    }
+
+    /// A note as an event can have it. A long one is stored before its event: an event never names what is not there, and
+    /// an object whose event came to nothing is nobody's.
+    pub(crate) async fn keep(&self, family: &str, todo: &str, text: String) -> Result<Note, Problem> {
+        if text.chars().count() <= SHORT {
+            return Ok(Note::Text(text));
+        }
+        // By its content: the same note is the same object, however often it is sent.
+        let hash = blake3::hash(text.as_bytes()).to_hex();
+        let family = blake3::hash(family.as_bytes()).to_hex();
+        let path = Path::from_iter(["notes", &family[..32], todo, hash.as_str()]);
+        let size = text.len() as u64;
+        self.objects()?.put(&path, PutPayload::from(text)).await.map_err(|error| failed(&error))?;
+        Ok(Note::Object { object: path.to_string(), size })
+    }
+
+    /// The text of a long note.
+    pub(crate) async fn text(&self, object: &str) -> Result<String, Problem> {
+        let path = Path::parse(object).map_err(|error| failed(&error.into()))?;
+        let found = self.objects()?.get(&path).await.map_err(|error| failed(&error))?;
+        let bytes = found.bytes().await.map_err(|error| failed(&error))?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| Problem::internal())
+    }
+}
+
+fn failed(error: &object_store::Error) -> Problem {
+    tracing::error!(%error, "the object storage failed");
+    let detail = "The storage of notes does not answer.";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "notes_unavailable", detail).retry_after(5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves the notes part of T4.
+    #[tokio::test]
+    async fn a_long_note_is_an_object_and_its_event_only_names_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path().join("objects");
+        let notes = Notes::in_directory(place.clone());
+        let short = notes.keep("f-1", "t-1", "x".repeat(SHORT)).await.expect("it is kept");
+        assert_eq!(short, Note::Text("x".repeat(SHORT)));
+        assert!(!place.exists(), "a short one needs no place");
+
+        let text = "長".repeat(SHORT + 1);
+        let Note::Object { object, size } = notes.keep("f-1", "t-1", text.clone()).await.expect("it is kept") else {
+            panic!("a long one is an object");
+        };
+        assert_eq!(size, text.len() as u64);
+        assert!(object.contains("/t-1/") && object.len() <= 300, "{object}");
+        // Another process finds it.
+        assert_eq!(Notes::in_directory(place.clone()).text(&object).await.expect("it is there"), text);
+        let same = notes.keep("f-1", "t-1", text).await.expect("it is kept");
+        assert!(
+            matches!(same, Note::Object { object: again, .. } if again == object),
+            "the same note is the same object"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_note_stays_below_its_family() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let notes = Notes::in_directory(directory.path().join("objects"));
+        let kept = notes.keep("../../up", "..", "x".repeat(SHORT + 1)).await.expect("it is kept");
+        assert!(matches!(&kept, Note::Object { object, .. } if !object.contains("../")), "{kept:?}");
+        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);
+        assert!(notes.text("notes/../../secret").await.is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! Who changes what another has changed meanwhile is told.
+
+use serde_json::json;
+
+use crate::house::{House, path, text};
+
+/// Proves T9 over HTTP.
+#[test]
+fn an_expected_version_is_held_to() {
+    a_change_of_another_version_than_the_expected_one_is_refused(&House::in_memory());
+}
+
+pub(crate) fn a_change_of_another_version_than_the_expected_one_is_refused(house: &House) {
+    let mio = house.member("f-conflict", "mio");
+    let todo = mio.post("/todos", &json!({ "title": "a" })).data(201);
+    let expects = |tag: &str| mio.with("if-match", tag);
+    assert_eq!(expects("\"v1\"").patch(&path(&todo), &json!({ "title": "b" })).data(200)["version"], 2);
+    for stale in ["\"v1\"", "\"v3\"", "\"x\"", "W/\"v2\"", "v2"] {
+        expects(stale).patch(&path(&todo), &json!({ "title": "c" })).problem(412, "version_conflict");
+        expects(stale).delete(&path(&todo)).problem(412, "version_conflict");
+    }
+    // Even where there is nothing to change.
+    expects("\"v1\"").patch(&path(&todo), &json!({ "title": "b" })).problem(412, "version_conflict");
+    assert_eq!(expects("*").patch(&path(&todo), &json!({ "title": "c" })).data(200)["version"], 3);
+    expects("\"v1\"").patch("/todos/01HARX5BD7F8G9H0J1K2M3N4PQ", &json!({ "title": "c" })).problem(404, "not_found");
+    assert_eq!(expects("\"v3\"").delete(&path(&todo)).status, 204);
+    assert_eq!(mio.get(&format!("{}/history", path(&todo))).list().len(), 4);
+}
+
+/// Proves T9's concurrency over HTTP.
+#[test]
+fn changes_at_once_come_one_after_the_other() {
+    many_changes_at_once_all_happen(&House::in_memory());
+}
+
+pub(crate) fn many_changes_at_once_all_happen(house: &House) {
+    let mio = house.member("f-storm", "mio");
+    let todo = mio.post("/todos", &json!({ "title": "a" })).data(201);
+    let mut versions: Vec<u64> = std::thread::scope(|scope| {
+        let change = |n: usize| {
+            let (mio, path) = (mio.clone(), path(&todo));
+            scope.spawn(move || mio.patch(&path, &json!({ "title": format!("n{n}") })).data(200)["version"].as_u64())
+        };
+        let changes: Vec<_> = (0..50).map(change).collect();
+        changes.into_iter().map(|change| change.join().expect("no panic").expect("a version")).collect()
+    });
+    versions.sort();
+    assert_eq!(versions, (2..=51).collect::<Vec<_>>());
+    let history = mio.get(&format!("{}/history?limit=100", path(&todo))).list();
+    let mut titles: Vec<_> = history[1..].iter().map(|event| text(&event["data"], "title").to_owned()).collect();
+    titles.sort();
+    let mut expected: Vec<_> = (0..50).map(|n| format!("n{n}")).collect();
+    expected.sort();
+    assert_eq!(titles, expected);
+}

@@ -1,0 +1,50 @@
+//! `GET /todos/{id}/history`.
+
+use serde_json::{Value as Json, json};
+
+use crate::house::{House, path, text};
+
+/// Proves the history part of T6. Proves the metadata of T1. Proves the ids part of T19.
+#[test]
+fn a_history_is_kept() {
+    a_history_says_who_did_what_when_and_why(&House::in_memory());
+}
+
+pub(crate) fn a_history_says_who_did_what_when_and_why(house: &House) {
+    let mio = house.member("f-history", "mio").with("x-correlation-id", "c-1").with("x-causation-id", "k-1");
+    let ren = house.member("f-history", "ren").with("x-request-id", "r-2");
+    let todo = mio.post("/todos", &json!({ "title": "milk" })).data(201);
+    let changed = ren.patch(&path(&todo), &json!({ "completed": true })).data(200);
+    let id = text(&todo, "todoId");
+    let history = ren.get(&format!("{}/history", path(&todo)));
+    let event = |version: u64, event: &Json, kind: &str, data: Json, reason: [&str; 2], user: &str| {
+        json!({
+            "aggregateType": "Todo",
+            "aggregateId": id,
+            "aggregateVersion": version,
+            "eventId": event["lastEventId"],
+            "eventType": kind,
+            "data": data,
+            "metadata": {
+                "correlationId": reason[0],
+                "causationId": reason[1],
+                "actor": { "userId": user, "familyId": "f-history" },
+                "timestamp": event["updatedAt"],
+            },
+        })
+    };
+    assert_eq!(
+        history.body,
+        json!({ "data": [
+            event(1, &todo, "TodoCreated", json!({ "title": "milk" }), ["c-1", "k-1"], "mio"),
+            // Whoever names nothing else has the request as the reason.
+            event(2, &changed, "TodoCompleted", json!({ "completed": true }), ["r-2", "r-2"], "ren"),
+        ] })
+    );
+    // In pages.
+    let first = ren.get(&format!("{}/history?limit=1", path(&todo)));
+    assert_eq!(first.list().len(), 1);
+    let next = ren.get(&format!("{}/history?limit=1&cursor={}", path(&todo), text(&first.body, "nextCursor")));
+    assert_eq!(next.list()[0], history.list()[1]);
+    assert_eq!(next.body.get("nextCursor"), None);
+}

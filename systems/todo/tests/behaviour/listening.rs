@@ -1,0 +1,87 @@
+//! `GET /events`: server-sent events.
+
+use std::io::{BufRead as _, BufReader};
+
+use serde_json::{Value as Json, json};
+
+use crate::house::{Client, House, path, text};
+
+/// Proves the subscription part of T25.
+#[test]
+fn whoever_listens_hears_what_happens() {
+    events_are_told_as_they_happen_and_again_to_who_comes_back(&House::in_memory());
+}
+
+/// What is heard.
+struct Heard {
+    lines: std::io::Lines<BufReader<ureq::BodyReader<'static>>>,
+}
+
+impl Heard {
+    /// Begins to listen; once the server says that it does.
+    fn new(client: &Client<'_>) -> Self {
+        let response = client.open("GET", "/events", None);
+        assert_eq!(response.status().as_u16(), 200);
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        assert_eq!(header("content-type").as_deref(), Some("text/event-stream"));
+        assert_eq!(header("cache-control").as_deref(), Some("no-store"));
+        let mut lines = BufReader::new(response.into_body().into_reader()).lines();
+        assert_eq!(lines.next().expect("a line").expect("a text"), "retry: 1000");
+        Heard { lines }
+    }
+
+    /// The next event: its id, its kind and its data.
+    fn next(&mut self) -> (String, String, Json) {
+        let mut event = (String::new(), String::new(), json!(null));
+        for line in self.lines.by_ref() {
+            let line = line.expect("a text");
+            match line.split_once(": ") {
+                Some(("id", id)) => event.0 = id.to_owned(),
+                Some(("event", kind)) => event.1 = kind.to_owned(),
+                Some(("data", data)) => event.2 = serde_json::from_str(data).expect("JSON"),
+                _ if line.is_empty() && !event.0.is_empty() => return event,
+                _ => {}
+            }
+        }
+        panic!("it has ended after {event:?}");
+    }
+}
+
+pub(crate) fn events_are_told_as_they_happen_and_again_to_who_comes_back(house: &House) {
+    let mio = house.member("f-listens", "mio");
+    let other = house.member("f-listens-not", "mio");
+    let before = mio.post("/todos", &json!({ "title": "before" })).data(201);
+    let mut heard = Heard::new(&mio);
+    other.post("/todos", &json!({ "title": "theirs" })).data(201);
+    let todo = mio.post("/todos", &json!({ "title": "now" })).data(201);
+    let changed = mio.patch(&path(&todo), &json!({ "completed": true })).data(200);
+    // At least once, and nothing of another family.
+    let mut next = || loop {
+        let event = heard.next();
+        assert_eq!(event.2["metadata"]["actor"]["familyId"], "f-listens");
+        if event.0 != text(&before, "lastEventId") {
+            return event;
+        }
+    };
+    let (id, kind, data) = next();
+    assert_eq!((id.as_str(), kind.as_str()), (text(&todo, "lastEventId"), "TodoCreated"));
+    assert_eq!((&data["aggregateId"], &data["aggregateVersion"]), (&todo["todoId"], &json!(1)));
+    assert_eq!((&data["data"], &data["eventId"]), (&json!({ "title": "now" }), &todo["lastEventId"]));
+    let (id, kind, _) = next();
+    assert_eq!((id.as_str(), kind.as_str()), (text(&changed, "lastEventId"), "TodoCompleted"));
+
+    // Who comes back hears what was missed, at least.
+    let missed = mio.patch(&path(&todo), &json!({ "completed": false })).data(200);
+    mio.synced(&missed).data(200);
+    let mut again = Heard::new(&mio.with("last-event-id", text(&changed, "lastEventId")));
+    let mut ids = Vec::new();
+    while ids.last().map(String::as_str) != Some(text(&missed, "lastEventId")) {
+        let (id, _, data) = again.next();
+        assert_eq!(data["metadata"]["actor"]["familyId"], "f-listens");
+        ids.push(id);
+    }
+    // And goes on from there.
+    let more = mio.post("/todos", &json!({ "title": "more" })).data(201);
+    while again.next().0 != text(&more, "lastEventId") {}
+    assert_eq!(house.nobody().get("/events").status, 401);
+}

@@ -1,0 +1,17 @@
+//! What the product does, over HTTP, on each engine.
+//!
+//! The feature `servers` adds the runs on DynamoDB Local; `cargo xtask test` starts it.
+
+mod agreement;
+mod conflicts;
+#[cfg(feature = "servers")]
+mod dynamodb;
+mod history;
+mod house;
+mod items;
+mod listening;
+mod lists;
+mod once;
+mod routes;
+mod syncing;
+mod walls;

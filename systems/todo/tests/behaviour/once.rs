@@ -1,0 +1,69 @@
+//! `Idempotency-Key`.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::house::{House, path, text};
+
+/// Proves T8.
+#[test]
+fn a_key_makes_a_request_happen_once() {
+    a_repeated_request_makes_one_event_and_gets_the_same_answer(&House::in_memory());
+}
+
+pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(house: &House) {
+    let mio = house.member("f-once", "mio");
+    let keyed = mio.with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
+    let milk = json!({ "title": "milk" });
+    let first = keyed.post("/todos", &milk);
+    let todo = first.data(201);
+    // At the same time, and later, and though it has changed.
+    std::thread::scope(|scope| {
+        let again: Vec<_> = (0..50).map(|_| scope.spawn(|| keyed.post("/todos", &milk))).collect();
+        for answer in again {
+            assert_eq!(answer.join().expect("no panic").body, first.body);
+        }
+    });
+    mio.patch(&path(&todo), &json!({ "title": "bread" })).data(200);
+    let again = keyed.post("/todos", &milk);
+    assert_eq!((again.status, &again.body), (201, &first.body));
+    assert_eq!((again.header("etag"), again.header("location")), (first.header("etag"), first.header("location")));
+    mio.lists("/todos", &["bread"]);
+
+    // Another request under the same key is refused; the same key of another user, or family, is another key.
+    keyed.post("/todos", &json!({ "title": "eggs" })).problem(422, "idempotency_key_reused");
+    keyed.patch(&path(&todo), &milk).problem(422, "idempotency_key_reused");
+    for (family, user) in [("f-once", "ren"), ("f-once-other", "mio")] {
+        let other = house.member(family, user).with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
+        assert_ne!(text(&other.post("/todos", &milk).data(201), "todoId"), text(&todo, "todoId"));
+    }
+
+    // Changes and deletions, too.
+    let keyed = mio.with("idempotency-key", "change");
+    let changed = keyed.patch(&path(&todo), &json!({ "title": "tea" })).data(200);
+    mio.patch(&path(&todo), &json!({ "title": "coffee" })).data(200);
+    assert_eq!(keyed.patch(&path(&todo), &json!({ "title": "tea" })).data(200), changed);
+    let keyed = mio.with("idempotency-key", "delete");
+    assert_eq!(keyed.delete(&path(&todo)).status, 204);
+    assert_eq!(keyed.delete(&path(&todo)).status, 204);
+    mio.delete(&path(&todo)).problem(404, "not_found");
+    assert_eq!(mio.get(&format!("{}/history", path(&todo))).list().len(), 5);
+}
+
+/// Proves the expiry part of T8.
+#[test]
+fn a_key_expires() {
+    a_key_is_free_after_a_day(&House::in_memory());
+}
+
+pub(crate) fn a_key_is_free_after_a_day(house: &House) {
+    let keyed = house.member("f-expiry", "mio").with("idempotency-key", "key");
+    let first = keyed.post("/todos", &json!({ "title": "a" })).data(201);
+    house.time.pass(Duration::from_secs(23 * 3_600));
+    assert_eq!(keyed.post("/todos", &json!({ "title": "a" })).data(201), first);
+    house.time.pass(Duration::from_secs(3_601));
+    let second = keyed.post("/todos", &json!({ "title": "b" })).data(201);
+    assert_ne!(first["todoId"], second["todoId"]);
+    assert_eq!(keyed.post("/todos", &json!({ "title": "b" })).data(201), second);
+}

@@ -1,0 +1,71 @@
+//! Every route from the wrong family.
+
+use serde_json::json;
+
+use crate::house::{House, path, text};
+
+/// Proves T5.
+#[test]
+fn families_do_not_see_each_other() {
+    no_route_reaches_another_family(&House::in_memory());
+}
+
+pub(crate) fn no_route_reaches_another_family(house: &House) {
+    let mio = house.member("f-ours", "mio");
+    let todo = mio.make("ours");
+    let history = mio.get(&format!("{}/history", path(&todo))).body;
+    let missing = json!({ "todoId": "01HARX5BD7F8G9H0J1K2M3N4PQ", "lastEventId": todo["lastEventId"] });
+    // Names that look alike are other names.
+    for family in ["f-theirs", "f-our", "f-ours2", "F-OURS", "f-ours#ACTIVE", "FAMILY#f-ours"] {
+        let them = house.member(family, "mio");
+        let ask = |todo: &serde_json::Value| {
+            let path = path(todo);
+            let after = format!("{path}?after={}", text(todo, "lastEventId"));
+            vec![
+                them.get(&path),
+                them.get(&after),
+                them.patch(&path, &json!({ "title": "theirs" })),
+                them.patch(&path, &json!({ "completed": true })),
+                them.with("if-match", "\"v1\"").patch(&path, &json!({ "title": "theirs" })),
+                them.with("idempotency-key", &path[7..]).patch(&path, &json!({ "title": "theirs" })),
+                them.delete(&path),
+                them.with("if-match", "\"v1\"").delete(&path),
+                them.get(&format!("{path}/note")),
+            ]
+        };
+        // The same answers as for what has never been there.
+        for (ours, none) in ask(&todo).into_iter().zip(ask(&missing)) {
+            ours.problem(404, "not_found");
+            none.problem(404, "not_found");
+            assert_eq!((&ours.body["title"], &ours.body["detail"]), (&none.body["title"], &none.body["detail"]));
+        }
+        let (ours, none) =
+            (them.get(&format!("{}/history", path(&todo))), them.get(&format!("{}/history", path(&missing))));
+        assert_eq!((ours.status, &ours.body), (none.status, &none.body), "{family}");
+        for list in ["/todos", "/todos?status=completed", "/todos?status=all", "/todos/all", "/todos/completed"] {
+            assert_eq!(them.get(list).list(), Vec::<serde_json::Value>::new(), "{family}: {list}");
+        }
+        // A family in the request is refused, not compared.
+        for list in ["/todos?familyId=f-ours", "/todos/all?familyId=f-ours"] {
+            assert!(matches!(them.get(list).status, 400 | 422), "{list}");
+        }
+        assert_eq!(
+            them.post("/todos", &json!({ "title": "x", "familyId": "f-ours" })).problem(422, "invalid"),
+            ["/familyId"]
+        );
+    }
+    // Events and heads are reached by these routes, and by no others.
+    for (method, path) in [
+        ("POST", "/events"),
+        ("GET", "/heads"),
+        ("POST", "/heads"),
+        ("GET", "/snapshots"),
+        ("POST", "/idempotencies"),
+        ("PATCH", "/events/x"),
+        ("DELETE", "/events/x"),
+    ] {
+        assert!(matches!(mio.send(method, path, Some(&json!({}))).status, 404 | 405), "{method} {path}");
+    }
+    assert_eq!(mio.get(&path(&todo)).data(200), todo);
+    assert_eq!(mio.get(&format!("{}/history", path(&todo))).body, history);
+}
