@@ -177,13 +177,6 @@ impl<S: Evolve> Events<S> {
         seal::open(&self.layout, tenant, &mut events).await?;
         Ok((events, page.next))
     }
-
-    /// Destroys the key that a user's personal fields are sealed with: they are erased for good, once the store's own past
-    /// is gone too. Whether there was one. What has been built from them has to be brought in step
-    /// ([`Processor::repair`](crate::Processor::repair)).
-    pub async fn erase(&self, tenant: &Tenant, user: &str) -> Result<bool, Error> {
-        seal::destroy(&self.layout, tenant, user).await
-    }
 }
 
 /// What was appended, and what it made.

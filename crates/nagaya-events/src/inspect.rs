@@ -9,6 +9,7 @@ use crate::{
     Error, Recorded, chain,
     events::{read, read_stored},
     layout::Layout,
+    seal,
 };
 
 /// What came of checking the chains of events.
@@ -74,8 +75,15 @@ impl Inspector {
 
     /// Events of a tenant with what is sealed in them opened, as far as the keys are there.
     pub async fn opened(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Vec<Recorded>, Error> {
-        crate::seal::open(&self.layout, tenant, &mut events).await?;
+        seal::open(&self.layout, tenant, &mut events).await?;
         Ok(events)
+    }
+
+    /// Destroys the key that a user's personal fields are sealed with: they are erased for good, once the store's own past
+    /// is gone too. Whether there was one. What has been built from them has to be brought in step
+    /// ([`Processor::repair`](crate::Processor::repair)).
+    pub async fn erase(&self, tenant: &Tenant, user: &str) -> Result<bool, Error> {
+        seal::destroy(&self.layout, tenant, user).await
     }
 
     /// Checks the events of an aggregate: none is missing, changed or in the wrong place. What is wrong; and the end of its
@@ -117,6 +125,9 @@ impl Inspector {
         }
         match head.get("hash").and_then(Json::as_str) {
             Some(hash) if hash != end => Ok((count, Err("an event has been changed after it was written".to_owned()))),
+            None if self.layout.head.field("hash").is_some() => {
+                Ok((count, Err("its head does not say how its chain ends".to_owned())))
+            }
             _ => Ok((count, Ok(end))),
         }
     }

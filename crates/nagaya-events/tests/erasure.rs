@@ -248,8 +248,9 @@ async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
     assert!(!format!("{stored:?}").contains("Dear Bob"), "events hold it sealed only");
 
     // It goes with its key, and what was built from it is brought in step.
-    assert!(house.events.erase(&ann, "ann").await.expect("it is erased"));
-    assert!(!house.events.erase(&ann, "ann").await.expect("there is none any more"));
+    let inspector = Inspector::new(&house.nagaya, "letter").expect("an inspector");
+    assert!(inspector.erase(&ann, "ann").await.expect("it is erased"));
+    assert!(!inspector.erase(&ann, "ann").await.expect("there is none any more"));
     assert_eq!(house.processor.repair("h-1", &|_| {}).await.expect("it is repaired"), 1);
     let letter = ann.get("letter", &[ONE]).await.expect("a letter");
     assert_eq!((letter.text("text"), &letter.to_json()["words"]), (Some(ERASED), &json!(0)));
@@ -264,7 +265,6 @@ async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
         history[0].raw.data,
         json!({ "text": ERASED, "words": 0, "draft": true }).as_object().cloned().expect("a map")
     );
-    let inspector = Inspector::new(&house.nagaya, "letter").expect("an inspector");
     assert!(inspector.verify(&ann, ONE).await.expect("it is checked").1.is_ok(), "the chain holds");
 
     // A rebuild goes on, and so does life: a new key opens nothing of before.
@@ -281,7 +281,8 @@ async fn what_is_sealed_cannot_be_moved_and_a_key_is_one_tenants_own() {
     house.write("h-1", "ann", ONE, "Dear Bob").await;
     house.write("h-2", "ann", TWO, "Dear Eve").await;
     let other = house.tenant("h-2", "ann");
-    assert!(house.events.erase(&other, "ann").await.expect("it is erased"));
+    let inspector = Inspector::new(&house.nagaya, "letter").expect("an inspector");
+    assert!(inspector.erase(&other, "ann").await.expect("it is erased"));
     let ann = house.tenant("h-1", "ann");
     assert_eq!(
         house.events.load(&ann, ONE).await.expect("a letter").state.text,

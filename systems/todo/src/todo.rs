@@ -122,6 +122,13 @@ pub struct View {
     pub completed: bool,
 }
 
+impl Todo {
+    /// Whether it has been deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.stage == Stage::Deleted
+    }
+}
+
 impl Evolve for Todo {
     type Event = TodoEvent;
 

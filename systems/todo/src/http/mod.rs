@@ -101,8 +101,8 @@ impl Extension for Seam {
             .takes(listing::order())
             .takes(json!({ "$ref": "#/components/parameters/Cursor" }))
             .pages(todo()),
-            route(Method::GET, "/todos/{todoId}", read::SUMMARY, Verb::Read, |_, call| {
-                Box::pin(async move { read::read(&call).await })
+            route(Method::GET, "/todos/{todoId}", read::SUMMARY, Verb::Read, |todos, call| {
+                Box::pin(async move { read::read(&todos, &call).await })
             })
             .takes(read::parameter())
             .takes(json!({ "$ref": "#/components/parameters/IfNoneMatch" }))

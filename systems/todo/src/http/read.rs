@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use axum::http::{StatusCode, header};
 use nagaya_server::{Answer, Call, Content, Problem};
-use nagaya_tenancy::{ErrorKind, Record, Tenant};
+use nagaya_tenancy::{Record, Tenant};
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
-use super::{listed, tag_of};
+use super::{Todos, errors::problem, listed, tag_of};
 
 pub(super) const SUMMARY: &str = "Reads a todo, once the list has an event if that is asked for.";
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Reads a todo as the list has it; with `after`, not before it has that event.
-pub(super) async fn read(call: &Call) -> Result<Answer, Problem> {
+pub(super) async fn read(todos: &Todos, call: &Call) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     let id = call.parameter("todoId").unwrap_or_default();
     if let Some((name, _)) = call.query.iter().find(|(name, _)| name != "after") {
@@ -27,7 +27,7 @@ pub(super) async fn read(call: &Call) -> Result<Answer, Problem> {
     }
     let record = match call.asked("after") {
         None => listed(&tenant, id).await?,
-        Some(event) => after(&tenant, id, event).await?,
+        Some(event) => after(todos, &tenant, id, event).await?,
     };
     let tag = tag_of(&record);
     let known = call.header("if-none-match").is_some_and(|known| {
@@ -42,12 +42,20 @@ pub(super) async fn read(call: &Call) -> Result<Answer, Problem> {
 }
 
 /// The todo once the list has an event of it.
-async fn after(tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem> {
-    let digit = |letter: u8| letter.is_ascii_digit() || (letter.is_ascii_uppercase() && !b"ILOU".contains(&letter));
-    let well_formed = event.len() == 26 && event.bytes().all(digit);
-    if !well_formed {
+async fn after(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem> {
+    let wrong = |why: &str| {
         let problem = Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.");
-        return Err(problem.parameter("after", "Is not the id of an event."));
+        problem.parameter("after", why)
+    };
+    let digit = |letter: u8| letter.is_ascii_digit() || (letter.is_ascii_uppercase() && !b"ILOU".contains(&letter));
+    if event.len() != 26 || !event.bytes().all(digit) {
+        return Err(wrong("Is not the id of an event."));
+    }
+    // It is there and the caller's, and the event has happened: nothing else is worth waiting for.
+    let todo = todos.events.load(tenant, id).await.map_err(problem)?;
+    let latest = todo.latest.ok_or_else(Problem::not_found)?;
+    if event > latest.id.as_str() {
+        return Err(wrong("Is no event of this todo."));
     }
     let (started, mut pause) = (Instant::now(), LOOK);
     loop {
@@ -56,9 +64,8 @@ async fn after(tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem
             // Ids grow within a todo: a greater one has the smaller ones in it.
             Ok(record) if record.text("lastEventId").is_some_and(|last| last >= event) => return found,
             Ok(_) => {}
-            Err(problem) if problem.status() != StatusCode::NOT_FOUND => return found,
-            // It is another's, there is none, or it is deleted: all look the same, and none is worth waiting for.
-            Err(_) if !comes(tenant, id).await? => return found,
+            // It has been deleted, and the list has that.
+            Err(problem) if problem.status() != StatusCode::NOT_FOUND || todo.state.is_deleted() => return found,
             Err(_) => {}
         }
         if started.elapsed() >= PATIENCE {
@@ -70,24 +77,12 @@ async fn after(tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem
     }
 }
 
-/// Whether a todo that the list does not have is going to be in it: it has events, and the last one does not delete it.
-async fn comes(tenant: &Tenant, id: &str) -> Result<bool, Problem> {
-    let there = |found: Result<Record, nagaya_tenancy::Error>| match found {
-        Ok(record) => Ok(Some(record)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => Ok(None),
-        Err(error) => Err(Problem::from(error)),
-    };
-    let Some(head) = there(tenant.get("head", &[id]).await)? else { return Ok(false) };
-    let last = there(tenant.get("event", &[id, head.text("lastEventId").unwrap_or_default()]).await)?;
-    Ok(last.is_some_and(|last| last.text("eventType") != Some("TodoDeleted")))
-}
-
 /// The parameter that waits.
 pub(super) fn parameter() -> Json {
     json!({
         "name": "after",
         "in": "query",
         "description": "The `lastEventId` of a change: the answer waits, a few seconds at most, until the list has it.",
-        "schema": { "type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$" },
+        "schema": { "type": "string", "pattern": "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" },
     })
 }

@@ -3,6 +3,7 @@
 mod causes;
 mod confirm;
 mod dlq;
+mod erase;
 mod print;
 mod progress;
 mod rebuild;
@@ -33,12 +34,13 @@ enum Verb {
     Verify(verify::Args),
     Dlq(dlq::Args),
     Rebuild(rebuild::Args),
+    Erase(erase::Args),
 }
 
 /// Which events, and where they are.
 #[derive(Debug, clap::Args)]
 struct At {
-    /// A built-in system; tail, show and verify also take the file of a design
+    /// A built-in system; tail, show, verify and erase also take the file of a design
     #[arg(value_name = "SYSTEM")]
     system: String,
     #[command(flatten)]
@@ -58,6 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             Verb::Verify(args) => verify::run(args).await,
             Verb::Dlq(args) => dlq::run(args).await,
             Verb::Rebuild(args) => rebuild::run(args).await,
+            Verb::Erase(args) => erase::run(args).await,
         }
     })
 }

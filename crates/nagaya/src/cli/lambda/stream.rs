@@ -42,7 +42,7 @@ impl Intake {
     /// Applies what the records tell; those that have to come again are told. An event that cannot be applied is parked, and
     /// does not come again.
     async fn take(&self, records: Vec<EventRecord>) -> DynamoDbEventResponse {
-        let mut aggregates: BTreeMap<(String, String), Vec<(Option<String>, Recorded)>> = BTreeMap::new();
+        let mut aggregates: BTreeMap<(String, String), Vec<Arrived>> = BTreeMap::new();
         let mut failed: Vec<Option<String>> = Vec::new();
         for record in records.into_iter().filter(|record| record.event_name == "INSERT") {
             let sequence = record.change.sequence_number;
@@ -93,6 +93,9 @@ impl Intake {
         }
     }
 }
+
+/// An event, and the number under which it came.
+type Arrived = (Option<String>, Recorded);
 
 /// Sequence numbers are digits without leading zeros: the longer one is greater.
 fn by_number(one: &String, other: &String) -> std::cmp::Ordering {
