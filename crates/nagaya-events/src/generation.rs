@@ -62,7 +62,7 @@ impl Processor {
     /// The house with the first generation, in whose table the notes of all of them lie.
     pub(crate) fn first(&self) -> Operator {
         let principal = self.operator.principal().clone();
-        self.nagaya.generation(&self.table, 1).operator("looks after projections", &principal)
+        self.house(1).operator("looks after projections", &principal)
     }
 
     /// Which generations there are.
@@ -78,7 +78,7 @@ impl Processor {
         }
         let next = generations.newest + 1;
         // The table first: what is named is there.
-        self.nagaya.generation(&self.table, next).ensure().await?;
+        self.house(next).ensure().await?;
         (generations.building, generations.newest) = (Some(next), next);
         generations.write(self).await?;
         Ok(next)

@@ -68,7 +68,7 @@ impl Processor {
     }
 
     async fn dead_letters_of(&self, generation: u32) -> Result<Vec<DeadLetter>, Error> {
-        let house = self.nagaya.generation(&self.table, generation);
+        let house = self.house(generation);
         let operator = house.operator("looks at dead letters", self.operator.principal());
         let (mut letters, mut after) = (Vec::new(), None);
         loop {

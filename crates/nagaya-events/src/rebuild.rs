@@ -5,13 +5,18 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nagaya_store::Position;
 use nagaya_tenancy::{Follower, Record, Tenant};
 use serde_json::{Map, Value as Json};
+use tokio::task::JoinSet;
 
 use crate::{
     Error, ErrorKind, Item, Processor, Recorded, chain, events::read, generation::Generations, processor::Advanced,
@@ -74,6 +79,73 @@ pub struct Wrong {
     pub why: &'static str,
 }
 
+/// What is done with the events of each aggregate, in a generation.
+#[derive(Debug, Clone, Copy)]
+enum Job {
+    /// Its item is brought to the last of them.
+    Advance(u32),
+    /// Its item is compared with what they give.
+    Compare(u32),
+    /// Its item is made what they give.
+    Mend(u32),
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+struct Done {
+    parked: usize,
+    mended: u64,
+    verified: Verified,
+}
+
+impl Done {
+    fn merge(&mut self, other: Done) {
+        self.parked += other.parked;
+        self.mended += other.mended;
+        self.verified.merge(other.verified);
+    }
+}
+
+/// How far all parts have come.
+#[derive(Debug, Default)]
+struct Count {
+    events: AtomicU64,
+    aggregates: AtomicU64,
+    parked: AtomicUsize,
+}
+
+impl Count {
+    fn progress(&self) -> Progress {
+        Progress {
+            events: self.events.load(Ordering::Relaxed),
+            aggregates: self.aggregates.load(Ordering::Relaxed),
+            parked: self.parked.load(Ordering::Relaxed),
+            checking: false,
+        }
+    }
+
+    /// Takes in what came of one aggregate.
+    fn one(&self, done: Option<Result<Done, Error>>, all: &mut Done) -> Result<(), Error> {
+        let Some(done) = done.transpose()? else { return Ok(()) };
+        self.aggregates.fetch_add(1, Ordering::Relaxed);
+        self.parked.fetch_add(done.parked, Ordering::Relaxed);
+        all.merge(done);
+        Ok(())
+    }
+}
+
+/// How far a part of the events has been read.
+#[derive(Default)]
+struct Reading {
+    after: Option<Position>,
+    ended: bool,
+    aggregate: String,
+    /// Its events, by whose they are: one's, unless somebody has put in others.
+    open: BTreeMap<String, Vec<Recorded>>,
+}
+
+/// How often is told how far a pass has come.
+const TELLING: Duration = Duration::from_millis(100);
 /// How many that differ are named.
 const NAMED: usize = 20;
 /// Parts of the events that are read side by side.
@@ -165,18 +237,8 @@ impl Processor {
         let generation = Generations::read(self).await?.current;
         let follower = self.follower().await?;
         let handle = self.tenant(generation, tenant)?;
-        let repaired = AtomicU64::new(0);
-        self.each_aggregate(follower, Some(tenant), tell, |events| {
-            let (handle, repaired) = (&handle, &repaired);
-            async move {
-                if self.mend(handle, &events).await? {
-                    repaired.fetch_add(1, Ordering::Relaxed);
-                }
-                Ok(Advanced::Done)
-            }
-        })
-        .await?;
-        let mut repaired = repaired.into_inner();
+        let (_, done) = self.each_aggregate(follower, Some(tenant), tell, Job::Mend(generation)).await?;
+        let mut repaired = done.mended;
         for (_, id, record) in self.strays(generation, Some(tenant)).await? {
             match handle.delete(self.projection.entity(), &[&id], &record).await {
                 Ok(()) => repaired += 1,
@@ -194,108 +256,132 @@ impl Processor {
         generation: u32,
         tell: Tell<'_>,
     ) -> Result<Progress, Error> {
-        let house = self.nagaya.generation(&self.table, generation);
-        self.each_aggregate(follower, None, tell, |events| {
-            let house = &house;
-            async move {
-                let Some(first) = events.first() else { return Ok(Advanced::Done) };
-                let principal = nagaya_tenancy::Principal::new(first.tenant.as_str(), crate::processor::USER);
-                self.advance(&house.tenant(&principal)?, &first.aggregate, &events).await
-            }
-        })
-        .await
+        let (progress, _) = self.each_aggregate(follower, None, tell, Job::Advance(generation)).await?;
+        Ok(progress)
     }
 
-    /// Does something with the events of each aggregate, in order; many aggregates at a time, and never more of them in
-    /// memory.
-    async fn each_aggregate<F, W>(
+    /// Does something with the events of each aggregate, in order; many aggregates at a time, on all processors, and never
+    /// more of them in memory.
+    async fn each_aggregate(
         &self,
         follower: &Follower,
         tenant: Option<&str>,
         tell: Tell<'_>,
-        work: F,
-    ) -> Result<Progress, Error>
-    where
-        F: Fn(Vec<Recorded>) -> W + Sync,
-        W: Future<Output = Result<Advanced, Error>> + Send,
-    {
-        let (events, aggregates) = (AtomicU64::new(0), AtomicU64::new(0));
-        let told = |parked| Progress {
-            events: events.load(Ordering::Relaxed),
-            aggregates: aggregates.load(Ordering::Relaxed),
-            parked,
-            checking: false,
-        };
-        let segments = (0..SEGMENTS).map(|segment| {
-            let (events, aggregates, told, work) = (&events, &aggregates, &told, &work);
-            async move {
-                let at_once = (self.options.at_once / SEGMENTS as usize).max(1);
-                let groups = self.groups(follower, segment, tenant).map_ok(|group: Vec<Recorded>| {
-                    events.fetch_add(group.len() as u64, Ordering::Relaxed);
-                    work(group)
-                });
-                let mut done = Box::pin(groups.try_buffer_unordered(at_once));
-                let mut parked = 0;
-                while let Some(advanced) = done.next().await {
-                    parked += usize::from(advanced? == Advanced::Parked);
-                    if aggregates.fetch_add(1, Ordering::Relaxed).is_multiple_of(100) {
-                        tell(told(parked));
-                    }
-                }
-                Ok::<_, Error>(parked)
+        job: Job,
+    ) -> Result<(Progress, Done), Error> {
+        let count = Arc::new(Count::default());
+        let mut segments = JoinSet::new();
+        for segment in 0..SEGMENTS {
+            let (processor, follower, count) = (self.clone(), follower.clone(), Arc::clone(&count));
+            let tenant = tenant.map(str::to_owned);
+            let work = async move { processor.segment(&follower, segment, tenant.as_deref(), job, &count).await };
+            segments.spawn(work.boxed());
+        }
+        let mut all = Done::default();
+        loop {
+            tokio::select! {
+                ended = segments.join_next() => match ended {
+                    None => break,
+                    Some(Ok(done)) => all.merge(done?),
+                    // What panics in a task panics here.
+                    Some(Err(error)) => match error.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        Err(_) => return Err(ErrorKind::Busy("the process is ending".to_owned()).into()),
+                    },
+                },
+                () = tokio::time::sleep(TELLING) => tell(count.progress()),
             }
-        });
-        let parked: Vec<usize> = futures_util::future::try_join_all(segments).await?;
-        let all = told(parked.iter().sum());
-        tell(all);
+        }
+        let progress = count.progress();
+        tell(progress);
+        Ok((progress, all))
+    }
+
+    /// Does it with the aggregates of one part of the events.
+    async fn segment(
+        &self,
+        follower: &Follower,
+        segment: u32,
+        tenant: Option<&str>,
+        job: Job,
+        count: &Count,
+    ) -> Result<Done, Error> {
+        let at_once = (self.options.at_once / SEGMENTS as usize).max(1);
+        let mut under_way: FuturesUnordered<BoxFuture<'_, Result<Done, Error>>> = FuturesUnordered::new();
+        let (mut reading, mut all) = (Reading::default(), Done::default());
+        loop {
+            let groups = self.groups(follower, segment, tenant, &mut reading).await?;
+            for events in groups.into_iter().flatten() {
+                count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
+                under_way.push(self.work(job, events));
+                while under_way.len() >= at_once {
+                    count.one(under_way.next().await, &mut all)?;
+                }
+            }
+            if reading.ended {
+                break;
+            }
+        }
+        while !under_way.is_empty() {
+            count.one(under_way.next().await, &mut all)?;
+        }
         Ok(all)
     }
 
-    /// The events of one aggregate after the other, each with all of its events in order.
-    fn groups<'a>(
-        &'a self,
-        follower: &'a Follower,
-        segment: u32,
-        tenant: Option<&'a str>,
-    ) -> impl futures_util::Stream<Item = Result<Vec<Recorded>, Error>> + Send + 'a {
-        struct Reading {
-            after: Option<Position>,
-            ended: bool,
-            aggregate: String,
-            /// Its events, by whose they are: one's, unless somebody has put in others.
-            open: BTreeMap<String, Vec<Recorded>>,
-        }
-        let start = Reading { after: None, ended: false, aggregate: String::new(), open: BTreeMap::new() };
-        let pages = stream::try_unfold(start, move |mut reading| async move {
-            if reading.ended {
-                return Ok::<_, Error>(None);
-            }
-            let page = follower.scan((segment, SEGMENTS), reading.after.take(), Some(PAGE)).await?;
-            let mut whole = Vec::new();
-            for (owner, record) in page.records.iter().filter(|(owner, _)| tenant.is_none_or(|one| one == owner)) {
-                let event = match Recorded::read(&self.layout, owner, record) {
-                    Ok(event) => event,
-                    // Who brings the aggregate in step finds a hole there, and looks.
-                    Err(error) => {
-                        tracing::error!(%error, tenant = owner, "what is no event lies among events");
-                        continue;
-                    }
-                };
-                // All events of an aggregate lie together: the first of another one ends it.
-                if reading.aggregate != event.aggregate {
-                    whole.extend(std::mem::take(&mut reading.open).into_values());
-                    reading.aggregate.clone_from(&event.aggregate);
+    fn work(&self, job: Job, events: Vec<Recorded>) -> BoxFuture<'_, Result<Done, Error>> {
+        Box::pin(async move {
+            let mut done = Done::default();
+            let Some((owner, id)) = events.first().map(|first| (first.tenant.clone(), first.aggregate.clone())) else {
+                return Ok(done);
+            };
+            match job {
+                Job::Advance(generation) => {
+                    let advanced = self.advance(&self.tenant(generation, &owner)?, &id, &events).await?;
+                    done.parked = usize::from(advanced == Advanced::Parked);
                 }
-                reading.open.entry(owner.clone()).or_default().push(event);
+                Job::Compare(generation) => {
+                    done.verified = self.compare(&self.tenant(generation, &owner)?, events).await?;
+                }
+                Job::Mend(generation) => {
+                    done.mended = u64::from(self.mend(&self.tenant(generation, &owner)?, &events).await?);
+                }
             }
-            reading.after = page.next;
-            if reading.after.is_none() {
-                reading.ended = true;
-                whole.extend(std::mem::take(&mut reading.open).into_values());
+            Ok(done)
+        })
+    }
+
+    /// The events of the next aggregates of a part, each with all of its events in order.
+    async fn groups(
+        &self,
+        follower: &Follower,
+        segment: u32,
+        tenant: Option<&str>,
+        reading: &mut Reading,
+    ) -> Result<Vec<Vec<Vec<Recorded>>>, Error> {
+        let page = follower.scan((segment, SEGMENTS), reading.after.take(), Some(PAGE)).await?;
+        let mut whole = Vec::new();
+        for (owner, record) in page.records.iter().filter(|(owner, _)| tenant.is_none_or(|one| one == owner)) {
+            let event = match Recorded::read(&self.layout, owner, record) {
+                Ok(event) => event,
+                // Who brings the aggregate in step finds a hole there, and looks.
+                Err(error) => {
+                    tracing::error!(%error, tenant = owner, "what is no event lies among events");
+                    continue;
+                }
+            };
+            // All events of an aggregate lie together: the first of another one ends it.
+            if reading.aggregate != event.aggregate {
+                whole.push(std::mem::take(&mut reading.open).into_values().collect());
+                reading.aggregate.clone_from(&event.aggregate);
             }
-            Ok(Some((stream::iter(whole.into_iter().map(Ok)), reading)))
-        });
-        pages.try_flatten()
+            reading.open.entry(owner.clone()).or_default().push(event);
+        }
+        reading.after = page.next;
+        if reading.after.is_none() {
+            reading.ended = true;
+            whole.push(std::mem::take(&mut reading.open).into_values().collect());
+        }
+        Ok(whole)
     }
 
     /// What events give.
@@ -314,21 +400,9 @@ impl Processor {
         tenant: Option<&str>,
         tell: Tell<'_>,
     ) -> Result<Verified, Error> {
-        let house = self.nagaya.generation(&self.table, generation);
-        let found = tokio::sync::Mutex::new(Verified { generation, ..Verified::default() });
         let told = |progress| tell(Progress { checking: true, ..progress });
-        self.each_aggregate(follower, tenant, &told, |events| {
-            let (house, found) = (&house, &found);
-            async move {
-                let Some(first) = events.first() else { return Ok(Advanced::Done) };
-                let principal = nagaya_tenancy::Principal::new(first.tenant.as_str(), crate::processor::USER);
-                let one = self.compare(&house.tenant(&principal)?, events).await?;
-                found.lock().await.merge(one);
-                Ok(Advanced::Done)
-            }
-        })
-        .await?;
-        let mut verified = found.into_inner();
+        let (_, done) = self.each_aggregate(follower, tenant, &told, Job::Compare(generation)).await?;
+        let mut verified = Verified { generation, ..done.verified };
         for (owner, id, record) in self.strays(generation, tenant).await? {
             verified.found.add(&owner, &id, Some(&self.own_fields(&record)));
             verified.differs(&owner, &id, "comes from no event");
@@ -342,11 +416,16 @@ impl Processor {
         let Some((owner, id)) = events.first().map(|first| (first.tenant.clone(), first.aggregate.clone())) else {
             return Ok(verified);
         };
-        // What has happened since the events were read may be in the item, and what has happened before may not be yet.
-        let mut parked = self.advance(tenant, &id, &events).await? == Advanced::Parked;
+        let last = events.last().map_or(0, |last| last.version);
+        let mut parked = false;
         seal::open(&self.layout, tenant, &mut events).await?;
         loop {
-            let checkpoint = self.checkpoint(tenant, &id).await?;
+            let mut checkpoint = self.checkpoint(tenant, &id).await?;
+            // What has happened since the events were read may be in the item, and what has happened before may not be yet.
+            if checkpoint.version < last && checkpoint.parked.is_none() {
+                parked = self.advance(tenant, &id, &events).await? == Advanced::Parked;
+                checkpoint = self.checkpoint(tenant, &id).await?;
+            }
             let item = self.item(tenant, &id).await?;
             let again = self.checkpoint(tenant, &id).await?;
             if again.version != checkpoint.version {
@@ -427,7 +506,7 @@ impl Processor {
 
     /// Items that no events have given, with whose they are and their aggregates.
     async fn strays(&self, generation: u32, tenant: Option<&str>) -> Result<Vec<(String, String, Record)>, Error> {
-        let house = self.nagaya.generation(&self.table, generation);
+        let house = self.house(generation);
         let operator = house.operator("verifies a projection", self.operator.principal());
         let items = operator.follow(self.projection.entity()).await?;
         // A bounded number of handles: tenants come one after the other.

@@ -27,16 +27,12 @@ pub struct Recorded {
 impl Recorded {
     /// Reads an event; an error if it is none.
     pub(crate) fn read(layout: &Layout, tenant: &str, record: &Record) -> Result<Self, Error> {
-        let mut fields = record.to_json();
-        let mut text = |name: &str| match fields.remove(name) {
-            Some(Json::String(text)) => Ok(text),
-            _ => Err(Error::unreadable(record, name)),
-        };
+        let text = |name: &str| record.text(name).map(str::to_owned).ok_or_else(|| Error::unreadable(record, name));
         let (aggregate, id, event_type) = (text(&layout.id)?, text("eventId")?, text("eventType")?);
-        let number = |name: &str| fields.get(name).and_then(Json::as_u64);
+        let number = |name: &str| record.json(name).as_ref().and_then(Json::as_u64);
         let version = number("aggregateVersion").ok_or_else(|| Error::unreadable(record, "aggregateVersion"))?;
         let form = number(FORM).map_or(Ok(1), u32::try_from).map_err(|_| Error::unreadable(record, FORM))?;
-        let mut map = |name: &str| match fields.remove(name) {
+        let map = |name: &str| match record.json(name) {
             Some(Json::Object(map)) => Ok(map),
             None => Ok(Map::new()),
             Some(_) => Err(Error::unreadable(record, name)),

@@ -178,7 +178,10 @@ impl Room {
     ) -> Result<(Key, Item), Error> {
         let id: Vec<&str> = id.iter().map(String::as_str).collect();
         let missing = || Error::not_found(blueprint.name());
-        let (key, item) = self.find(blueprint, &id).await?.ok_or_else(missing)?;
+        let (key, item) = match self.as_read(blueprint, &id, expected) {
+            Some(read) => read,
+            None => self.find(blueprint, &id).await?.ok_or_else(missing)?,
+        };
         // What all may read only its owner may change; to the others it is not there to be changed.
         if !self.scope.may_change(blueprint, &item) {
             return Err(missing());
@@ -190,6 +193,16 @@ impl Room {
         // A key of an older form stays where it is.
         let key = blueprint.stored_key(&item).unwrap_or(key);
         Ok((key, item))
+    }
+
+    /// The item that the caller has read and expects, if it is one of this handle's under this id: the write is on the
+    /// condition that it is still the same, so there is no need to read it again.
+    fn as_read(&self, blueprint: &Blueprint, id: &[&str], expected: &Expected) -> Option<(Key, Item)> {
+        let Expected::Same(record) = expected else { return None };
+        let (key, item) = (self.key(blueprint, id)?, record.item());
+        let same = record.entity() == blueprint.name() && blueprint.stored_key(item).as_ref() == Some(&key);
+        let there = same && self.scope.admits(blueprint, item) && !blueprint.is_deleted(item);
+        there.then(|| (key, item.clone()))
     }
 
     /// Writes what is different between two states of an item.

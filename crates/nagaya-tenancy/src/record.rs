@@ -49,6 +49,11 @@ impl Record {
         self.get(field)?.as_str()
     }
 
+    /// A field as JSON, without what is secret in it.
+    pub fn json(&self, field: &str) -> Option<Json> {
+        if self.shows(field) { self.item.get(field).map(|value| self.open(field, value)) } else { None }
+    }
+
     /// Its optimistic version, if its entity has one.
     pub fn version(&self) -> Option<i64> {
         self.blueprint.version_of(&self.item)

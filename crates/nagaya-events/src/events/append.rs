@@ -27,10 +27,12 @@ impl<S: Evolve> Events<S> {
             events.push(recorded.clone());
             latest = Some(recorded);
         }
-        let mut stored = events.clone();
-        seal::seal(&self.layout, tenant, &request.context.user, &mut stored).await?;
+        let mut stored = std::borrow::Cow::Borrowed(events.as_slice());
+        if self.layout.keys.is_some() {
+            seal::seal(&self.layout, tenant, &request.context.user, stored.to_mut()).await?;
+        }
         let mut set = tenant.set();
-        for event in &stored {
+        for event in &*stored {
             set = set.create(&self.layout.events.name, fields(&self.layout, event));
         }
         if let (Some(latest), false) = (&latest, events.is_empty()) {

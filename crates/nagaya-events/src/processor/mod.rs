@@ -41,6 +41,8 @@ pub struct Processor {
     read_on: Arc<Mutex<Option<(ChangePosition, ChangePosition)>>>,
     /// The table of its items, by the design's name.
     pub(crate) table: String,
+    /// The houses of the generations that have been used.
+    houses: Arc<Mutex<BTreeMap<u32, Nagaya>>>,
     pub(crate) options: Options,
 }
 
@@ -100,7 +102,17 @@ impl Processor {
         let table = table.to_owned();
         let operator = nagaya.operator("keeps projections in step with events", &Principal::new("", USER));
         let (nagaya, follower, read_on) = (nagaya.clone(), Arc::default(), Arc::default());
-        Ok(Processor { nagaya, layout, projection, operator, follower, read_on, table, options })
+        Ok(Processor {
+            nagaya,
+            layout,
+            projection,
+            operator,
+            follower,
+            read_on,
+            table,
+            houses: Arc::default(),
+            options,
+        })
     }
 
     /// Works until told to stop. What goes wrong is logged, and tried again.
@@ -199,7 +211,7 @@ impl Processor {
         let generations = Generations::read(self).await?.fed();
         let mut parked = 0;
         for generation in generations {
-            let house = self.nagaya.generation(&self.table, generation);
+            let house = self.house(generation);
             let mut work = Vec::with_capacity(aggregates.len());
             for ((tenant, id), events) in &aggregates {
                 work.push(self.advance_in(&house, tenant, id, events));
@@ -225,7 +237,13 @@ impl Processor {
 
     /// The handle of a tenant in a generation of the projection.
     pub(crate) fn tenant(&self, generation: u32, tenant: &str) -> Result<Tenant, Error> {
-        Ok(self.nagaya.generation(&self.table, generation).tenant(&principal(tenant))?)
+        Ok(self.house(generation).tenant(&principal(tenant))?)
+    }
+
+    /// The house with a generation of the projection.
+    pub(crate) fn house(&self, generation: u32) -> Nagaya {
+        let mut houses = self.houses.lock().unwrap_or_else(PoisonError::into_inner);
+        houses.entry(generation).or_insert_with(|| self.nagaya.generation(&self.table, generation)).clone()
     }
 }
 
