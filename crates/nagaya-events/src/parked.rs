@@ -98,7 +98,7 @@ impl Processor {
         let generation = Generations::read(self).await?.current;
         let tenant = self.tenant(generation, &letter.tenant)?;
         let freeing = Some(Freeing { version: letter.version, skip });
-        match self.advance_freeing(&tenant, &letter.aggregate, &[], freeing).await? {
+        match self.advance_freeing(&tenant, &letter.aggregate, Vec::new(), freeing).await?.0 {
             Advanced::Done => Ok(Settled::InStep),
             Advanced::Parked => Ok(Settled::ParkedAgain),
         }

@@ -96,6 +96,10 @@ struct Done {
     parked: usize,
     mended: u64,
     verified: Verified,
+    /// The items that were made from their first events on.
+    built: Content,
+    /// Whether there are others: begun before, or fed by somebody else.
+    unsure: bool,
 }
 
 impl Done {
@@ -103,6 +107,8 @@ impl Done {
         self.parked += other.parked;
         self.mended += other.mended;
         self.verified.merge(other.verified);
+        self.built.merge(&other.built);
+        self.unsure |= other.unsure;
     }
 }
 
@@ -212,12 +218,59 @@ impl Processor {
         let follower = self.follower().await?;
         // One that was begun before may have met events that can be applied by now.
         self.free_all(generation).await?;
-        self.catch_up(follower, generation, tell).await?;
-        let verified = self.verify_generation(follower, generation, None, tell).await?;
+        let (progress, done) = self.each_aggregate(follower, None, tell, Job::Advance(generation)).await?;
+        let verified = match self.read_back(generation, progress, &done).await? {
+            Some(verified) => verified,
+            // Something was there before, or has happened meanwhile: each item is looked at, beside its events.
+            None => self.verify_generation(follower, generation, None, tell).await?,
+        };
         if verified.holds() {
             self.switch_to(generation).await?;
         }
         Ok(verified)
+    }
+
+    /// Checks a generation that has just been made against what the events have given, by what is stored; `None` if they
+    /// differ, or if not all of it has been made just now.
+    async fn read_back(&self, generation: u32, progress: Progress, done: &Done) -> Result<Option<Verified>, Error> {
+        if done.unsure || done.parked > 0 {
+            return Ok(None);
+        }
+        let found = self.content(generation).await?;
+        let Progress { events, aggregates, .. } = progress;
+        let verified = Verified { generation, events, aggregates, expected: done.built, found, ..Verified::default() };
+        Ok(Some(verified).filter(Verified::holds))
+    }
+
+    /// All items of a generation.
+    async fn content(&self, generation: u32) -> Result<Content, Error> {
+        let operator = self.house(generation).operator("verifies a projection", self.operator.principal());
+        let items = operator.follow(self.projection.entity()).await?;
+        let mut segments = JoinSet::new();
+        for segment in 0..SEGMENTS {
+            let (processor, items) = (self.clone(), items.clone());
+            let read = async move {
+                let (mut content, mut after) = (Content::default(), None);
+                loop {
+                    let page = items.scan((segment, SEGMENTS), after, Some(PAGE)).await?;
+                    for (owner, record) in &page.records {
+                        let fields = processor.own_fields(record);
+                        content.add(owner, &record.id().concat(), Some(&fields));
+                    }
+                    match page.next {
+                        Some(next) => after = Some(next),
+                        None => return Ok::<_, Error>(content),
+                    }
+                }
+            };
+            segments.spawn(read.boxed());
+        }
+        let mut all = Content::default();
+        while let Some(done) = segments.join_next().await {
+            let done = done.map_err(|error| ErrorKind::Busy(format!("a part of the work has ended: {error}")))?;
+            all.merge(&done?);
+        }
+        Ok(all)
     }
 
     /// Checks the projection that is read against its events; of one tenant, or of all.
@@ -336,8 +389,13 @@ impl Processor {
             };
             match job {
                 Job::Advance(generation) => {
-                    let advanced = self.advance(&self.tenant(generation, &owner)?, &id, &events).await?;
+                    let tenant = self.tenant(generation, &owner)?;
+                    let (advanced, built) = self.advance_freeing(&tenant, &id, events, None).await?;
                     done.parked = usize::from(advanced == Advanced::Parked);
+                    match built {
+                        Some(item) => done.built.add(&owner, &id, item.as_ref()),
+                        None => done.unsure = true,
+                    }
                 }
                 Job::Compare(generation) => {
                     done.verified = self.compare(&self.tenant(generation, &owner)?, events).await?;
@@ -423,7 +481,7 @@ impl Processor {
             let mut checkpoint = self.checkpoint(tenant, &id).await?;
             // What has happened since the events were read may be in the item, and what has happened before may not be yet.
             if checkpoint.version < last && checkpoint.parked.is_none() {
-                parked = self.advance(tenant, &id, &events).await? == Advanced::Parked;
+                parked = self.advance(tenant, &id, events.clone()).await? == Advanced::Parked;
                 checkpoint = self.checkpoint(tenant, &id).await?;
             }
             let item = self.item(tenant, &id).await?;

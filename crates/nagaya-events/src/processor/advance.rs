@@ -50,26 +50,26 @@ struct Folded {
 impl Processor {
     /// Brings an aggregate's item to the last of these events, whatever of them it has already and whatever is missing
     /// between.
-    pub(crate) async fn advance(&self, tenant: &Tenant, id: &str, arrived: &[Recorded]) -> Result<Advanced, Error> {
-        self.advance_freeing(tenant, id, arrived, None).await
+    pub(crate) async fn advance(&self, tenant: &Tenant, id: &str, arrived: Vec<Recorded>) -> Result<Advanced, Error> {
+        Ok(self.advance_freeing(tenant, id, arrived, None).await?.0)
     }
 
     /// The same for an aggregate that may be parked and is to be freed: in one write with what comes after, so that it is
-    /// parked or in step and never neither.
+    /// parked or in step and never neither. Also gives the item, if this has made it from its first event on.
     pub(crate) async fn advance_freeing(
         &self,
         tenant: &Tenant,
         id: &str,
-        arrived: &[Recorded],
+        mut arrived: Vec<Recorded>,
         mut freeing: Option<Freeing>,
-    ) -> Result<Advanced, Error> {
+    ) -> Result<(Advanced, Option<Item>), Error> {
         let (mut failures, mut races, mut at_most) = (0, 0, usize::MAX);
         while races < RACES {
             let checkpoint = self.checkpoint(tenant, id).await?;
             let checkpoint = match (&checkpoint.parked, freeing) {
                 (None, None) => checkpoint,
                 // They line up: whoever frees the aggregate reads them all.
-                (Some(_), None) => return Ok(Advanced::Parked),
+                (Some(_), None) => return Ok((Advanced::Parked, None)),
                 (None, Some(_)) => return Err(ErrorKind::Busy(format!("{id} is not parked any more")).into()),
                 (Some(parked), Some(freeing)) if parked.version != freeing.version => {
                     return Err(ErrorKind::Busy(format!("{id} is parked at another event by now; look again")).into());
@@ -77,9 +77,9 @@ impl Processor {
                 (Some(_), Some(Freeing { skip: true, .. })) => checkpoint.passed(),
                 (Some(_), Some(_)) => checkpoint.freed(),
             };
-            let Ahead { mut events, mut stuck } = self.ahead(tenant, id, &checkpoint, arrived).await?;
+            let Ahead { mut events, mut stuck } = self.ahead(tenant, id, &checkpoint, &mut arrived).await?;
             if events.is_empty() && stuck.is_none() && freeing.is_none() {
-                return Ok(Advanced::Done);
+                return Ok((Advanced::Done, None));
             }
             let all = events.len() <= at_most;
             if !all {
@@ -87,13 +87,16 @@ impl Processor {
                 stuck = None;
             }
             let many = events.len();
-            let before = self.item(tenant, id).await?;
+            // What has no checkpoint has no item either; one that has been put there all the same is found in the way.
+            let fresh = checkpoint.is_new() && races == 0;
+            let before = if fresh { None } else { self.item(tenant, id).await? };
             let folded = self.fold(before.as_ref(), events);
             stuck = folded.stuck.or(stuck);
             // What is to be freed moves also where nothing comes after it; unless it is still what is in the way.
             let moves = freeing.is_some_and(|freeing| freeing.skip || stuck.is_none());
             if moves || folded.reached.is_some() {
                 let moved = folded.reached.as_ref().map(|last| checkpoint.moved(last.version, &last.id));
+                let built = (fresh && all && stuck.is_none()).then(|| folded.item.clone());
                 let set = self.change(tenant.set(), id, before.as_ref(), folded.item);
                 let mut set = self.move_to(set, id, moved.as_ref().unwrap_or(&checkpoint));
                 if freeing.is_some() {
@@ -101,6 +104,9 @@ impl Processor {
                 }
                 match set.commit().await {
                     Ok(_) => {
+                        if built.is_some() {
+                            return Ok((Advanced::Done, built));
+                        }
                         freeing = None;
                         if stuck.is_none() && !all {
                             continue;
@@ -122,7 +128,7 @@ impl Processor {
                     Err(error) => return Err(error.into()),
                 }
             }
-            let Some((way, error)) = stuck else { return Ok(Advanced::Done) };
+            let Some((way, error)) = stuck else { return Ok((Advanced::Done, None)) };
             failures += 1;
             if failures >= self.options.attempts {
                 let checkpoint = self.checkpoint(tenant, id).await?;
@@ -131,7 +137,7 @@ impl Processor {
                 });
                 if checkpoint.version + 1 == way.version && free {
                     match self.park(tenant, id, &checkpoint, &way, &error, failures).await {
-                        Ok(()) => return Ok(Advanced::Parked),
+                        Ok(()) => return Ok((Advanced::Parked, None)),
                         Err(error) if overtaken(&error) => {}
                         Err(error) => return Err(error.into()),
                     }
@@ -151,9 +157,11 @@ impl Processor {
         tenant: &Tenant,
         id: &str,
         checkpoint: &Checkpoint,
-        arrived: &[Recorded],
+        arrived: &mut Vec<Recorded>,
     ) -> Result<Ahead, Error> {
-        let mut ahead: Vec<_> = arrived.iter().filter(|event| event.version > checkpoint.version).cloned().collect();
+        // Looked at once: whoever has to look again reads what there is by then.
+        let (any, mut ahead) = (!arrived.is_empty(), std::mem::take(arrived));
+        ahead.retain(|event| event.version > checkpoint.version);
         ahead.sort_by_key(|event| event.version);
         ahead.dedup_by_key(|event| event.version);
         let mut expected = checkpoint.version;
@@ -161,7 +169,7 @@ impl Processor {
             expected += 1;
             event.version == expected
         });
-        if whole && !arrived.is_empty() {
+        if whole && any {
             seal::open(&self.layout, tenant, &mut ahead).await?;
             return Ok(Ahead { events: ahead, stuck: None });
         }

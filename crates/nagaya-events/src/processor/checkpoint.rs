@@ -51,6 +51,11 @@ impl InTheWay {
 }
 
 impl Checkpoint {
+    /// Whether nothing is known of the aggregate yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.note.is_none()
+    }
+
     /// The checkpoint with the version and the event that it moves to.
     pub(crate) fn moved(&self, version: u64, last: &str) -> Self {
         Checkpoint { version, last: Some(last.to_owned()), parked: None, note: self.note.clone() }

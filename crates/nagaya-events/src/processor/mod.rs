@@ -17,10 +17,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt as _, future::BoxFuture, stream};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use nagaya_store::{ChangePosition, From};
 use nagaya_tenancy::{Follower, Nagaya, Operator, Principal, Tenant};
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, task::JoinSet};
 
 pub(crate) use self::{
     advance::{Advanced, Freeing, overtaken},
@@ -57,8 +57,10 @@ impl std::fmt::Debug for Processor {
 pub struct Options {
     /// How many changes are read at once.
     pub batch: usize,
-    /// How many aggregates are worked on at the same time.
+    /// How many aggregates are worked on at the same time, in each task.
     pub at_once: usize,
+    /// How many tasks work side by side.
+    pub tasks: usize,
     /// How long to wait when there is nothing to do.
     pub pause: Duration,
     /// How often an event is tried that cannot be applied, before it is parked.
@@ -72,6 +74,7 @@ impl Default for Options {
         Options {
             batch: 1_000,
             at_once: 64,
+            tasks: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
             pause: Duration::from_millis(20),
             attempts: 4,
             backoff: Duration::from_millis(50),
@@ -208,13 +211,43 @@ impl Processor {
             return Ok(0);
         }
         // Read after the changes were: a generation that is begun later reads their events itself.
-        let generations = Generations::read(self).await?.fed();
+        let generations: Arc<[u32]> = Generations::read(self).await?.fed().into();
+        let mut aggregates: Vec<_> = aggregates.into_iter().collect();
+        let part = aggregates.len().div_ceil(self.options.tasks.max(1)).max(FEW);
+        if aggregates.len() <= part {
+            return self.feed_part(&generations, aggregates).await;
+        }
+        let mut parts = JoinSet::new();
+        while !aggregates.is_empty() {
+            let part = aggregates.split_off(aggregates.len().saturating_sub(part));
+            let (processor, generations) = (self.clone(), Arc::clone(&generations));
+            parts.spawn(async move { processor.feed_part(&generations, part).await }.boxed());
+        }
+        let (mut parked, mut failed) = (0, None);
+        while let Some(done) = parts.join_next().await {
+            match done {
+                Ok(Ok(more)) => parked += more,
+                Ok(Err(error)) => failed = Some(error),
+                Err(error) => failed = Some(ErrorKind::Busy(format!("a part of the work has ended: {error}")).into()),
+            }
+        }
+        failed.map_or(Ok(parked), Err)
+    }
+
+    async fn feed_part(&self, generations: &[u32], part: Vec<Aggregate>) -> Result<usize, Error> {
         let mut parked = 0;
         for generation in generations {
-            let house = self.house(generation);
-            let mut work = Vec::with_capacity(aggregates.len());
-            for ((tenant, id), events) in &aggregates {
-                work.push(self.advance_in(&house, tenant, id, events));
+            let mut tenants: BTreeMap<&str, Tenant> = BTreeMap::new();
+            for ((tenant, _), _) in &part {
+                if !tenants.contains_key(tenant.as_str()) {
+                    tenants.insert(tenant, self.tenant(*generation, tenant)?);
+                }
+            }
+            let mut work: Vec<BoxFuture<'_, Result<Advanced, Error>>> = Vec::with_capacity(part.len());
+            for ((tenant, id), events) in &part {
+                if let Some(tenant) = tenants.get(tenant.as_str()) {
+                    work.push(Box::pin(async move { self.advance(tenant, id, events.clone()).await }));
+                }
             }
             let mut done = stream::iter(work).buffer_unordered(self.options.at_once);
             while let Some(advanced) = done.next().await {
@@ -222,17 +255,6 @@ impl Processor {
             }
         }
         Ok(parked)
-    }
-
-    /// Brings an aggregate's item in a generation to the last of its events.
-    pub(crate) fn advance_in<'a>(
-        &'a self,
-        house: &'a Nagaya,
-        tenant: &'a str,
-        id: &'a str,
-        events: &'a [Recorded],
-    ) -> BoxFuture<'a, Result<Advanced, Error>> {
-        Box::pin(async move { self.advance(&house.tenant(&principal(tenant))?, id, events).await })
     }
 
     /// The handle of a tenant in a generation of the projection.
@@ -249,6 +271,12 @@ impl Processor {
 
 /// Events by their tenant and aggregate; none: all that there are.
 type Aggregates = BTreeMap<(String, String), Vec<Recorded>>;
+
+/// One of them.
+type Aggregate = ((String, String), Vec<Recorded>);
+
+/// So few are not worth a task of their own.
+const FEW: usize = 16;
 
 fn by_aggregate(events: Vec<Recorded>) -> Aggregates {
     let mut aggregates = Aggregates::new();
