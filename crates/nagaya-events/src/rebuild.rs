@@ -9,14 +9,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nagaya_store::Position;
 use nagaya_tenancy::{Follower, Record, Tenant};
 use serde_json::{Map, Value as Json};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::{
     Error, ErrorKind, Item, Processor, Recorded, chain, events::read, generation::Generations, processor::Advanced,
@@ -140,24 +140,36 @@ impl Count {
     }
 }
 
-/// How far a part of the events has been read.
+/// The stored events of one aggregate, each with whose it is.
+type Group = Vec<(String, Record)>;
+
+/// How far the events have been read.
 #[derive(Default)]
 struct Reading {
     after: Option<Position>,
     ended: bool,
-    aggregate: String,
-    /// Its events, by whose they are: one's, unless somebody has put in others.
-    open: BTreeMap<String, Vec<Recorded>>,
+    /// What has been read of an aggregate that may go on.
+    open: Group,
+}
+
+/// What came of a task; one that panics panics here.
+fn ended(task: Option<Result<Result<Done, Error>, JoinError>>) -> Result<Done, Error> {
+    match task {
+        None => Ok(Done::default()),
+        Some(Ok(done)) => done,
+        Some(Err(error)) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ErrorKind::Busy("the process is ending".to_owned()).into()),
+        },
+    }
 }
 
 /// How often is told how far a pass has come.
 const TELLING: Duration = Duration::from_millis(100);
 /// How many that differ are named.
 const NAMED: usize = 20;
-/// Parts of the events that are read side by side.
-const SEGMENTS: u32 = 4;
 /// Items of a page.
-const PAGE: usize = 1_000;
+const PAGE: usize = 2_000;
 
 impl Content {
     fn add(&mut self, tenant: &str, id: &str, item: Option<&Map<String, Json>>) {
@@ -246,31 +258,17 @@ impl Processor {
     async fn content(&self, generation: u32) -> Result<Content, Error> {
         let operator = self.house(generation).operator("verifies a projection", self.operator.principal());
         let items = operator.follow(self.projection.entity()).await?;
-        let mut segments = JoinSet::new();
-        for segment in 0..SEGMENTS {
-            let (processor, items) = (self.clone(), items.clone());
-            let read = async move {
-                let (mut content, mut after) = (Content::default(), None);
-                loop {
-                    let page = items.scan((segment, SEGMENTS), after, Some(PAGE)).await?;
-                    for (owner, record) in &page.records {
-                        let fields = processor.own_fields(record);
-                        content.add(owner, &record.id().concat(), Some(&fields));
-                    }
-                    match page.next {
-                        Some(next) => after = Some(next),
-                        None => return Ok::<_, Error>(content),
-                    }
-                }
-            };
-            segments.spawn(read.boxed());
+        let (mut content, mut after) = (Content::default(), None);
+        loop {
+            let page = items.scan((0, 1), after, Some(PAGE)).await?;
+            for (owner, record) in &page.records {
+                content.add(owner, &record.id().concat(), Some(&self.own_fields(record)));
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(content),
+            }
         }
-        let mut all = Content::default();
-        while let Some(done) = segments.join_next().await {
-            let done = done.map_err(|error| ErrorKind::Busy(format!("a part of the work has ended: {error}")))?;
-            all.merge(&done?);
-        }
-        Ok(all)
     }
 
     /// Checks the projection that is read against its events; of one tenant, or of all.
@@ -314,7 +312,8 @@ impl Processor {
     }
 
     /// Does something with the events of each aggregate, in order; many aggregates at a time, on all processors, and never
-    /// more of them in memory.
+    /// more of them in memory. One reads, for events that are passed over by one reader would be read by another; what is
+    /// read is worked on in tasks.
     async fn each_aggregate(
         &self,
         follower: &Follower,
@@ -323,62 +322,58 @@ impl Processor {
         job: Job,
     ) -> Result<(Progress, Done), Error> {
         let count = Arc::new(Count::default());
-        let mut segments = JoinSet::new();
-        for segment in 0..SEGMENTS {
-            let (processor, follower, count) = (self.clone(), follower.clone(), Arc::clone(&count));
-            let tenant = tenant.map(str::to_owned);
-            let work = async move { processor.segment(&follower, segment, tenant.as_deref(), job, &count).await };
-            segments.spawn(work.boxed());
-        }
-        let mut all = Done::default();
-        loop {
-            tokio::select! {
-                ended = segments.join_next() => match ended {
-                    None => break,
-                    Some(Ok(done)) => all.merge(done?),
-                    // What panics in a task panics here.
-                    Some(Err(error)) => match error.try_into_panic() {
-                        Ok(panic) => std::panic::resume_unwind(panic),
-                        Err(_) => return Err(ErrorKind::Busy("the process is ending".to_owned()).into()),
-                    },
-                },
-                () = tokio::time::sleep(TELLING) => tell(count.progress()),
+        let (mut reading, mut all, mut told) = (Reading::default(), Done::default(), Instant::now());
+        let mut parts: JoinSet<Result<Done, Error>> = JoinSet::new();
+        while !reading.ended {
+            let groups = self.groups(follower, tenant, &mut reading).await?;
+            let (processor, counted) = (self.clone(), Arc::clone(&count));
+            parts.spawn(async move { processor.part(job, groups, &counted).await }.boxed());
+            while parts.len() > self.options.tasks.max(1) * 2 {
+                all.merge(ended(parts.join_next().await)?);
             }
+            if told.elapsed() >= TELLING {
+                tell(count.progress());
+                told = Instant::now();
+            }
+        }
+        while !parts.is_empty() {
+            all.merge(ended(parts.join_next().await)?);
         }
         let progress = count.progress();
         tell(progress);
         Ok((progress, all))
     }
 
-    /// Does it with the aggregates of one part of the events.
-    async fn segment(
-        &self,
-        follower: &Follower,
-        segment: u32,
-        tenant: Option<&str>,
-        job: Job,
-        count: &Count,
-    ) -> Result<Done, Error> {
-        let at_once = (self.options.at_once / SEGMENTS as usize).max(1);
+    /// Does it with some aggregates.
+    async fn part(&self, job: Job, groups: Vec<Group>, count: &Count) -> Result<Done, Error> {
         let mut under_way: FuturesUnordered<BoxFuture<'_, Result<Done, Error>>> = FuturesUnordered::new();
-        let (mut reading, mut all) = (Reading::default(), Done::default());
-        loop {
-            let groups = self.groups(follower, segment, tenant, &mut reading).await?;
-            for events in groups.into_iter().flatten() {
+        let mut all = Done::default();
+        for group in groups {
+            for events in self.events_of(group) {
                 count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
                 under_way.push(self.work(job, events));
-                while under_way.len() >= at_once {
+                while under_way.len() >= self.options.at_once {
                     count.one(under_way.next().await, &mut all)?;
                 }
-            }
-            if reading.ended {
-                break;
             }
         }
         while !under_way.is_empty() {
             count.one(under_way.next().await, &mut all)?;
         }
         Ok(all)
+    }
+
+    /// The events of a partition, by whose they are: one's, unless somebody has put in others.
+    fn events_of(&self, group: Group) -> impl Iterator<Item = Vec<Recorded>> + use<> {
+        let mut events: BTreeMap<String, Vec<Recorded>> = BTreeMap::new();
+        for (owner, record) in group {
+            match Recorded::read(&self.layout, &owner, &record) {
+                Ok(event) => events.entry(owner).or_default().push(event),
+                // Who brings the aggregate in step finds a hole there, and looks.
+                Err(error) => tracing::error!(%error, tenant = owner, "what is no event lies among events"),
+            }
+        }
+        events.into_values()
     }
 
     fn work(&self, job: Job, events: Vec<Recorded>) -> BoxFuture<'_, Result<Done, Error>> {
@@ -408,36 +403,30 @@ impl Processor {
         })
     }
 
-    /// The events of the next aggregates of a part, each with all of its events in order.
+    /// The stored events of the next aggregates, each with all of its events in order.
     async fn groups(
         &self,
         follower: &Follower,
-        segment: u32,
         tenant: Option<&str>,
         reading: &mut Reading,
-    ) -> Result<Vec<Vec<Vec<Recorded>>>, Error> {
-        let page = follower.scan((segment, SEGMENTS), reading.after.take(), Some(PAGE)).await?;
+    ) -> Result<Vec<Group>, Error> {
+        let page = follower.scan((0, 1), reading.after.take(), Some(PAGE)).await?;
         let mut whole = Vec::new();
-        for (owner, record) in page.records.iter().filter(|(owner, _)| tenant.is_none_or(|one| one == owner)) {
-            let event = match Recorded::read(&self.layout, owner, record) {
-                Ok(event) => event,
-                // Who brings the aggregate in step finds a hole there, and looks.
-                Err(error) => {
-                    tracing::error!(%error, tenant = owner, "what is no event lies among events");
-                    continue;
-                }
-            };
-            // All events of an aggregate lie together: the first of another one ends it.
-            if reading.aggregate != event.aggregate {
-                whole.push(std::mem::take(&mut reading.open).into_values().collect());
-                reading.aggregate.clone_from(&event.aggregate);
+        for (owner, record) in page.records {
+            if tenant.is_some_and(|one| one != owner) {
+                continue;
             }
-            reading.open.entry(owner.clone()).or_default().push(event);
+            // All events of an aggregate lie together: the first of another one ends it.
+            let id = &self.layout.id;
+            if reading.open.last().is_some_and(|(_, last)| last.text(id) != record.text(id)) {
+                whole.push(std::mem::take(&mut reading.open));
+            }
+            reading.open.push((owner, record));
         }
         reading.after = page.next;
         if reading.after.is_none() {
             reading.ended = true;
-            whole.push(std::mem::take(&mut reading.open).into_values().collect());
+            whole.push(std::mem::take(&mut reading.open));
         }
         Ok(whole)
     }

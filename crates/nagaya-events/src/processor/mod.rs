@@ -234,9 +234,13 @@ impl Processor {
         failed.map_or(Ok(parked), Err)
     }
 
-    async fn feed_part(&self, generations: &[u32], part: Vec<Aggregate>) -> Result<usize, Error> {
+    async fn feed_part(&self, generations: &[u32], mut part: Vec<Aggregate>) -> Result<usize, Error> {
         let mut parked = 0;
-        for generation in generations {
+        for (nth, generation) in generations.iter().enumerate() {
+            // The last one needs no copy of them.
+            let is_last = nth + 1 == generations.len();
+            let take = |events: &mut Vec<Recorded>| if is_last { std::mem::take(events) } else { events.clone() };
+            let events: Vec<_> = part.iter_mut().map(|(_, events)| take(events)).collect();
             let mut tenants: BTreeMap<&str, Tenant> = BTreeMap::new();
             for ((tenant, _), _) in &part {
                 if !tenants.contains_key(tenant.as_str()) {
@@ -244,9 +248,9 @@ impl Processor {
                 }
             }
             let mut work: Vec<BoxFuture<'_, Result<Advanced, Error>>> = Vec::with_capacity(part.len());
-            for ((tenant, id), events) in &part {
+            for (((tenant, id), _), events) in part.iter().zip(events) {
                 if let Some(tenant) = tenants.get(tenant.as_str()) {
-                    work.push(Box::pin(async move { self.advance(tenant, id, events.clone()).await }));
+                    work.push(Box::pin(self.advance(tenant, id, events)));
                 }
             }
             let mut done = stream::iter(work).buffer_unordered(self.options.at_once);
