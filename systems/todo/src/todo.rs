@@ -123,6 +123,11 @@ pub struct View {
 }
 
 impl Todo {
+    /// What else there is to say about it, if it is there at all.
+    pub fn note(&self) -> Option<Option<&Note>> {
+        (self.stage == Stage::There).then_some(self.note.as_ref())
+    }
+
     /// Whether it has been deleted.
     pub fn is_deleted(&self) -> bool {
         self.stage == Stage::Deleted

@@ -62,7 +62,7 @@ pub(super) fn body() -> Json {
         "properties": {
             "title": schema(),
             "completed": { "type": "boolean", "description": "Whether it is done." },
-            "note": { "anyOf": [note::schema(), { "type": "null", "description": "Takes it away." }] },
+            "note": note::or_none(),
         },
         "additionalProperties": false,
     })

@@ -33,7 +33,7 @@ pub(super) async fn create(todos: &Todos, call: &Call) -> Result<Answer, Problem
 pub(super) fn body() -> Json {
     json!({
         "type": "object",
-        "properties": { "title": schema(), "note": note::schema() },
+        "properties": { "title": schema(), "note": note::or_none() },
         "required": ["title"],
         "additionalProperties": false,
     })

@@ -3,19 +3,21 @@
 use nagaya_server::{Answer, Call, Problem};
 use serde_json::{Value as Json, json};
 
-use super::{Todos, create::wrong, listed};
-use crate::notes::LONGEST;
+use super::{Todos, create::wrong, errors::problem};
+use crate::{notes::LONGEST, todo::Note};
 
 pub(super) const SUMMARY: &str = "Reads the note of a todo, however long it is.";
 
 /// Reads a note, from its todo or from where long ones are.
 pub(super) async fn read(todos: &Todos, call: &Call) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
-    let todo = listed(&tenant, call.parameter("todoId").unwrap_or_default()).await?;
-    let text = match (todo.text("note"), todo.text("noteObject")) {
-        (Some(text), _) => text.to_owned(),
-        (None, Some(object)) => todos.notes.text(object).await?,
-        (None, None) => return Err(Problem::not_found()),
+    // From the events: whoever has just written a note reads it.
+    let todo = todos.events.load(&tenant, call.parameter("todoId").unwrap_or_default()).await.map_err(problem)?;
+    let note = todo.state.note().ok_or_else(Problem::not_found)?;
+    let text = match note {
+        Some(Note::Text(text)) => Some(text.clone()),
+        Some(Note::Object { object, .. }) => Some(todos.notes.text(object).await?),
+        None => None,
     };
     Ok(Answer::data(json!({ "note": text })))
 }
@@ -38,8 +40,13 @@ pub(super) fn schema() -> Json {
     json!({ "type": "string", "minLength": 1, "maxLength": LONGEST, "description": "Whatever else there is to say." })
 }
 
+/// A note that may be none.
+pub(super) fn or_none() -> Json {
+    json!({ "anyOf": [schema(), { "type": "null", "description": "There is none." }] })
+}
+
 pub(super) fn answer() -> Json {
     json!({
-        "type": "object", "properties": { "note": schema() }, "required": ["note"], "additionalProperties": false,
+        "type": "object", "properties": { "note": or_none() }, "required": ["note"], "additionalProperties": false,
     })
 }
