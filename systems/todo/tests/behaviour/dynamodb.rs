@@ -10,7 +10,7 @@ use nagaya_dynamodb::{Dynamodb, Options, Settings};
 use crate::{
     conflicts, history,
     house::{House, Time, runtime},
-    items, listening, lists, once, routes, syncing, walls,
+    items, listening, lists, notes, once, routes, syncing, walls,
 };
 
 /// The product on a server's tables that nobody else uses.
@@ -38,6 +38,7 @@ fn on_server() -> House {
 fn everything_is_the_same_on_dynamodb() {
     let house = on_server();
     routes::every_route_answers_as_documented(&house);
+    notes::notes_of_any_length_come_back(&house);
     routes::what_does_not_fit_is_refused_with_its_place(&house);
     lists::lists_go_by_status(&house);
     lists::paging_misses_nothing_and_repeats_nothing_while_writes_go_on(&house);

@@ -11,6 +11,7 @@ mod house;
 mod items;
 mod listening;
 mod lists;
+mod notes;
 mod once;
 mod routes;
 mod syncing;

@@ -1,0 +1,47 @@
+//! Notes: short ones are in their event, long ones elsewhere; whoever reads them does not notice.
+
+use serde_json::{Value as Json, json};
+
+use crate::house::{House, path, text};
+
+/// Proves T4.
+#[test]
+fn long_notes_lie_elsewhere_and_their_events_stay_small() {
+    notes_of_any_length_come_back(&House::in_memory());
+}
+
+pub(crate) fn notes_of_any_length_come_back(house: &House) {
+    let mio = house.member("f-notes", "mio");
+    let (short, long) = ("two litres", "牛乳を買う。".repeat(3_000));
+    let todo = mio.post("/todos", &json!({ "title": "Buy milk", "note": short })).data(201);
+    assert_eq!(todo["version"], 2, "a note is an event of its own");
+    let note = |todo: &Json| mio.get(&format!("{}/note", path(todo))).data(200);
+    assert_eq!(note(&todo), json!({ "note": short }));
+
+    let todo = mio.patch(&path(&todo), &json!({ "note": long })).data(200);
+    assert_eq!(note(&todo), json!({ "note": long }));
+    assert_eq!(
+        mio.patch(&path(&todo), &json!({ "note": long })).data(200)["version"],
+        3,
+        "the same again is no change"
+    );
+    let listed = mio.synced(&todo).data(200);
+    assert_eq!((listed.get("note"), &listed["noteSize"]), (None, &json!(long.len())));
+    let events = mio.get(&format!("{}/history", path(&todo))).list();
+    assert!(events.iter().all(|event| event.to_string().len() < 1_000), "{events:?}");
+    assert_eq!(text(&events[2], "eventType"), "TodoNoteChanged");
+
+    let todo = mio.patch(&path(&todo), &json!({ "note": null })).data(200);
+    assert_eq!(note(&todo), json!({ "note": null }));
+    let listed = mio.synced(&todo).data(200);
+    assert!(["note", "noteObject", "noteSize"].iter().all(|name| listed.get(name).is_none()), "{listed}");
+
+    // What is too long says so, and nobody else reads it.
+    let said = mio.patch(&path(&todo), &json!({ "note": "x".repeat(100_001) })).problem(422, "invalid");
+    assert_eq!(said, ["/note"]);
+    let said = mio.post("/todos", &json!({ "title": "x".repeat(501) })).problem(422, "invalid");
+    assert_eq!(said, ["/title"]);
+    let stranger = house.member("f-other", "eve");
+    stranger.get(&format!("{}/note", path(&todo))).problem(404, "not_found");
+    stranger.patch(&path(&todo), &json!({ "note": "y".repeat(2_000) })).problem(404, "not_found");
+}
