@@ -19,7 +19,10 @@ use serde_json::{Map, Value as Json};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
-    Error, ErrorKind, Item, Processor, Recorded, chain, events::read, generation::Generations, processor::Advanced,
+    Error, ErrorKind, Item, Processor, Recorded, chain,
+    events::read,
+    generation::Generations,
+    processor::{Advanced, Aggregate},
     seal,
 };
 
@@ -348,6 +351,9 @@ impl Processor {
     async fn part(&self, job: Job, groups: Vec<Group>, count: &Count) -> Result<Done, Error> {
         let mut under_way: FuturesUnordered<BoxFuture<'_, Result<Done, Error>>> = FuturesUnordered::new();
         let mut all = Done::default();
+        if let Job::Advance(generation) = job {
+            return self.build(generation, groups, count).await;
+        }
         for group in groups {
             for events in self.events_of(group) {
                 count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
@@ -361,6 +367,28 @@ impl Processor {
             count.one(under_way.next().await, &mut all)?;
         }
         Ok(all)
+    }
+
+    /// Brings some aggregates to the last of their events.
+    async fn build(&self, generation: u32, groups: Vec<Group>, count: &Count) -> Result<Done, Error> {
+        let mut aggregates: Vec<Aggregate> = Vec::with_capacity(groups.len());
+        for events in groups.into_iter().flat_map(|group| self.events_of(group)) {
+            count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
+            if let Some(first) = events.first() {
+                aggregates.push(((first.tenant.clone(), first.aggregate.clone()), events));
+            }
+        }
+        let mut done = Done::default();
+        for one in self.advance_all(generation, aggregates).await? {
+            count.aggregates.fetch_add(1, Ordering::Relaxed);
+            done.parked += usize::from(one.advanced == Advanced::Parked);
+            match one.built {
+                Some(item) => done.built.add(&one.tenant, &one.id, item.as_ref()),
+                None => done.unsure = true,
+            }
+        }
+        count.parked.fetch_add(done.parked, Ordering::Relaxed);
+        Ok(done)
     }
 
     /// The events of a partition, by whose they are: one's, unless somebody has put in others.
@@ -379,19 +407,12 @@ impl Processor {
     fn work(&self, job: Job, events: Vec<Recorded>) -> BoxFuture<'_, Result<Done, Error>> {
         Box::pin(async move {
             let mut done = Done::default();
-            let Some((owner, id)) = events.first().map(|first| (first.tenant.clone(), first.aggregate.clone())) else {
+            let Some(owner) = events.first().map(|first| first.tenant.clone()) else {
                 return Ok(done);
             };
             match job {
-                Job::Advance(generation) => {
-                    let tenant = self.tenant(generation, &owner)?;
-                    let (advanced, built) = self.advance_freeing(&tenant, &id, events, None).await?;
-                    done.parked = usize::from(advanced == Advanced::Parked);
-                    match built {
-                        Some(item) => done.built.add(&owner, &id, item.as_ref()),
-                        None => done.unsure = true,
-                    }
-                }
+                // Done for many at once.
+                Job::Advance(_) => {}
                 Job::Compare(generation) => {
                     done.verified = self.compare(&self.tenant(generation, &owner)?, events).await?;
                 }

@@ -299,7 +299,7 @@ impl Processor {
 }
 
 /// Whether a write fails however often it is tried: what is to be written does not fit the design, or no store.
-fn is_lasting(error: &nagaya_tenancy::Error) -> bool {
+pub(super) fn is_lasting(error: &nagaya_tenancy::Error) -> bool {
     match error.kind() {
         Kind::Invalid(_) => true,
         Kind::Store(error) => matches!(error.kind(), StoreKind::Limit(_) | StoreKind::Invalid(_)),

@@ -8,6 +8,7 @@
 mod advance;
 mod checkpoint;
 mod position;
+mod together;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use futures_util::FutureExt as _;
 use nagaya_store::{ChangePosition, From};
 use nagaya_tenancy::{Follower, Nagaya, Operator, Principal, Tenant};
 use tokio::{sync::OnceCell, task::JoinSet};
@@ -26,6 +27,7 @@ pub(crate) use self::{
     advance::{Advanced, Freeing, overtaken},
     checkpoint::Checkpoint,
     position::is_lost,
+    together::Aggregate,
 };
 use crate::{Error, ErrorKind, Projection, Recorded, generation::Generations, layout::Layout};
 
@@ -238,25 +240,9 @@ impl Processor {
         let mut parked = 0;
         for (nth, generation) in generations.iter().enumerate() {
             // The last one needs no copy of them.
-            let is_last = nth + 1 == generations.len();
-            let take = |events: &mut Vec<Recorded>| if is_last { std::mem::take(events) } else { events.clone() };
-            let events: Vec<_> = part.iter_mut().map(|(_, events)| take(events)).collect();
-            let mut tenants: BTreeMap<&str, Tenant> = BTreeMap::new();
-            for ((tenant, _), _) in &part {
-                if !tenants.contains_key(tenant.as_str()) {
-                    tenants.insert(tenant, self.tenant(*generation, tenant)?);
-                }
-            }
-            let mut work: Vec<BoxFuture<'_, Result<Advanced, Error>>> = Vec::with_capacity(part.len());
-            for (((tenant, id), _), events) in part.iter().zip(events) {
-                if let Some(tenant) = tenants.get(tenant.as_str()) {
-                    work.push(Box::pin(self.advance(tenant, id, events)));
-                }
-            }
-            let mut done = stream::iter(work).buffer_unordered(self.options.at_once);
-            while let Some(advanced) = done.next().await {
-                parked += usize::from(matches!(advanced?, Advanced::Parked));
-            }
+            let part = if nth + 1 == generations.len() { std::mem::take(&mut part) } else { part.clone() };
+            let became = self.advance_all(*generation, part).await?;
+            parked += became.iter().filter(|one| one.advanced == Advanced::Parked).count();
         }
         Ok(parked)
     }
@@ -275,9 +261,6 @@ impl Processor {
 
 /// Events by their tenant and aggregate; none: all that there are.
 type Aggregates = BTreeMap<(String, String), Vec<Recorded>>;
-
-/// One of them.
-type Aggregate = ((String, String), Vec<Recorded>);
 
 /// So few are not worth a task of their own.
 const FEW: usize = 16;
