@@ -5,7 +5,6 @@ mod diff;
 mod docs;
 mod events;
 mod explain;
-#[cfg(feature = "lambda")]
 mod lambda;
 mod new;
 mod report;
@@ -40,7 +39,6 @@ enum Command {
     Schema(schema::Args),
     Serve(serve::Args),
     Seed(seed::Args),
-    #[cfg(feature = "lambda")]
     Lambda(lambda::Args),
     Store(store::Args),
     Tables(tables::Args),
@@ -66,7 +64,6 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Seed(args) => seed::run(&args),
-        #[cfg(feature = "lambda")]
         Command::Lambda(args) => lambda::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Tables(args) => tables::run(&args),
