@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use nagaya_store::{Item as StoredItem, Position};
+use nagaya_store::Position;
 use nagaya_tenancy::{Follower, Record, Tenant};
 use serde_json::{Map, Value as Json};
 use tokio::task::{JoinError, JoinSet};
@@ -143,17 +143,8 @@ impl Count {
     }
 }
 
-/// What is stored of one aggregate.
-type Group = Vec<StoredItem>;
-
-/// Some aggregates, and what is done with them.
-struct Part {
-    job: Job,
-    follower: Follower,
-    /// Whose events count; `None`: everybody's.
-    tenant: Option<String>,
-    groups: Vec<Group>,
-}
+/// The stored events of one aggregate, each with whose it is.
+type Group = Vec<(String, Record)>;
 
 /// How far the events have been read.
 #[derive(Default)]
@@ -337,10 +328,9 @@ impl Processor {
         let (mut reading, mut all, mut told) = (Reading::default(), Done::default(), Instant::now());
         let mut parts: JoinSet<Result<Done, Error>> = JoinSet::new();
         while !reading.ended {
-            let groups = self.groups(follower, &mut reading).await?;
+            let groups = self.groups(follower, tenant, &mut reading).await?;
             let (processor, counted) = (self.clone(), Arc::clone(&count));
-            let part = Part { job, follower: follower.clone(), tenant: tenant.map(str::to_owned), groups };
-            parts.spawn(async move { processor.part(part, &counted).await }.boxed());
+            parts.spawn(async move { processor.part(job, groups, &counted).await }.boxed());
             while parts.len() > self.options.tasks.max(1) * 2 {
                 all.merge(ended(parts.join_next().await)?);
             }
@@ -358,16 +348,14 @@ impl Processor {
     }
 
     /// Does it with some aggregates.
-    async fn part(&self, part: Part, count: &Count) -> Result<Done, Error> {
+    async fn part(&self, job: Job, groups: Vec<Group>, count: &Count) -> Result<Done, Error> {
         let mut under_way: FuturesUnordered<BoxFuture<'_, Result<Done, Error>>> = FuturesUnordered::new();
         let mut all = Done::default();
-        let Part { job, follower, tenant, groups } = part;
-        let of = |group| self.events_of(&follower, tenant.as_deref(), group);
         if let Job::Advance(generation) = job {
-            return self.build(generation, groups.into_iter().flat_map(of), count).await;
+            return self.build(generation, groups, count).await;
         }
         for group in groups {
-            for events in of(group) {
+            for events in self.events_of(group) {
                 count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
                 under_way.push(self.work(job, events));
                 while under_way.len() >= self.options.at_once {
@@ -382,14 +370,9 @@ impl Processor {
     }
 
     /// Brings some aggregates to the last of their events.
-    async fn build(
-        &self,
-        generation: u32,
-        all: impl Iterator<Item = Vec<Recorded>>,
-        count: &Count,
-    ) -> Result<Done, Error> {
-        let mut aggregates: Vec<Aggregate> = Vec::new();
-        for events in all {
+    async fn build(&self, generation: u32, groups: Vec<Group>, count: &Count) -> Result<Done, Error> {
+        let mut aggregates: Vec<Aggregate> = Vec::with_capacity(groups.len());
+        for events in groups.into_iter().flat_map(|group| self.events_of(group)) {
             count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
             if let Some(first) = events.first() {
                 aggregates.push(((first.tenant.clone(), first.aggregate.clone()), events));
@@ -409,15 +392,9 @@ impl Processor {
     }
 
     /// The events of a partition, by whose they are: one's, unless somebody has put in others.
-    fn events_of(
-        &self,
-        follower: &Follower,
-        tenant: Option<&str>,
-        group: Group,
-    ) -> impl Iterator<Item = Vec<Recorded>> + use<> {
+    fn events_of(&self, group: Group) -> impl Iterator<Item = Vec<Recorded>> + use<> {
         let mut events: BTreeMap<String, Vec<Recorded>> = BTreeMap::new();
-        let records = group.into_iter().filter_map(|item| follower.record(item));
-        for (owner, record) in records.filter(|(owner, _)| tenant.is_none_or(|one| one == owner)) {
+        for (owner, record) in group {
             match Recorded::read(&self.layout, &owner, &record) {
                 Ok(event) => events.entry(owner).or_default().push(event),
                 // Who brings the aggregate in step finds a hole there, and looks.
@@ -447,19 +424,27 @@ impl Processor {
         })
     }
 
-    /// What is stored of the next aggregates, each with all of its events in order. Which items are events is found out by
-    /// those who work on them: reading is the part that only one does.
-    async fn groups(&self, follower: &Follower, reading: &mut Reading) -> Result<Vec<Group>, Error> {
-        let (items, next) = follower.scan_table((0, 1), reading.after.take(), Some(PAGE)).await?;
-        let (mut whole, id) = (Vec::new(), &self.layout.id);
-        for item in items {
+    /// The stored events of the next aggregates, each with all of its events in order.
+    async fn groups(
+        &self,
+        follower: &Follower,
+        tenant: Option<&str>,
+        reading: &mut Reading,
+    ) -> Result<Vec<Group>, Error> {
+        let page = follower.scan((0, 1), reading.after.take(), Some(PAGE)).await?;
+        let mut whole = Vec::new();
+        for (owner, record) in page.records {
+            if tenant.is_some_and(|one| one != owner) {
+                continue;
+            }
             // All events of an aggregate lie together: the first of another one ends it.
-            if reading.open.last().is_some_and(|last| last.get(id) != item.get(id)) {
+            let id = &self.layout.id;
+            if reading.open.last().is_some_and(|(_, last)| last.text(id) != record.text(id)) {
                 whole.push(std::mem::take(&mut reading.open));
             }
-            reading.open.push(item);
+            reading.open.push((owner, record));
         }
-        reading.after = next;
+        reading.after = page.next;
         if reading.after.is_none() {
             reading.ended = true;
             whole.push(std::mem::take(&mut reading.open));

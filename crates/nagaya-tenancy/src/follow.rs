@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use nagaya_store::{ChangePosition, From, Item, Position, Scan};
+use nagaya_store::{ChangePosition, From, Position, Scan};
 
 use crate::{Error, Record, blueprint::Blueprint, guard::Scope, house::House, values};
 
@@ -69,26 +69,15 @@ impl Follower {
         after: Option<Position>,
         limit: Option<usize>,
     ) -> Result<Scanned, Error> {
-        let (items, next) = self.scan_table(segment, after, limit).await?;
-        Ok(Scanned { records: items.into_iter().filter_map(|item| self.record(item)).collect(), next })
-    }
-
-    /// A page of whatever lies in the entity's table, for those who tell elsewhere which are its items
-    /// ([`Follower::record`]); and where to go on.
-    pub async fn scan_table(
-        &self,
-        segment: (u32, u32),
-        after: Option<Position>,
-        limit: Option<usize>,
-    ) -> Result<(Vec<Item>, Option<Position>), Error> {
         let scan = Scan { table: self.blueprint.table.clone(), segment, limit, after };
         let page = self.house.store.scan(scan).await?;
-        Ok((page.items, page.next))
+        let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
+        Ok(Scanned { records, next: page.next })
     }
 
     /// An item of the entity that came on another way than by [`Follower::changes`], and whose it is; `None` for whatever
     /// else lies in its table.
-    pub fn record(&self, item: Item) -> Option<(String, Record)> {
+    pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
         let blueprint = &self.blueprint;
         if !Scope::Operator.lies_right(blueprint, &item) {
             return None;
