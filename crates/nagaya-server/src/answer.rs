@@ -143,7 +143,7 @@ pub fn tag(record: &Record) -> String {
 }
 
 /// Whether a header such as `If-None-Match` names a tag. Weak ones count where only reading is at stake.
-pub(crate) fn names(header: &str, tag: &str, weak: bool) -> bool {
+pub fn names(header: &str, tag: &str, weak: bool) -> bool {
     header.split(',').map(str::trim).any(|each| {
         let each = if weak { each.strip_prefix("W/").unwrap_or(each) } else { each };
         each == "*" || each == tag

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_tenancy::{Expected, Ids, Nagaya, Operator, Principal, Record, Tenant};
+use nagaya_tenancy::{Expected, Ids, Nagaya, Operator, Page, Principal, Record, Tenant};
 use serde_json::{Map, Value as Json};
 
 use crate::{
     Problem,
     answer::{names, tag},
+    derived,
     identity::Caller,
     route::{Reach, Route},
 };
@@ -128,6 +129,13 @@ impl Call {
     /// The handle of the system itself, for what a handler does on nobody's behalf; audited with this reason.
     pub fn system(&self, reason: &str) -> Operator {
         self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default()))
+    }
+
+    /// A page of an access pattern, by the parameters that the request gives; `besides` names those that are not the access
+    /// pattern's own.
+    pub async fn list(&self, access: &str, besides: &[&str]) -> Result<Page, Problem> {
+        let access = self.design().access(access).ok_or_else(Problem::not_found)?;
+        derived::page(self, access, besides).await
     }
 
     /// What `If-Match` expects of the item of an entity that the path names.

@@ -20,7 +20,7 @@ mod server;
 mod system;
 
 pub use self::{
-    answer::{Answer, Content, tag},
+    answer::{Answer, Content, names, tag},
     call::{Call, Origin, REASON},
     cors::{BadOrigin, Cors},
     extension::{Extension, Handler, Later, OwnRoute, Stop},

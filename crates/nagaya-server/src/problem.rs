@@ -88,6 +88,11 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
+    /// A parameter is not what it should be.
+    pub fn bad_parameter(name: &str, detail: impl Into<String>) -> Self {
+        Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.").parameter(name, detail)
+    }
+
     /// There is no such thing, or it is none of the caller's.
     pub fn not_found() -> Self {
         Problem::new(StatusCode::NOT_FOUND, "not_found", "There is nothing here.")

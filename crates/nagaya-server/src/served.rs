@@ -116,8 +116,7 @@ impl Served {
         if !matches!(route.act, Act::List(_) | Act::Own(_))
             && let Some((name, _)) = query.first()
         {
-            let problem = Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.");
-            return Err(problem.parameter(name, "Is not a parameter here."));
+            return Err(Problem::bad_parameter(name, "Is not a parameter here."));
         }
         let body = if self.takes_body(&route) { self.body(&route, &parts, body).await? } else { Map::new() };
 

@@ -6,7 +6,7 @@ use nagaya_store::{Write, WriteSet};
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Error, ErrorKind, Expected, Principal, Record,
+    Error, ErrorKind, Expected, Record,
     audit::Act,
     draft,
     guard::Intent,
@@ -99,11 +99,6 @@ impl Set {
             Ok(change) => self.changes.push(change),
             Err(error) => self.refused = self.refused.take().or(Some(error)),
         }
-    }
-
-    /// Who it is for.
-    pub fn principal(&self) -> &Principal {
-        &self.room.principal
     }
 
     /// Makes all changes or none; the items as they are afterwards, `None` for those that are gone.

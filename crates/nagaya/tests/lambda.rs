@@ -190,4 +190,12 @@ fn what_cannot_run_says_why() {
     check(&["lambda", "todo"], "name a system and a function of it");
     check(&["lambda", "todo.cron"], "there is `todo.api` and `todo.stream`");
     check(&["lambda", "todo.api"], "AWS_LAMBDA_RUNTIME_API is not set");
+
+    // Under the name that Lambda gives it, the program needs no arguments.
+    let directory = tempfile::tempdir().expect("a directory");
+    let bootstrap = directory.path().join("bootstrap");
+    fs::copy(env!("CARGO_BIN_EXE_nagaya"), &bootstrap).expect("a copy");
+    let run = Command::new(&bootstrap).env("_HANDLER", "todo.cron").output().expect("it starts");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("there is `todo.api` and `todo.stream`"), "{said}");
 }

@@ -54,7 +54,7 @@ impl<S: Evolve> Events<S> {
             };
         }
         if let (Some(once), Some(latest)) = (request.once, &latest) {
-            set = self.remember(set, once, id, &latest.id);
+            set = self.remember(set, tenant, once, id, &latest.id);
         } else if events.is_empty() {
             return Ok(Ok(Appended { state, version, latest, events }));
         }

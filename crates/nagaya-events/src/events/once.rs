@@ -37,10 +37,17 @@ impl<S: Evolve> Events<S> {
     }
 
     /// Adds the record of a request to what it writes.
-    pub(super) fn remember(&self, set: Set, (key, request): (&str, &[u8]), id: &str, event: &str) -> Set {
+    pub(super) fn remember(
+        &self,
+        set: Set,
+        tenant: &Tenant,
+        (key, request): (&str, &[u8]),
+        id: &str,
+        event: &str,
+    ) -> Set {
         let Some(entity) = &self.layout.idempotency else { return set };
         let mut record = object([("eventId", event.into()), ("requestHash", hash(request).into())]);
-        record.insert("idempotencyKey".to_owned(), Json::from(own_of(&set, key)));
+        record.insert("idempotencyKey".to_owned(), Json::from(own(tenant, key)));
         record.insert(self.layout.id.clone(), id.into());
         set.create(&entity.name, record)
     }
@@ -48,16 +55,8 @@ impl<S: Evolve> Events<S> {
 
 /// A key is one user's: another user of the tenant who chooses the same one means something else by it.
 fn own(tenant: &Tenant, key: &str) -> String {
-    of_user(&tenant.principal().user, key)
-}
-
-fn own_of(set: &Set, key: &str) -> String {
-    of_user(&set.principal().user, key)
-}
-
-fn of_user(user: &str, key: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    for part in [user, key] {
+    for part in [&*tenant.principal().user, key] {
         hasher.update(&(part.len() as u64).to_be_bytes()).update(part.as_bytes());
     }
     hasher.finalize().to_hex()[..40].to_owned()

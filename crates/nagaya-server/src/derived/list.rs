@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use nagaya_design::{Access, Bound, Design, Precision, Returns, Type};
-use nagaya_tenancy::{ErrorKind, List};
+use nagaya_tenancy::{ErrorKind, List, Page};
 use serde_json::Value as Json;
 
 use super::read::unless_known;
@@ -13,8 +13,20 @@ pub(crate) const MAX_LIMIT: usize = 1_000;
 
 /// Answers an access pattern: a page, the one item, or how many there are.
 pub(super) async fn list(call: &Call, at: usize) -> Result<Answer, Problem> {
-    let handle = call.handle()?;
     let access = &call.design().accesses[at];
+    let page = page(call, access, &[]).await?;
+    match access.returns {
+        Returns::One => {
+            let record = page.records.into_iter().next().ok_or_else(Problem::not_found)?;
+            Ok(unless_known(call, record))
+        }
+        Returns::Many | Returns::Count => Ok(Answer::new(StatusCode::OK, Content::Page(page))),
+    }
+}
+
+/// What a call asks of an access pattern; `besides` names parameters that are not the access pattern's.
+pub(crate) async fn page(call: &Call, access: &Access, besides: &[&str]) -> Result<Page, Problem> {
+    let handle = call.handle()?;
     let mut list = List::by(&access.name);
     let mut seen: Vec<&str> = Vec::new();
     let in_path = call.route.parameters().zip(&call.path).map(|(name, value)| (name, value, true));
@@ -25,6 +37,9 @@ pub(super) async fn list(call: &Call, at: usize) -> Result<Answer, Problem> {
             return Err(wrong(name, "Is given twice."));
         }
         seen.push(name);
+        if besides.contains(&name) {
+            continue;
+        }
         list = match (name, access.returns) {
             ("limit", Returns::Many) => list.limit(limit(value)?),
             ("order", Returns::Many) => list.descending(descending(value)?),
@@ -37,15 +52,7 @@ pub(super) async fn list(call: &Call, at: usize) -> Result<Answer, Problem> {
             }
         };
     }
-
-    let page = with!(&handle, handle => handle.list(&list).await).map_err(parameters)?;
-    match access.returns {
-        Returns::One => {
-            let record = page.records.into_iter().next().ok_or_else(Problem::not_found)?;
-            Ok(unless_known(call, record))
-        }
-        Returns::Many | Returns::Count => Ok(Answer::new(StatusCode::OK, Content::Page(page))),
-    }
+    with!(&handle, handle => handle.list(&list).await).map_err(parameters)
 }
 
 /// Whether a field could have the value: to ask for what cannot be is a mistake, and not a question with an empty answer.
@@ -84,7 +91,7 @@ fn descending(text: &str) -> Result<bool, Problem> {
 }
 
 fn wrong(parameter: &str, detail: &str) -> Problem {
-    Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.").parameter(parameter, detail)
+    Problem::bad_parameter(parameter, detail)
 }
 
 /// What is wrong with a list is wrong with its parameters: it has no body.

@@ -6,7 +6,7 @@ mod list;
 mod read;
 mod update;
 
-pub(crate) use list::MAX_LIMIT;
+pub(crate) use list::{MAX_LIMIT, page};
 use nagaya_design::Entity;
 use nagaya_tenancy::Record;
 

@@ -50,8 +50,9 @@ async fn command(todos: &Todos, call: &Call, command: &Command) -> Result<Execut
     let tenant = call.tenant()?;
     let request = fingerprint(call);
     let once = call.idempotency_key()?.map(|key| (key, request.as_slice()));
-    let request = Request { context: Todos::context(call), expected: expected(call)?, once };
     let id = call.parameter("todoId").unwrap_or_default();
+    let expected = expected(todos, &tenant, id, call).await?;
+    let request = Request { context: Todos::context(call), expected, once };
     todos.events.execute(&tenant, id, command, &request).await.map_err(refused)
 }
 

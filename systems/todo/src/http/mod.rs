@@ -169,14 +169,18 @@ impl Extension for Seam {
 /// What a route does.
 type Act = fn(Arc<Todos>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
 
-/// The version that `If-Match` expects of a todo.
-fn expected(call: &Call) -> Result<Option<u64>, Problem> {
-    match call.header("if-match").map(str::trim) {
-        None | Some("*") => Ok(None),
-        Some(tag) => {
-            let version = tag.strip_prefix("\"v").and_then(|tag| tag.strip_suffix('"')?.parse().ok());
-            // Any other tag is one that no todo has.
-            Ok(Some(version.unwrap_or(u64::MAX)))
+/// The version that `If-Match` expects of a todo. Any tag that is not one of a version is one that no todo has.
+async fn expected(todos: &Todos, tenant: &Tenant, id: &str, call: &Call) -> Result<Option<u64>, Problem> {
+    let Some(header) = call.header("if-match") else { return Ok(None) };
+    let tags: Vec<_> = header.split(',').map(str::trim).collect();
+    let version = |tag: &&str| tag.strip_prefix("\"v")?.strip_suffix('"')?.parse::<u64>().ok();
+    match tags.as_slice() {
+        tags if tags.contains(&"*") => Ok(None),
+        [tag] => Ok(Some(version(tag).unwrap_or(u64::MAX))),
+        // Several: whichever the todo has now is the expected one.
+        tags => {
+            let now = todos.events.load(tenant, id).await.map_err(errors::problem)?.version;
+            Ok(Some(if tags.iter().filter_map(version).any(|tag| tag == now) { now } else { u64::MAX }))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{StatusCode, header};
-use nagaya_server::{Answer, Call, Content, Problem};
+use nagaya_server::{Answer, Call, Content, Problem, names};
 use nagaya_tenancy::{Record, Tenant};
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
@@ -22,17 +22,14 @@ pub(super) async fn read(todos: &Todos, call: &Call) -> Result<Answer, Problem> 
     let tenant = call.tenant()?;
     let id = call.parameter("todoId").unwrap_or_default();
     if let Some((name, _)) = call.query.iter().find(|(name, _)| name != "after") {
-        let problem = Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.");
-        return Err(problem.parameter(name, "Is not a parameter here."));
+        return Err(Problem::bad_parameter(name, "Is not a parameter here."));
     }
     let record = match call.asked("after") {
         None => listed(&tenant, id).await?,
         Some(event) => after(todos, &tenant, id, event).await?,
     };
     let tag = tag_of(&record);
-    let known = call.header("if-none-match").is_some_and(|known| {
-        known.split(',').map(str::trim).any(|each| each == "*" || each.strip_prefix("W/").unwrap_or(each) == tag)
-    });
+    let known = call.header("if-none-match").is_some_and(|known| names(known, &tag, true));
     let mut answer = match known {
         true => Answer::new(StatusCode::NOT_MODIFIED, Content::None),
         false => Answer::new(StatusCode::OK, Content::Record(Box::new(record))),
@@ -43,10 +40,7 @@ pub(super) async fn read(todos: &Todos, call: &Call) -> Result<Answer, Problem> 
 
 /// The todo once the list has an event of it.
 async fn after(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem> {
-    let wrong = |why: &str| {
-        let problem = Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.");
-        problem.parameter("after", why)
-    };
+    let wrong = |why: &str| Problem::bad_parameter("after", why);
     let digit = |letter: u8| letter.is_ascii_digit() || (letter.is_ascii_uppercase() && !b"ILOU".contains(&letter));
     if event.len() != 26 || !event.bytes().all(digit) {
         return Err(wrong("Is not the id of an event."));

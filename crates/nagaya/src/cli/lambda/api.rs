@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::body;
+use axum::{body, http::StatusCode};
 use lambda_http::{Body, Request, Response, service_fn};
 use nagaya_events::follow_generations;
-use nagaya_server::{App, Server};
+use nagaya_server::{App, Problem, Server};
 use nagaya_tenancy::Nagaya;
 
 /// How often another process may have switched a projection to another generation.
@@ -49,26 +49,36 @@ async fn answer(app: &App, request: Request) -> Response<Body> {
         Body::Binary(bytes) => body::Body::from(bytes),
         _ => body::Body::empty(),
     });
-    let (parts, content) = app.answer("", request).await.into_parts();
-    let kind = parts.headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+    let response = app.answer("", request).await;
+    let id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
     // A function answers as a whole: what never ends cannot be answered by one.
-    if kind == "text/event-stream" {
-        return refused(501, "not_here", "A function cannot tell of events as they happen; ask the server.");
+    if response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
+        let detail = "A function cannot tell of events as they happen; ask the server.";
+        return refused(&id, Problem::new(StatusCode::NOT_IMPLEMENTED, "not_here", detail)).await;
     }
-    let packed = parts.headers.contains_key("content-encoding");
-    match body::to_bytes(content, LARGEST).await {
-        Ok(bytes) => {
-            let text = (!packed).then(|| String::from_utf8(bytes.to_vec()).ok()).flatten();
-            Response::from_parts(parts, text.map_or_else(|| Body::Binary(bytes.to_vec()), Body::Text))
+    match whole(response).await {
+        Some(response) => response,
+        None => {
+            let detail = "The answer is larger than a function can give; ask for less at a time.";
+            refused(&id, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "answer_too_large", detail)).await
         }
-        Err(_) => refused(500, "internal", "The answer is larger than a function can give."),
     }
 }
 
-fn refused(status: u16, code: &str, detail: &str) -> Response<Body> {
-    let problem = serde_json::json!({
-        "type": format!("urn:nagaya:problem:{code}"), "status": status, "code": code, "detail": detail,
-    });
-    let response = Response::builder().status(status).header("content-type", "application/problem+json");
-    response.body(Body::Text(problem.to_string())).unwrap_or_default()
+/// The problem in place of an answer, with the id of its request.
+async fn refused(id: &str, problem: Problem) -> Response<Body> {
+    whole(problem.into_answer(id)).await.unwrap_or_default()
+}
+
+/// An answer as Lambda takes it; `None` if it is too large for that.
+async fn whole(response: axum::response::Response) -> Option<Response<Body>> {
+    let (parts, content) = response.into_parts();
+    let packed = parts.headers.contains_key("content-encoding");
+    let bytes = body::to_bytes(content, LARGEST).await.ok()?.to_vec();
+    let body = match String::from_utf8(bytes) {
+        Ok(text) if !packed => Body::Text(text),
+        Ok(text) => Body::Binary(text.into_bytes()),
+        Err(error) => Body::Binary(error.into_bytes()),
+    };
+    Some(Response::from_parts(parts, body))
 }
