@@ -9,6 +9,7 @@
 //! idempotency records, snapshots and projections the design says, in `[aggregate.…]`.
 
 mod chain;
+mod compare;
 mod domain;
 mod error;
 mod events;
@@ -24,6 +25,7 @@ mod rebuild;
 mod recorded;
 mod seal;
 pub mod testing;
+mod verified;
 
 pub use self::{
     domain::{Context, Decide, Evolve, Raw},
@@ -35,7 +37,8 @@ pub use self::{
     parked::{DeadLetter, Settled},
     processor::{Options as ProcessorOptions, Processor, Step},
     projection::{Item, Projection},
-    rebuild::{Content, Progress, Tell, Verified, Wrong},
+    rebuild::{Progress, Tell},
     recorded::Recorded,
     seal::ERASED,
+    verified::{Content, Verified, Wrong},
 };

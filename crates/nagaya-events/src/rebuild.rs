@@ -14,16 +14,13 @@ use std::{
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nagaya_store::Position;
-use nagaya_tenancy::{Follower, Record, Tenant};
-use serde_json::{Map, Value as Json};
+use nagaya_tenancy::{Follower, Record};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
-    Error, ErrorKind, Item, Processor, Recorded, chain,
-    events::read,
+    Content, Error, ErrorKind, Processor, Recorded, Verified,
     generation::Generations,
     processor::{Advanced, Aggregate},
-    seal,
 };
 
 /// How far a pass over the events has come.
@@ -42,49 +39,9 @@ pub struct Progress {
 /// Told how far a pass has come.
 pub type Tell<'t> = &'t (dyn Fn(Progress) + Send + Sync);
 
-/// What came of checking a projection against its events.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// The generation that was checked.
-    pub generation: u32,
-    /// Events.
-    pub events: u64,
-    /// Aggregates.
-    pub aggregates: u64,
-    /// Items that the events give, and a hash over all of them.
-    pub expected: Content,
-    /// Items that are there, and a hash over all of them.
-    pub found: Content,
-    /// Some of those that differ.
-    pub wrong: Vec<Wrong>,
-    /// How many differ.
-    pub wrong_count: u64,
-    /// Aggregates that are parked, and therefore not what their events give.
-    pub parked: u64,
-}
-
-/// How many items there are, and a hash over all of them, in whatever order they come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Content {
-    /// How many.
-    pub items: u64,
-    hash: [u64; 4],
-}
-
-/// An item that is not what its events give.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
-    /// Whose it is.
-    pub tenant: String,
-    /// The aggregate.
-    pub aggregate: String,
-    /// What is wrong with it.
-    pub why: &'static str,
-}
-
 /// What is done with the events of each aggregate, in a generation.
 #[derive(Debug, Clone, Copy)]
-enum Job {
+pub(crate) enum Job {
     /// Its item is brought to the last of them.
     Advance(u32),
     /// Its item is compared with what they give.
@@ -95,10 +52,10 @@ enum Job {
 
 /// What came of it.
 #[derive(Debug, Default)]
-struct Done {
+pub(crate) struct Done {
     parked: usize,
     mended: u64,
-    verified: Verified,
+    pub(crate) verified: Verified,
     /// The items that were made from their first events on.
     built: Content,
     /// Whether there are others: begun before, or fed by somebody else.
@@ -169,61 +126,8 @@ fn ended(task: Option<Result<Result<Done, Error>, JoinError>>) -> Result<Done, E
 
 /// How often is told how far a pass has come.
 const TELLING: Duration = Duration::from_millis(100);
-/// How many that differ are named.
-const NAMED: usize = 20;
 /// Items of a page.
-const PAGE: usize = 2_000;
-
-impl Content {
-    fn add(&mut self, tenant: &str, id: &str, item: Option<&Map<String, Json>>) {
-        let Some(item) = item else { return };
-        self.items += 1;
-        let text = [tenant, id, &chain::canonical(item)].map(|part| format!("{}:{part}", part.len())).concat();
-        let hash = blake3::hash(text.as_bytes());
-        // A sum does not depend on the order, and unlike exclusive or does not lose what is there twice.
-        for (sum, part) in self.hash.iter_mut().zip(hash.as_bytes().chunks_exact(8)) {
-            let part = part.try_into().map(u64::from_be_bytes).unwrap_or_default();
-            *sum = sum.wrapping_add(part);
-        }
-    }
-
-    fn merge(&mut self, other: &Content) {
-        self.items += other.items;
-        for (sum, part) in self.hash.iter_mut().zip(other.hash) {
-            *sum = sum.wrapping_add(part);
-        }
-    }
-
-    /// The hash as text.
-    pub fn hash(&self) -> String {
-        self.hash.iter().map(|part| format!("{part:016x}")).collect()
-    }
-}
-
-impl Verified {
-    /// Whether the projection is what its events give.
-    pub fn holds(&self) -> bool {
-        self.expected == self.found && self.wrong_count == 0 && self.parked == 0
-    }
-
-    fn merge(&mut self, other: Verified) {
-        self.events += other.events;
-        self.aggregates += other.aggregates;
-        self.expected.merge(&other.expected);
-        self.found.merge(&other.found);
-        self.wrong_count += other.wrong_count;
-        self.parked += other.parked;
-        let room = NAMED.saturating_sub(self.wrong.len());
-        self.wrong.extend(other.wrong.into_iter().take(room));
-    }
-
-    fn differs(&mut self, tenant: &str, aggregate: &str, why: &'static str) {
-        self.wrong_count += 1;
-        if self.wrong.len() < NAMED {
-            self.wrong.push(Wrong { tenant: tenant.to_owned(), aggregate: aggregate.to_owned(), why });
-        }
-    }
-}
+pub(crate) const PAGE: usize = 2_000;
 
 impl Processor {
     /// Builds the projection anew beside the one that is read, checks it, and reads it from then on. If it is not what its
@@ -317,7 +221,7 @@ impl Processor {
     /// Does something with the events of each aggregate, in order; many aggregates at a time, on all processors, and never
     /// more of them in memory. One reads, for events that are passed over by one reader would be read by another; what is
     /// read is worked on in tasks.
-    async fn each_aggregate(
+    pub(crate) async fn each_aggregate(
         &self,
         follower: &Follower,
         tenant: Option<&str>,
@@ -451,160 +355,4 @@ impl Processor {
         }
         Ok(whole)
     }
-
-    /// What events give.
-    fn expected(&self, events: &[Recorded]) -> Result<Item, Error> {
-        let mut item = None;
-        for event in events {
-            item = self.apply(item, event)?;
-        }
-        Ok(item)
-    }
-
-    async fn verify_generation(
-        &self,
-        follower: &Follower,
-        generation: u32,
-        tenant: Option<&str>,
-        tell: Tell<'_>,
-    ) -> Result<Verified, Error> {
-        let told = |progress| tell(Progress { checking: true, ..progress });
-        let (_, done) = self.each_aggregate(follower, tenant, &told, Job::Compare(generation)).await?;
-        let mut verified = Verified { generation, ..done.verified };
-        for (owner, id, record) in self.strays(generation, tenant).await? {
-            verified.found.add(&owner, &id, Some(&self.own_fields(&record)));
-            verified.differs(&owner, &id, "comes from no event");
-        }
-        Ok(verified)
-    }
-
-    /// Compares an aggregate's item with what its events give, at the version that the item has.
-    async fn compare(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Verified, Error> {
-        let mut verified = Verified { events: events.len() as u64, aggregates: 1, ..Verified::default() };
-        let Some((owner, id)) = events.first().map(|first| (first.tenant.clone(), first.aggregate.clone())) else {
-            return Ok(verified);
-        };
-        let last = events.last().map_or(0, |last| last.version);
-        let mut parked = false;
-        seal::open(&self.layout, tenant, &mut events).await?;
-        loop {
-            let mut checkpoint = self.checkpoint(tenant, &id).await?;
-            // What has happened since the events were read may be in the item, and what has happened before may not be yet.
-            if checkpoint.version < last && checkpoint.parked.is_none() {
-                parked = self.advance(tenant, &id, events.clone()).await? == Advanced::Parked;
-                checkpoint = self.checkpoint(tenant, &id).await?;
-            }
-            let item = self.item(tenant, &id).await?;
-            let again = self.checkpoint(tenant, &id).await?;
-            if again.version != checkpoint.version {
-                continue;
-            }
-            parked |= checkpoint.parked.is_some();
-            if events.last().is_none_or(|last| last.version < checkpoint.version) {
-                events.clear();
-                let mut all = Vec::new();
-                read(&self.layout, tenant, &id, (None, checkpoint.last.as_deref()), |event| {
-                    all.push(event);
-                    Ok(())
-                })
-                .await?;
-                events = all;
-            }
-            events.retain(|event| event.version <= checkpoint.version);
-            let found = item.as_ref().map(|record| self.own_fields(record));
-            verified.found.add(&owner, &id, found.as_ref());
-            if parked {
-                // What it should be nobody can say: it counts as it is.
-                verified.parked = 1;
-                verified.expected.add(&owner, &id, found.as_ref());
-                return Ok(verified);
-            }
-            // An event that cannot be applied has been left out on purpose: what the item should be nobody can say.
-            let Ok(expected) = self.expected(&events) else {
-                verified.expected.add(&owner, &id, found.as_ref());
-                verified.differs(&owner, &id, "leaves out an event that cannot be applied");
-                return Ok(verified);
-            };
-            verified.expected.add(&owner, &id, expected.as_ref());
-            let why = match (&expected, &found) {
-                (Some(_), None) => Some("is missing"),
-                (None, Some(_)) => Some("should not be there"),
-                (expected, found) if !same(expected.as_ref(), found.as_ref()) => Some("is not what its events give"),
-                _ => None,
-            };
-            if let Some(why) = why {
-                verified.differs(&owner, &id, why);
-            }
-            return Ok(verified);
-        }
-    }
-
-    /// Makes an item what its events give, whatever it is; whether it was something else.
-    async fn mend(&self, tenant: &Tenant, events: &[Recorded]) -> Result<bool, Error> {
-        let Some(id) = events.first().map(|first| first.aggregate.clone()) else { return Ok(false) };
-        for _ in 0..100 {
-            let checkpoint = self.checkpoint(tenant, &id).await?;
-            if checkpoint.parked.is_some() {
-                return Ok(false);
-            }
-            let mut all = Vec::new();
-            read(&self.layout, tenant, &id, (None, None), |event| {
-                all.push(event);
-                Ok(())
-            })
-            .await?;
-            // What leaves out an event on purpose stays as it is.
-            let Ok(expected) = self.expected(&all) else { return Ok(false) };
-            let before = self.item(tenant, &id).await?;
-            let found = before.as_ref().map(|record| self.own_fields(record));
-            let Some(last) = all.last() else { return Ok(false) };
-            if checkpoint.version == last.version && same(expected.as_ref(), found.as_ref()) {
-                return Ok(false);
-            }
-            let moved = checkpoint.moved(last.version, &last.id);
-            let set = self.change(tenant.set(), &id, before.as_ref(), expected);
-            match self.move_to(set, &id, &moved).commit().await {
-                Ok(_) => return Ok(true),
-                Err(error) if crate::processor::overtaken(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(ErrorKind::Contended.into())
-    }
-
-    /// Items that no events have given, with whose they are and their aggregates.
-    async fn strays(&self, generation: u32, tenant: Option<&str>) -> Result<Vec<(String, String, Record)>, Error> {
-        let house = self.house(generation);
-        let operator = house.operator("verifies a projection", self.operator.principal());
-        let items = operator.follow(self.projection.entity()).await?;
-        // A bounded number of handles: tenants come one after the other.
-        let mut handle: Option<(String, Tenant)> = None;
-        let (mut strays, mut after) = (Vec::new(), None);
-        loop {
-            let page = items.scan((0, 1), after, Some(PAGE)).await?;
-            for (owner, record) in page.records {
-                if tenant.is_some_and(|one| one != owner) {
-                    continue;
-                }
-                let tenant = match handle.take() {
-                    Some((name, tenant)) if name == owner => tenant,
-                    _ => self.tenant(generation, &owner)?,
-                };
-                let id = record.id().concat();
-                let is_stray = self.checkpoint(&tenant, &id).await?.version == 0;
-                handle = Some((owner.clone(), tenant));
-                if is_stray {
-                    strays.push((owner, id, record));
-                }
-            }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(strays),
-            }
-        }
-    }
-}
-
-fn same(one: Option<&Map<String, Json>>, other: Option<&Map<String, Json>>) -> bool {
-    one.map(chain::canonical) == other.map(chain::canonical)
 }

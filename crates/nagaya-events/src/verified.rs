@@ -1,0 +1,99 @@
+//! What comes of checking a projection against its events.
+
+use serde_json::{Map, Value as Json};
+
+use crate::chain;
+
+/// What came of checking a projection against its events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// The generation that was checked.
+    pub generation: u32,
+    /// Events.
+    pub events: u64,
+    /// Aggregates.
+    pub aggregates: u64,
+    /// Items that the events give, and a hash over all of them.
+    pub expected: Content,
+    /// Items that are there, and a hash over all of them.
+    pub found: Content,
+    /// Some of those that differ.
+    pub wrong: Vec<Wrong>,
+    /// How many differ.
+    pub wrong_count: u64,
+    /// Aggregates that are parked, and therefore not what their events give.
+    pub parked: u64,
+}
+
+/// How many items there are, and a hash over all of them, in whatever order they come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Content {
+    /// How many.
+    pub items: u64,
+    hash: [u64; 4],
+}
+
+/// An item that is not what its events give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Whose it is.
+    pub tenant: String,
+    /// The aggregate.
+    pub aggregate: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// How many that differ are named.
+const NAMED: usize = 20;
+
+impl Content {
+    pub(crate) fn add(&mut self, tenant: &str, id: &str, item: Option<&Map<String, Json>>) {
+        let Some(item) = item else { return };
+        self.items += 1;
+        let text = [tenant, id, &chain::canonical(item)].map(|part| format!("{}:{part}", part.len())).concat();
+        let hash = blake3::hash(text.as_bytes());
+        // A sum does not depend on the order, and unlike exclusive or does not lose what is there twice.
+        for (sum, part) in self.hash.iter_mut().zip(hash.as_bytes().chunks_exact(8)) {
+            let part = part.try_into().map(u64::from_be_bytes).unwrap_or_default();
+            *sum = sum.wrapping_add(part);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Content) {
+        self.items += other.items;
+        for (sum, part) in self.hash.iter_mut().zip(other.hash) {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+
+    /// The hash as text.
+    pub fn hash(&self) -> String {
+        self.hash.iter().map(|part| format!("{part:016x}")).collect()
+    }
+}
+
+impl Verified {
+    /// Whether the projection is what its events give.
+    pub fn holds(&self) -> bool {
+        self.expected == self.found && self.wrong_count == 0 && self.parked == 0
+    }
+
+    pub(crate) fn merge(&mut self, other: Verified) {
+        self.events += other.events;
+        self.aggregates += other.aggregates;
+        self.expected.merge(&other.expected);
+        self.found.merge(&other.found);
+        self.wrong_count += other.wrong_count;
+        self.parked += other.parked;
+        let room = NAMED.saturating_sub(self.wrong.len());
+        self.wrong.extend(other.wrong.into_iter().take(room));
+    }
+
+    pub(crate) fn differs(&mut self, tenant: &str, aggregate: &str, why: &'static str) {
+        self.wrong_count += 1;
+        if self.wrong.len() < NAMED {
+            self.wrong.push(Wrong { tenant: tenant.to_owned(), aggregate: aggregate.to_owned(), why });
+        }
+    }
+}
