@@ -84,6 +84,8 @@ codes! {
     Error   EMPTY_RANGE           "NG0502" "a range that no value is in";
     Error   BAD_PATTERN           "NG0503" "a pattern that cannot be read";
     Error   BAD_CHOICES           "NG0504" "choices that are empty, twice there or of the wrong type";
+    Error   NEVER_SET             "NG0505" "a field that nobody can set";
+    Error   BAD_SINCE             "NG0506" "a moment that cannot follow from its condition";
 
     // What entities promise.
     Error   UNIQUE_NOT_KEPT       "NG0601" "a unique constraint that cannot be kept";

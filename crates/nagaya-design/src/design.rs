@@ -9,7 +9,7 @@ use crate::{
     condition::Condition,
     diagnostic::Span,
     field::{self, Field, Problem},
-    role::Role,
+    role::{Role, Verb},
     template::{Fields, Template, Unfit},
     tree::Text,
     version::Version,
@@ -30,6 +30,8 @@ pub struct Design {
     pub tenant: Tenant,
     /// What every HTTP path starts with.
     pub http_prefix: String,
+    /// Whether what is public can be read without a token.
+    pub visitors: bool,
     /// The tables, in the order of the file.
     pub tables: Vec<Table>,
     /// The entities, in the order of the file.
@@ -44,6 +46,7 @@ pub struct Design {
     pub roles: Vec<Role>,
     /// Entities that are declared but could not be read: what refers to them is not judged.
     pub(crate) unread: Vec<String>,
+    pub(crate) visitors_span: Span,
 }
 
 /// Who the tenants are.
@@ -301,6 +304,8 @@ pub struct Entity {
     pub changes: Vec<Change>,
     /// Its HTTP path, without the design's prefix.
     pub path: String,
+    /// What callers do with single items over HTTP, in the order of [`Verb::ALL`].
+    pub routes: Vec<Verb>,
     /// Whether its changes are written down, where the design has an audit.
     pub audited: bool,
     pub(crate) span: Span,
@@ -440,8 +445,8 @@ pub struct Access {
     pub limit: u32,
     /// What it gives.
     pub returns: Returns,
-    /// Its HTTP path, without the design's prefix.
-    pub path: String,
+    /// Its HTTP path, without the design's prefix; `None`: only the system's own code asks it.
+    pub path: Option<String>,
     pub(crate) span: Span,
     pub(crate) path_span: Option<Span>,
     pub(crate) filter_text: Option<Text>,
@@ -504,6 +509,14 @@ impl Design {
     /// The access pattern with this name.
     pub fn access(&self, name: &str) -> Option<&Access> {
         self.accesses.iter().find(|access| access.name == name)
+    }
+
+    /// Whether callers make items of the entity at a position over HTTP.
+    pub(crate) fn is_created_by_callers(&self, at: usize) -> bool {
+        let entity = &self.entities[at];
+        entity.routes.contains(&Verb::Create)
+            && !self.aggregates.iter().any(|aggregate| aggregate.keeps(at))
+            && self.audit_entity().is_none_or(|audit| audit.name != entity.name)
     }
 
     /// The access patterns of an entity.

@@ -122,6 +122,8 @@ impl Differences {
         self.changed("tenant", "the system tenant", &system(old), &system(new), moved);
         self.claims(old, new);
         self.changed("http", "the prefix", &old.http_prefix, &new.http_prefix, Some(CALLERS));
+        let shut_out = old.visitors.then_some("callers without a token are refused");
+        self.flag("http", "reading without a token", old.visitors, new.visitors, shut_out);
         self.audit(old, new);
         self.roles(old, new);
         for (path, old, new) in
@@ -215,6 +217,7 @@ impl Differences {
         let lost = old.version.is_some().then_some("the versions of stored items no longer count");
         self.changed(path, "the version attribute", &text(&old.version), &text(&new.version), lost);
         self.changed(path, "the path", &old.path, &new.path, Some(CALLERS));
+        self.verbs(path, old, new);
         self.audited(path, old, new);
         let section = format!("{path}.index");
         for (path, old, new) in self.named(&section, &old.indexes, &new.indexes, |mapping| &mapping.name, CALLERS) {
@@ -235,6 +238,15 @@ impl Differences {
         self.steps(path, old, new);
         let schema = |entity: &Entity| entity.schema.map_or_else(String::new, |schema| schema.to_string());
         self.changed(path, "the schema version", &schema(old), &schema(new), None);
+    }
+
+    fn verbs(&mut self, path: &str, old: &Entity, new: &Entity) {
+        for gone in old.routes.iter().filter(|verb| !new.routes.contains(verb)) {
+            self.add(path, format!("the route to {gone} is gone"), Some(CALLERS));
+        }
+        for come in new.routes.iter().filter(|verb| !old.routes.contains(verb)) {
+            self.add(path, format!("the route to {come} is new"), None);
+        }
     }
 
     fn former_keys(&mut self, path: &str, old: &Entity, new: &Entity) {
@@ -390,6 +402,14 @@ impl Differences {
             self.add(path, what, lost.then_some(WRITERS));
         }
         self.flag(path, "immutable", old.immutable, new.immutable, new.immutable.then_some(WRITERS));
+        self.flag(path, "readonly", old.readonly, new.readonly, new.readonly.then_some(WRITERS));
+        let since = |field: &Field| field.since.as_ref().map_or_else(String::new, ToString::to_string);
+        let moment = match (&old.since, &new.since) {
+            (None, _) => WRITERS,
+            (Some(_), None) => "it is no longer set by itself",
+            (Some(_), Some(_)) => "stored items tell the beginning of the old one",
+        };
+        self.changed(path, "the condition that it follows from", &since(old), &since(new), Some(moment));
         self.flag(path, "secret", old.secret, new.secret, new.secret.then_some(READERS));
         self.flag(path, "personal", old.personal, new.personal, None);
         let reference = |field: &Field| {
@@ -473,6 +493,7 @@ impl Differences {
     }
 
     fn access(&mut self, path: &str, (old_design, old): (&Design, &Access), (new_design, new): (&Design, &Access)) {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
         let entity = |design: &Design, access: &Access| design.entities[access.entity].name.clone();
         self.changed(path, "the entity", &entity(old_design, old), &entity(new_design, new), Some(CALLERS));
         let index = |design: &Design, access: &Access| {
@@ -503,7 +524,9 @@ impl Differences {
         self.projection(path, &old.projection, &new.projection);
         let wall = |design: &Design, access: &Access| design.wall_of(access).to_string();
         self.changed(path, "the wall", &wall(old_design, old), &wall(new_design, new), Some("who may ask changes"));
-        self.changed(path, "the path", &old.path, &new.path, Some(CALLERS));
+        // One that had no path had no callers.
+        let left = old.path.as_ref().map(|_| CALLERS);
+        self.changed(path, "the path", &text(&old.path), &text(&new.path), left);
         self.changed(path, "the page size", &old.limit.to_string(), &new.limit.to_string(), None);
     }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
+    condition::Condition,
     diagnostic::Span,
     form::{self, Form, Precision},
+    tree::Text,
 };
 
 /// What a field holds.
@@ -102,6 +104,10 @@ pub struct Field {
     pub personal: bool,
     /// Whether it keeps its first value.
     pub immutable: bool,
+    /// Whether callers never give it: the system's own code sets it, or its default does.
+    pub readonly: bool,
+    /// The condition whose beginning it tells.
+    pub since: Option<Condition>,
     /// Whether it is never read back.
     pub secret: bool,
     /// The entity whose id it holds.
@@ -117,6 +123,7 @@ pub struct Field {
     /// How its values look as text; `None` for what cannot be one.
     pub(crate) form: Option<Arc<Form>>,
     pub(crate) span: Span,
+    pub(crate) since_text: Option<Text>,
 }
 
 /// Beyond the largest number that the stores hold: 38 digits, the first of them times 10^125.
@@ -158,6 +165,14 @@ impl Field {
             Type::Timestamp(precision) => Some(form::timestamp(instant, precision).into()),
             Type::Date => Some(instant.to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into()),
             _ => None,
+        }
+    }
+
+    /// Why callers do not give it; `None`: they do.
+    pub fn not_given(&self) -> Option<String> {
+        match &self.since {
+            Some(condition) => Some(format!("follows from `{condition}`; leave it out")),
+            None => self.readonly.then(|| "is set by the system; leave it out".to_owned()),
         }
     }
 

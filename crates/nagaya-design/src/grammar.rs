@@ -66,6 +66,9 @@ pub(crate) const FORMATS: &[&str] = &["email", "uri", "hostname", "ip", "slug"];
 /// The forms in which a timestamp is stored.
 pub(crate) const PRECISIONS: &[&str] = &["seconds", "millis", "micros", "epoch", "any"];
 
+/// What can be done with items.
+pub(crate) const VERBS: &[&str] = &["create", "read", "update", "delete"];
+
 /// The places where a wall can be.
 pub(crate) const WALLS: &[&str] = &["key", "attribute", "public", "system"];
 
@@ -110,7 +113,10 @@ pub(crate) static TENANT: Table = Table {
 
 pub(crate) static HTTP: Table = Table {
     called: "the HTTP section",
-    keys: &[may("prefix", Text, "What every path starts with, such as `/v1`. Default: nothing.")],
+    keys: &[
+        may("prefix", Text, "What every path starts with, such as `/v1`. Default: nothing."),
+        may("visitors", Flag, "Whether what is public can be read without a token. Default: `false`."),
+    ],
     rest: None,
 };
 
@@ -246,6 +252,11 @@ pub(crate) static ENTITY: Table = Table {
         may("schema", Text, "Schema version that is written, `major.minor`; stored as `schemaVersion`."),
         may("change", ListOf(&Shape::Table(&CHANGE)), "Steps from one schema version to the next."),
         may("path", Text, "Its HTTP path. Default: the entity's name, plural."),
+        may(
+            "routes",
+            ListOf(&OneOf(VERBS)),
+            "What callers do with single items over HTTP. Default: all four. Access patterns have their routes in any case.",
+        ),
         may("audit", Flag, "Whether its changes are written down, where the design has an audit. Default: `true`."),
     ],
     rest: None,
@@ -340,6 +351,17 @@ pub(crate) static FIELD: Table = Table {
             "Whether it is personal data: masked in logs and audit, erased on request. Default: `false`.",
         ),
         may("immutable", Flag, "Whether it keeps its first value. Fields in a table key always do. Default: `false`."),
+        may(
+            "readonly",
+            Flag,
+            "Whether callers never give it: the system's own code sets it, or its default does. Default: `false`.",
+        ),
+        only(
+            &["timestamp"],
+            "since",
+            Text,
+            "The condition that it tells the beginning of: set when the condition comes to hold, gone when it ends.",
+        ),
         may("secret", Flag, "Whether it is written but never read back. Default: `false`."),
         may("references", Shape::Table(&REFERENCE), "The entity whose id it holds."),
     ],
@@ -381,7 +403,11 @@ pub(crate) static ACCESS: Table = Table {
             OneOf(&["many", "one", "count"]),
             "A page of items, the only item, or how many there are. Default: `many`.",
         ),
-        may("path", Text, "Its HTTP path, `{name}` for parameters. Default: its name, with `-` for `_`."),
+        may(
+            "path",
+            Either(&[Text, Flag]),
+            "Its HTTP path, `{name}` for parameters; `false`: it has none, and only the system's own code asks it. Default: its name, with `-` for `_`.",
+        ),
     ],
     rest: None,
 };

@@ -9,18 +9,25 @@ impl Entity {
     }
 }
 
+impl Access {
+    /// Whether it has this path, whatever the parameters are called.
+    fn answers_at(&self, path: &str) -> bool {
+        self.path.as_deref().is_some_and(|own| shape(own) == shape(path))
+    }
+}
+
 impl Design {
     /// Whether an access pattern finds the one item at the item's own path: it replaces reading by key.
     pub fn is_lookup(&self, access: &Access) -> bool {
         let entity = &self.entities[access.entity];
-        access.returns == Returns::One && shape(&access.path) == shape(&entity.item_path())
+        access.returns == Returns::One && access.answers_at(&entity.item_path())
     }
 
     /// Whether an access pattern answers at the path of its entity's collection. An entity that is there once per tenant
     /// has none: its path is that of the item.
     pub fn lists_collection(&self, access: &Access) -> bool {
         let entity = &self.entities[access.entity];
-        !entity.id_fields().is_empty() && shape(&access.path) == shape(&entity.path)
+        !entity.id_fields().is_empty() && access.answers_at(&entity.path)
     }
 }
 

@@ -33,6 +33,9 @@ impl Field {
         if let Some(Default::Constant(value)) = &self.default {
             schema.insert("default".to_owned(), value.clone());
         }
+        if self.not_given().is_some() {
+            schema.insert("readOnly".to_owned(), true.into());
+        }
         if self.secret {
             schema.insert("writeOnly".to_owned(), true.into());
         }

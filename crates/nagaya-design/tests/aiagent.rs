@@ -569,7 +569,7 @@ fn shape(design: &Design) -> Vec<String> {
             access.projection,
             access.limit,
             access.returns,
-            access.path,
+            access.path.as_deref().unwrap_or_default(),
             design.wall_of(access),
         ));
     }

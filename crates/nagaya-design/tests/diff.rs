@@ -74,6 +74,7 @@ table  = "shelf"
 tenant = "tenantId"
 wall   = "public"
 key    = { PK = "NOTICE#{noticeId}", SK = "NOTICE#{noticeId}" }
+routes = ["read", "update"]
 
 [entity.notice.fields]
 tenantId = { type = "ulid" }
@@ -183,6 +184,8 @@ phone     = { type = "string", max = 30, personal = true }
 origin    = { type = "string", max = 30, immutable = true }
 pin       = { type = "string", max = 30, secret = true }
 hint      = { type = "string", max = 30, optional = true }
+rank      = { type = "integer", min = 0, max = 9, default = 0, readonly = true }
+closedAt  = { type = "timestamp", optional = true, since = "status = 'closed'" }
 
 [entity.ticket.fields.agentId]
 type       = "ulid"
@@ -292,6 +295,7 @@ returns = "many"
 [access.tickets_beginning_with]
 entity = "ticket"
 prefix = "ticketId"
+path   = false
 
 [access.agents]
 entity = "agent"
@@ -584,6 +588,22 @@ breaks entity.audit at entity.team
 breaks section.prefix at http
 -prefix = "/v1"
 +prefix = "/v2"
+
+keeps section.visitors at http
+-prefix = "/v1"
++prefix = "/v1"
++visitors = true
+
+breaks entity.routes at entity.team
+ key    = { PK = "TENANT#{tenantId}", SK = "TEAM#{teamId}" }
++routes = ["create", "read"]
+
+breaks entity.routes at entity.notice
+-routes = ["read", "update"]
++routes = ["read", "delete"]
+
+keeps entity.routes at entity.notice
+-routes = ["read", "update"]
 
 breaks table.name at table.app
 -name          = "{base}-app"
@@ -945,6 +965,26 @@ keeps field.secret at entity.ticket.fields.pin
 -pin       = { type = "string", max = 30, secret = true }
 +pin       = { type = "string", max = 30 }
 
+breaks field.readonly at entity.ticket.fields.hint
+-hint      = { type = "string", max = 30, optional = true }
++hint      = { type = "string", max = 30, optional = true, readonly = true }
+
+keeps field.readonly at entity.ticket.fields.rank
+-rank      = { type = "integer", min = 0, max = 9, default = 0, readonly = true }
++rank      = { type = "integer", min = 0, max = 9, default = 0 }
+
+breaks field.since at entity.ticket.fields.leftAt
+-leftAt    = { type = "timestamp", optional = true }
++leftAt    = { type = "timestamp", optional = true, since = "exists leftBy" }
+
+breaks field.since at entity.ticket.fields.closedAt
+-closedAt  = { type = "timestamp", optional = true, since = "status = 'closed'" }
++closedAt  = { type = "timestamp", optional = true, since = "status != 'open'" }
+
+breaks field.since at entity.ticket.fields.closedAt
+-closedAt  = { type = "timestamp", optional = true, since = "status = 'closed'" }
++closedAt  = { type = "timestamp", optional = true }
+
 keeps field.references at entity.ticket.fields.agentId
 -references = { entity = "agent", on_delete = "restrict" }
 
@@ -1031,6 +1071,14 @@ breaks pattern.path at access.agents
  [access.agents]
  entity = "agent"
 +path   = "/agents/all"
+
+breaks pattern.path at access.agents
+ [access.agents]
+ entity = "agent"
++path   = false
+
+keeps pattern.path at access.tickets_beginning_with
+-path   = false
 
 keeps aggregate.description at aggregate.desk
 -description = "One desk."
@@ -1195,4 +1243,14 @@ fn new_claims_of_a_token_break_nothing_and_the_first_role_locks_out_who_has_none
     let guarded = accepted("with roles", BASE);
     let locked = "role: nobody may do anything without a role any more (callers of the old design fail)";
     assert_eq!(texts(&claimed, &guarded), [locked, "role.admin: added", "role.helper: added", "role.staff: added"]);
+}
+
+#[test]
+fn visitors_can_be_let_in_but_not_shut_out() {
+    let closed = accepted("the base design", BASE);
+    let open = accepted("with visitors", &BASE.replace("prefix = \"/v1\"\n", "prefix = \"/v1\"\nvisitors = true\n"));
+    let texts = |old: &Design, new: &Design| diff(old, new).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(&closed, &open), ["http: reading without a token is now on"]);
+    let shut = "http: reading without a token is now off (callers without a token are refused)";
+    assert_eq!(texts(&open, &closed), [shut]);
 }

@@ -145,7 +145,7 @@ fn the_logs_of_a_month_are_those_whose_day_begins_with_it() {
 fn user_data_without_the_user_in_its_partition_is_rejected() {
     let text = source(KONDATE);
     let own: Vec<_> = design(KONDATE).entities.into_iter().filter(|entity| entity.wall == Wall::Key).collect();
-    assert_eq!(own.len(), 17);
+    assert_eq!(own.len(), 18);
     for entity in own {
         let start = text.find(&format!("[entity.{}]\n", entity.name)).expect("its section");
         let (before, after) = text.split_at(start);
@@ -182,6 +182,22 @@ fn all_read_the_catalog_and_its_creator_alone_writes_it() {
     assert!(finds(&design, &page, "creator_recipe", &fields(OLDER)));
     assert!(!finds(&design, &page, "creator_set", &fields(OLDER)), "sets lie beside the recipes");
     assert!(!finds(&design, &page, "creator_recipe", &with(fields(OLDER), "creatorId", "u_02")));
+}
+
+/// Proves the full-text search part of K19.
+#[test]
+fn postings_are_found_by_a_term_or_by_its_first_character_and_by_no_caller() {
+    let design = design(KONDATE);
+    let check = |access: &str, parameters: &[(&str, &str)], expected: &str| {
+        assert_eq!(query(&design, access, parameters).to_string(), expected, "{access}");
+        assert_eq!(design.access(access).and_then(|access| access.path.clone()), None, "{access}");
+    };
+    let (user, kind, initial, term) = (("userId", "u_01"), ("kind", "RECIPE"), ("initial", "生"), ("term", "生姜"));
+    check("search_terms", &[user, kind, term], "PK = USER#u_01 AND begins_with(SK, 'TERM#RECIPE#生姜#')");
+    let beginning = &[user, kind, ("term", "生")];
+    check("search_terms_beginning_with", beginning, "PK = USER#u_01 AND begins_with(SK, 'TERM#RECIPE#生')");
+    check("catalog_terms", &[kind, initial, term], "PK = TERM#RECIPE#生 AND begins_with(SK, '生姜#')");
+    check("catalog_terms_beginning_with", &[kind, initial], "PK = TERM#RECIPE#生");
 }
 
 /// Proves K3.

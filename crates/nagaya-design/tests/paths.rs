@@ -14,7 +14,7 @@ fn check(path: &str, access: &str, expected: &str) {
         (false, false) => "",
         (true, true) => panic!("{access} cannot be both"),
     };
-    assert_eq!(format!("{}{kind}", found.path), expected, "{access}");
+    assert_eq!(format!("{}{kind}", found.path.as_deref().unwrap_or("nowhere")), expected, "{access}");
 }
 
 #[test]
@@ -95,6 +95,9 @@ fields.ownerId  = {{ type = "string", max = 64 }}
     check("one = { entity = 'folder', by = ['folderId'], returns = 'one', path = '/folders/{folderId}' }", &[]);
     let many = "many = { entity = 'folder', by = ['folderId'], path = '/folders/{folderId}' }";
     check(many, &[many]);
+    // What has no path is in nobody's way, and nobody finds an item by it.
+    check("many = { entity = 'folder', by = ['folderId'], path = false }", &[]);
+    check("folders = { entity = 'quota', path = false }", &[]);
     let count = "count = { entity = 'folder', prefix = 'folderId', returns = 'count', path = '/folders/{folderId}' }";
     check(count, &[count]);
     // The only item is found at the path of its entity, and by one pattern.

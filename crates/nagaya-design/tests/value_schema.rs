@@ -52,7 +52,7 @@ fn accepts(field: &Field, value: &Value) -> bool {
 /// Whether a schema accepts a value. It knows the words that fields use, and fails on others.
 fn valid(schema: &Value, value: &Value) -> bool {
     schema.as_object().expect("a schema is an object").iter().all(|(word, says)| match word.as_str() {
-        "description" | "default" | "writeOnly" | "format" => true,
+        "description" | "default" | "readOnly" | "writeOnly" | "format" => true,
         "type" => match says {
             Value::Array(types) => types.iter().any(|one| is(value, one)),
             one => is(value, one),
@@ -227,6 +227,10 @@ fn what_a_schema_cannot_say_is_told_and_nothing_of_a_field_is_lost() {
     check(
         "{ type = \"string\", max = 9, secret = true, default = \"a\" }",
         json!({ "type": "string", "maxLength": 9, "writeOnly": true, "default": "a" }),
+    );
+    check(
+        "{ type = \"string\", max = 9, readonly = true, default = \"a\" }",
+        json!({ "type": "string", "maxLength": 9, "readOnly": true, "default": "a" }),
     );
     check(
         "{ type = \"string\", prefix = \"a.\", pattern = \"a.[0-9]+\" }",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_tenancy::{Expected, Ids, Nagaya, Operator, Page, Principal, Record, Tenant};
+use nagaya_tenancy::{Error, Expected, Ids, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor};
 use serde_json::{Map, Value as Json};
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     route::{Reach, Route},
 };
 
-/// Does the same with either handle.
+/// Does the same with either handle that writes.
 macro_rules! with {
     ($handle:expr, $name:ident => $call:expr) => {
         match $handle {
@@ -75,6 +75,12 @@ impl Call {
         self.nagaya.clock().millis()
     }
 
+    /// The time, in the form of a timestamp field.
+    pub fn moment(&self, entity: &str, field: &str) -> Json {
+        let field = self.design().entity(entity).and_then(|entity| entity.field(field));
+        field.and_then(|field| field.instant(self.now())).unwrap_or_default()
+    }
+
     /// What makes ids.
     pub fn ids(&self) -> Ids {
         self.nagaya.ids()
@@ -126,6 +132,11 @@ impl Call {
         Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default())))
     }
 
+    /// The handle of somebody who is not known, whoever asks: it reads what is public.
+    pub fn visitor(&self) -> Visitor {
+        self.nagaya.visitor(self.principal(Arc::default()))
+    }
+
     /// The handle of the system itself, for what a handler does on nobody's behalf; audited with this reason.
     pub fn system(&self, reason: &str) -> Operator {
         self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default()))
@@ -152,7 +163,7 @@ impl Call {
             return Ok(Expected::Version(version));
         }
         // Several tags, or one of what an item without a version holds: whichever the item has now is the expected one.
-        let current = with!(&self.handle()?, handle => handle.get(entity, &self.id()).await)?;
+        let current = self.reader()?.get(entity, &self.id()).await?;
         self.knows(&current)?;
         Ok(Expected::from(&current))
     }
@@ -192,13 +203,21 @@ impl Call {
         }
     }
 
-    /// The handle that the route needs.
+    /// The handle that the route writes with.
     pub(crate) fn handle(&self) -> Result<Handle, Problem> {
         match self.route.reach {
-            Reach::Tenant => self.tenant().map(Handle::Tenant),
             Reach::Operator => self.operator().map(Handle::Operator),
-            Reach::Public | Reach::Anyone if self.caller.tenant.is_some() => self.tenant().map(Handle::Tenant),
-            Reach::Public | Reach::Anyone => self.operator().map(Handle::Operator),
+            _ => self.tenant().map(Handle::Tenant),
+        }
+    }
+
+    /// The handle that the route reads with.
+    pub(crate) fn reader(&self) -> Result<Reader, Problem> {
+        match self.route.reach {
+            Reach::Tenant => self.tenant().map(Reader::Tenant),
+            Reach::Operator => self.operator().map(Reader::Operator),
+            Reach::Public | Reach::Anyone if self.caller.tenant.is_some() => self.tenant().map(Reader::Tenant),
+            Reach::Public | Reach::Anyone => Ok(Reader::Visitor(self.visitor())),
         }
     }
 }
@@ -208,9 +227,35 @@ fn version_in(tag: &str) -> Option<i64> {
     tag.strip_prefix("\"v")?.strip_suffix('"')?.parse().ok()
 }
 
-/// A handle of either kind.
+/// A handle that writes.
 #[derive(Debug)]
 pub(crate) enum Handle {
     Tenant(Tenant),
     Operator(Operator),
+}
+
+/// A handle that reads.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    Tenant(Tenant),
+    Operator(Operator),
+    Visitor(Visitor),
+}
+
+impl Reader {
+    pub(crate) async fn get(&self, entity: &str, id: &[&str]) -> Result<Record, Error> {
+        match self {
+            Reader::Tenant(handle) => handle.get(entity, id).await,
+            Reader::Operator(handle) => handle.get(entity, id).await,
+            Reader::Visitor(handle) => handle.get(entity, id).await,
+        }
+    }
+
+    pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
+        match self {
+            Reader::Tenant(handle) => handle.list(list).await,
+            Reader::Operator(handle) => handle.list(list).await,
+            Reader::Visitor(handle) => handle.list(list).await,
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod problem;
 mod route;
 mod served;
 mod server;
+mod shape;
 mod system;
 
 pub use self::{
@@ -24,11 +25,14 @@ pub use self::{
     call::{Call, Origin, REASON},
     cors::{BadOrigin, Cors},
     extension::{Extension, Handler, Later, OwnRoute, Stop},
-    identity::{Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Verifier, router as issuer_routes},
+    identity::{
+        Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Verifier, http_agent, router as issuer_routes,
+    },
     limits::Limits,
     openapi::{Document, document},
     problem::{Flaw, Problem},
     route::{Act, Reach, Route, routes},
     server::{App, Mounted, Server},
+    shape::Shape,
     system::System,
 };

@@ -40,7 +40,7 @@ pub enum Reach {
     Tenant,
     /// An operator's, who states a reason.
     Operator,
-    /// Any: everybody with a token reads what is public.
+    /// Any: everybody with a token reads what is public, and without one where the design lets visitors in.
     Public,
     /// Anybody with a token, also one that names no tenant; the handler decides what with.
     Anyone,
@@ -50,6 +50,11 @@ impl Route {
     /// The names of the parameters in its path, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Whether somebody without a token comes by it.
+    pub fn admits_visitors(&self, design: &Design) -> bool {
+        design.visitors && self.reach == Reach::Public && self.method == Method::GET
     }
 
     /// The entity that it is about, and what it does with it; `None` for what is the system's own.
@@ -73,7 +78,8 @@ pub fn routes(design: &Design) -> Vec<Route> {
         entity_routes(design, at, entity, &mut routes);
     }
     for (at, access) in design.accesses.iter().enumerate() {
-        let path = format!("{}{}", design.http_prefix, access.path);
+        let Some(path) = &access.path else { continue };
+        let path = format!("{}{path}", design.http_prefix);
         routes.push(Route { method: Method::GET, path, act: Act::List(at), reach: reading(design.wall_of(access)) });
     }
     routes
@@ -94,18 +100,23 @@ fn entity_routes(design: &Design, at: usize, entity: &Entity, routes: &mut Vec<R
     if owned && !built {
         return;
     }
+    let has = |verb: Verb| entity.routes.contains(&verb);
     // An access pattern that finds the item at its own path is asked instead of the key.
     let replaced = |access: &Access| access.returns == Returns::One && design.is_lookup(access);
-    if !design.accesses_of(entity).any(replaced) {
+    if has(Verb::Read) && !design.accesses_of(entity).any(replaced) {
         routes.push(Route { method: Method::GET, path: item.clone(), act: Act::Read(at), reach: reading });
     }
     // What has been done is written down by the layer itself, and by nobody else.
     if built || design.audit_entity().is_some_and(|audit| audit.name == entity.name) {
         return;
     }
-    routes.push(Route { method: Method::POST, path: collection, act: Act::Create(at), reach: writing });
-    routes.push(Route { method: Method::PATCH, path: item.clone(), act: Act::Update(at), reach: writing });
-    routes.push(Route { method: Method::DELETE, path: item, act: Act::Delete(at), reach: writing });
+    let written = [
+        (Verb::Create, Method::POST, collection, Act::Create(at)),
+        (Verb::Update, Method::PATCH, item.clone(), Act::Update(at)),
+        (Verb::Delete, Method::DELETE, item, Act::Delete(at)),
+    ];
+    let written = written.into_iter().filter(|(verb, ..)| has(*verb));
+    routes.extend(written.map(|(_, method, path, act)| Route { method, path, act, reach: writing }));
 }
 
 fn reading(wall: Wall) -> Reach {

@@ -106,9 +106,11 @@ impl Served {
         seen: &Seen,
     ) -> Result<Answer, Problem> {
         // The token is good, and its tenant within its rate.
-        let caller = self.caller(&parts).await?;
-        seen.by(&caller);
-        let _place = self.limits.admit(&caller)?;
+        let caller = self.caller(&route, &parts).await?;
+        if !caller.is_visitor() {
+            seen.by(&caller);
+        }
+        let _place = self.limits.admit(&caller, seen.origin.address.as_deref())?;
         // Its roles allow what the route does.
         self.permits(&route, &caller)?;
         // What is asked is readable.
@@ -127,6 +129,7 @@ impl Served {
             let handler = self.own.get(at).map(|own| Arc::clone(&own.handler)).ok_or_else(Problem::not_found)?;
             return handler(Arc::new(call)).await;
         }
+        derived::only_given(&call)?;
         let extension = &self.system.extension;
         if let Some(answer) = extension.before(&mut call).await? {
             return Ok(answer);
@@ -137,10 +140,14 @@ impl Served {
     }
 
     /// Who asks.
-    async fn caller(&self, parts: &Parts) -> Result<Arc<Caller>, Problem> {
+    async fn caller(&self, route: &Route, parts: &Parts) -> Result<Arc<Caller>, Problem> {
         let unauthorized = |code, detail: &str| Problem::new(StatusCode::UNAUTHORIZED, code, detail);
-        let missing = || unauthorized("no_token", "Send a token: `Authorization: Bearer …`.");
-        let header = parts.headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
+        let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
+            return match route.admits_visitors(&self.system.design) {
+                true => Ok(Caller::visitor()),
+                false => Err(unauthorized("no_token", "Send a token: `Authorization: Bearer …`.")),
+            };
+        };
         let malformed = || unauthorized("bad_token", "The header `Authorization` is not `Bearer` and a token.");
         let (scheme, token) = header.to_str().ok().and_then(|header| header.split_once(' ')).ok_or_else(malformed)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -163,6 +170,8 @@ impl Served {
             None => route.subject(design).map(|(entity, verb)| (entity.name.as_str(), verb)),
         };
         match needed {
+            // What somebody without a token may read, whoever has one may read.
+            _ if route.admits_visitors(design) => Ok(()),
             Some((entity, verb)) if !design.permits(&caller.roles, entity, verb) => {
                 Err(Problem::forbidden(format!("The roles of the token do not allow `{entity}.{verb}`.")))
             }

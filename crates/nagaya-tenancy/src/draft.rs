@@ -17,10 +17,12 @@ pub(crate) fn create(
     let mut problems = Vec::new();
     own_fields_only(blueprint, scope, &fields, &mut problems);
     drop_nulls(&blueprint.entity.fields, &mut fields);
+    not_given(blueprint, None, &fields, &mut problems);
     if let (Some(tenant), Some(field)) = (scope.tenant(), &blueprint.entity.tenant) {
         values::put_json(&mut fields, field, tenant.into());
     }
     fill_in(&blueprint.entity.fields, &mut fields, settings, now);
+    follow(blueprint, None, &mut fields, now);
     problems.extend(blueprint.entity.check(&fields));
     lies_ahead(blueprint, &fields, now, &mut problems);
     refuse(problems)?;
@@ -43,18 +45,14 @@ pub(crate) fn merge(
 ) -> Result<Item, Error> {
     let now = settings.clock.millis();
     let entity = &blueprint.entity;
-    let is_field = |name: &str| entity.fields.iter().any(|field| field.name == name);
-    let before: Map<String, Json> = old
-        .iter()
-        .filter(|(name, _)| is_field(name))
-        .map(|(name, value)| (name.to_owned(), values::to_json(value)))
-        .collect();
+    let before = fields_of(blueprint, old);
     let mut fields = before.clone();
     merge_patch(&mut fields, patch);
     drop_nulls(&entity.fields, &mut fields);
     let mut problems = Vec::new();
     known(&entity.fields, patch, "", &mut problems);
     unchanged(blueprint, scope, &before, &fields, &mut problems);
+    not_given(blueprint, Some(&before), &fields, &mut problems);
     still_there(&entity.fields, &before, &fields, "", &mut problems);
     for field in entity.fields.iter().filter(|field| is_refreshed(blueprint, field)) {
         if !patch.contains_key(&field.name)
@@ -63,6 +61,7 @@ pub(crate) fn merge(
             fields.insert(field.name.clone(), instant);
         }
     }
+    follow(blueprint, Some(&before), &mut fields, now);
     problems.extend(entity.check(&fields));
     if blueprint.ttl.as_ref().is_some_and(|ttl| patch.contains_key(ttl)) {
         lies_ahead(blueprint, &fields, now, &mut problems);
@@ -102,10 +101,65 @@ pub(crate) fn mark_deleted(blueprint: &Blueprint, settings: &Settings, user: &st
             item.insert(by, user);
         }
     }
+    let mut fields = fields_of(blueprint, &item);
+    follow(blueprint, Some(&fields_of(blueprint, old)), &mut fields, now);
+    for field in following(blueprint) {
+        match fields.remove(&field.name) {
+            Some(moment) => item.insert(&field.name, values::to_store(moment)),
+            None => drop(item.remove(&field.name)),
+        }
+    }
     bump(blueprint, &mut item);
     finish(blueprint, &mut item, now)?;
     stay(blueprint, old, &mut item);
     Ok(item)
+}
+
+/// The fields of an item, without what the layer keeps beside them.
+fn fields_of(blueprint: &Blueprint, item: &Item) -> Map<String, Json> {
+    let is_field = |name: &str| blueprint.entity.fields.iter().any(|field| field.name == name);
+    let fields = item.iter().filter(|(name, _)| is_field(name));
+    fields.map(|(name, value)| (name.to_owned(), values::to_json(value))).collect()
+}
+
+/// The fields that tell when a condition came to hold.
+fn following(blueprint: &Blueprint) -> impl Iterator<Item = &Field> {
+    blueprint.entity.fields.iter().filter(|field| field.since.is_some())
+}
+
+/// Reports moments that somebody else than the layer sets.
+fn not_given(
+    blueprint: &Blueprint,
+    before: Option<&Map<String, Json>>,
+    after: &Map<String, Json>,
+    problems: &mut Vec<Problem>,
+) {
+    for field in following(blueprint) {
+        if before.and_then(|before| before.get(&field.name)) != after.get(&field.name)
+            && let Some(message) = field.not_given()
+        {
+            problems.push(Problem { path: field.name.clone(), message });
+        }
+    }
+}
+
+/// Sets the moments of the conditions that come to hold, and takes away those of the conditions that no longer do.
+///
+/// One that holds all along keeps its moment, also when that is not known: the item may be older than the field.
+fn follow(blueprint: &Blueprint, before: Option<&Map<String, Json>>, after: &mut Map<String, Json>, now: i64) {
+    for field in following(blueprint) {
+        let Some(condition) = &field.since else { continue };
+        let held = before.filter(|before| condition.holds(before));
+        let moment = match (held, condition.holds(after)) {
+            (_, false) => None,
+            (Some(before), true) => before.get(&field.name).cloned(),
+            (None, true) => field.instant(now),
+        };
+        match moment {
+            Some(moment) => drop(after.insert(field.name.clone(), moment)),
+            None => drop(after.remove(&field.name)),
+        }
+    }
 }
 
 fn bump(blueprint: &Blueprint, item: &mut Item) {

@@ -9,11 +9,12 @@ use nagaya_store::{ChangePosition, From, Position, Scan};
 
 use crate::{Error, Record, blueprint::Blueprint, guard::Scope, house::House, values};
 
-/// Sees what happens to the items of an entity.
+/// Sees what happens to the items of an entity, or of several that lie in one table.
 #[derive(Debug, Clone)]
 pub struct Follower {
     pub(crate) house: Arc<House>,
-    pub(crate) blueprint: Arc<Blueprint>,
+    pub(crate) table: String,
+    pub(crate) blueprints: Vec<Arc<Blueprint>>,
 }
 
 /// What happened to an item.
@@ -30,7 +31,7 @@ pub struct Changed {
 /// Changes that were read at once.
 #[derive(Debug, Clone)]
 pub struct Followed {
-    /// The changes of the entity's items, in order for each item.
+    /// The changes of the entities' items, in order for each item.
     pub changes: Vec<Changed>,
     /// Where to go on.
     pub next: ChangePosition,
@@ -41,7 +42,7 @@ pub struct Followed {
 /// Items that were read at once.
 #[derive(Debug, Clone)]
 pub struct Scanned {
-    /// The entity's items with their tenants. All items of a partition follow each other, in order.
+    /// The entities' items with their tenants. All items of a partition follow each other, in order.
     pub records: Vec<(String, Record)>,
     /// Where to go on; `None`: that was all.
     pub next: Option<Position>,
@@ -50,7 +51,7 @@ pub struct Scanned {
 impl Follower {
     /// What has happened, at least once, in order for each item.
     pub async fn changes(&self, from: From, limit: usize) -> Result<Followed, Error> {
-        let read = self.house.store.changes(&self.blueprint.table, from, limit).await?;
+        let read = self.house.store.changes(&self.table, from, limit).await?;
         let count = read.records.len();
         let changes = read.records.into_iter().filter_map(|change| {
             let old = change.old.and_then(|item| self.record(item));
@@ -69,19 +70,16 @@ impl Follower {
         after: Option<Position>,
         limit: Option<usize>,
     ) -> Result<Scanned, Error> {
-        let scan = Scan { table: self.blueprint.table.clone(), segment, limit, after };
+        let scan = Scan { table: self.table.clone(), segment, limit, after };
         let page = self.house.store.scan(scan).await?;
         let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
         Ok(Scanned { records, next: page.next })
     }
 
-    /// An item of the entity that came on another way than by [`Follower::changes`], and whose it is; `None` for whatever
+    /// An item of the entities that came on another way than by [`Follower::changes`], and whose it is; `None` for whatever
     /// else lies in its table.
     pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
-        let blueprint = &self.blueprint;
-        if !Scope::Operator.lies_right(blueprint, &item) {
-            return None;
-        }
+        let blueprint = self.blueprints.iter().find(|blueprint| Scope::Operator.lies_right(blueprint, &item))?;
         let tenant = match blueprint.entity.tenant.as_deref() {
             Some(field) => values::lookup(&item, field)?.as_str()?.to_owned(),
             None => String::new(),

@@ -12,6 +12,8 @@ use crate::{Error, ErrorKind, blueprint::Blueprint, values};
 pub(crate) enum Scope {
     Tenant(Arc<str>),
     Operator,
+    /// Nobody's in particular: it reads what is public, and that is all.
+    Visitor,
 }
 
 /// What a call wants with an entity.
@@ -27,7 +29,7 @@ impl Scope {
     pub(crate) fn tenant(&self) -> Option<&str> {
         match self {
             Scope::Tenant(tenant) => Some(tenant),
-            Scope::Operator => None,
+            Scope::Operator | Scope::Visitor => None,
         }
     }
 
@@ -42,6 +44,7 @@ impl Scope {
             (Scope::Tenant(_), Wall::Public) => entity.tenant.is_some(),
             (Scope::Operator, Wall::Public) => entity.tenant.is_none(),
             (Scope::Tenant(_), Wall::System) | (Scope::Operator, Wall::Key | Wall::Attribute) => false,
+            (Scope::Visitor, _) => false,
         };
         if reaches { Ok(()) } else { Err(ErrorKind::Walled(entity.name.clone()).into()) }
     }
@@ -52,6 +55,7 @@ impl Scope {
             (_, Wall::Public) => true,
             (Scope::Tenant(_), Wall::Key | Wall::Attribute) | (Scope::Operator, Wall::System) => true,
             (Scope::Tenant(_), Wall::System) | (Scope::Operator, Wall::Key | Wall::Attribute) => false,
+            (Scope::Visitor, _) => false,
         };
         if reaches { Ok(()) } else { Err(ErrorKind::Walled(access.name.clone()).into()) }
     }
@@ -107,8 +111,12 @@ impl Scope {
     /// Whether a stored item is the caller's to change. Unlike [`Scope::admits`], an item of another tenant is nothing out
     /// of the ordinary here: in a shared partition anybody can name its key.
     pub(crate) fn may_change(&self, blueprint: &Blueprint, item: &Item) -> bool {
-        let owner = blueprint.entity.tenant.as_deref().and_then(|field| values::lookup(item, field)?.as_str());
-        self.tenant().is_none_or(|tenant| owner == Some(tenant))
+        let owner = || blueprint.entity.tenant.as_deref().and_then(|field| values::lookup(item, field)?.as_str());
+        match self {
+            Scope::Tenant(tenant) => owner() == Some(tenant),
+            Scope::Operator => true,
+            Scope::Visitor => false,
+        }
     }
 }
 

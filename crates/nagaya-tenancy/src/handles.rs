@@ -1,4 +1,4 @@
-//! The handles that application code gets: of a tenant, and of an operator.
+//! The handles that application code gets: of a tenant, of an operator, and of a visitor.
 
 use std::sync::Arc;
 
@@ -18,15 +18,14 @@ pub struct Tenant(pub(crate) Room);
 #[derive(Debug, Clone)]
 pub struct Operator(pub(crate) Room);
 
-/// What both handles can do.
-macro_rules! handle {
+/// A handle that reads what is public, and does nothing else: for somebody who has not said who it is.
+#[derive(Debug, Clone)]
+pub struct Visitor(pub(crate) Room);
+
+/// What all handles can do.
+macro_rules! reads {
     ($handle:ident) => {
         impl $handle {
-            /// Who it acts for.
-            pub fn principal(&self) -> &Principal {
-                &self.0.principal
-            }
-
             /// The item with this id: the values of its key besides the tenant.
             pub async fn get(&self, entity: &str, id: &[&str]) -> Result<Record, Error> {
                 self.0.get(entity, id).await
@@ -40,6 +39,18 @@ macro_rules! handle {
             /// A page of an access pattern.
             pub async fn list(&self, list: &List) -> Result<Page, Error> {
                 self.0.list(list).await
+            }
+        }
+    };
+}
+
+/// What the handles of those who are known can do besides.
+macro_rules! writes {
+    ($handle:ident) => {
+        impl $handle {
+            /// Who it acts for.
+            pub fn principal(&self) -> &Principal {
+                &self.0.principal
             }
 
             /// Makes an item of these fields.
@@ -77,10 +88,26 @@ macro_rules! handle {
     };
 }
 
-handle!(Tenant);
-handle!(Operator);
+reads!(Tenant);
+reads!(Operator);
+reads!(Visitor);
+writes!(Tenant);
+writes!(Operator);
 
 impl Tenant {
+    /// The tenant's notes beside an entity whose names start with this, in order, after one of them. A page may hold fewer
+    /// than the limit; an empty one is the end.
+    pub async fn notes(
+        &self,
+        entity: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Note>, Error> {
+        self.0.is_reasoned()?;
+        self.0.notes(entity, Keeper::Tenant, prefix, after, limit).await
+    }
+
     /// Whether a secret field of an item passes a test: the one way to use what is never read back, such as the hash of a
     /// password. `false` also where the item has no such value.
     pub async fn verify_secret(
@@ -104,15 +131,26 @@ impl Operator {
         limit: usize,
     ) -> Result<Vec<Note>, Error> {
         self.0.is_reasoned()?;
-        self.0.notes(entity, prefix, after, limit).await
+        self.0.notes(entity, Keeper::House, prefix, after, limit).await
     }
 
     /// Sees what happens to the items of an entity, of all tenants. That it begins is audited; what is seen then is not.
     pub async fn follow(&self, entity: &str) -> Result<Follower, Error> {
+        self.follow_all(&[entity]).await
+    }
+
+    /// The same for several entities, which have to lie in one table.
+    pub async fn follow_all(&self, entities: &[&str]) -> Result<Follower, Error> {
         self.0.is_reasoned()?;
-        let blueprint = self.0.house.blueprint(entity)?;
-        self.0.note_reading("follow", [(blueprint, entity.to_owned())]).await?;
-        Ok(Follower { house: Arc::clone(&self.0.house), blueprint: Arc::clone(blueprint) })
+        let house = &self.0.house;
+        let blueprints = entities.iter().map(|entity| house.blueprint(entity)).collect::<Result<Vec<_>, _>>()?;
+        let table = blueprints.first().map(|first| first.table.clone()).unwrap_or_default();
+        if let Some(elsewhere) = blueprints.iter().find(|blueprint| blueprint.table != table) {
+            return Err(Error::problem(elsewhere.name(), "lies in another table: follow it by itself"));
+        }
+        self.0.note_reading("follow", blueprints.iter().map(|each| (*each, each.name().to_owned()))).await?;
+        let blueprints = blueprints.into_iter().map(Arc::clone).collect();
+        Ok(Follower { house: Arc::clone(house), table, blueprints })
     }
 
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.

@@ -14,8 +14,8 @@ use nagaya_store::{Clock, Key, Store, TableSpec};
 use serde_json::Value as Json;
 
 use crate::{
-    Error, ErrorKind, Ids, Operator, Principal, Settings, Tenant, blueprint::Blueprint, guard::Scope, referers,
-    referers::Referer, room::Room, table_specs,
+    Error, ErrorKind, Ids, Operator, Principal, Settings, Tenant, Visitor, blueprint::Blueprint, guard::Scope,
+    referers, referers::Referer, room::Room, table_specs,
 };
 
 /// A design that runs on a store. Gives out handles, and never the store.
@@ -228,6 +228,11 @@ impl Nagaya {
     pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
         let house = self.house();
         Operator(Room { house, scope: Scope::Operator, principal: principal.clone(), reason: Some(reason.into()) })
+    }
+
+    /// The handle of somebody who is not known: it reads what is public, and nothing else.
+    pub fn visitor(&self, principal: Principal) -> Visitor {
+        Visitor(Room { house: self.house(), scope: Scope::Visitor, principal, reason: None })
     }
 
     /// Whether a name is one that the tenant field of some entity takes.

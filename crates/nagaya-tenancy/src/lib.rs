@@ -33,7 +33,7 @@ pub use self::{
     error::{Error, ErrorKind},
     expected::Expected,
     follow::{Changed, Followed, Follower, Scanned},
-    handles::{Operator, Tenant},
+    handles::{Operator, Tenant, Visitor},
     house::Nagaya,
     list::{List, Page},
     note::{Keeper, Note},

@@ -5,7 +5,13 @@ use std::sync::Arc;
 use nagaya_design::{Access, Problem, Returns, Sort, Wall};
 use nagaya_store::{Condition, Item, KeyValue, Position, Query, Sort as StoreSort};
 
-use crate::{Error, ErrorKind, Record, blueprint::Blueprint, cursor, guard::Sight, room::Room};
+use crate::{
+    Error, ErrorKind, Record,
+    blueprint::Blueprint,
+    cursor,
+    guard::{Scope, Sight},
+    room::Room,
+};
 
 /// The question that an access pattern answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -260,7 +266,11 @@ impl Room {
             bound.extend((part.len() as u64).to_be_bytes());
             bound.extend(part.as_bytes());
         };
-        add(if self.scope.tenant().is_some() { "tenant" } else { "operator" });
+        add(match self.scope {
+            Scope::Tenant(_) => "tenant",
+            Scope::Operator => "operator",
+            Scope::Visitor => "visitor",
+        });
         [self.scope.tenant().unwrap_or_default(), &design.name, &access.name, order].into_iter().for_each(&mut add);
         parameters.into_iter().flat_map(|(name, value)| [name, value]).for_each(|part| add(part));
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));

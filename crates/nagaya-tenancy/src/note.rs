@@ -3,7 +3,7 @@
 //! A note lies in the table of an entity, under a key that no item can have, and is written in the same set as the items that
 //! it is about. It knows its revision: who writes one says which he has read, and one who was overtaken is told.
 
-use nagaya_store::{Condition, Item, Key, Query, Sort, Value, Write};
+use nagaya_store::{Condition, Item, Key, Position, Query, Sort, Value, Write};
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, blueprint::Blueprint, room::Room, values};
@@ -23,7 +23,7 @@ pub struct Note {
 pub enum Keeper {
     /// The tenant's that the handle is for: it lies among the tenant's items.
     Tenant,
-    /// The house's: all of them lie together, and can be listed.
+    /// The house's: all of them lie together.
     House,
 }
 
@@ -86,19 +86,20 @@ impl Room {
         Ok(found.and_then(|item| Note::read(blueprint, &item)))
     }
 
-    /// The house's notes whose names start with this, in order, after one of them.
+    /// A keeper's notes whose names start with this, in order, after one of them.
     pub(crate) async fn notes(
         &self,
         entity: &str,
+        keeper: Keeper,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Note>, Error> {
         let blueprint = self.house.blueprint(entity)?;
+        let partition = self.note_key(blueprint, keeper, prefix).partition;
         let sort = Sort::BeginsWith(format!("{PREFIX}{prefix}").into());
-        let mut query = Query::table(&blueprint.table, HOUSE).sort(sort).limit(limit);
-        query.after = after
-            .map(|name| nagaya_store::Position { key: Key::new(HOUSE, format!("{PREFIX}{name}")), index_key: None });
+        let mut query = Query::table(&blueprint.table, partition).sort(sort).limit(limit);
+        query.after = after.map(|name| Position { key: self.note_key(blueprint, keeper, name), index_key: None });
         let page = self.house.store.query(query).await?;
         Ok(page.items.iter().filter_map(|item| Note::read(blueprint, item)).collect())
     }

@@ -54,6 +54,15 @@ impl Record {
         if self.shows(field) { self.item.get(field).map(|value| self.open(field, value)) } else { None }
     }
 
+    /// Takes a field out: what [`Record::json`] gives of it, without being copied.
+    pub fn take(&mut self, field: &str) -> Option<Json> {
+        if !self.shows(field) {
+            return None;
+        }
+        let value = values::into_json(self.item.remove(field)?);
+        Some(self.stripped(field, value))
+    }
+
     /// Its optimistic version, if its entity has one.
     pub fn version(&self) -> Option<i64> {
         self.blueprint.version_of(&self.item)
@@ -82,7 +91,10 @@ impl Record {
 
     /// A value without what is secret in it.
     fn open(&self, name: &str, value: &Value) -> Json {
-        let mut value = values::to_json(value);
+        self.stripped(name, values::to_json(value))
+    }
+
+    fn stripped(&self, name: &str, mut value: Json) -> Json {
         if self.blueprint.hides_in(name) {
             let field = self.blueprint.entity.fields.iter().find(|field| field.name == name);
             field.into_iter().for_each(|field| strip(field, &mut value));

@@ -118,7 +118,8 @@ impl Set {
         }
         let once =
             once.as_ref().zip(changes.first()).map(|(once, first)| (once, room.place_of(once, first.blueprint())));
-        for _ in 0..room.house.settings.attempts.max(1) {
+        for nth in 0..room.house.settings.attempts.max(1) {
+            room.house.settings.step_aside(nth).await;
             if let Some((once, place)) = &once
                 && let Some(results) = room.recall(once, place).await?
             {

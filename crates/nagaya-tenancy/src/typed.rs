@@ -56,7 +56,9 @@ impl<E: Entity> Typed<'_, E> {
     /// Changes an item by a function of it: read, changed, and written on the condition that it is still the one that was
     /// read; again, should another have been faster.
     pub async fn change(&self, id: &[&str], mut change: impl FnMut(&mut E) + Send) -> Result<E, Error> {
-        for _ in 0..self.tenant.0.house.settings.attempts.max(1) {
+        let settings = &self.tenant.0.house.settings;
+        for nth in 0..settings.attempts.max(1) {
+            settings.step_aside(nth).await;
             let record = self.tenant.get(E::NAME, id).await?;
             let mut entity: E = record.to()?;
             let before = object(&entity)?;

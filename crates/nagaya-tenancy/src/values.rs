@@ -41,6 +41,16 @@ pub(crate) fn to_json(value: &Value) -> Json {
     }
 }
 
+/// The same of a value that nobody else needs: names and texts are not copied where they need not be.
+pub(crate) fn into_json(value: Value) -> Json {
+    match value {
+        Value::String(text) => Json::String(text.into()),
+        Value::List(values) => values.into_iter().map(into_json).collect(),
+        Value::Map(values) => Json::Object(values.into_iter().map(|(name, value)| (name, into_json(value))).collect()),
+        other => to_json(&other),
+    }
+}
+
 /// A value that can be an id, as the text that it is in one.
 pub(crate) fn to_text(value: &Value) -> Option<String> {
     match value {
@@ -165,6 +175,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_value_becomes_the_same_json_whether_it_is_copied_or_not() {
+        let nested = json!({ "a": null, "b": [true, 1, "text", { "c": 1.5 }], "d": {} });
+        let value = to_store(nested.clone());
+        assert_eq!(to_json(&value), nested);
+        assert_eq!(into_json(value), nested);
+    }
 
     #[test]
     fn numbers_that_no_store_keeps_become_what_is_closest() {

@@ -23,6 +23,9 @@ pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic
         for unique in &entity.unique {
             checker.condition(unique.when.as_ref(), unique.when_text.as_ref());
         }
+        for field in &entity.fields {
+            checker.condition(field.since.as_ref(), field.since_text.as_ref());
+        }
     }
     for access in &design.accesses {
         let entity = &design.entities[access.entity];

@@ -5,6 +5,7 @@ mod audit;
 mod collisions;
 mod conditions;
 mod engines;
+mod given;
 mod keys;
 mod limits;
 mod promises;
@@ -29,6 +30,7 @@ pub(crate) fn check(design: &Design, source: &str, engines: &[Engine], problems:
     conditions::check(design, source, problems);
     collisions::check(design, &mut languages, problems);
     promises::check(design, problems);
+    given::check(design, problems);
     schema::check(design, problems);
     limits::check(design, &mut languages, problems);
     routes::check(design, problems);

@@ -35,13 +35,14 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
         }
     }
     for access in &design.accesses {
+        let Some(path) = &access.path else { continue };
         let span = access.path_span.as_ref().unwrap_or(&access.span);
-        if !well_formed(&access.path, span, problems) {
+        if !well_formed(path, span, problems) {
             continue;
         }
-        parameters(access, span, problems);
+        parameters(access, path, span, problems);
         // At the paths of its own entity, one pattern lists the collection and one finds an item otherwise than by key.
-        let shape = shape(&access.path);
+        let shape = shape(path);
         let route = match (design.lists_collection(access), design.is_lookup(access)) {
             (true, _) => format!("list {shape}"),
             (false, true) => format!("find {shape}"),
@@ -98,7 +99,7 @@ fn well_formed(path: &str, span: &Span, problems: &mut Vec<Diagnostic>) -> bool 
     good
 }
 
-fn parameters(access: &Access, span: &Span, problems: &mut Vec<Diagnostic>) {
+fn parameters(access: &Access, path: &str, span: &Span, problems: &mut Vec<Diagnostic>) {
     let mut known: Vec<&str> = access.by.iter().map(String::as_str).collect();
     known.extend(access.filter.iter().flat_map(|filter| filter.parameters()).map(|(name, _)| name));
     match &access.bound {
@@ -106,7 +107,7 @@ fn parameters(access: &Access, span: &Span, problems: &mut Vec<Diagnostic>) {
         Bound::Range(_) => known.extend(["from", "to"]),
         Bound::Open | Bound::Full => {}
     }
-    for name in names(&access.path).filter(|name| !known.contains(name)) {
+    for name in names(path).filter(|name| !known.contains(name)) {
         problems.push(
             Diagnostic::new(
                 &codes::BAD_PATH,

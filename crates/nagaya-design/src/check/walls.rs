@@ -23,6 +23,18 @@ pub(super) fn check(design: &Design, source: &str, languages: &mut Languages, pr
             shared_partitions(design, entity, other, languages, problems);
         }
     }
+    // One that could not be read may be public.
+    let public = design.entities.iter().any(|entity| entity.wall == Wall::Public);
+    if design.visitors && !public && design.unread.is_empty() {
+        problems.push(
+            Diagnostic::new(
+                &codes::DOES_NOT_APPLY,
+                design.visitors_span.clone(),
+                "`visitors` read what is public, and nothing in the design is",
+            )
+            .help("leave it out, or let an entity have `wall = \"public\"`"),
+        );
+    }
 }
 
 fn tenant_field(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {

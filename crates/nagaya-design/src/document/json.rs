@@ -40,6 +40,8 @@ pub fn json(design: &Design) -> Value {
                 "personal": field.personal,
                 "secret": field.secret,
                 "immutable": field.immutable,
+                "readonly": field.readonly,
+                "since": field.since.as_ref().map(ToString::to_string),
             });
             (field.name.clone(), about)
         });
@@ -48,6 +50,7 @@ pub fn json(design: &Design) -> Value {
             "table": table.id,
             "path": entity.path,
             "item_path": entity.item_path(),
+            "routes": entity.routes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "wall": entity.wall.to_string(),
             "tenant": entity.tenant,
             "key": templates(&table.key, &entity.key),
@@ -98,7 +101,7 @@ pub fn json(design: &Design) -> Value {
             "roles": design.tenant.roles,
             "member_of": design.tenant.member_of,
         },
-        "http": { "prefix": design.http_prefix },
+        "http": { "prefix": design.http_prefix, "visitors": design.visitors },
         "tables": tables.collect::<Vec<_>>(),
         "entities": entities.collect::<Vec<_>>(),
         "accesses": accesses.collect::<Vec<_>>(),

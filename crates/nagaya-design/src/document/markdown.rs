@@ -11,7 +11,7 @@ use crate::{
     design::{Access, Aggregate, Design, Entity, Returns, Table, Wall},
     field::{Default, Field, OnDelete, Type},
     form::Precision,
-    role::Role,
+    role::{Role, Verb},
 };
 
 /// The document of a design, in Markdown with a Mermaid diagram.
@@ -70,9 +70,10 @@ impl Page<'_> {
             }
             None => String::new(),
         };
+        let visitors = if design.visitors { " What is public can be read without a token." } else { "" };
         self.paragraph(format!(
             "Design version {}. A tenant is named by the field {}, which comes from the token's claim {} and never from a \
-             request.{member_of}{system}",
+             request.{member_of}{system}{visitors}",
             design.version,
             code(&tenant.field),
             code(&tenant.claim),
@@ -222,8 +223,9 @@ impl Page<'_> {
                 )
             }
             Some(keeper) => format!("No HTTP path of its own: the commands of {} write it.", code(&keeper.name)),
-            None if entity.id_fields().is_empty() => format!("HTTP path {}.", path(&entity.path)),
-            None => format!("HTTP path {}, of one item {item}.", path(&entity.path)),
+            None if entity.routes.is_empty() => "No HTTP routes but those of its access patterns.".to_owned(),
+            None if entity.id_fields().is_empty() => format!("HTTP path {}{}.", path(&entity.path), purpose(entity)),
+            None => format!("HTTP path {}, of one item {item}{}.", path(&entity.path), purpose(entity)),
         }
     }
 
@@ -275,7 +277,10 @@ impl Page<'_> {
             Some(description) => format!("{}<br>{description}", code(&access.name)),
             None => code(&access.name),
         };
-        let path = code(&format!("{}{}", design.http_prefix, access.path));
+        let path = match &access.path {
+            Some(path) => code(&format!("{}{path}", design.http_prefix)),
+            None => "none".to_owned(),
+        };
         vec![name, gives, text, parameters.join(", "), path, design.wall_of(access).to_string()]
     }
 
@@ -461,6 +466,10 @@ fn field_notes(field: &Field) -> Vec<String> {
         _ => {}
     }
     notes.extend(field.immutable.then(|| "immutable".to_owned()));
+    match &field.since {
+        Some(condition) => notes.push(format!("since when {}", code(&condition.to_string()))),
+        None => notes.extend(field.readonly.then(|| "set by the system".to_owned())),
+    }
     notes.extend(field.personal.then(|| "**personal**".to_owned()));
     notes.extend(field.secret.then(|| "**secret**".to_owned()));
     notes.extend(field.reference.as_ref().map(|reference| {
@@ -471,6 +480,15 @@ fn field_notes(field: &Field) -> Vec<String> {
         format!("refers to [{}](#{}), {on_delete}", reference.entity, anchor(&reference.entity))
     }));
     notes
+}
+
+/// What callers do with single items, where that is not everything.
+fn purpose(entity: &Entity) -> String {
+    if entity.routes == Verb::ALL {
+        return String::new();
+    }
+    let verbs: Vec<_> = entity.routes.iter().map(|verb| verb.name()).collect();
+    format!(", to {} only", verbs.join(" and "))
 }
 
 fn promises(entity: &Entity) -> Vec<String> {

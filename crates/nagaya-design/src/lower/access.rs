@@ -7,7 +7,7 @@ use crate::{
     design::{Access, Bound, Design, Entity, KeyTemplates, Returns},
     diagnostic::{Diagnostic, did_you_mean, list},
     template::Template,
-    tree::{Entry, Text},
+    tree::{Entry, Text, Value},
 };
 
 impl Lower<'_> {
@@ -56,10 +56,23 @@ impl Lower<'_> {
                 Some("count") => Returns::Count,
                 _ => Returns::Many,
             },
-            path: node.string("path").unwrap_or_else(|| format!("/{}", entry.key.replace('_', "-"))),
+            path: self.access_path(entry),
             span: entry.key_span.clone(),
             path_span: node.get("path").map(|node| node.span.clone()),
         })
+    }
+
+    fn access_path(&mut self, entry: &Entry) -> Option<String> {
+        let given = entry.node.get("path");
+        match given.map(|node| (&node.value, &node.span)) {
+            Some((Value::Flag(false), _)) => return None,
+            Some((Value::Flag(true), span)) => self.report(
+                Diagnostic::new(&codes::BAD_PATH, span.clone(), "`path` is where it answers, or `false`")
+                    .help("leave it out to have one that is made of its name"),
+            ),
+            _ => {}
+        }
+        Some(entry.node.string("path").unwrap_or_else(|| format!("/{}", entry.key.replace('_', "-"))))
     }
 
     fn mapping(&mut self, index: &Text, entity: &Entity, design: &Design) -> Option<usize> {

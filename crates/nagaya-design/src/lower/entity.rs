@@ -6,6 +6,7 @@ use crate::{
     design::{Change, Design, Entity, EntitySpans, Mapping, SoftDelete, Unique, Wall},
     diagnostic::{Diagnostic, did_you_mean},
     field::{self, Field},
+    role::Verb,
     tree::{Entry, Node, Text, Value},
     version,
 };
@@ -59,6 +60,7 @@ impl Lower<'_> {
             schema: schema.as_ref().and_then(|schema| self.version(schema)),
             changes: self.changes(node),
             path: node.string("path").unwrap_or_else(|| format!("/{}", plural(&entry.key))),
+            routes: self.routes(node),
             audited: node.flag("audit").unwrap_or(true),
             span: entry.key_span.clone(),
             spans: EntitySpans {
@@ -72,6 +74,23 @@ impl Lower<'_> {
             },
             fields,
         })
+    }
+
+    /// What callers do with single items over HTTP.
+    fn routes(&mut self, node: &Node) -> Vec<Verb> {
+        if node.get("routes").is_none() {
+            return Verb::ALL.to_vec();
+        }
+        let said = node.texts("routes");
+        for (at, verb) in said.iter().enumerate() {
+            if said[..at].iter().any(|earlier| earlier.value == verb.value) {
+                self.report(
+                    Diagnostic::new(&codes::BAD_CHOICES, verb.span.clone(), format!("`{}` is there twice", verb.value))
+                        .help("leave one out"),
+                );
+            }
+        }
+        Verb::ALL.into_iter().filter(|verb| said.iter().any(|each| each.value == verb.name())).collect()
     }
 
     /// Whether `field` and `value` come together.

@@ -104,12 +104,16 @@ impl Lower<'_> {
             );
         }
         let size = max.map(|max| max as usize);
+        // One that the type does not have has been reported.
+        let since_text = node.text("since").filter(|_| matches!(kind, Type::Timestamp(_)));
         let mut field = Field {
             description: node.string("description"),
             optional: node.flag("optional").unwrap_or(false),
             default: None,
             personal: node.flag("personal").unwrap_or(false),
             immutable: node.flag("immutable").unwrap_or(false),
+            readonly: node.flag("readonly").unwrap_or(false),
+            since: since_text.as_ref().and_then(|text| self.condition(text)),
             secret: node.flag("secret").unwrap_or(false),
             reference: node.get("references").and_then(|reference| {
                 Some(Reference {
@@ -130,6 +134,7 @@ impl Lower<'_> {
             least: if matches!(kind, Type::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
             form: self.form(node, &kind, min, max),
             span: span.clone(),
+            since_text,
             known,
             name,
             kind,
@@ -159,7 +164,7 @@ impl Lower<'_> {
     /// Reports keys that mean nothing for the elements of a list.
     fn element(&mut self, list: &Node) {
         for entry in list.get("items").map_or(&[][..], Node::entries) {
-            if matches!(entry.key.as_str(), "optional" | "default" | "immutable" | "references") {
+            if matches!(entry.key.as_str(), "optional" | "default" | "immutable" | "readonly" | "references") {
                 self.report(
                     Diagnostic::new(
                         &codes::DOES_NOT_APPLY,

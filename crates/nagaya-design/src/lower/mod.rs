@@ -57,7 +57,8 @@ impl<'a> Lower<'a> {
         }
         let version = root.text("version").and_then(|text| self.version(&text));
         let tenant = self.tenant(root.get("tenant")?)?;
-        let http_prefix = root.get("http").and_then(|http| http.text("prefix"));
+        let http = root.get("http");
+        let http_prefix = http.and_then(|http| http.text("prefix"));
         if let Some(prefix) = &http_prefix
             && (!prefix.value.starts_with('/')
                 || prefix.value.ends_with('/')
@@ -79,6 +80,7 @@ impl<'a> Lower<'a> {
             description: root.string("description"),
             tenant,
             http_prefix: http_prefix.map_or_else(String::new, |prefix| prefix.value),
+            visitors: http.and_then(|http| http.flag("visitors")).unwrap_or(false),
             tables: Vec::new(),
             entities: Vec::new(),
             accesses: Vec::new(),
@@ -86,6 +88,7 @@ impl<'a> Lower<'a> {
             audit: None,
             roles: Vec::new(),
             unread: Vec::new(),
+            visitors_span: http.and_then(|http| http.get("visitors")).map_or(0..0, |node| node.span.clone()),
         };
         for entry in self.named("table") {
             design.tables.extend(self.table(entry));

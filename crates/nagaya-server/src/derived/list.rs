@@ -6,7 +6,7 @@ use nagaya_tenancy::{ErrorKind, List, Page};
 use serde_json::Value as Json;
 
 use super::read::unless_known;
-use crate::{Answer, Call, Problem, answer::Content, call::with, problem::sentence};
+use crate::{Answer, Call, Problem, answer::Content, problem::sentence};
 
 /// Records of the largest page.
 pub(crate) const MAX_LIMIT: usize = 1_000;
@@ -26,7 +26,7 @@ pub(super) async fn list(call: &Call, at: usize) -> Result<Answer, Problem> {
 
 /// What a call asks of an access pattern; `besides` names parameters that are not the access pattern's.
 pub(crate) async fn page(call: &Call, access: &Access, besides: &[&str]) -> Result<Page, Problem> {
-    let handle = call.handle()?;
+    let reader = call.reader()?;
     let mut list = List::by(&access.name);
     let mut seen: Vec<&str> = Vec::new();
     let in_path = call.route.parameters().zip(&call.path).map(|(name, value)| (name, value, true));
@@ -52,7 +52,7 @@ pub(crate) async fn page(call: &Call, access: &Access, besides: &[&str]) -> Resu
             }
         };
     }
-    with!(&handle, handle => handle.list(&list).await).map_err(parameters)
+    reader.list(&list).await.map_err(parameters)
 }
 
 /// Whether a field could have the value: to ask for what cannot be is a mistake, and not a question with an empty answer.

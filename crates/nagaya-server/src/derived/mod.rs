@@ -7,8 +7,8 @@ mod read;
 mod update;
 
 pub(crate) use list::{MAX_LIMIT, page};
-use nagaya_design::Entity;
-use nagaya_tenancy::Record;
+use nagaya_design::{Entity, Field, Problem as Flaw};
+use nagaya_tenancy::{Error, ErrorKind, Record};
 
 use crate::{Answer, Call, Problem, route::Act};
 
@@ -22,6 +22,16 @@ pub(crate) async fn act(call: &mut Call) -> Result<Answer, Problem> {
         Act::List(at) => list::list(call, at).await,
         Act::Own(_) => Err(Problem::not_found()),
     }
+}
+
+/// Refuses the body of a derived route with fields that callers do not give. What the system does before the route may add
+/// them.
+pub(crate) fn only_given(call: &Call) -> Result<(), Problem> {
+    let fields = call.route.subject(call.design()).map_or(&[][..], |(entity, _)| &entity.fields);
+    let given = fields.iter().filter(|field| call.body.contains_key(&field.name));
+    let flaw = |field: &Field| Some(Flaw { path: field.name.clone(), message: field.not_given()? });
+    let flaws: Vec<_> = given.filter_map(flaw).collect();
+    if flaws.is_empty() { Ok(()) } else { Err(Error::from(ErrorKind::Invalid(flaws)).into()) }
 }
 
 /// The path of an item, its id in it.

@@ -5,14 +5,12 @@ use axum::http::{StatusCode, header};
 use crate::{
     Answer, Call, Problem,
     answer::{Content, names, tag},
-    call::with,
 };
 
 /// Reads an item by its id; 304 if the caller has it as it is.
 pub(super) async fn read(call: &Call, at: usize) -> Result<Answer, Problem> {
-    let handle = call.handle()?;
     let entity = &call.design().entities[at];
-    let record = with!(&handle, handle => handle.get(&entity.name, &call.id()).await)?;
+    let record = call.reader()?.get(&entity.name, &call.id()).await?;
     Ok(unless_known(call, record))
 }
 

@@ -15,7 +15,7 @@ mod remote;
 mod token;
 mod verifier;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub use self::{
     claims::Claims,
@@ -23,6 +23,7 @@ pub use self::{
     error::IssuerError,
     issuer::Issuer,
     local::{Grant, LocalIssuer},
+    remote::http_agent,
     verifier::Verifier,
 };
 
@@ -37,4 +38,20 @@ pub struct Caller {
     pub roles: Arc<[String]>,
     /// When the token ends, in seconds since 1970.
     pub expires: i64,
+}
+
+/// The caller of a request without a token.
+static VISITOR: LazyLock<Arc<Caller>> =
+    LazyLock::new(|| Arc::new(Caller { user: Arc::default(), tenant: None, roles: Arc::default(), expires: i64::MAX }));
+
+impl Caller {
+    /// Somebody who has not said who it is.
+    pub(crate) fn visitor() -> Arc<Caller> {
+        Arc::clone(&VISITOR)
+    }
+
+    /// Whether it has not said who it is: the user of a token has a name.
+    pub fn is_visitor(&self) -> bool {
+        self.user.is_empty()
+    }
 }

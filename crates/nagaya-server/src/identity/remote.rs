@@ -41,7 +41,7 @@ impl Remote {
 
     /// The keys that it publishes now. Blocks.
     pub(super) fn fetch(&self) -> Result<Vec<Jwk>, IssuerError> {
-        let agent = agent();
+        let agent = http_agent(PATIENCE);
         let place = match &self.keys {
             Some(keys) => keys.clone(),
             None => self.discover(&agent)?,
@@ -94,8 +94,9 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-fn agent() -> Agent {
-    // Those that cannot be read are left out; an issuer that needs one of them cannot be reached, and says so.
+/// What asks other servers: by HTTPS with the certificates that this machine trusts, never sent elsewhere.
+pub fn http_agent(patience: Duration) -> Agent {
+    // Those that cannot be read are left out; a server that needs one of them cannot be reached, and says so.
     let trusted = rustls_native_certs::load_native_certs().certs;
     let trusted = trusted.iter().map(|each| Certificate::from_der(each.as_ref()).to_owned()).collect();
     let tls = TlsConfig::builder()
@@ -104,7 +105,7 @@ fn agent() -> Agent {
         .build();
     let config = Agent::config_builder()
         .tls_config(tls)
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(patience))
         // An issuer says itself where its keys are; being sent elsewhere would go around the check of that.
         .max_redirects(0)
         .http_status_as_error(false);

@@ -55,12 +55,14 @@ pub(crate) struct Enforced {
     tenants: Shares,
     /// Those whose token names no tenant.
     users: Shares,
+    /// Those without a token, by their addresses.
+    visitors: Shares,
 }
 
 impl Enforced {
     pub(crate) fn new(limits: &Limits) -> Self {
         let shares = || Shares::new(limits.tenant_rate, limits.tenant_concurrent);
-        Enforced { body_bytes: limits.body_bytes, tenants: shares(), users: shares() }
+        Enforced { body_bytes: limits.body_bytes, tenants: shares(), users: shares(), visitors: shares() }
     }
 
     /// Bytes of a body.
@@ -69,13 +71,14 @@ impl Enforced {
     }
 
     /// A place for a request, if the caller's tenant is within its share. It is given back when it is dropped.
-    pub(crate) fn admit(&self, caller: &Caller) -> Result<Place, Problem> {
+    pub(crate) fn admit(&self, caller: &Caller, address: Option<&str>) -> Result<Place, Problem> {
         let taken = match &caller.tenant {
             Some(tenant) => self.tenants.take(tenant),
+            None if caller.is_visitor() => self.visitors.take(address.unwrap_or_default()),
             None => self.users.take(&caller.user),
         };
         taken.map_err(|wait| {
-            let detail = "The tenant sends more requests than it may. `Retry-After` says when to go on.";
+            let detail = "The caller sends more requests than it may. `Retry-After` says when to go on.";
             // Rounded up: after this time there is room.
             let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
             Problem::new(StatusCode::TOO_MANY_REQUESTS, RATE_LIMITED, detail).retry_after(seconds)
@@ -100,10 +103,20 @@ mod tests {
     fn a_caller_without_a_tenant_counts_as_a_user_and_never_as_a_tenant_of_that_name() {
         let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
         let enforced = Enforced::new(&limits);
-        let _tenant = enforced.admit(&caller(Some("ann"), "bob")).expect("the tenant's place");
-        let _user = enforced.admit(&caller(None, "ann")).expect("the user's place");
-        let _other = enforced.admit(&caller(None, "bob")).expect("another user's place");
-        let refused = enforced.admit(&caller(None, "ann")).expect_err("the user has one place");
+        let _tenant = enforced.admit(&caller(Some("ann"), "bob"), None).expect("the tenant's place");
+        let _user = enforced.admit(&caller(None, "ann"), None).expect("the user's place");
+        let _other = enforced.admit(&caller(None, "bob"), None).expect("another user's place");
+        let refused = enforced.admit(&caller(None, "ann"), None).expect_err("the user has one place");
         assert_eq!((refused.status().as_u16(), refused.code()), (429, RATE_LIMITED));
+    }
+
+    #[test]
+    fn visitors_count_by_their_addresses() {
+        let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
+        let enforced = Enforced::new(&limits);
+        let visitor = Caller::visitor();
+        let _first = enforced.admit(&visitor, Some("192.0.2.1")).expect("a place");
+        let _other = enforced.admit(&visitor, Some("192.0.2.2")).expect("another's place");
+        assert!(enforced.admit(&visitor, Some("192.0.2.1")).is_err());
     }
 }

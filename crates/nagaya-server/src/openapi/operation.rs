@@ -33,6 +33,10 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
     let told = operation["description"].as_str().unwrap_or_default();
     operation["description"] = paragraphs([told, &reached(source, route)]).into();
     operation["operationId"] = source.names.operations[at].as_str().into();
+    if route.admits_visitors(source.design) {
+        // With a token or without.
+        operation["security"] = json!([{}, { "token": [] }]);
+    }
     operation["x-nagaya-reach"] = format!("{:?}", route.reach).to_lowercase().into();
     operation
 }
@@ -282,6 +286,7 @@ fn reached(source: &Source<'_>, route: &Route) -> String {
     let reach = match route.reach {
         Reach::Tenant => "Reaches the items of the token's tenant.",
         Reach::Operator => "For operators, who state a reason.",
+        Reach::Public if source.design.visitors => "Everybody reads this, also without a token.",
         Reach::Public => "Everybody with a token reads this.",
         Reach::Anyone => "For everybody with a token.",
     };
@@ -316,8 +321,8 @@ fn roles(source: &Source<'_>, reach: Reach, entity: &str, verb: Verb) -> String 
 fn reason(reach: Reach) -> Option<Json> {
     match reach {
         Reach::Operator => Some(parameters::reference("Reason")),
-        Reach::Public | Reach::Anyone => Some(parameters::reference("ReasonWithoutTenant")),
-        Reach::Tenant => None,
+        Reach::Anyone => Some(parameters::reference("ReasonWithoutTenant")),
+        Reach::Tenant | Reach::Public => None,
     }
 }
 

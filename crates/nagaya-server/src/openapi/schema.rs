@@ -75,7 +75,7 @@ pub(super) fn patch(design: &Design, entity: &Entity, now: i64) -> Json {
 pub(super) fn parameter(field: &Field) -> Json {
     let mut schema = field.json_schema();
     if let Some(schema) = schema.as_object_mut() {
-        for kept in ["default", "description", "writeOnly"] {
+        for kept in ["default", "description", "readOnly", "writeOnly"] {
             schema.remove(kept);
         }
         if let Some(Json::Array(types)) = schema.get_mut("type") {
@@ -122,8 +122,8 @@ pub(super) fn expiry<'e>(design: &Design, entity: &'e Entity) -> Option<&'e Fiel
 fn object(fields: &[Field], view: View) -> Map<String, Json> {
     let shown = |field: &&Field| match view {
         View::Item => !field.secret,
-        View::New => true,
-        View::Patch => !field.immutable,
+        View::New => field.not_given().is_none(),
+        View::Patch => !field.immutable && field.not_given().is_none(),
     };
     let fields: Vec<_> = fields.iter().filter(shown).collect();
     // An item that was made before a field with a default came to the design does not have it.

@@ -3,9 +3,11 @@
 mod attack;
 mod desk;
 mod errors;
+mod given;
 mod house;
 mod idempotency;
 mod items;
 mod lists;
 mod operators;
 mod seam;
+mod visitors;

@@ -38,6 +38,8 @@ goneAt  = { type = "timestamp", optional = true }
 pin     = { type = "string", max = 10, secret = true, optional = true }
 born    = { type = "date", immutable = true }
 endsAt  = { type = "timestamp", precision = "epoch", optional = true }
+visits  = { type = "integer", min = 0, default = 0, readonly = true }
+awayAt  = { type = "timestamp", optional = true, since = "state = 'away'" }
 
 [entity.member.fields.address]
 type = "map"
@@ -109,6 +111,8 @@ fn what_is_made_has_what_is_needed_and_nothing_that_is_made_by_the_layer() {
             json!({}),
             with(&least, json!({ "clubId": "abc" })),
             with(&least, json!({ "version": 1 })),
+            with(&least, json!({ "visits": 1 })),
+            with(&least, json!({ "state": "away", "awayAt": "2026-01-31T09:30:00Z" })),
             with(&least, json!({ "other": 1 })),
             with(&least, json!({ "name": null })),
             with(&least, json!({ "address": {} })),
@@ -161,6 +165,8 @@ fn what_is_changed_can_change() {
             json!({ "endsAt": NOW - 1 }),
             json!({ "name": "a#b" }),
             json!({ "other": null }),
+            json!({ "visits": 1 }),
+            json!({ "awayAt": null }),
         ],
     );
 }
@@ -174,7 +180,11 @@ fn what_is_read_has_no_secrets_and_an_id_and_a_version() {
     check(
         "Member",
         // What has become past, and what is marked, is told as it is.
-        &[item.clone(), with(&item, json!({ "endsAt": NOW - 1, "state": "gone" }))],
+        &[
+            item.clone(),
+            with(&item, json!({ "endsAt": NOW - 1, "state": "gone" })),
+            with(&item, json!({ "visits": 7, "awayAt": "2026-01-31T09:30:00Z" })),
+        ],
         &[
             with(&item, json!({ "pin": "1234" })),
             with(&item, json!({ "version": 0 })),
@@ -182,4 +192,14 @@ fn what_is_read_has_no_secrets_and_an_id_and_a_version() {
             json!({ "clubId": "abc", "name": "Ann", "born": "2000-02-29", "address": { "town": "Uji" }, "version": 3 }),
         ],
     );
+}
+
+#[test]
+fn what_callers_do_not_give_is_for_reading_only() {
+    let document = document(&System::plain(design(DESIGN)), "", NOW);
+    let properties = &document["components"]["schemas"]["Member"]["properties"];
+    let marked: Vec<_> =
+        properties.as_object().expect("fields").iter().filter(|(_, each)| each["readOnly"] == true).collect();
+    let names: Vec<_> = marked.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["awayAt", "visits"]);
 }

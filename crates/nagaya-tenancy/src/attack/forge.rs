@@ -72,7 +72,7 @@ pub(super) fn fields(
             continue;
         }
         let is_tenant = entity.tenant.as_deref() == Some(name);
-        if is_tenant || is_made_by_itself(field) || belongs_to_deletion(entity, name) {
+        if is_tenant || is_made_by_itself(field) || field.since.is_some() || belongs_to_deletion(entity, name) {
             continue;
         }
         let is_id = ids.contains(&name);
@@ -152,7 +152,9 @@ fn text(field: &Field, n: usize) -> Option<String> {
 }
 
 fn is_made_by_itself(field: &Field) -> bool {
-    matches!(field.default, Some(Default::New | Default::Now))
+    // What only the system sets is left out where it can be.
+    let is_left_out = field.since.is_some() || field.readonly && field.optional;
+    is_left_out || matches!(field.default, Some(Default::New | Default::Now))
 }
 
 /// Whether a field tells that an item is deleted: no item is made deleted.

@@ -1,0 +1,151 @@
+//! What callers do, and what they give: the routes and the fields that a design leaves to the system's own code.
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use nagaya_server::{Answer, Call, Extension, OwnRoute, System, routes};
+use serde_json::{Value as Json, json};
+
+use crate::house::{House, design};
+
+const WALLET: &str = r#"
+name    = "wallet"
+version = "1.0"
+
+[tenant]
+field = "userId"
+
+[table.main]
+key = ["PK", "SK"]
+
+[entity.card]
+table   = "main"
+key     = { PK = "USER#{userId}", SK = "CARD#{cardId}" }
+version = "version"
+routes  = ["update", "read"]
+
+[entity.card.fields]
+userId   = { type = "string", min = 1, max = 64 }
+cardId   = { type = "string", min = 1, max = 64 }
+provider = { type = "string", max = 50, readonly = true }
+last4    = { type = "string", max = 4, optional = true, readonly = true }
+label    = { type = "string", max = 50, optional = true }
+
+[entity.note]
+table   = "main"
+key     = { PK = "USER#{userId}", SK = "NOTE#{noteId}" }
+version = "version"
+
+[entity.note.fields]
+userId = { type = "string", min = 1, max = 64 }
+noteId = { type = "string", min = 1, max = 64 }
+views  = { type = "integer", min = 0, default = 0, readonly = true }
+seenBy = { type = "string", max = 64, optional = true, readonly = true }
+pinned = { type = "boolean", default = false }
+pinAt  = { type = "timestamp", optional = true, since = "pinned = true" }
+
+[entity.receipt]
+table  = "main"
+key    = { PK = "USER#{userId}", SK = "RECEIPT#{receiptId}" }
+routes = []
+
+[entity.receipt.fields]
+userId    = { type = "string", min = 1, max = 64 }
+receiptId = { type = "ulid", default = "new" }
+
+[access.cards]
+entity = "card"
+
+[access.receipts]
+entity = "receipt"
+"#;
+
+/// Makes cards, which callers do not.
+struct Provider;
+
+impl Extension for Provider {
+    fn routes(&self) -> Vec<OwnRoute> {
+        let card = json!({ "cardId": "c1", "provider": "bank", "last4": "4242" });
+        vec![OwnRoute::new(Method::POST, "/cards/register", "Make a card.", move |call: Arc<Call>| {
+            let card = card.as_object().cloned().unwrap_or_default();
+            async move {
+                let mut answer = Answer::record(call.tenant()?.create("card", card).await?);
+                answer.status = StatusCode::CREATED;
+                Ok(answer)
+            }
+        })]
+    }
+}
+
+fn wallet() -> House {
+    House::serve(System::new("wallet", design(WALLET), Provider))
+}
+
+/// Where a body is wrong, and how.
+fn flaws(body: &Json) -> Vec<(&str, &str)> {
+    let errors = body["errors"].as_array().expect("a list").iter();
+    errors.map(|each| (each["pointer"].as_str().expect("a place"), each["detail"].as_str().expect("a text"))).collect()
+}
+
+#[test]
+fn an_entity_has_the_routes_that_it_names_and_those_of_its_access_patterns() {
+    let found: Vec<_> =
+        routes(&design(WALLET)).iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+    let expected = [
+        "GET /cards/{cardId}",
+        "PATCH /cards/{cardId}",
+        "GET /notes/{noteId}",
+        "POST /notes",
+        "PATCH /notes/{noteId}",
+        "DELETE /notes/{noteId}",
+        "GET /cards",
+        "GET /receipts",
+    ];
+    assert_eq!(found, expected);
+
+    let house = wallet();
+    let u1 = house.client("u1", "user");
+    u1.post("/cards/register", &json!({})).data(201);
+    let other = u1.post("/cards", &json!({ "cardId": "c2" }));
+    assert_eq!((other.problem(405), other.header("allow")), ("no_such_method", Some("GET,HEAD")));
+    let other = u1.delete("/cards/c1");
+    assert_eq!((other.problem(405), other.header("allow")), ("no_such_method", Some("GET,HEAD,PATCH")));
+    assert_eq!(u1.post("/receipts", &json!({})).problem(405), "no_such_method");
+    assert_eq!(u1.get("/receipts/r1").problem(404), "not_found");
+    assert_eq!(u1.get("/cards").data(200)[0]["cardId"], "c1");
+}
+
+#[test]
+fn callers_do_not_give_what_the_system_sets() {
+    let house = wallet();
+    let u1 = house.client("u1", "user");
+    // The system's own code does.
+    assert_eq!(u1.post("/cards/register", &json!({})).data(201)["provider"], "bank");
+    assert_eq!(u1.patch("/cards/c1", &json!({ "label": "Mine" })).data(200)["last4"], "4242");
+
+    let told = "Is set by the system; leave it out.";
+    let refused = u1.patch("/cards/c1", &json!({ "label": "x", "provider": "me", "last4": null }));
+    assert_eq!(refused.problem(422), "invalid");
+    assert_eq!(flaws(&refused.body), [("/provider", told), ("/last4", told)]);
+    assert_eq!(u1.get("/cards/c1").data(200)["label"], "Mine", "nothing of it is written");
+
+    let refused = u1.post("/notes", &json!({ "noteId": "n1", "views": 7, "seenBy": "me" }));
+    assert_eq!(refused.problem(422), "invalid");
+    assert_eq!(flaws(&refused.body), [("/views", told), ("/seenBy", told)]);
+    assert_eq!(u1.post("/notes", &json!({ "noteId": "n1" })).data(201)["views"], 0);
+}
+
+#[test]
+fn callers_do_not_give_what_follows_from_a_condition() {
+    let house = wallet();
+    let u1 = house.client("u1", "user");
+    let told = "Follows from `pinned = true`; leave it out.";
+    let refused = u1.post("/notes", &json!({ "noteId": "n1", "pinned": true, "pinAt": "2020-01-01T00:00:00Z" }));
+    assert_eq!(refused.problem(422), "invalid");
+    assert_eq!(flaws(&refused.body), [("/pinAt", told)]);
+    let pinned = u1.post("/notes", &json!({ "noteId": "n1", "pinned": true })).data(201)["pinAt"].clone();
+    assert!(pinned.is_string(), "{pinned}");
+    let refused = u1.patch("/notes/n1", &json!({ "pinAt": pinned }));
+    assert_eq!(flaws(&refused.body), [("/pinAt", told)]);
+    assert_eq!(u1.patch("/notes/n1", &json!({ "pinned": false })).data(200).get("pinAt"), None);
+}

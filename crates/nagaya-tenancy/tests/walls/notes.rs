@@ -1,0 +1,46 @@
+//! Notes: each keeper lists its own.
+
+use nagaya_tenancy::{Keeper, Nagaya, Principal, Tenant};
+use serde_json::json;
+
+use crate::common::{design, fields, open, tenant};
+
+async fn note(tenant: &Tenant, entity: &str, keeper: Keeper, name: &str) {
+    let set = tenant.set().note(entity, keeper, name, Some(fields(json!({ "said": name }))), None);
+    set.commit().await.expect("a note");
+}
+
+async fn names(tenant: &Tenant, entity: &str, prefix: &str, limit: usize) -> Vec<String> {
+    let (mut names, mut after): (Vec<String>, Option<String>) = (Vec::new(), None);
+    loop {
+        let page = tenant.notes(entity, prefix, after.as_deref(), limit).await.expect("a page");
+        let Some(last) = page.last() else { return names };
+        after = Some(last.name.clone());
+        names.extend(page.into_iter().map(|note| note.name));
+    }
+}
+
+async fn check(nagaya: &Nagaya, entity: &str) {
+    let (t1, t10, empty) = (tenant(nagaya, "t1"), tenant(nagaya, "t10"), tenant(nagaya, "t"));
+    for name in ["a-1", "a-2", "a-3", "b-1"] {
+        note(&t1, entity, Keeper::Tenant, name).await;
+    }
+    note(&t10, entity, Keeper::Tenant, "a-4").await;
+    note(&t10, entity, Keeper::House, "a-5").await;
+    for limit in [1, 2, 100] {
+        assert_eq!(names(&t1, entity, "a-", limit).await, ["a-1", "a-2", "a-3"]);
+        assert_eq!(names(&t1, entity, "", limit).await, ["a-1", "a-2", "a-3", "b-1"]);
+        assert_eq!(names(&t10, entity, "a", limit).await, ["a-4"]);
+        assert!(names(&empty, entity, "", limit).await.is_empty());
+    }
+    let operator = nagaya.operator("looks", &Principal::new("", "op"));
+    let house = operator.notes(entity, "a-", None, 10).await.expect("a page");
+    assert_eq!(house.iter().map(|note| note.name.as_str()).collect::<Vec<_>>(), ["a-5"]);
+}
+
+/// Proves the notes part of N3: beside what only a tenant sees, and beside what is public.
+#[tokio::test]
+async fn a_tenants_notes_are_listed_to_the_tenant_alone() {
+    check(&open(design("aiagent/single")).await, "agent").await;
+    check(&open(design("kondate/kondate")).await, "creator_recipe").await;
+}
