@@ -10,7 +10,6 @@ mod document;
 mod policy;
 mod product;
 mod standing;
-mod tasks;
 mod tenants;
 
 use std::sync::Arc;

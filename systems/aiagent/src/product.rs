@@ -9,7 +9,7 @@ use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, body, document, policy, standing::Standings, tasks, tenants};
+use crate::{applications, document, policy, standing::Standings, tenants};
 
 /// What the handlers of the product share.
 pub(crate) struct Product {
@@ -40,18 +40,12 @@ impl Product {
             standing.admits(call.design(), &call.caller.roles, &entity, verb)?;
         }
         match (entity.as_str(), verb) {
-            ("tenant", Verb::Create | Verb::Update) => {
-                body::without(&call.body, &tenants::OPERATORS, "is for operators to set")?;
-            }
             ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
-            ("tenant_application", Verb::Update) => applications::outcome_untouched(&call.body)?,
             ("permission_policy", Verb::Create | Verb::Update) => {
                 policy::check(call.design(), &call.body)?;
                 sign(call);
             }
             ("announcement_board", Verb::Create | Verb::Update) => sign(call),
-            ("task", Verb::Create) => tasks::create(self, call)?,
-            ("task", Verb::Update) => return tasks::update(self, call).await,
             _ => {}
         }
         Ok(None)
@@ -81,21 +75,21 @@ impl Extension for Seam {
                 Box::pin(async move { applications::submit(&call).await })
             })
             .reach(Reach::Anyone)
-            .body(applications::SAID.schema(design, &applications::NEEDED))
+            .body(applications::SAID.schema(design))
             .answers(201, application()),
             route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, |product, call| {
                 Box::pin(async move { applications::approve(&product, &call).await })
             })
             .reach(Reach::Operator)
             .needs("tenant_application", Verb::Update)
-            .body(applications::APPROVAL.schema(design, &[]))
+            .body(applications::APPROVAL.schema(design))
             .answers(200, application()),
             route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, |product, call| {
                 Box::pin(async move { applications::reject(&product, &call).await })
             })
             .reach(Reach::Operator)
             .needs("tenant_application", Verb::Update)
-            .body(applications::REJECTION.schema(design, &[]))
+            .body(applications::REJECTION.schema(design))
             .answers(200, application()),
             route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", |_, call| {
                 Box::pin(async move { tenants::read(&call).await })
@@ -108,7 +102,7 @@ impl Extension for Seam {
             })
             .reach(Reach::Operator)
             .needs("tenant", Verb::Update)
-            .body(tenants::CHANGE.schema(design, &[]))
+            .body(tenants::CHANGE.schema(design))
             .answers(200, tenant()),
             route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", |_, call| {
                 Box::pin(async move { tenants::mine(&call).await })

@@ -1,17 +1,14 @@
 //! Tenants as operators see them, and the tenants of somebody who signs in.
 
 use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Content, Problem};
+use nagaya_server::{Answer, Call, Content, Problem, Shape};
 use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
 
-use crate::{body::Shape, product::Product};
-
-/// What operators decide about a tenant: it does not give itself a plan.
-pub(crate) const OPERATORS: [&str; 3] = ["plan", "enabled", "applicationId"];
+use crate::product::Product;
 
 /// What operators change of a tenant. Nothing else in it can be changed by anybody.
 pub(crate) const CHANGE: Shape =
-    Shape { entity: "tenant", fields: &[("name", "name"), ("plan", "plan"), ("enabled", "enabled")] };
+    Shape { entity: "tenant", fields: &[("name", "name"), ("plan", "plan"), ("enabled", "enabled")], required: &[] };
 
 /// A tenant's item outlives everything else of it: an id without one looks free, and would be given to somebody else.
 pub(crate) fn not_deleted() -> Problem {
@@ -26,6 +23,7 @@ pub(crate) async fn read(call: &Call) -> Result<Answer, Problem> {
 
 /// Changes a tenant, for an operator; with `If-Match`, only if it is the one that the caller knows.
 pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Problem> {
+    CHANGE.check(call.design(), &call.body)?;
     // It is the one that the caller knows.
     let tenant = within(call)?;
     let expected = match call.header("if-match") {

@@ -11,7 +11,7 @@ use super::{APPLICATION, SAID};
 /// and body give the same answer and one application.
 pub(crate) async fn submit(call: &Call) -> Result<Answer, Problem> {
     // It says what an applicant says, and nothing about its own review.
-    SAID.only(&call.body)?;
+    SAID.check(call.design(), &call.body)?;
 
     let mut fields = call.body.clone();
     fields.insert("applicantUserId".to_owned(), (&*call.caller.user).into());

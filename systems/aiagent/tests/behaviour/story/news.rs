@@ -12,13 +12,14 @@ pub(super) fn tell(house: &House) {
 
     // One board per tenant, in Markdown, signed by whoever wrote last.
     member.get("/announcement-boards").problem(404, "not_found");
-    let board = json!({ "markdown": "# News\n\n- *tea* is out\n", "updatedBy": "somebody-else" });
+    let forged = json!({ "markdown": "# News", "updatedBy": "somebody-else" });
+    assert_eq!(admin.post("/announcement-boards", &forged).problem(422, "invalid"), ["/updatedBy"]);
+    let board = json!({ "markdown": "# News\n\n- *tea* is out\n" });
     let board = admin.post("/announcement-boards", &board).data(201);
     assert_eq!(board["updatedBy"], "admin-1");
     admin.post("/announcement-boards", &json!({ "markdown": "" })).problem(409, "taken");
     let other = house.user("t1", "admin-2", &["admin"]);
-    let changed =
-        other.patch("/announcement-boards", &json!({ "markdown": "# News\n", "updatedBy": "admin-1" })).data(200);
+    let changed = other.patch("/announcement-boards", &json!({ "markdown": "# News\n" })).data(200);
     assert_eq!((&changed["markdown"], &changed["updatedBy"]), (&json!("# News\n"), &json!("admin-2")));
     let long = json!({ "markdown": "x".repeat(50_001) });
     assert_eq!(admin.patch("/announcement-boards", &long).problem(422, "invalid"), ["/markdown"]);
