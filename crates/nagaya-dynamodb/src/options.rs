@@ -18,6 +18,9 @@ pub struct Options {
     /// Whether the server answers a failed condition with the item that it found. Without that (dynalite), the item is read
     /// afterwards: that costs a read, and may find a later one.
     pub returns_found: bool,
+    /// Whether `ensure` adds the indexes that a table lacks which is there already. Filling one takes minutes to hours, and
+    /// teams add one per deployment: a server that starts leaves them alone, and what needs one says that it is missing.
+    pub adds_indexes: bool,
     /// How a write set of one action is sent.
     pub lone: Lone,
     /// How long a call takes at most, all attempts together.
@@ -57,6 +60,7 @@ impl Default for Options {
             transactions: true,
             changes: true,
             returns_found: true,
+            adds_indexes: true,
             lone: Lone::Plain,
             call_timeout: Duration::from_secs(10),
             attempt_timeout: Duration::from_secs(2),

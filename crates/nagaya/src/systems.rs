@@ -5,10 +5,12 @@ use std::sync::Arc;
 use anyhow::bail;
 use nagaya_design::{Design, read_checked};
 use nagaya_events::Projection;
+use nagaya_kondate::LocalPayments;
 use nagaya_server::System;
+use nagaya_tenancy::Nagaya;
 use nagaya_todo::Notes;
 
-use crate::cli::seed::{Story, Todos};
+use crate::cli::seed::{Household, Neighbours, Story, Todos};
 
 /// A system that is built in.
 struct BuiltIn {
@@ -25,7 +27,7 @@ const ALL: [BuiltIn; 5] = [
         make: aiagent,
     },
     BuiltIn { name: "todo", design: include_str!("../../../systems/todo/design/todo.toml"), make: todo },
-    BuiltIn { name: "kondate", design: include_str!("../../../systems/kondate/design/kondate.toml"), make: plain },
+    BuiltIn { name: "kondate", design: include_str!("../../../systems/kondate/design/kondate.toml"), make: kondate },
     BuiltIn {
         name: "management",
         design: include_str!("../../../systems/management/design/management.toml"),
@@ -56,9 +58,21 @@ pub(crate) fn projections(name: &str) -> Vec<Arc<dyn Projection>> {
     if name == "todo" { nagaya_todo::projections() } else { Vec::new() }
 }
 
-/// What `nagaya seed` makes of a system by its commands.
+/// Brings everything that a system keeps in step with its changes, besides projections, up to what has been written.
+pub(crate) async fn catch_up(name: &str, nagaya: &Nagaya) -> anyhow::Result<()> {
+    if name == "kondate" {
+        nagaya_kondate::catch_up(nagaya).await?;
+    }
+    Ok(())
+}
+
+/// What `nagaya seed` tells of a system, one after the other.
 pub(crate) fn stories(name: &str, design: &Design) -> anyhow::Result<Vec<Box<dyn Story>>> {
-    Ok(if name == "todo" { vec![Box::new(Todos::of(design)?)] } else { Vec::new() })
+    Ok(match name {
+        "todo" => vec![Box::new(Todos::of(design)?)],
+        "kondate" => vec![Box::new(Household), Box::new(Neighbours)],
+        _ => Vec::new(),
+    })
 }
 
 fn plain(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
@@ -67,6 +81,10 @@ fn plain(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System
 
 fn aiagent(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
     Ok(nagaya_aiagent::system(name, design))
+}
+
+fn kondate(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
+    Ok(nagaya_kondate::system(name, design, Arc::new(LocalPayments::default())))
 }
 
 fn todo(name: &'static str, design: Design, notes: &Notes) -> anyhow::Result<System> {

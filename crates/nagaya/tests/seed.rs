@@ -50,14 +50,16 @@ async fn all(tenant: &Tenant, access: &str) -> Vec<Record> {
     tenant.list(&List::by(access).limit(1_000)).await.expect("a page").records
 }
 
-/// All items of a directory but for what the clock has to do with.
+/// All items of a directory but for what the clock has to do with, and what the layer keeps for itself.
 async fn items(data: &Path, system: &str, tables: &[&str]) -> BTreeSet<String> {
     let store = Embedded::open(data, Options::default()).expect("the directory opens");
     let mut found = BTreeSet::new();
     for table in tables {
         for mut item in store.scan(Scan::table(format!("{system}/{table}"))).await.expect("a page").items {
             item.remove("expiresAt");
-            found.insert(format!("{item:?}"));
+            if !item.get("PK").and_then(|key| key.as_str()).is_some_and(|key| key.starts_with('%')) {
+                found.insert(format!("{item:?}"));
+            }
         }
     }
     found
@@ -105,7 +107,8 @@ async fn the_same_number_gives_the_same_data() {
         found.push(items(&data, "kondate", &["MainTable"]).await);
     }
     assert!(found[0].len() > 300, "{}", found[0].len());
-    assert_eq!(found[0], found[1]);
+    let differ: Vec<_> = found[0].symmetric_difference(&found[1]).take(5).collect();
+    assert!(differ.is_empty(), "{differ:?}");
     // Nothing but settings, which can be the same by chance.
     assert!(found[0].intersection(&found[2]).count() < 5);
 }

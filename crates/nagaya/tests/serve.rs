@@ -227,6 +227,50 @@ fn a_design_of_ones_own_is_served_and_its_changes_are_taken_over() {
 }
 
 #[test]
+fn what_was_seeded_is_found_and_counted_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let args = ["seed", "kondate", "--tenants", "2", "--until", "2026-11-12", "--data", text(dir.path())];
+    let seeded = nagaya(&args);
+    assert_eq!(seeded.status, 0, "{seeded}");
+
+    let serving = Serving::start(&["kondate", "--data", text(dir.path())], &[]);
+    let titles = |path: &str| -> Vec<String> {
+        let (status, found) = serving.ask("kondate", "GET", path, None);
+        assert_eq!(status, 200, "{path}: {found}");
+        let found = found["data"].as_array().expect("a list").clone();
+        found.iter().map(|each| each["title"].as_str().expect("a title").to_owned()).collect()
+    };
+    // カレー, as it stands in an address.
+    let curries = titles("/recipes?q=%E3%82%AB%E3%83%AC%E3%83%BC&limit=2");
+    assert!(curries.len() == 2 && curries.iter().all(|title| title.contains("カレー")), "{curries:?}");
+    // 献立 is what no set is called, and 夕食 what many are for.
+    assert!(titles("/sets?q=%E5%A4%95%E9%A3%9F").len() > 3);
+    let published = titles("/catalog/recipes?limit=100");
+    assert_eq!(published.len(), 20);
+    let (_, popular) = serving.ask("kondate", "GET", "/catalog/recipes/popular?limit=100", None);
+    let counts: Vec<_> = popular["data"].as_array().expect("a list").iter().map(|each| &each["savedCount"]).collect();
+    assert!(counts.len() == 20 && *counts[0] == json!(1) && *counts[19] == json!(0), "{counts:?}");
+
+    // It is what the product itself would have written: it can be gone on with.
+    let plan = |slot: &str| serving.ask("kondate", "GET", &format!("/plans/{slot}"), None).1["data"].clone();
+    let cooked =
+        plan("CURRENT")["items"].as_array().expect("a list").iter().filter(|item| item["cooked"] == true).count();
+    assert_eq!(cooked, 6, "Monday to Wednesday");
+    let logs =
+        || serving.ask("kondate", "GET", "/cooklogs?date=2026-11&limit=100", None).1["data"].as_array().map(Vec::len);
+    let (before, next) = (logs().expect("a list"), plan("NEXT"));
+    let (status, promoted) = serving.ask("kondate", "POST", "/plans/promote", None);
+    assert_eq!((status, &promoted["data"]["items"]), (200, &next["items"]), "{promoted}");
+    assert_eq!(logs(), Some(before + cooked));
+    let offer = serving.ask("kondate", "GET", "/catalog/recipes?limit=1", None).1["data"][0].clone();
+    let own = offer["creatorId"] == "demo";
+    let path = format!("/recipes/{}/publish", offer["recipeId"].as_str().expect("an id"));
+    assert_eq!(serving.ask("kondate", "POST", &path, Some(&json!({}))).0, if own { 200 } else { 404 });
+    let (status, asked) = serving.ask("kondate", "POST", "/subscription/refresh", None);
+    assert_eq!((status, &asked["data"]["provider"]), (200, &json!("local")), "{asked}");
+}
+
+#[test]
 fn what_cannot_be_served_says_why() {
     let check = |args: &[&str], expected: &str| {
         let run = nagaya(args);

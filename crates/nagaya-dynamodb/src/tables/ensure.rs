@@ -44,6 +44,14 @@ pub(crate) async fn ensure(engine: &Dynamodb, tables: &[TableSpec]) -> Result<()
 async fn planned(engine: &Dynamodb, wanted: &[Wanted]) -> Result<Plan, Error> {
     let mut plan = engine.plan_tables(wanted, false).await?;
     for (table, wanted) in plan.tables.iter_mut().zip(wanted) {
+        table.steps.retain(|step| match step {
+            Step::AddIndex(index) if !engine.options.adds_indexes => {
+                let (table, index) = (&table.table, &index.name);
+                tracing::warn!(table, index, "an index is missing; what needs it is refused until it is rolled out");
+                false
+            }
+            _ => true,
+        });
         // How a table is paid for is not the port's business.
         table.steps.retain(|step| wanted.throughput.is_some() || !matches!(step, Step::Throughput(_)));
     }

@@ -11,6 +11,7 @@ mod report;
 mod schema;
 pub(crate) mod seed;
 mod serve;
+mod smoke;
 mod source;
 mod store;
 mod tables;
@@ -39,6 +40,7 @@ enum Command {
     Schema(schema::Args),
     Serve(serve::Args),
     Seed(seed::Args),
+    Smoke(smoke::Args),
     Lambda(lambda::Args),
     Store(store::Args),
     Tables(tables::Args),
@@ -64,6 +66,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Seed(args) => seed::run(&args),
+        Command::Smoke(args) => smoke::run(&args),
         Command::Lambda(args) => lambda::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Tables(args) => tables::run(&args),

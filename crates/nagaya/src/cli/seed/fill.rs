@@ -15,12 +15,12 @@ use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Te
 use serde_json::Value as Json;
 
 use super::{
-    Args,
+    Args, ITEMS,
     item::{DAY, Draft, Scene, is_made_by_the_layer},
     plan::{Skipped, Task, plan},
     report::{Filled, Report},
     stamp,
-    story::{self, PATIENCE, PAUSE, Part, Story},
+    story::{self, PATIENCE, PAUSE, Story, Whose},
     tenants,
 };
 
@@ -41,8 +41,14 @@ const LOOK_BACK: i64 = 366;
 /// Fills a system: with plain items, and with what its commands make.
 pub(super) async fn fill(args: &Args, system: &System, stories: &[Box<dyn Story>]) -> anyhow::Result<Report> {
     let design = &system.design;
-    let (tasks, mut skipped) = plan(design);
-    skipped.retain(|each| stories.iter().all(|story| story.entity() != each.entity));
+    let (mut tasks, mut skipped) = plan(design);
+    let is_told = |entity: &str| stories.iter().any(|story| story.entities().contains(&entity));
+    tasks.retain(|task| !is_told(&task.entity.name));
+    skipped.retain(|each| !is_told(&each.entity));
+    for entity in stories.iter().flat_map(|story| story.follow()) {
+        tasks.retain(|task| task.entity.name != *entity);
+        skipped.push(Skipped { entity: (*entity).to_owned(), why: "follows from other items".to_owned() });
+    }
     let names = tenants::names(design, args.tenants as usize);
     if names.len() < args.tenants as usize {
         bail!("the design takes only {} names of tenants that can be made up", names.len());
@@ -59,9 +65,9 @@ pub(super) async fn fill(args: &Args, system: &System, stories: &[Box<dyn Story>
         Some(day) => day.to_zoned(TimeZone::UTC)?.timestamp().as_millisecond(),
         None => earlier(&mut scene, &tasks, stories, &hands).await?.unwrap_or(today),
     };
-    let items = args.items as usize;
+    let items = args.items.map_or(ITEMS, |items| items as usize);
     let wanted: usize = tasks.iter().map(|task| owners(task, &scene).len() * count(task, items)).sum();
-    let bar = progress(wanted + stories.len() * scene.tenants.len() * items);
+    let bar = progress(wanted);
     let at_once = match args.place.store.engine() {
         Engine::Embedded => AT_ONCE,
         Engine::Dynamodb | Engine::Cosmos => AT_ONCE_ELSEWHERE,
@@ -70,18 +76,15 @@ pub(super) async fn fill(args: &Args, system: &System, stories: &[Box<dyn Story>
     for task in &tasks {
         bar.set_message(task.entity.name.clone());
         let needed = tasks.iter().any(|other| other.links.values().any(|link| link.entity == task.entity.name));
-        let done = Work { task, hands: &hands, items, at_once, needed, bar: &bar }.run(&mut scene).await?;
-        if done.made + done.present == 0 && done.refused.is_none() {
-            skipped.push(Skipped { entity: done.entity, why: "refers to something that is not there".to_owned() });
-        } else {
-            filled.push(done);
-        }
+        filled.push(Work { task, hands: &hands, items, at_once, needed, bar: &bar }.run(&mut scene).await?);
     }
-    let tenants: Vec<_> = scene.tenants.iter().map(String::as_str).zip(&hands.tenants).collect();
     for each in stories {
-        bar.set_message(each.entity());
-        let told = (scene.seed, scene.until);
-        filled.push(story::tell(each.as_ref(), &tenants, told, items, (at_once, &bar)).await?);
+        bar.set_message(each.entities().first().copied().unwrap_or_default());
+        let whose = scene.whose(args.items.map_or(each.usual(), |items| items as usize));
+        filled.extend(story::tell(each.as_ref(), &hands.tenants, whose, (at_once, &bar)).await?);
+    }
+    for nothing in filled.extract_if(.., |each| each.made + each.present == 0 && each.refused.is_none()) {
+        skipped.push(Skipped { entity: nothing.entity, why: "refers to something that is not there".to_owned() });
     }
     let hidden = story::build(&nagaya, &args.system).await.context("what is built from events cannot be built")?;
     if let (Some(last), 1..) = (filled.last_mut(), hidden) {
@@ -117,8 +120,9 @@ impl Hands {
             Some(tenant) => {
                 let before = fields.len();
                 fields.retain(|name, _| !entity.field(name).is_some_and(|field| is_made_by_the_layer(entity, field)));
+                let moments = entity.fields.iter().any(|field| field.since.is_some());
                 // What lives for a time lives from now on, whatever moment it tells of.
-                let stamped = fields.len() < before && entity.ttl_after.is_none();
+                let stamped = (fields.len() < before || moments) && entity.ttl_after.is_none();
                 let stamp = stamped.then_some((draft.moment, draft.bits));
                 stamp::with(stamp, || tenant.set().create(&entity.name, fields))
             }
@@ -341,9 +345,8 @@ async fn earlier(
         }
     }
     for story in stories {
-        let Some(tenant) = scene.tenants.first() else { break };
-        let part = |back| Part { seed: scene.seed, tenant, n: 0, until: today - back * DAY };
-        let marks: Vec<_> = (0..=LOOK_BACK).map(|back| story.mark(&part(back))).collect();
+        let whose = |back| Whose { until: today - back * DAY, ..scene.whose(story.usual()) };
+        let marks: Vec<_> = (0..=LOOK_BACK).map(|back| story.mark(&whose(back))).collect();
         if let Some(back) = first_there(hands, &marks).await? {
             return Ok(Some(today - i64::try_from(back)? * DAY));
         }

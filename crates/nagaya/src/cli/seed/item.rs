@@ -10,6 +10,7 @@ use super::{
     luck::Luck,
     people::Person,
     plan::Task,
+    story::Whose,
     value::fits,
 };
 
@@ -62,6 +63,11 @@ impl Scene<'_> {
         };
         maker.fill()?;
         Some(Draft { fields: maker.fields, moment: maker.moment, bits: maker.bits })
+    }
+
+    /// Whose story is told: the first tenant's, with so many items.
+    pub(super) fn whose(&self, items: usize) -> Whose<'_> {
+        Whose { seed: self.seed, tenants: &self.tenants, at: 0, until: self.until, items }
     }
 
     /// What there is of an entity for somebody: the tenant's own, or what belongs to nobody.
@@ -121,7 +127,8 @@ impl Maker<'_> {
         for field in others.into_iter().chain(ids) {
             // A link that is not there is none that has been forgotten.
             let decided = field.optional && self.task.links.contains_key(&field.name);
-            if decided || self.fields.contains_key(&field.name) || is_of_deletion(entity, field) {
+            let set_by_the_layer = is_of_deletion(entity, field) || field.since.is_some();
+            if decided || self.fields.contains_key(&field.name) || set_by_the_layer {
                 continue;
             }
             match mirrored.remove(&field.name).filter(|value| fits(field, value)) {

@@ -48,6 +48,10 @@ impl Luck {
         self.pick(of).copied().unwrap_or_default()
     }
 
+    pub(super) fn shuffle<T>(&mut self, of: &mut [T]) {
+        self.0.shuffle(of);
+    }
+
     pub(super) fn hex(&mut self, digits: usize) -> String {
         let mut text = String::new();
         while text.len() < digits {

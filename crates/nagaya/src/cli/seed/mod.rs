@@ -2,6 +2,7 @@
 
 mod fill;
 mod item;
+mod kitchen;
 mod links;
 mod luck;
 mod pattern;
@@ -20,9 +21,16 @@ use std::io::Write as _;
 
 use jiff::civil::Date;
 
-pub(crate) use self::{story::Story, todos::Todos};
+pub(crate) use self::{
+    kitchen::{Household, Neighbours},
+    story::Story,
+    todos::Todos,
+};
 use super::{Outcome, serve::Place, source};
 use crate::systems;
+
+/// How many items of each entity a tenant gets, unless somebody or the system says how many.
+const ITEMS: usize = 50;
 
 /// Fill a system with data that looks real
 ///
@@ -32,7 +40,7 @@ use crate::systems;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya seed todo                              3 tenants with up to 50 items of each \
-                        entity\n  nagaya seed desk.toml --tenants 10 --items 1000\n\nThe first tenant is the one that the token \
+                        entity\n  nagaya seed kondate                           3 households with 200 recipes each\n  nagaya seed desk.toml --tenants 10 --items 1000\n\nThe first tenant is the one that the token \
                         of `nagaya serve` is for. A directory has one process at a time: stop the server before."
 )]
 pub(super) struct Args {
@@ -43,8 +51,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tenants: u32,
     /// How many items of each entity a tenant gets, if there are so many different ones
-    #[arg(long, value_name = "M", default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    items: u32,
+    ///
+    /// If no number is given it is 50; a household of kondate gets 200 recipes, and all that belongs to them.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    items: Option<u32>,
     /// Another number gives other data
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,

@@ -1,7 +1,7 @@
-//! What commands make: things that have a history, which a plain item would not have.
+//! What a system tells of itself: things that hang together, or have a history, which plain items would not.
 //!
-//! The items of an aggregate are written by its commands and by nothing else. So a system with aggregates says here how its
-//! commands are used, and what comes of them looks as if people had done it.
+//! The items of an aggregate are written by its commands and by nothing else, and the things of a household fit each other.
+//! So a system says here what happens at a tenant, and what comes of it looks as if people had done it.
 
 use std::time::Duration;
 
@@ -11,78 +11,103 @@ use indicatif::ProgressBar;
 use nagaya_events::{Processor, ProcessorOptions, follow_generations};
 use nagaya_tenancy::{Nagaya, Tenant};
 
-use super::{luck::Luck, report::Filled};
+use super::{ITEMS, luck::Luck, report::Filled};
 use crate::systems;
 
 /// How often a store that is busy is asked again, and after which time.
 pub(super) const PATIENCE: usize = 50;
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
-/// A kind of thing that a system's commands make.
+/// What happens at a tenant, and makes items of some entities.
 pub(crate) trait Story {
-    /// The entity that shows it.
-    fn entity(&self) -> &'static str;
+    /// The entities that it makes items of. Nothing else fills them.
+    fn entities(&self) -> &'static [&'static str];
 
-    /// The item that tells whether the n-th of a tenant is there: its entity and its id.
-    fn mark(&self, part: &Part<'_>) -> (&'static str, Vec<String>);
+    /// The entities whose items follow from those: the system keeps them in step, and nobody else makes them.
+    fn follow(&self) -> &'static [&'static str] {
+        &[]
+    }
 
-    /// Makes the n-th of a tenant, and does with it what people do. What has happened already does not happen again.
-    fn tell<'s>(&'s self, tenant: &'s Tenant, part: Part<'s>) -> LocalBoxFuture<'s, anyhow::Result<Told>>;
+    /// How many items of each a tenant gets, unless somebody says how many.
+    fn usual(&self) -> usize {
+        ITEMS
+    }
+
+    /// The item that tells whether a tenant's story has begun: its entity and its id.
+    fn mark(&self, whose: &Whose<'_>) -> (&'static str, Vec<String>);
+
+    /// What happens at a tenant, each of it by itself. What has happened already does not happen again.
+    fn tell<'s>(&'s self, tenant: &'s Tenant, whose: Whose<'s>) -> Happenings<'s>;
 }
 
-/// Which of all things it is.
+/// What happens, in order; nothing of it before it is waited for.
+pub(crate) type Happenings<'s> = Box<dyn ExactSizeIterator<Item = LocalBoxFuture<'s, anyhow::Result<Vec<Told>>>> + 's>;
+
+/// Whose story it is, and how long.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<'p> {
+pub(crate) struct Whose<'w> {
     pub(super) seed: u64,
-    pub(super) tenant: &'p str,
-    pub(super) n: usize,
+    /// All tenants, and which of them it is.
+    pub(super) tenants: &'w [String],
+    pub(super) at: usize,
     /// The day that the data leads up to, in milliseconds since 1970.
     pub(super) until: i64,
+    /// How many items of each entity there are to be, if there are so many different ones.
+    pub(super) items: usize,
 }
 
-impl Part<'_> {
-    /// The luck of this one.
-    pub(super) fn luck(&self, story: &str) -> Luck {
-        Luck::of(self.seed, &[self.tenant, story], [self.n, 0])
+impl<'w> Whose<'w> {
+    pub(super) fn tenant(&self) -> &'w str {
+        self.tenants.get(self.at).map_or("", String::as_str)
+    }
+
+    /// The luck of the n-th thing of a kind.
+    pub(super) fn luck(&self, kind: &str, n: usize) -> Luck {
+        Luck::of(self.seed, &[self.tenant(), kind], [n, 0])
     }
 }
 
-/// What has come of it.
+/// What has come of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Told {
+    pub(super) entity: &'static str,
     /// Whether it is new.
     pub(super) made: bool,
     /// Whether its end is that it was deleted.
     pub(super) deleted: bool,
 }
 
-/// Tells a story for all tenants, so many times each.
+/// Tells a story of all tenants.
 pub(super) async fn tell(
     story: &dyn Story,
-    tenants: &[(&str, &Tenant)],
-    (seed, until): (u64, i64),
-    items: usize,
+    tenants: &[Tenant],
+    all: Whose<'_>,
     (at_once, bar): (usize, &ProgressBar),
-) -> anyhow::Result<Filled> {
-    let mut filled = Filled { entity: story.entity().to_owned(), ..Filled::default() };
-    let parts = (0..items).flat_map(|n| tenants.iter().enumerate().map(move |(at, tenant)| (n, at, tenant)));
-    let telling = parts.map(|(n, at, (name, tenant))| async move {
-        let told = story.tell(tenant, Part { seed, tenant: name, n, until }).await;
-        (at, told)
+) -> anyhow::Result<Vec<Filled>> {
+    let empty = |entity: &&str| Filled { entity: (*entity).to_owned(), ..Filled::default() };
+    let mut filled: Vec<Filled> = story.entities().iter().map(empty).collect();
+    let telling = tenants.iter().enumerate().flat_map(|(at, tenant)| {
+        let happenings = story.tell(tenant, Whose { at, ..all });
+        bar.inc_length(happenings.len() as u64);
+        happenings.map(move |happens| async move { (at, happens.await) })
     });
     let mut telling = stream::iter(telling).buffered(at_once);
     while let Some((at, told)) = telling.next().await {
-        let told = told.with_context(|| format!("a story of `{}` cannot be told", story.entity()))?;
+        let name = all.tenants.get(at).map_or("", String::as_str);
+        let told = told.with_context(|| format!("the story of `{name}` cannot be told"))?;
         bar.inc(1);
-        filled.tenants.insert(at);
-        filled.made += usize::from(told.made);
-        filled.present += usize::from(!told.made);
-        filled.deleted += usize::from(told.deleted);
+        for Told { entity, made, deleted } in told {
+            let Some(filled) = filled.iter_mut().find(|filled| filled.entity == entity) else { continue };
+            filled.tenants.insert(at);
+            filled.made += usize::from(made);
+            filled.present += usize::from(!made);
+            filled.deleted += usize::from(deleted);
+        }
     }
     Ok(filled)
 }
 
-/// Builds what is built from events, so that it shows them at once. How many things could not be shown.
+/// Builds what is built from events and from other changes, so that it shows them at once. How many things could not be shown.
 pub(super) async fn build(nagaya: &Nagaya, system: &str) -> anyhow::Result<usize> {
     let mut parked = 0;
     follow_generations(nagaya).await?;
@@ -99,5 +124,6 @@ pub(super) async fn build(nagaya: &Nagaya, system: &str) -> anyhow::Result<usize
             }
         }
     }
+    systems::catch_up(system, nagaya).await?;
     Ok(parked)
 }

@@ -11,7 +11,7 @@ use super::{
     item::{DAY, DAYS},
     luck::Luck,
     people::Person,
-    story::{PATIENCE, PAUSE, Part, Story, Told},
+    story::{Happenings, PATIENCE, PAUSE, Story, Told, Whose},
     words::AT_HOME,
 };
 
@@ -43,28 +43,18 @@ impl Todos {
 }
 
 impl Story for Todos {
-    fn entity(&self) -> &'static str {
-        "todo"
+    fn entities(&self) -> &'static [&'static str] {
+        &["todo"]
     }
 
-    fn mark(&self, part: &Part<'_>) -> (&'static str, Vec<String>) {
-        ("head", vec![Life::of(part).id])
+    fn mark(&self, whose: &Whose<'_>) -> (&'static str, Vec<String>) {
+        ("head", vec![Life::of(whose, 0).id])
     }
 
-    fn tell<'s>(&'s self, tenant: &'s Tenant, part: Part<'s>) -> LocalBoxFuture<'s, anyhow::Result<Told>> {
-        Box::pin(async move {
-            let life = Life::of(&part);
-            let mut told = Told { made: false, deleted: life.is_deleted() };
-            for (version, step) in (0..).zip(&life.steps) {
-                match self.happens(tenant, &life.id, version, step).await? {
-                    Happened::Now => told.made |= version == 0,
-                    Happened::Before => {}
-                    // Somebody has gone on with it since: what becomes of it is theirs to say.
-                    Happened::Otherwise => break,
-                }
-            }
-            Ok(told)
-        })
+    fn tell<'s>(&'s self, tenant: &'s Tenant, whose: Whose<'s>) -> Happenings<'s> {
+        Box::new((0..whose.items).map(move |n| -> LocalBoxFuture<'s, _> {
+            Box::pin(async move { Ok(vec![self.live(tenant, &Life::of(&whose, n)).await?]) })
+        }))
     }
 }
 
@@ -76,6 +66,20 @@ enum Happened {
 }
 
 impl Todos {
+    /// Lets happen to a todo what people do with it.
+    async fn live(&self, tenant: &Tenant, life: &Life) -> anyhow::Result<Told> {
+        let mut told = Told { entity: "todo", made: false, deleted: life.is_deleted() };
+        for (version, step) in (0..).zip(&life.steps) {
+            match self.happens(tenant, &life.id, version, step).await? {
+                Happened::Now => told.made |= version == 0,
+                Happened::Before => {}
+                // Somebody has gone on with it since: what becomes of it is theirs to say.
+                Happened::Otherwise => break,
+            }
+        }
+        Ok(told)
+    }
+
     /// Lets a step happen to a todo that has this version; once, however often it is asked for.
     async fn happens(&self, tenant: &Tenant, id: &str, version: u64, step: &Step) -> anyhow::Result<Happened> {
         let key = format!("seed-{id}-{version}");
@@ -127,12 +131,13 @@ struct Step {
 }
 
 impl Life {
-    fn of(part: &Part<'_>) -> Self {
-        let mut luck = part.luck("todo");
+    /// The n-th of a tenant.
+    fn of(whose: &Whose<'_>, n: usize) -> Self {
+        let mut luck = whose.luck("todo", n);
         let bits = luck.bits();
-        let mut moment = part.until - luck.between(1, DAYS * DAY);
+        let mut moment = whose.until - luck.between(1, DAYS * DAY);
         let id = Ids::new(move || bits).ulid(moment);
-        let family = Luck::of(part.seed, &["people", part.tenant], [0, 0]).below(1_000);
+        let family = Luck::of(whose.seed, &["people", whose.tenant()], [0, 0]).below(1_000);
 
         let title = luck.word(&AT_HOME);
         let mut commands = vec![Command::Create { title: title.to_owned(), note: None }];
@@ -160,7 +165,7 @@ impl Life {
         for command in commands {
             let user = Person::numbered(family + luck.below(PEOPLE)).handle().to_owned();
             steps.push(Step { command, moment, user, bits: luck.bits() });
-            moment += luck.between(1, (part.until - moment).max(1));
+            moment += luck.between(1, (whose.until - moment).max(1));
         }
         Life { id, steps }
     }
@@ -182,7 +187,8 @@ mod tests {
     use super::*;
 
     fn lives(seed: u64, tenant: &str, until: i64) -> Vec<Life> {
-        (0..200).map(|n| Life::of(&Part { seed, tenant, n, until })).collect()
+        let whose = Whose { seed, tenants: &[tenant.to_owned()], at: 0, until, items: 200 };
+        (0..whose.items).map(|n| Life::of(&whose, n)).collect()
     }
 
     fn ids(lives: &[Life]) -> Vec<&str> {

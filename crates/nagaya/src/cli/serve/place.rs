@@ -104,7 +104,9 @@ impl Place {
 #[cfg(feature = "dynamodb")]
 async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
     use nagaya_dynamodb::{Dynamodb, Options, Settings};
-    Ok(Arc::new(Dynamodb::open(&Settings::from_env(), Options::default()).await?))
+    // Indexes are rolled out by `nagaya tables apply`, one at a time where that is wanted.
+    let options = Options { adds_indexes: false, ..Options::default() };
+    Ok(Arc::new(Dynamodb::open(&Settings::from_env(), options).await?))
 }
 
 #[cfg(not(feature = "dynamodb"))]

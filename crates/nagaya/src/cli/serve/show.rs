@@ -93,5 +93,5 @@ fn first_list(design: &Design) -> Option<&str> {
         let needed = |parameter: &nagaya_design::Parameter| parameter.required && !parameter.from_token;
         design.wall_of(access) == nagaya_design::Wall::Key && !design.parameters(access).iter().any(needed)
     };
-    design.accesses.iter().find(open).map(|access| access.path.as_str())
+    design.accesses.iter().filter(open).find_map(|access| access.path.as_deref())
 }

@@ -1,0 +1,149 @@
+//! The public catalog: publishing, withdrawing, saving, and how often something was saved.
+//!
+//! A recipe and a set are published in the same way: as two copies, a complete one in the catalog and a short one on the
+//! creator's page, which also counts. The creator's own item says when it was published and so where the copies lie; all
+//! three are written together.
+
+pub(crate) mod counts;
+mod publish;
+mod save;
+
+use axum::http::{Method, StatusCode};
+use nagaya_design::{Design, Field, Verb};
+use nagaya_server::{OwnRoute, Problem};
+use nagaya_tenancy::{ErrorKind, Tenant};
+
+use crate::product::item;
+
+/// What can be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Recipe,
+    Set,
+}
+
+/// What the parts of a kind are called in the design.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// What is in the user's book.
+    pub(crate) own: &'static str,
+    /// Its copies.
+    pub(crate) catalog: &'static str,
+    pub(crate) creator: &'static str,
+    /// That somebody has saved it.
+    pub(crate) saved: &'static str,
+    pub(crate) id: &'static str,
+    /// What links, terms and GSI1 call it.
+    called: &'static str,
+    /// What finds the complete copy by its id.
+    by_id: &'static str,
+    /// The copy and the saved item in the OpenAPI document.
+    schemas: [&'static str; 2],
+    /// Where a user's own ones are.
+    path: &'static str,
+}
+
+static RECIPE: Names = Names {
+    own: "recipe",
+    catalog: "catalog_recipe",
+    creator: "creator_recipe",
+    saved: "saved_recipe",
+    id: "recipeId",
+    called: "RECIPE",
+    by_id: "catalog_recipe_by_id",
+    schemas: ["CatalogRecipe", "SavedRecipe"],
+    path: "/recipes",
+};
+
+static SET: Names = Names {
+    own: "set",
+    catalog: "catalog_set",
+    creator: "creator_set",
+    saved: "saved_set",
+    id: "setId",
+    called: "SET",
+    by_id: "catalog_set_by_id",
+    schemas: ["CatalogSet", "SavedSet"],
+    path: "/sets",
+};
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 2] = [Kind::Recipe, Kind::Set];
+
+    /// The kind that links, terms and GSI1 call this.
+    pub(crate) fn called(name: &str) -> Option<Self> {
+        Kind::ALL.into_iter().find(|kind| kind.names().called == name)
+    }
+
+    pub(crate) fn names(self) -> &'static Names {
+        match self {
+            Kind::Recipe => &RECIPE,
+            Kind::Set => &SET,
+        }
+    }
+}
+
+pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
+    Kind::ALL.into_iter().flat_map(|kind| routes_of(kind, design)).collect()
+}
+
+fn routes_of(kind: Kind, design: &Design) -> Vec<OwnRoute> {
+    let Names { own, saved, id, path, schemas: [copy, saved_schema], .. } = kind.names();
+    let at = |rest: &str| format!("{path}/{{{id}}}{rest}");
+    let saving = format!("/catalog{path}/{{{id}}}/save");
+    vec![
+        OwnRoute::new(Method::POST, &at("/publish"), &format!("Publishes a {own}, or its changes."), move |call| {
+            publish::publish(kind, call)
+        })
+        .needs(own, Verb::Update)
+        .body(publish::price(kind).schema(design))
+        .answers(200, Some(item(copy))),
+        OwnRoute::new(Method::POST, &at("/withdraw"), &format!("Takes a {own} out of the catalog."), move |call| {
+            publish::withdraw(kind, call)
+        })
+        .needs(own, Verb::Update)
+        .answers(204, None),
+        OwnRoute::new(
+            Method::DELETE,
+            &at(""),
+            &format!("Deletes a {own}; one that is published leaves the catalog with it."),
+            move |call| publish::delete(kind, call),
+        )
+        .needs(own, Verb::Delete)
+        .answers(204, None),
+        OwnRoute::new(Method::PUT, &saving, &format!("Saves a {own} of the catalog."), move |call| {
+            save::save(kind, call)
+        })
+        .needs(saved, Verb::Create)
+        .answers(200, Some(item(saved_schema))),
+        OwnRoute::new(Method::DELETE, &saving, &format!("Saves a {own} of the catalog no longer."), move |call| {
+            save::unsave(kind, call)
+        })
+        .needs(saved, Verb::Delete)
+        .answers(204, None),
+    ]
+}
+
+/// The fields of an own item that others come to see: those that a copy of it has as well.
+pub(crate) fn shown<'d>(design: &'d Design, own: &str, copy: &str) -> impl Iterator<Item = &'d Field> + use<'d> {
+    let both = design.entity(own).zip(design.entity(copy)).into_iter();
+    both.flat_map(|(own, copy)| {
+        // A copy has an id, and times of its own.
+        let copied = |name: &str| own.field(name).is_some() && !own.is_key_field(name) && !TIMES.contains(&name);
+        copy.fields.iter().filter(move |field| copied(&field.name))
+    })
+}
+
+const TIMES: [&str; 2] = ["createdAt", "updatedAt"];
+
+/// The name under which somebody shows something to others.
+pub(crate) async fn author(tenant: &Tenant) -> Result<String, Problem> {
+    match tenant.get("profile", &[]).await {
+        Ok(profile) => Ok(profile.text("displayName").unwrap_or_default().to_owned()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => {
+            let detail = "What others see bears its author's name: make a profile first (`POST /profile`).";
+            Err(Problem::new(StatusCode::CONFLICT, "no_profile", detail))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,81 @@
+//! The fridge gives back what was deleted: a deleted item is kept beside the others for thirty days.
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use nagaya_design::Verb;
+use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
+use nagaya_tenancy::{ErrorKind, Record};
+use serde_json::{Map, Value as Json, json};
+
+use crate::product::{ATTEMPTS, contended, item};
+
+const ITEM: &str = "fridge_item";
+const DELETED: &str = "fridge_deleted_item";
+
+/// What an item keeps wherever it lies.
+const KEPT: [&str; 8] = ["itemId", "name", "amount", "unit", "category", "note", "bestBefore", "createdAt"];
+
+pub(crate) fn routes() -> Vec<OwnRoute> {
+    let if_match = || json!({ "$ref": "#/components/parameters/IfMatch" });
+    vec![
+        OwnRoute::new(Method::DELETE, "/fridge-items/{itemId}", DELETE, delete)
+            .needs(ITEM, Verb::Delete)
+            .takes(if_match())
+            .answers(204, None),
+        OwnRoute::new(Method::POST, "/fridge-deleted-items/{deletedAt}/{itemId}/restore", RESTORE, restore)
+            .needs(DELETED, Verb::Delete)
+            .takes(if_match())
+            .answers(200, Some(item("FridgeItem"))),
+    ]
+}
+
+const DELETE: &str = "Takes something out of the fridge; it can be restored for thirty days.";
+const RESTORE: &str = "Puts a deleted item back into the fridge.";
+
+/// Moves an item to the deleted ones; with `If-Match`, only if it is the one that the caller knows.
+async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
+    let id = call.parameter("itemId").unwrap_or_default();
+    let tenant = call.tenant()?;
+
+    for attempt in 0..ATTEMPTS {
+        let item = tenant.get(ITEM, &[id]).await?;
+        call.knows(&item)?;
+        let mut kept = kept(&item);
+        kept.insert("deletedAt".to_owned(), moment(&call, attempt));
+        kept.extend(item.json("updatedAt").map(|at| ("updatedAt".to_owned(), at)));
+        match tenant.set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
+            // It has changed, or one with the same id was deleted at the same moment.
+            Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. } | ErrorKind::Taken { .. }) => {}
+            done => {
+                done?;
+                return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None));
+            }
+        }
+    }
+    Err(contended())
+}
+
+/// The time of a deletion: the next second where the one before is taken.
+fn moment(call: &Call, attempt: usize) -> Json {
+    let later = i64::try_from(attempt).unwrap_or(0).saturating_mul(1_000);
+    let field = call.design().entity(DELETED).and_then(|entity| entity.field("deletedAt"));
+    field.and_then(|field| field.instant(call.now().saturating_add(later))).unwrap_or_default()
+}
+
+/// Moves a deleted item back: it has the id and the age that it had. Of several who restore it at once, one does.
+async fn restore(call: Arc<Call>) -> Result<Answer, Problem> {
+    let id = [call.parameter("deletedAt").unwrap_or_default(), call.parameter("itemId").unwrap_or_default()];
+    let tenant = call.tenant()?;
+    // What is older than thirty days has expired: the store does not give it, swept away or not.
+    let deleted = tenant.get(DELETED, &id).await?;
+    call.knows(&deleted)?;
+
+    let set = tenant.set().delete(DELETED, &id, &deleted).create(ITEM, kept(&deleted));
+    let restored = set.commit().await?.into_iter().flatten().next();
+    Ok(Answer::record(restored.ok_or_else(Problem::not_found)?))
+}
+
+fn kept(item: &Record) -> Map<String, Json> {
+    KEPT.into_iter().filter_map(|field| Some((field.to_owned(), item.json(field)?))).collect()
+}

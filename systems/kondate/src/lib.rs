@@ -1,0 +1,33 @@
+//! Menus, shopping, fridge and a public recipe catalog: what the design does not say by itself.
+//!
+//! The design gives recipes, sets, plans, lists, logs and the rest their routes. Here is what is particular: a plan that is
+//! applied and promoted, a shopping list that is made from a plan, a fridge that gives back what was deleted, the catalog
+//! with its saves, share links, payments, what has been read, and search.
+
+mod archive;
+mod catalog;
+mod followers;
+mod fridge;
+mod notifications;
+mod payments;
+mod plans;
+mod product;
+mod push;
+mod search;
+mod shares;
+mod shopping;
+
+use std::sync::Arc;
+
+use nagaya_design::Design;
+use nagaya_server::System;
+
+pub use self::{
+    followers::catch_up,
+    payments::{Asked, Card, ChargeId, LocalPayments, Payments, Refused, Standing, State, Token},
+};
+
+/// The system on its design.
+pub fn system(name: &'static str, design: Design, payments: Arc<dyn Payments>) -> System {
+    System::new(name, design.clone(), product::Seam { design, payments })
+}

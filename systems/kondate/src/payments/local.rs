@@ -1,0 +1,235 @@
+//! A provider for development and tests, which takes no money.
+//!
+//! It remembers nothing. What a card does follows from its token, and how a subscription stands from its id and the time, so
+//! that everything is as it was after a restart.
+
+use nagaya_store::Clock;
+
+use super::{
+    port::{Asked, Card, ChargeId, Payments, Refused, Standing, Token},
+    standing::State,
+};
+
+/// The length of a period, in milliseconds: thirty days.
+const PERIOD: i64 = 30 * 24 * 3_600_000;
+
+/// A provider for development and tests, which takes no money.
+///
+/// | token | what it does |
+/// |---|---|
+/// | `tok_visa`, `tok_mastercard`, `tok_jcb` | pays |
+/// | `tok_declined` | can be added, and pays nothing |
+/// | `tok_unpaid` | pays, but no renewal: a subscription is `past_due` for a period, then `canceled` |
+/// | `tok_expired`, and all others | cannot be added |
+///
+/// With `_` and anything behind it, a token is another one of its kind: `tok_visa_2`. A plan whose name starts with `trial`
+/// has one period for trying it out.
+#[derive(Debug)]
+pub struct LocalPayments {
+    clock: Clock,
+}
+
+impl Default for LocalPayments {
+    fn default() -> Self {
+        LocalPayments::new(Clock::system())
+    }
+}
+
+impl LocalPayments {
+    /// One that lives by this clock.
+    pub fn new(clock: Clock) -> Self {
+        LocalPayments { clock }
+    }
+}
+
+fn found(subscription: &str) -> Result<Subscription<'_>, Refused> {
+    Subscription::read(subscription).ok_or_else(|| declined("There is no such subscription."))
+}
+
+fn declined(reason: &str) -> Refused {
+    Refused::Declined(reason.to_owned())
+}
+
+/// What kind of card a token is for.
+fn kind(token: &Token) -> &str {
+    token.expose().strip_prefix("tok_").and_then(|rest| rest.split('_').next()).unwrap_or_default()
+}
+
+/// Refuses what is not paid.
+fn pays(token: &Token) -> Result<(), Refused> {
+    match kind(token) {
+        "visa" | "mastercard" | "jcb" | "unpaid" => Ok(()),
+        "expired" => Err(declined("The card has expired.")),
+        _ => Err(declined("The card was declined.")),
+    }
+}
+
+impl Payments for LocalPayments {
+    fn name(&self) -> &str {
+        "local"
+    }
+
+    fn card<'a>(&'a self, token: &'a Token) -> Asked<'a, Card> {
+        let card = match kind(token) {
+            "visa" => Ok(("visa", "4242")),
+            "mastercard" => Ok(("mastercard", "4444")),
+            "jcb" => Ok(("jcb", "0505")),
+            "declined" => Ok(("visa", "0002")),
+            "unpaid" => Ok(("visa", "0341")),
+            "expired" => Err(declined("The card has expired.")),
+            _ => Err(declined("There is no card for this token.")),
+        };
+        let card = card.map(|(brand, last4)| Card {
+            brand: brand.to_owned(),
+            last4: last4.to_owned(),
+            exp_month: 12,
+            exp_year: 2099,
+        });
+        Box::pin(async { card })
+    }
+
+    fn forget<'a>(&'a self, _: &'a Token) -> Asked<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn charge<'a>(&'a self, token: &'a Token, _: u64, _: &'a str, key: &'a str) -> Asked<'a, ChargeId> {
+        let charged = pays(token).map(|()| ChargeId(format!("ch_{key}")));
+        Box::pin(async { charged })
+    }
+
+    fn subscribe<'a>(&'a self, token: &'a Token, plan: &'a str, key: &'a str) -> Asked<'a, Standing> {
+        let course = match kind(token) {
+            "unpaid" => Course::Unpaid,
+            _ if plan.starts_with("trial") => Course::Trial,
+            _ => Course::Paid,
+        };
+        let started = pays(token).and_then(|()| {
+            let id = format!("sub_{key}_{}", course.name());
+            // How it stood when it was started, however late that is asked again.
+            found(&id).map(|subscription| subscription.standing(subscription.start))
+        });
+        Box::pin(async { started })
+    }
+
+    fn cancel<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+        let now = self.clock.millis();
+        let standing = found(subscription).map(|found| {
+            let until = found.until.unwrap_or(found.standing(now).period_end);
+            Subscription { until: Some(until), ..found }.standing(now)
+        });
+        Box::pin(async { standing })
+    }
+
+    fn resume<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+        let now = self.clock.millis();
+        let standing = found(subscription).and_then(|found| match found.standing(now).state.runs() {
+            true => Ok(Subscription { until: None, ..found }.standing(now)),
+            false => Err(declined("The subscription has ended.")),
+        });
+        Box::pin(async { standing })
+    }
+
+    fn standing<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+        let standing = found(subscription).map(|found| found.standing(self.clock.millis()));
+        Box::pin(async { standing })
+    }
+}
+
+/// How a subscription goes on if nobody does anything.
+#[derive(Clone, Copy, PartialEq)]
+enum Course {
+    Paid,
+    Trial,
+    Unpaid,
+}
+
+impl Course {
+    fn name(self) -> &'static str {
+        match self {
+            Course::Paid => "paid",
+            Course::Trial => "trial",
+            Course::Unpaid => "unpaid",
+        }
+    }
+}
+
+/// What the id of a subscription says: `sub_<key>_<course>`, and when it ends if that has been said: `…_<milliseconds>`.
+struct Subscription<'i> {
+    key: &'i str,
+    start: i64,
+    course: Course,
+    until: Option<i64>,
+}
+
+impl<'i> Subscription<'i> {
+    fn read(id: &'i str) -> Option<Self> {
+        let mut parts = id.strip_prefix("sub_")?.splitn(3, '_');
+        let (key, course, until) = (parts.next()?, parts.next()?, parts.next());
+        let course = [Course::Paid, Course::Trial, Course::Unpaid].into_iter().find(|each| each.name() == course)?;
+        let until = until.map(str::parse).transpose().ok()?;
+        Some(Subscription { key, start: made_at(key)?, course, until })
+    }
+
+    fn id(&self) -> String {
+        let id = format!("sub_{}_{}", self.key, self.course.name());
+        self.until.map_or(id.clone(), |until| format!("{id}_{until}"))
+    }
+
+    fn standing(&self, now: i64) -> Standing {
+        let over = (now - self.start).div_euclid(PERIOD).max(0);
+        let (state, periods) = match (self.course, over) {
+            (Course::Trial, 0) => (State::Trialing, 1),
+            (Course::Unpaid, 1) => (State::PastDue, 2),
+            (Course::Unpaid, 2..) => (State::Canceled, 2),
+            _ => (State::Active, over + 1),
+        };
+        let period_end = self.start + periods * PERIOD;
+        let (state, period_end) = match self.until {
+            Some(until) if until <= now => (State::Canceled, until),
+            until => (state, until.unwrap_or(period_end)),
+        };
+        Standing { subscription: self.id(), state, period_end, ends: self.until.is_some() }
+    }
+}
+
+/// When a ULID was made, in milliseconds since 1970.
+fn made_at(ulid: &str) -> Option<i64> {
+    const DIGITS: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let (time, _) = ulid.split_at_checked(10).filter(|_| ulid.len() == 26)?;
+    time.chars().try_fold(0_i64, |sum, letter| Some(sum * 32 + i64::try_from(DIGITS.find(letter)?).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "01HZX5K7N2M4P6Q8R9S0T1V3W5";
+
+    #[test]
+    fn an_id_says_how_its_subscription_stands() {
+        let start = made_at(KEY).expect("a ULID");
+        let check = |id: &str, days: i64, state: State, end: i64| {
+            let standing = Subscription::read(id).expect("an id").standing(start + days * PERIOD / 30);
+            assert_eq!((standing.state, standing.period_end), (state, start + end * PERIOD / 30), "{id} after {days}");
+            assert_eq!(standing.subscription, id);
+        };
+        let (paid, trial, unpaid) =
+            (format!("sub_{KEY}_paid"), format!("sub_{KEY}_trial"), format!("sub_{KEY}_unpaid"));
+        check(&paid, -400, State::Active, 30);
+        check(&paid, 29, State::Active, 30);
+        check(&paid, 30, State::Active, 60);
+        check(&trial, 29, State::Trialing, 30);
+        check(&trial, 30, State::Active, 60);
+        check(&unpaid, 29, State::Active, 30);
+        check(&unpaid, 30, State::PastDue, 60);
+        check(&unpaid, 60, State::Canceled, 60);
+        let ending = format!("{paid}_{}", start + PERIOD);
+        check(&ending, 29, State::Active, 30);
+        check(&ending, 30, State::Canceled, 30);
+        for nothing in
+            ["", "sub_", "sub_x_paid", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_free", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid_x"]
+        {
+            assert!(Subscription::read(nothing).is_none(), "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Payments: methods, purchases and the subscription, by a provider behind a port.
+
+mod local;
+mod methods;
+mod port;
+mod purchases;
+mod standing;
+mod start;
+mod subscription;
+mod wallet;
+
+use std::{future::Future, sync::Arc};
+
+use axum::http::{Method, StatusCode};
+use nagaya_design::{Design, Verb};
+use nagaya_server::{Answer, Call, Later, OwnRoute, Problem};
+use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
+use serde_json::{Value as Json, json};
+
+pub use self::{
+    local::LocalPayments,
+    port::{Asked, Card, ChargeId, Payments, Refused, Standing, Token},
+    standing::State,
+};
+use crate::product::{item, lost};
+
+const METHOD: &str = "payment_method";
+const PURCHASE: &str = "purchase";
+const SUBSCRIPTION: &str = "subscription";
+
+pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRoute> {
+    let (method, bought, subscription) = (item("PaymentMethod"), item("Purchase"), item("Subscription"));
+    let post = Method::POST;
+    vec![
+        OwnRoute::new(
+            post.clone(),
+            "/payment-methods",
+            "Adds a payment method by the provider's token for it; 200 if it is there already.",
+            at(payments, methods::add),
+        )
+        .needs(METHOD, Verb::Create)
+        .body(methods::schema(design))
+        .answers(201, Some(method.clone())),
+        OwnRoute::new(
+            post.clone(),
+            "/payment-methods/{paymentMethodId}/default",
+            "Makes a payment method the default one, in place of another.",
+            at(payments, methods::make_default),
+        )
+        .needs(METHOD, Verb::Update)
+        .answers(200, Some(method)),
+        OwnRoute::new(
+            Method::DELETE,
+            "/payment-methods/{paymentMethodId}",
+            "Removes a payment method, here and at the provider.",
+            at(payments, methods::remove),
+        )
+        .needs(METHOD, Verb::Delete)
+        .answers(204, None),
+        OwnRoute::new(
+            post.clone(),
+            "/purchases",
+            "Buys a recipe or set of the catalog at its price.",
+            at(payments, purchases::buy),
+        )
+        .needs(PURCHASE, Verb::Create)
+        .takes(json!({
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": true,
+            "description": "The same key and body give the same answer, and are paid once.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+        }))
+        .body(purchases::schema(design))
+        .answers(201, Some(bought)),
+        OwnRoute::new(
+            post.clone(),
+            "/subscription",
+            "Starts a subscription, unless one is running.",
+            at(payments, start::start),
+        )
+        .needs(SUBSCRIPTION, Verb::Create)
+        .body(start::STARTED.schema(design))
+        .answers(201, Some(subscription.clone())),
+        OwnRoute::new(
+            post.clone(),
+            "/subscription/cancel",
+            "Lets the subscription end with the period that is paid for.",
+            at(payments, subscription::cancel),
+        )
+        .needs(SUBSCRIPTION, Verb::Update)
+        .answers(200, Some(subscription.clone())),
+        OwnRoute::new(
+            post.clone(),
+            "/subscription/resume",
+            "Takes a cancellation back, as long as the period runs.",
+            at(payments, subscription::resume),
+        )
+        .needs(SUBSCRIPTION, Verb::Update)
+        .answers(200, Some(subscription.clone())),
+        OwnRoute::new(
+            post,
+            "/subscription/refresh",
+            "Asks the provider how the subscription stands.",
+            at(payments, subscription::refresh),
+        )
+        .needs(SUBSCRIPTION, Verb::Update)
+        .answers(200, Some(subscription)),
+    ]
+}
+
+/// A handler at the desk.
+fn at<F, A>(
+    payments: &Arc<dyn Payments>,
+    handler: F,
+) -> impl Fn(Arc<Call>) -> Later<'static, Result<Answer, Problem>> + use<F, A>
+where
+    F: Fn(Desk) -> A + Copy + Send + Sync + 'static,
+    A: Future<Output = Result<Answer, Problem>> + Send + 'static,
+{
+    let payments = Arc::clone(payments);
+    move |call| {
+        let payments = Arc::clone(&payments);
+        Box::pin(async move {
+            let tenant = call.tenant()?;
+            handler(Desk { call, tenant, payments }).await
+        })
+    }
+}
+
+/// Where a user and the provider meet.
+struct Desk {
+    call: Arc<Call>,
+    tenant: Tenant,
+    payments: Arc<dyn Payments>,
+}
+
+impl Desk {
+    /// The provider's token of a payment method; `None` if there is no such method any more.
+    async fn token(&self, method: &str) -> Result<Option<Token>, Problem> {
+        let mut found = None;
+        // A secret is never part of what is read; the one way to use it is to look at it in a test.
+        let look = |token: &str| {
+            found = Token::new(token);
+            found.is_some()
+        };
+        match self.tenant.verify_secret(METHOD, &[method], "providerToken", look).await {
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound { .. }) => Err(error.into()),
+            _ => Ok(found),
+        }
+    }
+
+    /// The payment method to use: the one that the body names, or the default one.
+    async fn method(&self) -> Result<String, Problem> {
+        let method = match self.call.body.get("paymentMethodId").and_then(Json::as_str) {
+            Some(named) => self.tenant.get(METHOD, &[named]).await?,
+            None => self.methods().await?.into_iter().find(methods::is_default).ok_or_else(no_method)?,
+        };
+        self.is_ours(&method)?;
+        Ok(text(&method, "paymentMethodId"))
+    }
+
+    /// Refuses what is kept at another provider than the one that is asked here.
+    fn is_ours(&self, record: &Record) -> Result<(), Problem> {
+        if record.text("provider") == Some(self.payments.name()) {
+            return Ok(());
+        }
+        let detail = "It is kept at a payment provider that is no longer used: add it here again.";
+        Err(Problem::new(StatusCode::CONFLICT, "other_provider", detail))
+    }
+
+    /// An instant, in the form of a timestamp field.
+    fn instant(&self, entity: &str, field: &str, millis: i64) -> Json {
+        let field = self.call.design().entity(entity).and_then(|entity| entity.field(field));
+        field.and_then(|field| field.instant(millis)).unwrap_or_default()
+    }
+}
+
+fn text(record: &Record, field: &str) -> String {
+    record.text(field).unwrap_or_default().to_owned()
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Declined(reason) => Problem::new(StatusCode::PAYMENT_REQUIRED, "payment_declined", reason),
+            Refused::Unavailable => {
+                let detail = "The payment provider cannot be reached now. Try again: nothing is paid twice.";
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "payments_unavailable", detail).retry_after(5)
+            }
+        }
+    }
+}
+
+fn no_method() -> Problem {
+    let detail = "There is no default payment method: add one, or name one as `paymentMethodId`.";
+    Problem::new(StatusCode::CONFLICT, "no_payment_method", detail)
+}
+
+/// Whether somebody else was faster, so that it is worth looking again.
+fn overtaken(error: &Error) -> bool {
+    lost(error) || matches!(error.kind(), ErrorKind::Overtaken { .. })
+}

@@ -1,0 +1,139 @@
+//! The menu now and the menu after it: a set is applied to either, and the next one becomes the current one.
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use nagaya_design::{Design, Verb};
+use nagaya_server::{Answer, Call, OwnRoute, Problem, Shape};
+use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
+use serde_json::{Map, Value as Json, json};
+
+use crate::product::{ATTEMPTS, contended, fields, item, lost};
+
+pub(crate) const PLAN: &str = "plan";
+const CURRENT: &str = "CURRENT";
+const NEXT: &str = "NEXT";
+
+/// What is said to apply a set.
+const APPLY: Shape = Shape { entity: "set", fields: &[("setId", "setId")], required: &["setId"] };
+
+pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
+    vec![
+        OwnRoute::new(
+            Method::POST,
+            "/plans/{slot}/apply",
+            "Makes a plan of a set: its items replace those there.",
+            apply,
+        )
+        .needs(PLAN, Verb::Update)
+        .takes(json!({ "$ref": "#/components/parameters/IfMatch" }))
+        .body(APPLY.schema(design))
+        .answers(200, Some(item("Plan"))),
+        OwnRoute::new(Method::POST, "/plans/promote", PROMOTE, promote)
+            .needs(PLAN, Verb::Update)
+            .answers(200, Some(item("Plan"))),
+    ]
+}
+
+const PROMOTE: &str = "Makes the next plan the current one; what was cooked of the old one becomes cooking logs.";
+
+/// Copies a set's items into a plan, nothing of them cooked yet; with `If-Match`, only into the plan that the caller knows.
+async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
+    // It is one of the two plans, and a set of the caller's own.
+    let slot = call.parameter("slot").filter(|slot| [CURRENT, NEXT].contains(slot)).ok_or_else(Problem::not_found)?;
+    APPLY.check(call.design(), &call.body)?;
+    let set_id = call.body.get("setId").and_then(Json::as_str).unwrap_or_default();
+    let tenant = call.tenant()?;
+
+    for _ in 0..ATTEMPTS {
+        let mut found = tenant.get_many(&[("set", &[set_id]), (PLAN, &[slot])]).await?.into_iter();
+        let (set, plan) = (found.next().flatten(), found.next().flatten());
+        let set = set.ok_or_else(|| Problem::not_found().at("setId", "There is no such set."))?;
+        let mut copied = copy_of(&set);
+        copied.insert("appliedAt".to_owned(), call.moment(PLAN, "appliedAt"));
+        let applied = match &plan {
+            Some(plan) => {
+                call.knows(plan)?;
+                tenant.update(PLAN, &[slot], copied, plan).await
+            }
+            None if call.header("if-match").is_some() => {
+                let detail = "There is no plan to be the expected one: leave `If-Match` out to make it.";
+                return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", detail));
+            }
+            None => {
+                copied.insert("slot".to_owned(), slot.into());
+                tenant.create(PLAN, copied).await
+            }
+        };
+        match applied {
+            Err(error) if lost(&error) => {}
+            applied => return Ok(Answer::record(applied?)),
+        }
+    }
+    Err(contended())
+}
+
+/// What a plan takes from a set.
+fn copy_of(set: &Record) -> Map<String, Json> {
+    let items = set.json("items").unwrap_or_default();
+    let copy = |item: &Json| {
+        let mut item = fields(item.clone());
+        item.insert("cooked".to_owned(), false.into());
+        Json::Object(item)
+    };
+    let items: Vec<_> = items.as_array().into_iter().flatten().map(copy).collect();
+    fields(json!({ "setId": set.text("setId"), "setTitle": set.text("title"), "items": items }))
+}
+
+/// Makes the next plan the current one, and writes down what was cooked of the old one: all of it or nothing, and of
+/// several promotions at once one.
+async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
+    let tenant = call.tenant()?;
+
+    for _ in 0..ATTEMPTS {
+        let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
+        let (current, next) = (found.next().flatten(), found.next().flatten());
+        let next = next.ok_or_else(nothing_next)?;
+        match succeed(&tenant, current.as_ref(), &next).await {
+            Err(error) if lost(&error) => {}
+            promoted => return Ok(Answer::record(promoted?)),
+        }
+    }
+    Err(contended())
+}
+
+/// One plan takes the place of the other, if both are still what was read.
+async fn succeed(tenant: &Tenant, current: Option<&Record>, next: &Record) -> Result<Record, Error> {
+    let taken = ["setId", "setTitle", "appliedAt", "items"];
+    // What the next plan does not say the current one does not keep.
+    let mut plan: Map<_, _> =
+        taken.into_iter().map(|field| (field.to_owned(), next.json(field).unwrap_or_default())).collect();
+    let set = match current {
+        Some(current) => tenant.set().update(PLAN, &[CURRENT], plan, current),
+        None => {
+            plan.insert("slot".to_owned(), CURRENT.into());
+            tenant.set().create(PLAN, plan)
+        }
+    };
+    let set = set.delete(PLAN, &[NEXT], next);
+    let set = current.into_iter().flat_map(cooked).fold(set, |set, log| set.create("cooklog", log));
+    let promoted = set.commit().await?.into_iter().next().flatten();
+    promoted.ok_or_else(|| ErrorKind::NotFound { entity: PLAN.to_owned() }.into())
+}
+
+/// The logs of what was cooked of a plan. What has no day of its own is of today.
+fn cooked(plan: &Record) -> Vec<Map<String, Json>> {
+    let items = plan.json("items").unwrap_or_default();
+    let log = |item: &Json| {
+        let said = ["date", "title", "recipeId", "servings"];
+        let said = said.into_iter().filter_map(|field| Some((field.to_owned(), item.get(field)?.clone())));
+        let said = said.filter(|(_, value)| !value.is_null());
+        said.chain(plan.json("setId").map(|set| ("setId".to_owned(), set))).collect()
+    };
+    items.as_array().into_iter().flatten().filter(|item| item["cooked"] == true).map(log).collect()
+}
+
+fn nothing_next() -> Problem {
+    let detail = "There is no next plan: make one, or apply a set to `NEXT`.";
+    Problem::new(StatusCode::CONFLICT, "nothing_next", detail)
+}

@@ -1,0 +1,92 @@
+//! The seam: the product's own routes, and what it does beside them.
+
+use std::sync::Arc;
+
+use nagaya_design::Design;
+use nagaya_server::{Extension, Later, OwnRoute, Problem, Stop};
+use nagaya_tenancy::{Error, ErrorKind, List, Nagaya, Record, Tenant};
+use serde_json::{Map, Value as Json, json};
+
+use crate::{
+    archive, catalog, followers, fridge, notifications, payments, payments::Payments, plans, push, search, shares,
+    shopping,
+};
+
+/// How often a change that lost a race is tried.
+pub(crate) const ATTEMPTS: usize = 20;
+/// Changes that one set holds at most, with room for what goes with them.
+pub(crate) const AT_ONCE: usize = 90;
+/// Records of the largest page.
+const LARGEST: usize = 1_000;
+
+/// The product as the server sees it.
+pub(crate) struct Seam {
+    pub(crate) design: Design,
+    pub(crate) payments: Arc<dyn Payments>,
+}
+
+impl Extension for Seam {
+    fn routes(&self) -> Vec<OwnRoute> {
+        let design = &self.design;
+        [
+            plans::routes(design),
+            shopping::routes(design),
+            fridge::routes(),
+            archive::routes(),
+            notifications::routes(),
+            push::routes(design),
+            catalog::routes(design),
+            shares::routes(design),
+            search::routes(),
+            payments::routes(design, &self.payments),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Keeps saved counts and the search in step with what is written.
+    fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
+        Some(Box::pin(followers::run(nagaya, stop)))
+    }
+}
+
+/// The schema of an entity's items in the OpenAPI document.
+pub(crate) fn item(name: &str) -> Json {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// The schema of a list of an entity's items.
+pub(crate) fn items(name: &str) -> Json {
+    json!({ "type": "array", "items": item(name) })
+}
+
+/// The fields of an object.
+pub(crate) fn fields(object: Json) -> Map<String, Json> {
+    match object {
+        Json::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Whether a change has lost a race: what it goes by is no longer as it was read.
+pub(crate) fn lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::VersionConflict { .. } | ErrorKind::NotFound { .. } | ErrorKind::Taken { .. })
+}
+
+/// Others were faster too often.
+pub(crate) fn contended() -> Problem {
+    Error::from(ErrorKind::Contended).into()
+}
+
+/// Everything that a list gives, page by page.
+pub(crate) async fn all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, Error> {
+    let list = list.clone().limit(LARGEST);
+    let mut page = tenant.list(&list).await?;
+    let mut records = page.records;
+    while let Some(next) = page.next {
+        page = tenant.list(&list.clone().cursor(next)).await?;
+        records.append(&mut page.records);
+    }
+    Ok(records)
+}

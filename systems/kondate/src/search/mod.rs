@@ -1,0 +1,184 @@
+//! Search: recipes and sets by what is written in them, one's own and the catalog's.
+//!
+//! [`reconcile`] keeps postings in step with the items; what follows the changes calls it. Asking reads the postings of each
+//! term, and then the items that have most of them. It is all items in the table: there is nothing else to run.
+
+mod index;
+mod query;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use nagaya_design::Verb;
+use nagaya_server::{Answer, Call, Content, OwnRoute, Problem, Reach};
+use nagaya_tenancy::Page;
+use serde_json::{Value as Json, json};
+
+pub(crate) use self::index::reconcile;
+use self::query::Shelf;
+use crate::product::item;
+
+/// Characters of the longest question.
+const LONGEST: usize = 100;
+/// Items of an answer, unless the caller says how many.
+const USUAL: usize = 20;
+/// Items of the largest answer.
+const LARGEST: usize = 100;
+
+/// Items that can be searched.
+struct Collection {
+    entity: &'static str,
+    /// What its postings call it.
+    kind: &'static str,
+    /// The list of its items, and where it is.
+    access: &'static str,
+    path: &'static str,
+    schema: &'static str,
+    /// The field with what it is made of, and the text in each of these.
+    parts: (&'static str, &'static str),
+    /// Whether it is the catalog's.
+    public: bool,
+}
+
+static COLLECTIONS: [Collection; 4] = [
+    Collection {
+        entity: "recipe",
+        kind: "RECIPE",
+        access: "recipes",
+        path: "/recipes",
+        schema: "Recipe",
+        parts: ("ingredients", "name"),
+        public: false,
+    },
+    Collection {
+        entity: "set",
+        kind: "SET",
+        access: "sets",
+        path: "/sets",
+        schema: "Set",
+        parts: ("items", "title"),
+        public: false,
+    },
+    Collection {
+        entity: "catalog_recipe",
+        kind: "RECIPE",
+        access: "catalog_recipes",
+        path: "/catalog/recipes",
+        schema: "CatalogRecipe",
+        parts: ("ingredients", "name"),
+        public: true,
+    },
+    Collection {
+        entity: "catalog_set",
+        kind: "SET",
+        access: "catalog_sets",
+        path: "/catalog/sets",
+        schema: "CatalogSet",
+        parts: ("items", "title"),
+        public: true,
+    },
+];
+
+impl Collection {
+    fn of(entity: &str) -> Option<&'static Collection> {
+        COLLECTIONS.iter().find(|collection| collection.entity == entity)
+    }
+
+    /// The entity of its postings.
+    fn postings(&self) -> &'static str {
+        if self.public { "catalog_term" } else { "search_term" }
+    }
+
+    /// The lists of its postings: of a term, and of all that begin with a character.
+    fn accesses(&self) -> (&'static str, &'static str) {
+        if self.public {
+            ("catalog_terms", "catalog_terms_beginning_with")
+        } else {
+            ("search_terms", "search_terms_beginning_with")
+        }
+    }
+
+    fn summary(&self) -> String {
+        let of = if self.public { "published" } else { "one's own" };
+        format!("Lists {of} {}s, newest first; with `q`, those that answer it best.", self.kind.to_lowercase())
+    }
+}
+
+pub(crate) fn routes() -> Vec<OwnRoute> {
+    COLLECTIONS.iter().map(route).collect()
+}
+
+fn route(collection: &'static Collection) -> OwnRoute {
+    let reach = if collection.public { Reach::Public } else { Reach::Tenant };
+    let handler = move |call| async move { listed(&call, collection).await };
+    OwnRoute::new(Method::GET, collection.path, &collection.summary(), handler)
+        .needs(collection.entity, Verb::Read)
+        .reach(reach)
+        .takes(question())
+        .takes(limit())
+        .takes(order())
+        .takes(json!({ "$ref": "#/components/parameters/Cursor" }))
+        .pages(item(collection.schema))
+}
+
+/// Lists as the design says, or answers a question.
+async fn listed(call: &Arc<Call>, collection: &'static Collection) -> Result<Answer, Problem> {
+    let page = match call.asked("q") {
+        None => call.list(collection.access, &[]).await?,
+        Some(question) => answered(call, collection, question).await?,
+    };
+    Ok(Answer::new(StatusCode::OK, Content::Page(page)))
+}
+
+async fn answered(call: &Call, collection: &'static Collection, question: &str) -> Result<Page, Problem> {
+    let mut seen = Vec::new();
+    for (name, _) in &call.query {
+        let wrong = match name.as_str() {
+            _ if seen.contains(&name) => "Is given twice.",
+            "q" | "limit" => "",
+            "cursor" => "Does not go with `q`: ask for more with `limit`, or for less with a longer `q`.",
+            "order" => "Does not go with `q`: what answers best comes first.",
+            _ => "Is not a parameter of this list.",
+        };
+        if !wrong.is_empty() {
+            return Err(Problem::bad_parameter(name, wrong));
+        }
+        seen.push(name);
+    }
+    if question.chars().count() > LONGEST {
+        return Err(Problem::bad_parameter("q", format!("Has to have at most {LONGEST} characters.")));
+    }
+    let wanted = terms::wanted(question);
+    if wanted.is_empty() {
+        return Err(Problem::bad_parameter("q", "Has to have a letter or a digit; leave it out to list everything."));
+    }
+    let limit = match call.asked("limit") {
+        None => USUAL,
+        Some(text) => text.parse().ok().filter(|limit| (1..=LARGEST).contains(limit)).ok_or_else(|| {
+            Problem::bad_parameter("limit", format!("Has to be a whole number from 1 to {LARGEST}, together with `q`."))
+        })?,
+    };
+    let shelf = if collection.public { Shelf::Catalog(call.visitor()) } else { Shelf::Own(call.tenant()?) };
+    let records = query::search(&shelf, collection, &wanted, limit).await?;
+    Ok(Page { records, next: None, count: None })
+}
+
+fn question() -> Json {
+    let schema = json!({ "type": "string", "minLength": 1, "maxLength": LONGEST });
+    let description = "Words or parts of words, in any width, case and kana. What has most of it comes first, in titles \
+                       before tags and ingredients before descriptions. The first 20 without `limit`, at most 100, no cursor.";
+    json!({ "name": "q", "in": "query", "description": description, "schema": schema, "example": "しょうが焼き" })
+}
+
+fn limit() -> Json {
+    let schema = json!({ "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 });
+    json!({ "name": "limit", "in": "query", "description": "The most items of a page.", "schema": schema })
+}
+
+fn order() -> Json {
+    let schema = json!({ "type": "string", "enum": ["asc", "desc"], "default": "desc" });
+    json!({ "name": "order", "in": "query", "description": "From the start or from the end.", "schema": schema })
+}

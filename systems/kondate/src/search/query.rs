@@ -1,0 +1,137 @@
+//! Asking: which items have the terms of a question, the best ones first.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use nagaya_tenancy::{Error, List, Page, Record, Tenant, Visitor};
+
+use super::{Collection, terms::Wanted};
+
+/// Postings of a term that are looked at, at most: those of the newest items.
+const LOOKED_AT: usize = 2_000;
+/// Postings that come at once.
+const PAGE: usize = 1_000;
+/// Terms that are looked up at the same time.
+const AT_ONCE: usize = 8;
+
+/// Whose items are searched.
+pub(super) enum Shelf {
+    Own(Tenant),
+    Catalog(Visitor),
+}
+
+impl Shelf {
+    async fn list(&self, list: &List) -> Result<Page, Error> {
+        match self {
+            Shelf::Own(tenant) => tenant.list(list).await,
+            Shelf::Catalog(visitor) => visitor.list(list).await,
+        }
+    }
+
+    async fn get_many(&self, wanted: &[(&str, &[&str])]) -> Result<Vec<Option<Record>>, Error> {
+        match self {
+            Shelf::Own(tenant) => tenant.get_many(wanted).await,
+            Shelf::Catalog(visitor) => visitor.get_many(wanted).await,
+        }
+    }
+}
+
+/// What finds an item, and sorts the newest last: when it was published, empty for what is one's own, and its id.
+type Target = (String, String);
+
+/// How well an item answers: how many terms it has, and how weighty they are.
+type Score = (usize, i64);
+
+/// The items that answer best, at most `limit` of them. One that has fewer than half of the terms is no answer.
+pub(super) async fn search(
+    shelf: &Shelf,
+    collection: &Collection,
+    wanted: &[Wanted],
+    limit: usize,
+) -> Result<Vec<Record>, Error> {
+    let lookups: Vec<_> = wanted.iter().map(|term| weights(shelf, collection, term)).collect();
+    let found: Vec<_> = stream::iter(lookups).buffered(AT_ONCE).try_collect().await?;
+    let best = ranked(&found, limit);
+    let ids: Vec<Vec<&str>> =
+        best.iter().map(|(at, id)| if at.is_empty() { vec![id.as_str()] } else { vec![at.as_str(), id] }).collect();
+    let wanted: Vec<_> = ids.iter().map(|id| (collection.entity, id.as_slice())).collect();
+    // Those that are gone are left out: their postings follow.
+    Ok(shelf.get_many(&wanted).await?.into_iter().flatten().collect())
+}
+
+/// The items that have a term, and how weighty it is in each.
+async fn weights(shelf: &Shelf, collection: &Collection, wanted: &Wanted) -> Result<HashMap<Target, i64>, Error> {
+    let list = list(collection, wanted).limit(PAGE);
+    let mut weights = HashMap::new();
+    let mut page = shelf.list(&list).await?;
+    for looked_at in (PAGE..=LOOKED_AT).step_by(PAGE) {
+        for record in &page.records {
+            let text = |field: &str| record.text(field).unwrap_or_default().to_owned();
+            let weight = record.json("weight").and_then(|weight| weight.as_i64()).unwrap_or_default();
+            // Several terms can begin alike: the weightiest counts.
+            let best = weights.entry((text("createdAt"), text("targetId"))).or_insert(weight);
+            *best = weight.max(*best);
+        }
+        match page.next.take().filter(|_| looked_at < LOOKED_AT) {
+            Some(next) => page = shelf.list(&list.clone().cursor(next)).await?,
+            None => break,
+        }
+    }
+    Ok(weights)
+}
+
+fn list(collection: &Collection, wanted: &Wanted) -> List {
+    let postings = collection.accesses();
+    let initial = |list: List, first: Option<char>| match first.filter(|_| collection.public) {
+        Some(first) => list.with("initial", first),
+        None => list,
+    };
+    match wanted {
+        Wanted::Pair(pair) => initial(List::by(postings.0).with("term", pair), pair.chars().next()),
+        // The catalog's terms lie by what they begin with.
+        Wanted::Beginning(first) if collection.public => initial(List::by(postings.1), Some(*first)),
+        Wanted::Beginning(first) => List::by(postings.1).with("term", *first),
+    }
+    .with("kind", collection.kind)
+}
+
+/// The items of all terms, the best first: those with most terms, then the weightiest, then the newest.
+fn ranked(found: &[HashMap<Target, i64>], limit: usize) -> Vec<&Target> {
+    let mut scores: HashMap<&Target, Score> = HashMap::new();
+    for (target, weight) in found.iter().flatten() {
+        let score = scores.entry(target).or_default();
+        *score = (score.0 + 1, score.1 + weight);
+    }
+    let mut ranked: Vec<_> = scores.into_iter().filter(|(_, (terms, _))| 2 * terms >= found.len()).collect();
+    ranked.sort_unstable_by_key(|(target, score)| Reverse((*score, *target)));
+    ranked.into_iter().take(limit).map(|(target, _)| target).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each term is found in, and the order that comes of it.
+    fn check(found: &[&[(&str, i64)]], limit: usize, expected: &[&str]) {
+        let target = |id: &str| (String::new(), id.to_owned());
+        let found: Vec<HashMap<_, _>> =
+            found.iter().map(|items| items.iter().map(|(id, weight)| (target(id), *weight)).collect()).collect();
+        let ranked: Vec<_> = ranked(&found, limit).into_iter().map(|(_, id)| id.as_str()).collect();
+        assert_eq!(ranked, expected);
+    }
+
+    #[test]
+    fn most_terms_come_first_then_the_weightiest_then_the_newest() {
+        check(&[&[("a", 1), ("b", 4)], &[("a", 1)]], 9, &["a", "b"]);
+        check(&[&[("a", 1), ("b", 4)], &[("a", 2), ("b", 1)]], 9, &["b", "a"]);
+        check(&[&[("a", 4), ("c", 4), ("b", 4)]], 9, &["c", "b", "a"]);
+        check(&[&[("a", 4), ("c", 4), ("b", 4)]], 2, &["c", "b"]);
+    }
+
+    #[test]
+    fn what_has_fewer_than_half_of_the_terms_is_no_answer() {
+        check(&[&[("a", 4)], &[("b", 4)], &[("b", 1)]], 9, &["b"]);
+        check(&[&[("a", 4)], &[("b", 4)]], 9, &["b", "a"]);
+        check(&[&[], &[], &[]], 9, &[]);
+    }
+}

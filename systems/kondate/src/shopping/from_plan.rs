@@ -1,0 +1,110 @@
+//! What a plan needs and is neither in the fridge nor on the list is put on the list.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::http::StatusCode;
+use nagaya_server::{Answer, Call, Problem, Shape};
+use nagaya_tenancy::{Error, ErrorKind, Keeper, List, Record, Tenant};
+use serde_json::{Map, Value as Json};
+
+use super::{
+    ITEM, list,
+    needs::{Amount, Line, Needs, Stock},
+};
+use crate::{
+    plans::PLAN,
+    product::{AT_ONCE, ATTEMPTS, all, contended},
+};
+
+pub(super) const SUMMARY: &str = "Puts the ingredients of a plan on the list: equal ones added up, without what is in the \
+                                  fridge or on the list. Items of the plan without a recipe of one's own are left out.";
+
+/// What is said: which plan.
+pub(super) const BODY: Shape = Shape { entity: PLAN, fields: &[("slot", "slot")], required: &["slot"] };
+
+/// What one run at a time holds: two that did not know of each other would put everything on the list twice.
+const TURN: &str = "shopping-from-plan";
+/// A plan of fifty recipes of fifty ingredients each takes so many sets, besides those that lose their turn.
+const ROUNDS: usize = ATTEMPTS + 50 * 50 / AT_ONCE + 1;
+
+/// Puts what a plan needs on the list, and answers with what was added: nothing, if it is all there.
+///
+/// A plan's item that was made by hand, or whose recipe is gone, needs nothing that could be known.
+pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
+    BODY.check(call.design(), &call.body)?;
+    let slot = call.body.get("slot").and_then(Json::as_str).unwrap_or_default();
+    let tenant = call.tenant()?;
+    let needs = needs(&tenant, &tenant.get(PLAN, &[slot]).await?).await?;
+
+    let mut added = Vec::new();
+    for _ in 0..ROUNDS {
+        let turn = tenant.note(ITEM, Keeper::Tenant, TURN).await?;
+        let missing = needs.missing(&stock(&tenant).await?);
+        if missing.is_empty() {
+            return Ok(list(StatusCode::CREATED, added));
+        }
+        let set = missing.iter().take(AT_ONCE).fold(tenant.set(), |set, line| set.create(ITEM, fields(line)));
+        match set.note(ITEM, Keeper::Tenant, TURN, Some(Map::new()), turn.as_ref()).commit().await {
+            // Another run was faster: what it has added is not missing any more.
+            Err(error) if matches!(error.kind(), ErrorKind::Overtaken { .. }) => {}
+            Err(error) => return Err(error.into()),
+            Ok(records) => {
+                added.extend(records.into_iter().flatten());
+                if missing.len() <= AT_ONCE {
+                    return Ok(list(StatusCode::CREATED, added));
+                }
+            }
+        }
+    }
+    Err(contended())
+}
+
+/// What the recipes of a plan need, for as many as the plan says.
+async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
+    let items = plan.json("items").unwrap_or_default();
+    let items: Vec<_> =
+        items.as_array().into_iter().flatten().filter_map(|item| Some((item["recipeId"].as_str()?, item))).collect();
+    let ids: Vec<[&str; 1]> =
+        items.iter().map(|(id, _)| [*id]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    let wanted: Vec<(&str, &[&str])> = ids.iter().map(|id| ("recipe", id.as_slice())).collect();
+    let found = tenant.get_many(&wanted).await?;
+    let recipes: BTreeMap<&str, Record> =
+        ids.iter().zip(found).filter_map(|([id], recipe)| Some((*id, recipe?))).collect();
+
+    let mut needs = Needs::default();
+    for (id, item) in items {
+        let Some(recipe) = recipes.get(id) else { continue };
+        let servings = |value: Option<Json>| value.and_then(|servings| servings.as_f64());
+        let wanted = servings(item.get("servings").cloned()).zip(servings(recipe.json("servings")));
+        let times = wanted.map_or(1.0, |(planned, made_for)| planned / made_for);
+        let ingredients = recipe.json("ingredients").unwrap_or_default();
+        for ingredient in ingredients.as_array().into_iter().flatten() {
+            let name = ingredient["name"].as_str().unwrap_or_default();
+            let amount = Amount::of(ingredient["amount"].as_f64(), ingredient["unit"].as_str());
+            needs.add(id, name, &amount, times);
+        }
+    }
+    Ok(needs)
+}
+
+/// What there is already: in the fridge, and to be bought.
+async fn stock(tenant: &Tenant) -> Result<Stock, Error> {
+    let mut stock = Stock::default();
+    for access in ["fridge_items", "shopping_items_open"] {
+        for item in all(tenant, &List::by(access)).await? {
+            let amount = item.json("amount").and_then(|amount| amount.as_f64());
+            stock.add(item.text("name").unwrap_or_default(), &Amount::of(amount, item.text("unit")));
+        }
+    }
+    Ok(stock)
+}
+
+fn fields(line: &Line) -> Map<String, Json> {
+    let said = [
+        ("name", Some(line.name.as_str().into())),
+        ("amount", line.amount.map(Json::from)),
+        ("unit", line.unit.as_deref().map(Json::from)),
+        ("recipeId", line.recipe.as_deref().map(Json::from)),
+    ];
+    said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}

@@ -1,0 +1,138 @@
+//! What is needed against what is there.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What is needed (recipe, name, amount, unit, times), what is there (name, amount, unit), and what is missing.
+#[track_caller]
+fn check(
+    needed: &[(&str, &str, Option<f64>, &str, f64)],
+    there: &[(&str, Option<f64>, &str)],
+    missing: &[(&str, Option<f64>, &str, Option<&str>)],
+) {
+    let lines = needs(needed).missing(&stock(there));
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| (line.name.as_str(), line.amount, line.unit.as_deref().unwrap_or(""), line.recipe.as_deref()))
+        .collect();
+    assert_eq!(lines, missing);
+}
+
+fn needs(needed: &[(&str, &str, Option<f64>, &str, f64)]) -> Needs {
+    let mut needs = Needs::default();
+    for (recipe, name, number, unit, times) in needed {
+        needs.add(recipe, name, &Amount::of(*number, Some(unit)), *times);
+    }
+    needs
+}
+
+fn stock(there: &[(&str, Option<f64>, &str)]) -> Stock {
+    let mut stock = Stock::default();
+    for (name, number, unit) in there {
+        stock.add(name, &Amount::of(*number, Some(unit)));
+    }
+    stock
+}
+
+#[test]
+fn equal_ingredients_are_added_up() {
+    check(
+        &[
+            ("r1", "豚肉", Some(200.0), "g", 1.0),
+            ("r2", " 豚肉 ", Some(100.0), "ｇ", 1.5),
+            ("r1", "玉ねぎ", Some(1.0), "個", 2.0),
+            ("r2", "Tomato", Some(1.0), "", 1.0),
+            ("r2", "ＴＯＭＡＴＯ", Some(2.0), "", 1.0),
+        ],
+        &[],
+        &[
+            ("豚肉", Some(350.0), "g", None),
+            ("玉ねぎ", Some(2.0), "個", Some("r1")),
+            ("Tomato", Some(3.0), "", Some("r2")),
+        ],
+    );
+}
+
+#[test]
+fn a_tablespoon_is_no_teaspoon() {
+    check(
+        &[("r1", "醤油", Some(1.0), "T", 1.0), ("r1", "醤油", Some(1.0), "t", 1.0)],
+        &[("醤油", Some(1.0), "t")],
+        &[("醤油", Some(1.0), "T", Some("r1"))],
+    );
+}
+
+#[test]
+fn what_is_there_is_left_out() {
+    let pork = [("r1", "豚肉", Some(300.0), "g", 1.0)];
+    check(&pork, &[("豚肉", Some(100.0), "g"), ("豚肉", Some(50.0), "g")], &[("豚肉", Some(150.0), "g", Some("r1"))]);
+    check(&pork, &[("豚肉", Some(300.0), "g")], &[]);
+    check(&pork, &[("豚肉", Some(999.0), "g")], &[]);
+    // Nobody has counted it: it is enough.
+    check(&pork, &[("豚肉", None, "")], &[]);
+    // It cannot be compared.
+    check(&pork, &[("豚肉", Some(1.0), "パック")], &[("豚肉", Some(300.0), "g", Some("r1"))]);
+    check(&pork, &[("豚肉", Some(0.0), "g"), ("牛肉", None, "")], &[("豚肉", Some(300.0), "g", Some("r1"))]);
+}
+
+#[test]
+fn of_what_has_no_amount_any_will_do() {
+    let salt = [("r1", "塩", None, "少々", 1.0), ("r2", "塩", None, "", 3.0), ("r2", "塩", Some(0.0), "g", 1.0)];
+    check(&salt, &[], &[("塩", None, "", None)]);
+    check(&salt, &[("塩", Some(0.0), "g")], &[("塩", None, "", None)]);
+    check(&salt, &[("塩", Some(1.0), "kg")], &[]);
+    check(&salt, &[("塩", None, "")], &[]);
+    check(
+        &[("r1", "塩", None, "", 1.0), ("r2", "塩", Some(5.0), "g", 1.0)],
+        &[],
+        &[("塩", Some(5.0), "g", Some("r2"))],
+    );
+    check(&[("r1", "  ", Some(1.0), "g", 1.0)], &[], &[]);
+}
+
+#[test]
+fn amounts_are_exact_to_a_thousandth() {
+    let third = ("r1", "米", Some(100.0), "g", 1.0 / 3.0);
+    check(&[third, third, third], &[], &[("米", Some(100.0), "g", Some("r1"))]);
+    check(
+        &[("r1", "酢", Some(0.1), "l", 1.0), ("r1", "酢", Some(0.2), "l", 1.0)],
+        &[],
+        &[("酢", Some(0.3), "l", Some("r1"))],
+    );
+    check(&[("r1", "酢", Some(0.3), "l", 1.0)], &[("酢", Some(0.1), "l"), ("酢", Some(0.2), "l")], &[]);
+    check(&[("r1", "サフラン", Some(0.0001), "g", 1.0)], &[], &[("サフラン", Some(0.001), "g", Some("r1"))]);
+}
+
+proptest! {
+    /// Whatever is needed and there: what was missing is missing no more once it is there, and nothing of it was too much.
+    #[test]
+    fn what_is_added_is_enough_and_not_too_much(
+        needed in proptest::collection::vec((0..3_usize, 0..4_usize, proptest::option::of(0.0..500.0_f64), 0..3_usize, 1..9_u8), 0..30),
+        there in proptest::collection::vec((0..4_usize, proptest::option::of(0.0..500.0_f64), 0..3_usize), 0..6),
+    ) {
+        let (recipes, names, units) = (["r1", "r2", "r3"], ["a", "b", "c", "d"], ["", "g", "ml"]);
+        let needed: Vec<_> = needed
+            .into_iter()
+            .map(|(recipe, name, number, unit, times)| (recipes[recipe], names[name], number, units[unit], f64::from(times) / 4.0))
+            .collect();
+        let there: Vec<_> = there.into_iter().map(|(name, number, unit)| (names[name], number, units[unit])).collect();
+        let needs = needs(&needed);
+        let mut stock = stock(&there);
+        let missing = needs.missing(&stock);
+        for (at, line) in missing.iter().enumerate() {
+            prop_assert!(line.amount.is_none_or(|amount| amount > 0.0));
+            let again = |other: &Line| (&other.name, &other.unit) == (&line.name, &line.unit);
+            prop_assert!(!missing[..at].iter().any(again), "a line twice: {:?}", missing);
+        }
+        // Without any one line something is missing.
+        for left_out in 0..missing.len() {
+            let mut without = self::stock(&there);
+            let others = missing.iter().enumerate().filter(|(at, _)| *at != left_out);
+            others.for_each(|(_, line)| without.add(&line.name, &Amount::of(line.amount, line.unit.as_deref())));
+            prop_assert_eq!(needs.missing(&without).len(), 1);
+        }
+        missing.iter().for_each(|line| stock.add(&line.name, &Amount::of(line.amount, line.unit.as_deref())));
+        prop_assert_eq!(needs.missing(&stock), Vec::new());
+    }
+}

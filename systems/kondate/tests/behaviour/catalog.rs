@@ -1,0 +1,379 @@
+//! The catalog: what is published is there for everybody, until it is withdrawn.
+
+use std::time::Duration;
+
+use nagaya_testing::{Client, House, text};
+use serde_json::{Value as Json, json};
+
+use crate::house::{at_once, kitchen};
+
+/// Proves the publishing part of K14, and K2.
+#[test]
+fn what_is_published_is_in_the_catalog_until_it_is_withdrawn() {
+    let house = kitchen();
+    a_recipe_is_published_and_withdrawn(&house);
+    a_set_is_published_and_withdrawn(&house);
+}
+
+pub(crate) fn a_recipe_is_published_and_withdrawn(house: &House) {
+    let recipe = json!({
+        "title": "生姜焼き", "description": "早い", "memo": "母の味", "categoryId": "c_1", "tags": ["肉"], "steps": ["焼く"],
+        "ingredients": [{ "name": "豚肉", "amount": 200, "unit": "g" }], "servings": 2, "cookMinutes": 20,
+        "imageUrl": "https://img.example/1.png", "sourceUrl": "https://kondate.example/1",
+    });
+    published_and_withdrawn(house, "u_pub_r", "recipes", "recipeId", &recipe);
+}
+
+pub(crate) fn a_set_is_published_and_withdrawn(house: &House) {
+    let set = json!({
+        "title": "平日の献立", "description": "五日分", "categoryId": "c_1", "tags": ["時短"],
+        "items": [{ "recipeId": "r_01", "title": "生姜焼き", "servings": 2 }],
+        "imageUrl": "https://img.example/1.png", "sourceUrl": "https://kondate.example/1",
+    });
+    published_and_withdrawn(house, "u_pub_s", "sets", "setId", &set);
+}
+
+fn published_and_withdrawn(house: &House, user: &str, what: &str, id: &str, made: &Json) {
+    let (hana, nobody) = (house.user(user, user), house.nobody());
+    let own = hana.post(&format!("/v1/{what}"), made).data(201);
+    let own_path = format!("/v1/{what}/{}", text(&own, id));
+    let (publish, withdraw) = (format!("{own_path}/publish"), format!("{own_path}/withdraw"));
+    let public = format!("/v1/catalog/{what}/{}", text(&own, id));
+    let of_creator = format!("/v1/catalog/creators/{user}/{what}");
+    nobody.get(&public).problem(404, "not_found");
+
+    // Whoever publishes has a name, and says nothing but a price.
+    hana.post_nothing(&publish).problem(409, "no_profile");
+    hana.post("/v1/profile", &json!({ "displayName": "Hana" })).data(201);
+    assert_eq!(hana.post(&publish, &json!({ "price": -1 })).problem(422, "invalid"), ["/price"]);
+    assert_eq!(hana.post(&publish, &json!({ "savedCount": 9 })).problem(422, "invalid"), ["/savedCount"]);
+    hana.with("if-match", "\"v9\"").post_nothing(&publish).problem(412, "version_conflict");
+    hana.post_nothing(&withdraw).problem(409, "not_published");
+
+    // A copy of everything but what is private; the own one says when.
+    let copy = hana.post(&publish, &json!({ "price": 300 })).data(200);
+    for (field, value) in made.as_object().expect("fields") {
+        match field.as_str() {
+            "memo" | "categoryId" => assert_eq!(copy.get(field), None),
+            _ => assert_eq!(&copy[field], value, "{field}"),
+        }
+    }
+    let about = [&copy["creatorId"], &copy["creatorName"], &copy["price"], &copy[id]];
+    assert_eq!(about, [&json!(user), &json!("Hana"), &json!(300), &own[id]]);
+    assert_eq!(hana.until(&own_path, published).data(200)["publishedAt"], copy["createdAt"]);
+    assert_eq!(nobody.until(&public, fine).data(200), copy);
+    assert_eq!(nobody.until(&of_creator, |answer| answer.list().len() == 1).list(), std::slice::from_ref(&copy));
+    let popular = format!("/v1/catalog/{what}/popular");
+    let short = nobody.until(&popular, |answer| place(answer, &copy, id).is_some());
+    let short = short.list().into_iter().find(|short| short[id] == own[id]).expect("it is there");
+    assert_eq!((&short["savedCount"], &short["createdAt"]), (&json!(0), &copy["createdAt"]));
+    assert!(["description", "steps", "items", "ingredients"].iter().all(|long| short.get(long).is_none()), "{short}");
+
+    // A change is the owner's alone until it is published as well; the place in the catalog stays.
+    house.time.pass(Duration::from_secs(3));
+    hana.patch(&own_path, &json!({ "title": "新しい", "imageUrl": null })).data(200);
+    assert_eq!(nobody.get(&public).data(200), copy);
+    let again = hana.post_nothing(&publish).data(200);
+    assert_eq!((&again["title"], again.get("imageUrl"), &again["price"]), (&json!("新しい"), None, &json!(300)));
+    assert_eq!(again["createdAt"], copy["createdAt"]);
+    nobody.until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
+    nobody.until(&popular, |answer| {
+        let listed = answer.list();
+        listed.iter().any(|short| short[id] == own[id] && short["title"] == "新しい" && short.get("imageUrl").is_none())
+    });
+
+    // Nobody else publishes, withdraws or deletes it.
+    for them in [&format!("{user}0"), "eve"] {
+        let them = house.user(them, them);
+        for path in [&publish, &withdraw] {
+            them.post_nothing(path).problem(404, "not_found");
+        }
+        them.delete(&own_path).problem(404, "not_found");
+    }
+
+    // Withdrawn, it is nowhere but in the book; published again, it is another publication, also in the same second.
+    assert_eq!(hana.post_nothing(&withdraw).status, 204);
+    hana.post_nothing(&withdraw).problem(409, "not_published");
+    assert_eq!(hana.until(&own_path, |answer| !published(answer)).data(200).get("publishedAt"), None);
+    gone(&nobody, &public, &of_creator);
+    let anew = hana.post_nothing(&publish).data(200);
+    assert!(text(&anew, "createdAt") > text(&copy, "createdAt"));
+    hana.post_nothing(&withdraw);
+    let later = hana.post_nothing(&publish).data(200);
+    assert!(text(&later, "createdAt") > text(&anew, "createdAt"), "{later}");
+    assert_eq!(later["price"], 0);
+
+    // Deleted, it is nowhere at all.
+    hana.with("if-match", "\"v1\"").delete(&own_path).problem(412, "version_conflict");
+    assert_eq!(hana.delete(&own_path).status, 204);
+    hana.until(&own_path, |answer| answer.status == 404);
+    hana.delete(&own_path).problem(404, "not_found");
+    gone(&nobody, &public, &of_creator);
+}
+
+fn fine(answer: &nagaya_testing::Answer) -> bool {
+    answer.status == 200
+}
+
+fn published(answer: &nagaya_testing::Answer) -> bool {
+    answer.data(200).get("publishedAt").is_some()
+}
+
+/// Where an item is in a list.
+fn place(answer: &nagaya_testing::Answer, item: &Json, id: &str) -> Option<usize> {
+    answer.list().iter().position(|each| each[id] == item[id])
+}
+
+#[track_caller]
+fn gone(nobody: &Client<'_>, public: &str, of_creator: &str) {
+    nobody.until(public, |answer| answer.status == 404);
+    nobody.until(of_creator, |answer| answer.list().is_empty());
+}
+
+/// Somebody with a profile.
+pub(crate) fn cook<'h>(house: &'h House, name: &str) -> Client<'h> {
+    let cook = house.user(name, name);
+    cook.post("/v1/profile", &json!({ "displayName": name })).data(201);
+    cook
+}
+
+/// Makes a recipe and publishes it.
+#[track_caller]
+pub(crate) fn publish(cook: &Client<'_>, title: &str) -> Json {
+    let made = cook.post("/v1/recipes", &json!({ "title": title })).data(201);
+    let copy = cook.post_nothing(&format!("/v1/recipes/{}/publish", text(&made, "recipeId"))).data(200);
+    cook.until(&format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), fine);
+    copy
+}
+
+pub(crate) fn saving(copy: &Json) -> String {
+    format!("/v1/catalog/recipes/{}/save", text(copy, "recipeId"))
+}
+
+/// Proves the orders of K14, and the catalog part of K4.
+#[test]
+fn the_catalog_is_listed_by_time_by_saves_and_by_creator() {
+    the_catalog_has_its_orders(&kitchen());
+}
+
+pub(crate) fn the_catalog_has_its_orders(house: &House) {
+    let (ann, ben) = (cook(house, "u_ord_a"), cook(house, "u_ord_b"));
+    let mut copies = Vec::new();
+    for (cook, title) in [(&ann, "first"), (&ben, "second"), (&ann, "third")] {
+        house.time.pass(Duration::from_secs(1));
+        copies.push(publish(cook, title));
+    }
+    let ids: Vec<_> = copies.iter().map(|copy| text(copy, "recipeId")).collect();
+    let of = |answer: &nagaya_testing::Answer| -> Vec<String> {
+        let listed = answer.list();
+        let listed = listed.iter().map(|each| text(each, "recipeId").to_owned());
+        listed.filter(|id| ids.contains(&id.as_str())).collect()
+    };
+    let nobody = house.nobody();
+    nobody.until("/v1/catalog/recipes?limit=1000", |answer| of(answer) == [ids[2], ids[1], ids[0]]);
+    nobody.until("/v1/catalog/creators/u_ord_a/recipes", |answer| of(answer) == [ids[2], ids[0]]);
+    nobody.until("/v1/catalog/creators/u_ord_b/recipes", |answer| of(answer) == [ids[1]]);
+
+    // Two save the second, one the first.
+    for (cook, copy) in [(&ann, 1), (&ben, 1), (&ben, 0)] {
+        cook.put(&saving(&copies[copy])).data(200);
+    }
+    nobody.until("/v1/catalog/recipes/popular?limit=1000", |answer| of(answer) == [ids[1], ids[0], ids[2]]);
+    // Then two the first, and nobody the second.
+    ann.put(&saving(&copies[0])).data(200);
+    for cook in [&ann, &ben] {
+        assert_eq!(cook.delete(&saving(&copies[1])).status, 204);
+    }
+    nobody.until("/v1/catalog/recipes/popular?limit=1000", |answer| {
+        of(answer).first().map(String::as_str) == Some(ids[0])
+    });
+}
+
+/// Proves the saving part of K14.
+#[test]
+fn what_is_saved_stays_saved_and_is_saved_once() {
+    saving_is_repeatable(&kitchen());
+}
+
+pub(crate) fn saving_is_repeatable(house: &House) {
+    let (ann, ben) = (cook(house, "u_sav_a"), house.user("u_sav_b", "u_sav_b"));
+    let copy = publish(&ann, "肉じゃが");
+    let saved = ben.put(&saving(&copy)).data(200);
+    let known =
+        json!([saved["userId"], saved["recipeId"], saved["creatorId"], saved["catalogCreatedAt"], saved["title"]]);
+    assert_eq!(known, json!(["u_sav_b", copy["recipeId"], "u_sav_a", copy["createdAt"], "肉じゃが"]));
+    assert_eq!(ben.put(&saving(&copy)).data(200), saved, "the same again is the same");
+    assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
+    assert!(ann.get("/v1/saved-recipes").list().is_empty());
+
+    // What is not in the catalog cannot be saved; what is not saved can be let go.
+    ben.put("/v1/catalog/recipes/r_404/save").problem(404, "not_found");
+    ben.put("/v1/catalog/recipes/nothing%20at%20all/save").problem(404, "not_found");
+    ben.put(&saving(&copy).replace("recipes", "sets").replace("recipeId", "setId")).problem(404, "not_found");
+    assert_eq!(ben.delete("/v1/catalog/recipes/r_404/save").status, 204);
+
+    // Withdrawn, it can be read among what was saved, and let go, but not saved.
+    let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
+    ann.post_nothing(&format!("{own}/withdraw"));
+    ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), |answer| answer.status == 404);
+    ben.put(&saving(&copy)).problem(404, "not_found");
+    assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
+
+    // Published anew, a save is of the new one; since when stays.
+    ann.patch(&own, &json!({ "title": "肉じゃが 改" })).data(200);
+    let anew = ann.post_nothing(&format!("{own}/publish")).data(200);
+    ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), fine);
+    let renewed = ben.put(&saving(&copy)).data(200);
+    let told = [&renewed["catalogCreatedAt"], &renewed["title"], &renewed["savedAt"]];
+    assert_eq!(told, [&anew["createdAt"], &json!("肉じゃが 改"), &saved["savedAt"]]);
+    assert_eq!(ben.get("/v1/saved-recipes").list(), [renewed]);
+    counts_to(house, &copy, 1);
+
+    for _ in 0..2 {
+        assert_eq!(ben.delete(&saving(&copy)).status, 204);
+    }
+    assert!(ben.get("/v1/saved-recipes").list().is_empty());
+    counts_to(house, &copy, 0);
+}
+
+/// Waits until a recipe has this count.
+#[track_caller]
+pub(crate) fn counts_to(house: &House, copy: &Json, count: u64) {
+    house.nobody().until("/v1/catalog/recipes/popular?limit=1000", |answer| {
+        answer.list().iter().any(|each| each["recipeId"] == copy["recipeId"] && each["savedCount"] == count)
+    });
+}
+
+/// Proves the visitors' part of K14.
+#[test]
+fn without_a_token_the_catalog_is_read_and_nothing_else() {
+    visitors_read_the_catalog(&kitchen());
+}
+
+pub(crate) fn visitors_read_the_catalog(house: &House) {
+    let ann = cook(house, "u_vis_a");
+    let copy = publish(&ann, "味噌汁");
+    let nobody = house.nobody();
+    let id = text(&copy, "recipeId");
+    for path in [
+        "recipes",
+        "sets",
+        "profile",
+        "plans",
+        "shopping-items",
+        "fridge-items",
+        "saved-recipes",
+        "saved-sets",
+        "shares",
+        "notifications",
+        "archive",
+        "payment-methods",
+        "purchases",
+        "subscription",
+        &format!("recipes/{id}"),
+    ] {
+        nobody.get(&format!("/v1/{path}")).problem(401, "no_token");
+    }
+    nobody.put(&saving(&copy)).problem(401, "no_token");
+    nobody.delete(&saving(&copy)).problem(401, "no_token");
+    nobody.post_nothing(&format!("/v1/recipes/{id}/publish")).problem(401, "no_token");
+    nobody.post("/v1/shares", &json!({})).problem(401, "no_token");
+    nobody.post("/v1/catalog/recipes", &json!({})).problem(405, "no_such_method");
+    nobody.with("authorization", "Bearer x").get("/v1/catalog/recipes").problem(401, "bad_token");
+    for path in ["recipes", "recipes/popular", "sets", "sets/popular", "creators/u_vis_a/recipes"] {
+        nobody.get(&format!("/v1/catalog/{path}")).data(200);
+    }
+}
+
+/// Proves the ids' part of K14: what is found by an id stays its creator's.
+#[test]
+fn an_id_in_the_catalog_is_one_creators() {
+    an_id_is_published_by_one(&kitchen());
+}
+
+pub(crate) fn an_id_is_published_by_one(house: &House) {
+    let (ann, eve) = (cook(house, "u_id_a"), cook(house, "u_id_e"));
+    for cook in [&ann, &eve] {
+        cook.post("/v1/recipes", &json!({ "recipeId": "r_8801", "title": "same id" })).data(201);
+    }
+    let publish = "/v1/recipes/r_8801/publish";
+    let copy = ann.post_nothing(publish).data(200);
+    eve.post_nothing(publish).problem(409, "id_taken");
+    house.nobody().until("/v1/catalog/recipes/r_8801", |answer| answer.status == 200 && answer.body["data"] == copy);
+    // Not even while it is withdrawn or deleted: others have saved it, and know it by its id.
+    ann.delete("/v1/recipes/r_8801");
+    eve.post_nothing(publish).problem(409, "id_taken");
+    ann.post("/v1/recipes", &json!({ "recipeId": "r_8801", "title": "again" })).data(201);
+    let again = ann.post_nothing(publish).data(200);
+    assert!(text(&again, "createdAt") > text(&copy, "createdAt"));
+
+    // Of two at once one has it.
+    for cook in [&ann, &eve] {
+        cook.post("/v1/recipes", &json!({ "recipeId": "r_8802", "title": "same id" })).data(201);
+    }
+    let cooks = [&ann, &eve];
+    let mut said = at_once(2, |n| cooks[n].post_nothing("/v1/recipes/r_8802/publish").status);
+    said.sort_unstable();
+    assert_eq!(said, [200, 409]);
+}
+
+/// Proves the races' part of K14.
+#[test]
+fn publishing_and_deleting_at_once_leaves_nothing_behind() {
+    races_leave_nothing_behind(&kitchen());
+}
+
+pub(crate) fn races_leave_nothing_behind(house: &House) {
+    let ann = cook(house, "u_race_a");
+    for round in 0..8 {
+        let made = ann.post("/v1/recipes", &json!({ "title": "x" })).data(201);
+        let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
+        if round % 2 == 0 {
+            ann.post_nothing(&format!("{path}/publish")).data(200);
+        }
+        let said = at_once(5, |n| match n {
+            0 | 1 => ann.post_nothing(&format!("{path}/publish")).status,
+            2 => ann.post_nothing(&format!("{path}/withdraw")).status,
+            3 => ann.patch(&path, &json!({ "title": "y" })).status,
+            _ => ann.delete(&path).status,
+        });
+        assert_eq!(said[4], 204, "{said:?}");
+        assert!(said.iter().all(|status| [200, 204, 404, 409].contains(status)), "{said:?}");
+        gone(&house.nobody(), &format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), OF_RACES);
+        let popular = house.nobody().get("/v1/catalog/recipes/popular?limit=1000");
+        assert_eq!(place(&popular, &made, "recipeId"), None, "an orphan");
+    }
+}
+
+const OF_RACES: &str = "/v1/catalog/creators/u_race_a/recipes";
+
+/// What the OpenAPI document refers to is in it, also where routes of the product's own do.
+#[test]
+fn the_document_has_what_it_refers_to() {
+    let house = kitchen();
+    let document = house.nobody().get("/openapi.json");
+    assert_eq!(document.status, 200);
+    let mut references = Vec::new();
+    refer(&document.body, &mut references);
+    assert!(references.iter().any(|each| each.ends_with("/CatalogSet")), "{references:?}");
+    for reference in references {
+        let pointer = reference.strip_prefix('#').expect("a place in the document");
+        assert!(document.body.pointer(pointer).is_some(), "{reference} leads nowhere");
+    }
+    for path in
+        ["/v1/recipes/{recipeId}/publish", "/v1/catalog/sets/{setId}/save", "/v1/shares/{shareId}", "/v1/shares"]
+    {
+        assert!(document.body["paths"].get(path).is_some(), "{path} is not described");
+    }
+}
+
+fn refer(value: &Json, references: &mut Vec<String>) {
+    match value {
+        Json::Object(fields) => {
+            references.extend(fields.get("$ref").and_then(Json::as_str).map(str::to_owned));
+            fields.values().for_each(|value| refer(value, references));
+        }
+        Json::Array(values) => values.iter().for_each(|value| refer(value, references)),
+        _ => {}
+    }
+}

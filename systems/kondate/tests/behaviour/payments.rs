@@ -1,0 +1,288 @@
+//! Methods, purchases and the subscription, with the provider for development; below, with one that fails.
+
+mod bank;
+mod failures;
+mod races;
+
+use std::{sync::Arc, time::Duration};
+
+use nagaya_kondate::LocalPayments;
+use nagaya_tenancy::{Ids, Principal};
+use nagaya_testing::{Client, House, Time, memory, runtime, text};
+use serde_json::{Value as Json, json};
+
+use crate::house::{NAME, design, kitchen};
+
+/// A recipe of the catalog at this price; its id.
+pub(super) fn offer(house: &House, price: u64) -> String {
+    let recipe = house.runtime.block_on(async {
+        let cook = house.nagaya.tenant(&Principal::new("pay-cook", "pay-cook")).expect("a tenant");
+        let id = Ids::random().ulid(house.time.millis());
+        let fields = json!({ "recipeId": id, "creatorName": "Cook", "title": "Curry", "price": price });
+        cook.create("catalog_recipe", fields.as_object().expect("fields").clone()).await.expect("it is made")
+    });
+    recipe.text("recipeId").expect("an id").to_owned()
+}
+
+pub(super) fn add(user: &Client<'_>, token: &str) -> String {
+    text(&user.post("/v1/payment-methods", &json!({ "token": token })).data(201), "paymentMethodId").to_owned()
+}
+
+pub(super) fn buys(recipe: &str) -> Json {
+    json!({ "targetType": "RECIPE", "targetId": recipe })
+}
+
+/// What the user has been told, in the order of it.
+pub(super) fn told(user: &Client<'_>) -> Vec<String> {
+    let mut kinds: Vec<_> =
+        user.get("/v1/notifications").list().iter().map(|each| text(each, "kind").to_owned()).collect();
+    kinds.reverse();
+    kinds
+}
+
+/// The last digits of the methods, the default one's in brackets.
+fn methods(user: &Client<'_>) -> Vec<String> {
+    let shown = |method: &Json| match method["isDefault"] == json!(true) {
+        true => format!("[{}]", text(method, "last4")),
+        false => text(method, "last4").to_owned(),
+    };
+    user.get("/v1/payment-methods").list().iter().map(shown).collect()
+}
+
+/// Proves the methods part of K13.
+#[test]
+fn methods_are_tokens_of_which_one_is_the_default() {
+    one_method_is_the_default(&kitchen());
+}
+
+pub(crate) fn one_method_is_the_default(house: &House) {
+    let mio = house.user("pay-mio", "pay-mio");
+    let added = mio.post("/v1/payment-methods", &json!({ "token": "tok_visa" }));
+    let visa = added.data(201);
+    assert_eq!(
+        (&visa["brand"], &visa["last4"], &visa["expMonth"], &visa["provider"], &visa["isDefault"]),
+        (&json!("visa"), &json!("4242"), &json!(12), &json!("local"), &json!(true))
+    );
+    let place = format!("/v1/payment-methods/{}", text(&visa, "paymentMethodId"));
+    assert_eq!(added.header("location"), Some(place.as_str()));
+    // The token is never given back.
+    for answer in [added, mio.get(&place), mio.get("/v1/payment-methods")] {
+        assert!(!answer.body.to_string().contains("tok_visa"), "{:#}", answer.body);
+    }
+
+    // The default one moves when it is asked to.
+    let jcb = add(&mio, "tok_jcb");
+    assert_eq!(methods(&mio), ["[4242]", "0505"]);
+    mio.post("/v1/payment-methods", &json!({ "token": "tok_mastercard", "isDefault": true })).data(201);
+    assert_eq!(methods(&mio), ["4242", "0505", "[4444]"]);
+    assert_eq!(mio.send("POST", &format!("/v1/payment-methods/{jcb}/default"), None).data(200)["isDefault"], true);
+    assert_eq!(methods(&mio), ["4242", "[0505]", "4444"]);
+    mio.patch(&place, &json!({ "isDefault": true })).problem(405, "no_such_method");
+
+    // The same token again is the same method.
+    assert_eq!(mio.post("/v1/payment-methods", &json!({ "token": "tok_visa" })).data(200)["last4"], "4242");
+    mio.post("/v1/payment-methods", &json!({ "token": "tok_visa", "isDefault": true })).data(200);
+    assert_eq!(methods(&mio), ["[4242]", "0505", "4444"]);
+
+    // Another user has neither of them.
+    let other = house.user("pay-mio2", "pay-mio2");
+    other.get(&place).problem(404, "not_found");
+    other.delete(&place).problem(404, "not_found");
+    other.send("POST", &format!("{place}/default"), None).problem(404, "not_found");
+    assert!(methods(&other).is_empty());
+
+    // Which card is charged next the user decides: removing the default one leaves none.
+    assert_eq!(mio.delete(&place).status, 204);
+    mio.delete(&place).problem(404, "not_found");
+    assert_eq!(methods(&mio), ["0505", "4444"]);
+    add(&mio, "tok_visa");
+    assert_eq!(methods(&mio), ["0505", "4444", "[4242]"]);
+}
+
+/// Proves the card number part of K13.
+#[test]
+fn card_numbers_are_refused() {
+    a_card_number_is_never_taken(&kitchen());
+}
+
+pub(crate) fn a_card_number_is_never_taken(house: &House) {
+    let mio = house.user("pay-number", "pay-number");
+    for number in ["4242424242424242", "4242 4242 4242 4242", "3782-822463-10005"] {
+        let answer = mio.post("/v1/payment-methods", &json!({ "token": number }));
+        assert_eq!(answer.problem(422, "invalid"), ["/token"]);
+        assert!(!answer.body.to_string().contains(number));
+        assert!(answer.body["detail"].as_str().expect("a sentence").contains("Never send one"));
+    }
+    // What the provider refuses, and what is no body for this.
+    mio.post("/v1/payment-methods", &json!({ "token": "tok_expired" })).problem(402, "payment_declined");
+    mio.post("/v1/payment-methods", &json!({ "token": "nonsense" })).problem(402, "payment_declined");
+    let answer = mio.post("/v1/payment-methods", &json!({ "isDefault": 1, "last4": "4242" }));
+    let mut wrong = answer.problem(422, "invalid");
+    wrong.sort();
+    assert_eq!(wrong, ["/isDefault", "/last4", "/token"]);
+    assert!(methods(&mio).is_empty());
+}
+
+/// Proves the purchases part of K13.
+#[test]
+fn something_is_bought_at_the_price_of_the_catalog() {
+    a_purchase_is_paid_once_and_kept(&kitchen());
+}
+
+pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
+    let mio = house.user("pay-buyer", "pay-buyer");
+    let (curry, free) = (offer(house, 300), offer(house, 0));
+    let keyed = |key: &str| mio.with("idempotency-key", key);
+    mio.until(&format!("/v1/catalog/recipes/{free}"), |answer| answer.status == 200);
+
+    // A key, and a way to pay.
+    assert_eq!(mio.post("/v1/purchases", &buys(&curry)).problem(400, "idempotency_key_required"), ["Idempotency-Key"]);
+    keyed("1").post("/v1/purchases", &buys(&curry)).problem(409, "no_payment_method");
+    let visa = add(&mio, "tok_visa");
+
+    // The price is the catalog's.
+    let mut cheaper = buys(&curry);
+    cheaper["amount"] = json!(1);
+    assert_eq!(keyed("1").post("/v1/purchases", &cheaper).problem(422, "invalid"), ["/amount"]);
+    let first = keyed("1").post("/v1/purchases", &buys(&curry));
+    let bought = first.data(201);
+    assert_eq!(
+        (&bought["amount"], &bought["currency"], &bought["status"], &bought["title"], &bought["paymentMethodId"]),
+        (&json!(300), &json!("JPY"), &json!("paid"), &json!("Curry"), &json!(visa))
+    );
+    assert_eq!(mio.get(first.header("location").expect("a place")).data(200), bought);
+
+    // Again, it is the same; something else under the key is refused.
+    let again = keyed("1").post("/v1/purchases", &buys(&curry));
+    assert_eq!((again.status, &again.body), (201, &first.body));
+    assert_eq!(again.header("location"), first.header("location"));
+    keyed("1").post("/v1/purchases", &buys(&free)).problem(422, "idempotency_key_reused");
+    // For good: no day passes after which it would be paid again.
+    house.time.pass(Duration::from_secs(3_000_000));
+    let much_later = house.user("pay-buyer", "pay-buyer").with("idempotency-key", "1");
+    assert_eq!(much_later.post("/v1/purchases", &buys(&curry)).body, first.body);
+
+    // What costs nothing is not charged, and a card that does not pay leaves a trace.
+    let gift = house.user("pay-poor", "pay-poor").with("idempotency-key", "1");
+    let gift = gift.post("/v1/purchases", &buys(&free)).data(201);
+    assert_eq!((&gift["amount"], &gift["status"], &gift["paymentMethodId"]), (&json!(0), &json!("paid"), &json!(null)));
+    let empty = add(&mio, "tok_declined");
+    let mut with_empty = buys(&curry);
+    with_empty["paymentMethodId"] = json!(empty);
+    for _ in 0..2 {
+        keyed("2").post("/v1/purchases", &with_empty).problem(402, "payment_declined");
+    }
+    house.time.pass(Duration::from_secs(1));
+    keyed("3").post("/v1/purchases", &buys(&free)).data(201);
+    let history = mio.get("/v1/purchases").list();
+    let history: Vec<_> = history.iter().map(|each| (text(each, "status"), each["amount"].as_u64())).collect();
+    assert_eq!(history, [("paid", Some(0)), ("failed", Some(300)), ("paid", Some(300))]);
+    assert_eq!(told(&mio), ["receipt", "receipt"]);
+
+    // What is not there, or another's.
+    keyed("4").post("/v1/purchases", &buys("r_404404")).problem(404, "not_found");
+    keyed("4").post("/v1/purchases", &buys("nonsense")).problem(404, "not_found");
+    let subscription = json!({ "targetType": "SUBSCRIPTION", "targetId": curry });
+    assert_eq!(keyed("4").post("/v1/purchases", &subscription).problem(422, "invalid"), ["/targetType"]);
+    let other = house.user("pay-other", "pay-other").with("idempotency-key", "1");
+    let mut with_visa = buys(&curry);
+    with_visa["paymentMethodId"] = json!(visa);
+    other.post("/v1/purchases", &with_visa).problem(404, "not_found");
+    other.get(first.header("location").expect("a place")).problem(404, "not_found");
+    assert!(other.get("/v1/purchases").list().is_empty());
+}
+
+/// Proves the subscription part of K13.
+#[test]
+fn a_subscription_is_started_canceled_and_resumed() {
+    a_subscription_runs(&kitchen());
+}
+
+pub(crate) fn a_subscription_runs(house: &House) {
+    let mio = house.user("pay-subscriber", "pay-subscriber");
+    let act = |act: &str| mio.send("POST", &format!("/v1/subscription/{act}"), None);
+    let premium = json!({ "plan": "premium" });
+    mio.get("/v1/subscription").problem(404, "not_found");
+    for nothing in ["cancel", "resume", "refresh"] {
+        act(nothing).problem(404, "not_found");
+    }
+    mio.post("/v1/subscription", &premium).problem(409, "no_payment_method");
+    assert_eq!(mio.post("/v1/subscription", &json!({})).problem(422, "invalid"), ["/plan"]);
+    let visa = add(&mio, "tok_visa");
+
+    let started = mio.post("/v1/subscription", &premium).data(201);
+    assert_eq!(
+        (&started["plan"], &started["status"], &started["paymentMethodId"], &started["cancelAtPeriodEnd"]),
+        (&json!("premium"), &json!("active"), &json!(visa), &json!(false))
+    );
+    assert!(text(&started, "currentPeriodEnd") > text(&started, "startedAt"));
+    assert_eq!(mio.get("/v1/subscription").data(200), started);
+    mio.post("/v1/subscription", &premium).problem(409, "subscribed");
+    mio.delete(&format!("/v1/payment-methods/{visa}")).problem(409, "in_use");
+
+    // Canceled, it runs until its period ends; repeating it changes nothing.
+    let canceled = act("cancel").data(200);
+    assert_eq!((&canceled["status"], &canceled["cancelAtPeriodEnd"]), (&json!("active"), &json!(true)));
+    assert_eq!(act("cancel").data(200), canceled);
+    assert_eq!(act("refresh").data(200), canceled);
+    mio.post("/v1/subscription", &premium).problem(409, "subscribed");
+    let resumed = act("resume").data(200);
+    assert_eq!((&resumed["status"], &resumed["cancelAtPeriodEnd"]), (&json!("active"), &json!(false)));
+    assert_eq!(act("resume").data(200), resumed);
+    assert_eq!(told(&mio), ["subscription_started", "subscription_ending", "subscription_resumed"]);
+
+    // Only so: it cannot be written, and nobody else sees it.
+    mio.patch("/v1/subscription", &json!({ "status": "active" })).problem(405, "no_such_method");
+    mio.delete("/v1/subscription").problem(405, "no_such_method");
+    let stale = mio.with("if-match", "\"v1\"");
+    stale.send("POST", "/v1/subscription/cancel", None).problem(412, "version_conflict");
+    let other = house.user("pay-subscriber2", "pay-subscriber2");
+    other.get("/v1/subscription").problem(404, "not_found");
+    other.send("POST", "/v1/subscription/cancel", None).problem(404, "not_found");
+    let with_visa = json!({ "plan": "premium", "paymentMethodId": visa });
+    other.post("/v1/subscription", &with_visa).problem(404, "not_found");
+    let declined = json!({ "plan": "premium", "paymentMethodId": add(&other, "tok_declined") });
+    other.post("/v1/subscription", &declined).problem(402, "payment_declined");
+    other.get("/v1/subscription").problem(404, "not_found");
+}
+
+/// Proves the part of K13 in which time passes: the provider for development lives by the clock of the house.
+#[test]
+fn a_subscription_ends_with_its_period_and_another_one_starts() {
+    let time = Time::default();
+    let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(time.clock())));
+    let house = House::serve_on(runtime(), system, memory(&time), time.clone());
+    let mio = || house.user("u_01", "u_01");
+    let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);
+    let month = || time.pass(Duration::from_secs(30 * 24 * 3_600));
+
+    // Tried out, then paid for, and paid for again.
+    let visa = add(&mio(), "tok_visa");
+    mio().post("/v1/subscription", &json!({ "plan": "trial-premium" })).data(201);
+    month();
+    assert_eq!(act("refresh").data(200)["status"], "active");
+    month();
+    act("refresh").data(200);
+    // Canceled, until its period is over; then it cannot be taken back.
+    act("cancel").data(200);
+    month();
+    act("resume").problem(409, "period_over");
+    assert_eq!(act("refresh").data(200)["status"], "canceled");
+    act("resume").problem(409, "not_running");
+    act("cancel").problem(409, "not_running");
+    assert_eq!(mio().delete(&format!("/v1/payment-methods/{visa}")).status, 204);
+    let first = mio().get("/v1/subscription").data(200);
+
+    // Another one takes its place, with a card that pays no renewal.
+    add(&mio(), "tok_unpaid");
+    let second = mio().post("/v1/subscription", &json!({ "plan": "premium" })).data(201);
+    assert_eq!((&second["plan"], &second["cancelAtPeriodEnd"]), (&json!("premium"), &json!(false)));
+    assert!(text(&second, "startedAt") > text(&first, "startedAt"));
+    for status in ["past_due", "canceled"] {
+        month();
+        let refreshed = act("refresh").data(200);
+        assert_eq!((&refreshed["status"], &refreshed["startedAt"]), (&json!(status), &second["startedAt"]));
+    }
+    let kinds = ["started", "active", "renewed", "ending", "canceled", "started", "past_due", "canceled"];
+    assert_eq!(told(&mio()), kinds.map(|kind| format!("subscription_{kind}")));
+}

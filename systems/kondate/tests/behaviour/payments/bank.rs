@@ -1,0 +1,163 @@
+//! A provider that keeps books, counts, and fails where it is told to.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use nagaya_kondate::{Asked, Card, ChargeId, Payments, Refused, Standing, State, Token};
+use nagaya_testing::{House, Time, memory, runtime};
+
+use crate::house::{NAME, design};
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It does not arrive.
+    Unheard,
+    /// It is done, and the answer does not arrive: to the product as if it had been killed at this moment.
+    Unanswered,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Bank(Mutex<Books>);
+
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    /// What becomes of the next calls of this name.
+    pub(super) fates: VecDeque<(&'static str, Fate)>,
+    pub(super) forgotten: BTreeSet<String>,
+    /// The charges that were made, by key.
+    pub(super) charges: BTreeMap<String, u64>,
+    /// The subscriptions that were made, by key, with the tokens that pay them.
+    pub(super) subscriptions: BTreeMap<String, String>,
+    /// How each subscription is said to stand.
+    pub(super) state: Option<State>,
+    pub(super) calls: Vec<&'static str>,
+}
+
+impl Bank {
+    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().expect("the books")
+    }
+
+    pub(super) fn fails(&self, call: &'static str, fate: Fate) {
+        self.books().fates.push_back((call, fate));
+    }
+
+    fn asked<'a, T: Send + 'a>(
+        &'a self,
+        call: &'static str,
+        act: impl FnOnce(&mut Books) -> Result<T, Refused> + Send + 'a,
+    ) -> Asked<'a, T> {
+        Box::pin(async move {
+            // Somebody else gets a chance to come between.
+            tokio::task::yield_now().await;
+            let answer = {
+                let mut books = self.books();
+                books.calls.push(call);
+                let fate = match books.fates.front() {
+                    Some((of, fate)) if *of == call => Some(*fate),
+                    _ => None,
+                };
+                if fate.is_some() {
+                    books.fates.pop_front();
+                }
+                match fate {
+                    Some(Fate::Unheard) => Err(Refused::Unavailable),
+                    Some(Fate::Unanswered) => act(&mut books).and(Err(Refused::Unavailable)),
+                    None => act(&mut books),
+                }
+            };
+            tokio::task::yield_now().await;
+            answer
+        })
+    }
+}
+
+impl Books {
+    fn pays(&self, token: &Token) -> Result<(), Refused> {
+        let gone = self.forgotten.contains(token.expose());
+        if gone { Err(Refused::Declined("The card is not known.".to_owned())) } else { Ok(()) }
+    }
+
+    fn standing(&self, subscription: &str, ends: bool) -> Standing {
+        Standing {
+            subscription: subscription.to_owned(),
+            state: self.state.unwrap_or(State::Active),
+            period_end: 1_900_000_000_000,
+            ends,
+        }
+    }
+}
+
+impl Payments for Bank {
+    fn name(&self) -> &str {
+        "bank"
+    }
+
+    fn card<'a>(&'a self, token: &'a Token) -> Asked<'a, Card> {
+        self.asked("card", |books| {
+            books.pays(token)?;
+            Ok(Card { brand: "visa".to_owned(), last4: "4242".to_owned(), exp_month: 1, exp_year: 2040 })
+        })
+    }
+
+    fn forget<'a>(&'a self, token: &'a Token) -> Asked<'a, ()> {
+        self.asked("forget", |books| {
+            books.forgotten.insert(token.expose().to_owned());
+            Ok(())
+        })
+    }
+
+    fn charge<'a>(&'a self, token: &'a Token, amount: u64, _: &'a str, key: &'a str) -> Asked<'a, ChargeId> {
+        self.asked("charge", move |books| {
+            if let Some(charged) = books.charges.get(key) {
+                assert_eq!(*charged, amount, "the same key is for the same charge");
+                return Ok(ChargeId(key.to_owned()));
+            }
+            books.pays(token)?;
+            books.charges.insert(key.to_owned(), amount);
+            Ok(ChargeId(key.to_owned()))
+        })
+    }
+
+    fn subscribe<'a>(&'a self, token: &'a Token, _: &'a str, key: &'a str) -> Asked<'a, Standing> {
+        self.asked("subscribe", move |books| {
+            if !books.subscriptions.contains_key(key) {
+                books.pays(token)?;
+                books.subscriptions.insert(key.to_owned(), token.expose().to_owned());
+            }
+            Ok(books.standing(key, false))
+        })
+    }
+
+    fn cancel<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+        self.asked("cancel", move |books| Ok(books.standing(subscription, true)))
+    }
+
+    fn resume<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+        self.asked("resume", move |books| Ok(books.standing(subscription, false)))
+    }
+
+    fn standing<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+        self.asked("standing", move |books| Ok(books.standing(subscription, false)))
+    }
+}
+
+/// A house that pays by a bank.
+pub(super) fn banking() -> (House, Arc<Bank>) {
+    let (time, bank) = (Time::default(), Arc::new(Bank::default()));
+    let payments: Arc<dyn Payments> = Arc::<Bank>::clone(&bank);
+    let system = nagaya_kondate::system(NAME, design(), payments);
+    let store = memory(&time);
+    (House::serve_on(runtime(), system, store, time), bank)
+}
+
+/// The same house after its server has been started anew.
+pub(super) fn restarted(house: House, bank: &Arc<Bank>) -> House {
+    let (store, time) = (Arc::clone(&house.store), house.time.clone());
+    drop(house);
+    let payments: Arc<dyn Payments> = Arc::<Bank>::clone(bank);
+    House::serve_on(runtime(), nagaya_kondate::system(NAME, design(), payments), store, time)
+}

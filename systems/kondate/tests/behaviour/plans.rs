@@ -1,0 +1,190 @@
+//! The menu now and the menu after it.
+
+use nagaya_testing::{Client, House, text};
+use serde_json::{Value as Json, json};
+
+use crate::house::{at_once, kitchen};
+
+/// Proves the applying part of K8.
+#[test]
+fn a_set_becomes_a_plan() {
+    a_set_is_applied_to_either_plan(&kitchen());
+}
+
+pub(crate) fn a_set_is_applied_to_either_plan(house: &House) {
+    let mio = house.user("u_apply", "u_apply");
+    let weekdays = set(&mio, "平日", &[("r_01", "生姜焼き"), ("r_02", "肉じゃが")]);
+    let weekend = set(&mio, "週末", &[("r_03", "カレー")]);
+
+    for slot in ["CURRENT", "NEXT"] {
+        let path = format!("/v1/plans/{slot}");
+        let apply = format!("{path}/apply");
+        mio.get(&path).problem(404, "not_found");
+        mio.with("if-match", "*").post(&apply, &json!({ "setId": weekdays })).problem(412, "version_conflict");
+        let made = mio.post(&apply, &json!({ "setId": weekdays }));
+        assert_eq!(made.header("etag"), Some("\"v1\""));
+        let made = made.data(200);
+        assert_eq!((text(&made, "slot"), text(&made, "userId")), (slot, "u_apply"));
+        assert_eq!((text(&made, "setId"), text(&made, "setTitle")), (weekdays.as_str(), "平日"));
+        assert_eq!(text(&made, "appliedAt"), text(&made, "updatedAt"));
+        let items = json!([
+            { "recipeId": "r_01", "title": "生姜焼き", "servings": 2, "cooked": false },
+            { "recipeId": "r_02", "title": "肉じゃが", "servings": 2, "cooked": false },
+        ]);
+        assert_eq!(made["items"], items);
+        assert_eq!(mio.get(&path).data(200), made);
+
+        // Another set takes its place; what was cooked of the first one is no matter of the second.
+        let cooked = json!({ "items": [{ "title": "生姜焼き", "cooked": true, "date": "2030-01-01" }] });
+        mio.patch(&path, &cooked).data(200);
+        for stale in ["\"v1\"", "W/\"v2\"", "\"x\""] {
+            mio.with("if-match", stale).post(&apply, &json!({ "setId": weekend })).problem(412, "version_conflict");
+        }
+        let replaced = mio.with("if-match", "\"v2\"").post(&apply, &json!({ "setId": weekend })).data(200);
+        assert_eq!((text(&replaced, "setId"), text(&replaced, "setTitle")), (weekend.as_str(), "週末"));
+        let items = json!([{ "recipeId": "r_03", "title": "カレー", "servings": 2, "cooked": false }]);
+        assert_eq!(replaced["items"], items);
+    }
+
+    // A plan is a copy: what becomes of the set does not change it.
+    mio.patch(&format!("/v1/sets/{weekend}"), &json!({ "title": "別", "items": [] })).data(200);
+    assert_eq!(mio.delete(&format!("/v1/sets/{weekend}")).status, 204);
+    assert_eq!(text(&mio.get("/v1/plans/NEXT").data(200), "setTitle"), "週末");
+
+    let apply = "/v1/plans/NEXT/apply";
+    assert_eq!(mio.post(apply, &json!({ "setId": weekend })).problem(404, "not_found"), ["/setId"]);
+    let yui = house.user("u_appl", "u_appl");
+    assert_eq!(yui.post(apply, &json!({ "setId": weekdays })).problem(404, "not_found"), ["/setId"]);
+    for (body, at) in [
+        (json!({}), vec!["/setId"]),
+        (json!({ "setId": null }), vec!["/setId"]),
+        (json!({ "setId": "" }), vec!["/setId"]),
+        (json!({ "setId": weekdays, "items": [] }), vec!["/items"]),
+        (json!({ "userId": "u_appl", "setId": [weekdays] }), vec!["/userId", "/setId"]),
+    ] {
+        assert_eq!(mio.post(apply, &body).problem(422, "invalid"), at, "{body}");
+    }
+    for slot in ["current", "LAST", "CURRENT%23", "promote"] {
+        mio.post(&format!("/v1/plans/{slot}/apply"), &json!({ "setId": weekdays })).problem(404, "not_found");
+    }
+    assert_eq!(mio.get("/v1/plans").list().len(), 2);
+    assert_eq!(yui.get("/v1/plans").list(), Vec::<Json>::new());
+}
+
+/// Proves the moving part of K8.
+#[test]
+fn the_next_plan_becomes_the_current_one() {
+    promoting_moves_a_plan_and_logs_what_was_cooked(&kitchen());
+}
+
+pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(house: &House) {
+    let mio = house.user("u_promote", "u_promote");
+    let promote = || mio.send("POST", "/v1/plans/promote", None);
+    promote().problem(409, "nothing_next");
+
+    // Without a current plan there is nothing to log.
+    let weekdays = set(&mio, "平日", &[("r_01", "生姜焼き"), ("r_02", "肉じゃが"), ("r_03", "カレー")]);
+    let next = mio.post("/v1/plans/NEXT/apply", &json!({ "setId": weekdays })).data(200);
+    let current = promote().data(200);
+    assert_eq!(text(&current, "slot"), "CURRENT");
+    for field in ["setId", "setTitle", "appliedAt", "items"] {
+        assert_eq!(current[field], next[field], "{field}");
+    }
+    mio.get("/v1/plans/NEXT").problem(404, "not_found");
+    promote().problem(409, "nothing_next");
+    assert_eq!(mio.get("/v1/plans/CURRENT").data(200), current);
+    assert_eq!(logs(&mio), Vec::<Json>::new());
+
+    // What was cooked of the old one is logged: on its day, or today.
+    let items = json!([
+        { "recipeId": "r_01", "title": "生姜焼き", "servings": 3, "date": "2029-12-30", "cooked": true },
+        { "recipeId": null, "title": "残り物", "date": null, "servings": null, "cooked": true },
+        { "recipeId": "r_03", "title": "カレー", "date": "2029-12-31", "cooked": false },
+        { "title": "サラダ" },
+    ]);
+    mio.patch("/v1/plans/CURRENT", &json!({ "items": items })).data(200);
+    let by_hand = json!({ "slot": "NEXT", "items": [{ "title": "外食", "date": "2030-01-09" }] });
+    mio.post("/v1/plans", &by_hand).data(201);
+    let current = promote().data(200);
+    // A menu made by hand has no set, and does not keep that of the one before.
+    assert_eq!((current.get("setId"), current.get("setTitle"), current.get("appliedAt")), (None, None, None));
+    assert_eq!(current["items"][0]["title"], "外食");
+    let logs = logs(&mio);
+    assert_eq!(logs.len(), 2);
+    let on_its_day = logs.iter().find(|log| log["title"] == "生姜焼き").expect("is logged");
+    assert_eq!((text(on_its_day, "date"), text(on_its_day, "recipeId")), ("2029-12-30", "r_01"));
+    assert_eq!((text(on_its_day, "setId"), &on_its_day["servings"]), (weekdays.as_str(), &json!(3)));
+    let today = logs.iter().find(|log| log["title"] == "残り物").expect("is logged");
+    assert_eq!(text(today, "date"), &text(today, "createdAt")[..10]);
+    assert_eq!((today.get("recipeId"), today.get("servings")), (None, None));
+    assert_eq!(text(today, "setId"), weekdays);
+}
+
+/// Proves the concurrency part of K8.
+#[test]
+fn several_promotions_at_once_are_one() {
+    promoting_at_once_happens_once(&kitchen());
+}
+
+pub(crate) fn promoting_at_once_happens_once(house: &House) {
+    let mio = house.user("u_rush", "u_rush");
+    for round in 0..5 {
+        // As many as a plan can have: all of them are logged in the same set.
+        let items: Vec<_> = (0..50).map(|n| json!({ "title": format!("{round}-{n}"), "cooked": true })).collect();
+        match round {
+            0 => mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).data(201),
+            _ => mio.patch("/v1/plans/CURRENT", &json!({ "items": items })).data(200),
+        };
+        let title = format!("next {round}");
+        mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [{ "title": title }] })).data(201);
+        let answers = at_once(8, |_| mio.send("POST", "/v1/plans/promote", None));
+        let (done, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+        assert_eq!(done.len(), 1);
+        refused.iter().for_each(|answer| drop(answer.problem(409, "nothing_next")));
+        assert_eq!(mio.get("/v1/plans/CURRENT").data(200)["items"], json!([{ "title": title }]));
+        mio.get("/v1/plans/NEXT").problem(404, "not_found");
+    }
+    let mut titles: Vec<_> = logs(&mio).iter().map(|log| text(log, "title").to_owned()).collect();
+    titles.sort();
+    let mut expected: Vec<_> = (0..5).flat_map(|round| (0..50).map(move |n| format!("{round}-{n}"))).collect();
+    expected.sort();
+    assert_eq!(titles, expected);
+}
+
+/// Proves the concurrency part of K8.
+#[test]
+fn what_is_cooked_while_promoting_is_logged_or_refused() {
+    a_change_beside_a_promotion_is_not_lost(&kitchen());
+}
+
+pub(crate) fn a_change_beside_a_promotion_is_not_lost(house: &House) {
+    let mio = house.user("u_tick", "u_tick");
+    for round in 0..12 {
+        let title = format!("dish {round}");
+        let _ = mio.delete("/v1/plans/CURRENT");
+        mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": [{ "title": title }] })).data(201);
+        mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [] })).data(201);
+        let cooked = json!({ "items": [{ "title": title, "cooked": true }] });
+        let answers = at_once(2, |n| match n {
+            0 => mio.with("if-match", "\"v1\"").patch("/v1/plans/CURRENT", &cooked).status,
+            _ => mio.send("POST", "/v1/plans/promote", None).status,
+        });
+        assert_eq!(answers[1], 200);
+        assert!(matches!(answers[0], 200 | 412), "{answers:?}");
+        let logged = logs(&mio).iter().any(|log| text(log, "title") == title);
+        assert_eq!(logged, answers[0] == 200, "round {round}");
+    }
+}
+
+/// A set of these recipes for two.
+#[track_caller]
+pub(crate) fn set(client: &Client<'_>, title: &str, recipes: &[(&str, &str)]) -> String {
+    let item = |(id, title): &(&str, &str)| json!({ "recipeId": id, "title": title, "servings": 2 });
+    let items: Vec<_> = recipes.iter().map(item).collect();
+    let set = client.post("/v1/sets", &json!({ "title": title, "items": items })).data(201);
+    text(&set, "setId").to_owned()
+}
+
+fn logs(client: &Client<'_>) -> Vec<Json> {
+    client.get("/v1/cooklogs-between?limit=1000").list()
+}

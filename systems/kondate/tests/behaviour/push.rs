@@ -1,0 +1,98 @@
+//! Devices that take push messages.
+
+use std::time::Duration;
+
+use nagaya_testing::{House, text};
+use serde_json::{Value as Json, json};
+
+use crate::house::{at_once, kitchen};
+
+/// Proves the part of K15 about push tokens.
+#[test]
+fn devices_are_known_by_a_hash() {
+    registering_keeps_a_hash_and_gives_no_token_back(&kitchen());
+}
+
+pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(house: &House) {
+    let mio = house.user("u_push", "u_push");
+    let register = |body: &Json| mio.post("/v1/push-tokens", body);
+    let body = json!({ "platform": "ios", "token": "abc", "deviceName": "電話" });
+    let made = register(&body);
+    // SHA-256 of `abc`, from FIPS 180-2.
+    let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let path = format!("/v1/push-tokens/ios/{hash}");
+    assert_eq!(made.header("location"), Some(path.as_str()));
+    let made = made.data(201);
+    assert_eq!((text(&made, "tokenHash"), text(&made, "platform"), text(&made, "deviceName")), (hash, "ios", "電話"));
+    assert_eq!(made.get("token"), None);
+
+    // Again: it is the same device, heard of again.
+    house.time.pass(Duration::from_secs(2));
+    let again = register(&json!({ "platform": "ios", "token": "abc" })).data(200);
+    assert_eq!((text(&again, "createdAt"), text(&again, "deviceName")), (text(&made, "createdAt"), "電話"));
+    assert!(text(&again, "updatedAt") > text(&made, "updatedAt"));
+    let renamed = json!({ "platform": "ios", "token": "abc", "deviceName": "板" });
+    assert_eq!(text(&register(&renamed).data(200), "deviceName"), "板");
+    // The same token on another platform, or of another user, is another device.
+    register(&json!({ "platform": "web", "token": "abc" })).data(201);
+    let yui = house.user("u_pus", "u_pus");
+    yui.post("/v1/push-tokens", &body).data(201);
+    let listed = mio.get("/v1/push-tokens");
+    assert_eq!(listed.list().len(), 2);
+    assert!(!listed.body.to_string().contains("\"abc\""));
+    assert!(!mio.get(&path).body.to_string().contains("\"abc\""));
+
+    for (body, at) in [
+        (json!({}), vec!["/platform", "/token"]),
+        (json!({ "platform": "ios", "token": "" }), vec!["/token"]),
+        (json!({ "platform": "ios", "token": "x".repeat(4_097) }), vec!["/token"]),
+        (json!({ "platform": "tv", "token": "abc" }), vec!["/platform"]),
+        (json!({ "platform": "ios", "token": "abc", "tokenHash": hash }), vec!["/tokenHash"]),
+        (json!({ "platform": "ios", "token": "abc", "userId": "u_pus" }), vec!["/userId"]),
+    ] {
+        assert_eq!(register(&body).problem(422, "invalid"), at, "{body}");
+    }
+
+    assert_eq!(mio.delete(&path).status, 204);
+    mio.delete(&path).problem(404, "not_found");
+    yui.get(&path).data(200);
+    assert!(matches!(yui.patch(&path, &json!({ "deviceName": "x" })).status, 404 | 405));
+    register(&body).data(201);
+}
+
+/// Proves the part of K15 about push tokens.
+#[test]
+fn a_device_that_is_silent_for_long_makes_room() {
+    the_device_not_heard_of_for_longest_goes(&kitchen());
+}
+
+pub(crate) fn the_device_not_heard_of_for_longest_goes(house: &House) {
+    let mio = house.user("u_many", "u_many");
+    let register = |n: usize| {
+        house.time.pass(Duration::from_secs(1));
+        let name = n.to_string();
+        mio.post("/v1/push-tokens", &json!({ "platform": "android", "token": format!("t{n}"), "deviceName": name }))
+    };
+    let names = || -> Vec<usize> {
+        let listed = mio.get("/v1/push-tokens?limit=100").list();
+        let mut names: Vec<_> = listed.iter().map(|each| text(each, "deviceName").parse().expect("a number")).collect();
+        names.sort();
+        names
+    };
+    (0..20).for_each(|n| drop(register(n).data(201)));
+    // The first one is heard of again; then the second is the most silent.
+    register(0).data(200);
+    assert_eq!(names(), (0..20).collect::<Vec<_>>());
+    register(20).data(201);
+    register(21).data(201);
+    assert_eq!(names(), [vec![0], (3..22).collect()].concat());
+
+    // The same device at once is one device.
+    let answers = at_once(6, |_| register(22).status);
+    assert_eq!(answers.iter().filter(|status| **status == 201).count(), 1, "{answers:?}");
+    assert!(answers.iter().all(|status| matches!(status, 200 | 201)));
+    // Different ones at once: each that gives way does so for one of them.
+    let answers = at_once(6, |n| register(30 + n).status);
+    assert_eq!(answers, [201; 6]);
+    assert_eq!(names().len(), 20);
+}

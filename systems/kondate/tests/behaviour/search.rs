@@ -1,0 +1,215 @@
+//! Search: recipes and sets by what is written in them, one's own and the catalog's.
+
+use nagaya_testing::{Answer, Client, House, text};
+use serde_json::{Value as Json, json};
+
+use crate::house::kitchen;
+
+/// Proves the full-text search part of K19.
+#[test]
+fn recipes_are_found_by_what_is_written_in_them() {
+    let house = kitchen();
+    a_recipe_is_found_by_any_part_of_its_title(&house);
+    the_best_answer_comes_first(&house);
+    what_changes_is_found_by_what_it_says_now(&house);
+    sets_are_found_by_what_is_in_them(&house);
+}
+
+/// Proves the full-text search part of K19.
+#[test]
+fn the_catalog_is_searched_by_everybody_and_a_book_by_its_owner() {
+    let house = kitchen();
+    nobody_finds_what_is_in_anothers_book(&house);
+    what_is_published_is_found_without_a_token(&house);
+}
+
+/// Proves the full-text search part of K19.
+#[test]
+fn a_question_has_to_be_one() {
+    let house = kitchen();
+    a_question_that_cannot_be_answered_says_why(&house);
+    without_a_question_the_lists_are_as_the_design_says(&house);
+    postings_are_nothing_that_callers_reach(&house);
+}
+
+/// The path of a question, with what a path does not take as it is in hex.
+fn ask(path: &str, question: &str) -> String {
+    let hex: String = question.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    format!("/v1{path}?q={hex}")
+}
+
+fn titles(answer: &Answer) -> Vec<String> {
+    answer.list().iter().map(|item| text(item, "title").to_owned()).collect()
+}
+
+/// Waits until a question is answered by these, in this order.
+#[track_caller]
+fn finds(client: &Client<'_>, path: &str, question: &str, expected: &[&str]) {
+    client.until(&ask(path, question), |answer| titles(answer) == expected);
+}
+
+fn add(client: &Client<'_>, title: &str, more: Json) -> Json {
+    let mut recipe = json!({ "title": title });
+    recipe.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+    client.post("/v1/recipes", &recipe).data(201)
+}
+
+pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(house: &House) {
+    let hana = house.user("u_find", "u_find");
+    add(&hana, "豚バラ肉のカレー", json!({}));
+    add(&hana, "Egg Benedict", json!({}));
+    for question in ["豚バラ肉のカレー", "豚", "の", "ー", "バラ肉", "カレー", "ｶﾚｰ", "かれー", "豚 カレー", "肉のかれ"]
+    {
+        finds(&hana, "/recipes", question, &["豚バラ肉のカレー"]);
+    }
+    for question in ["egg", "EGG", "Ｅｇｇ", "bene", "t", "egg, benedict!"] {
+        finds(&hana, "/recipes", question, &["Egg Benedict"]);
+    }
+    for question in ["鶏", "ハヤシ", "waffle"] {
+        finds(&hana, "/recipes", question, &[]);
+    }
+}
+
+pub(crate) fn the_best_answer_comes_first(house: &House) {
+    let hana = house.user("u_rank", "u_rank");
+    add(&hana, "鶏の照り焼き", json!({ "description": "生姜を入れてもよい" }));
+    add(&hana, "生姜湯", json!({}));
+    add(&hana, "豚の炒め物", json!({ "ingredients": [{ "name": "生姜" }] }));
+    add(&hana, "豚の生姜焼き", json!({}));
+    add(&hana, "古漬け", json!({ "tags": ["生姜"] }));
+    // The more of it the better, then where it stands, then the newest.
+    let all = ["豚の生姜焼き", "生姜湯", "古漬け", "豚の炒め物", "鶏の照り焼き"];
+    finds(&hana, "/recipes", "生姜", &all);
+    // Two of three will do: 生姜 and 焼き, wherever they stand.
+    finds(&hana, "/recipes", "生姜焼き", &["豚の生姜焼き", "鶏の照り焼き"]);
+    finds(&hana, "/recipes", "生姜焼", &["豚の生姜焼き", "生姜湯", "古漬け", "豚の炒め物", "鶏の照り焼き"]);
+    let two = hana.get(&format!("{}&limit=2", ask("/recipes", "生姜")));
+    assert_eq!(titles(&two), all[..2]);
+    assert_eq!(two.body.get("nextCursor"), None);
+}
+
+pub(crate) fn what_changes_is_found_by_what_it_says_now(house: &House) {
+    let hana = house.user("u_change", "u_change");
+    let made = add(&hana, "肉じゃが", json!({ "tags": ["煮物"] }));
+    let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
+    finds(&hana, "/recipes", "じゃが", &["肉じゃが"]);
+    hana.patch(&path, &json!({ "title": "ビーフシチュー", "tags": ["洋食"] })).data(200);
+    finds(&hana, "/recipes", "シチュー", &["ビーフシチュー"]);
+    finds(&hana, "/recipes", "洋食", &["ビーフシチュー"]);
+    for question in ["肉じゃが", "煮物"] {
+        finds(&hana, "/recipes", question, &[]);
+    }
+    assert_eq!(hana.delete(&path).status, 204);
+    // What is gone is in no answer, whether its postings are or not.
+    assert!(titles(&hana.get(&ask("/recipes", "シチュー"))).is_empty());
+}
+
+pub(crate) fn sets_are_found_by_what_is_in_them(house: &House) {
+    let hana = house.user("u_sets", "u_sets");
+    let items = json!([{ "recipeId": "r_01", "title": "茶碗蒸し" }]);
+    hana.post("/v1/sets", &json!({ "title": "お正月", "items": items, "tags": ["和食"] })).data(201);
+    add(&hana, "茶碗蒸し", json!({}));
+    for question in ["正月", "茶碗蒸し", "和食", "蒸"] {
+        finds(&hana, "/sets", question, &["お正月"]);
+    }
+    finds(&hana, "/recipes", "茶碗蒸し", &["茶碗蒸し"]);
+    finds(&hana, "/recipes", "正月", &[]);
+}
+
+pub(crate) fn nobody_finds_what_is_in_anothers_book(house: &House) {
+    // Ids that begin alike, and recipes of the same id.
+    let [one, ten] = ["u_1", "u_10"].map(|user| house.user(user, user));
+    add(&one, "秘密の筑前煮", json!({ "recipeId": "r_77" }));
+    add(&ten, "普通の筑前煮", json!({ "recipeId": "r_77" }));
+    finds(&one, "/recipes", "筑前煮", &["秘密の筑前煮"]);
+    finds(&ten, "/recipes", "筑前煮", &["普通の筑前煮"]);
+    finds(&ten, "/recipes", "秘", &[]);
+    for client in [&ten, &house.nobody()] {
+        finds(client, "/catalog/recipes", "筑前煮", &[]);
+    }
+    house.nobody().get(&ask("/recipes", "筑前煮")).problem(401, "no_token");
+}
+
+pub(crate) fn what_is_published_is_found_without_a_token(house: &House) {
+    let (hana, nobody) = (house.user("u_publish", "u_publish"), house.nobody());
+    hana.post("/v1/profile", &json!({ "displayName": "Hana" })).data(201);
+    let made = add(&hana, "鯖缶の冷や汁", json!({ "memo": "祖母の味" }));
+    let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
+    finds(&hana, "/recipes", "冷や汁", &["鯖缶の冷や汁"]);
+    finds(&nobody, "/catalog/recipes", "冷や汁", &[]);
+
+    hana.post(&format!("{path}/publish"), &json!({})).data(200);
+    for question in ["冷や汁", "鯖", "サバ缶の冷や汁"] {
+        finds(&nobody, "/catalog/recipes", question, &["鯖缶の冷や汁"]);
+    }
+    finds(&house.user("u_other", "u_other"), "/catalog/recipes", "鯖缶", &["鯖缶の冷や汁"]);
+    // What is not published is not found there.
+    finds(&nobody, "/catalog/recipes", "祖母", &[]);
+
+    let set = json!({ "title": "夏の宮崎定食", "items": [{ "recipeId": "r_01", "title": "鯖缶の冷や汁" }] });
+    let set = hana.post("/v1/sets", &set).data(201);
+    hana.post(&format!("/v1/sets/{}/publish", text(&set, "setId")), &json!({})).data(200);
+    finds(&nobody, "/catalog/sets", "宮崎定食", &["夏の宮崎定食"]);
+    finds(&nobody, "/catalog/sets", "鯖缶", &["夏の宮崎定食"]);
+
+    // Changed, published again, and withdrawn.
+    hana.patch(&path, &json!({ "title": "鯵の冷や汁" })).data(200);
+    finds(&hana, "/recipes", "鯵", &["鯵の冷や汁"]);
+    finds(&nobody, "/catalog/recipes", "鯵", &[]);
+    hana.post(&format!("{path}/publish"), &json!({})).data(200);
+    finds(&nobody, "/catalog/recipes", "鯵", &["鯵の冷や汁"]);
+    finds(&nobody, "/catalog/recipes", "鯖缶", &[]);
+    assert_eq!(hana.post_nothing(&format!("{path}/withdraw")).status, 204);
+    assert!(titles(&nobody.get(&ask("/catalog/recipes", "冷や汁"))).is_empty());
+    finds(&hana, "/recipes", "鯵", &["鯵の冷や汁"]);
+}
+
+pub(crate) fn a_question_that_cannot_be_answered_says_why(house: &House) {
+    let hana = house.user("u_wrong", "u_wrong");
+    let long = "あ".repeat(101);
+    for path in ["/recipes", "/sets", "/catalog/recipes", "/catalog/sets"] {
+        let check = |query: &str, parameter: &str| {
+            let answer = hana.get(&format!("/v1{path}?{query}"));
+            assert_eq!(answer.problem(400, "bad_parameter"), [parameter], "{path}?{query}");
+        };
+        check("q=", "q");
+        check("q=%20%E3%80%81!", "q");
+        check("q=a&q=b", "q");
+        check("q=a&cursor=x", "cursor");
+        check("q=a&order=asc", "order");
+        check("q=a&limit=0", "limit");
+        check("q=a&limit=101", "limit");
+        check("q=a&title=b", "title");
+        check(ask("", &long).trim_start_matches("/v1?"), "q");
+        assert!(hana.get(&ask(path, &"あ".repeat(100))).list().is_empty());
+    }
+}
+
+pub(crate) fn without_a_question_the_lists_are_as_the_design_says(house: &House) {
+    let hana = house.user("u_list", "u_list");
+    for title in ["一", "二", "三"] {
+        add(&hana, title, json!({}));
+    }
+    assert_eq!(titles(&hana.get("/v1/recipes")), ["三", "二", "一"]);
+    assert_eq!(titles(&hana.get("/v1/recipes?order=asc")), ["一", "二", "三"]);
+    let first = hana.get("/v1/recipes?limit=2");
+    let rest = hana.get(&format!("/v1/recipes?limit=2&cursor={}", text(&first.body, "nextCursor")));
+    assert_eq!((titles(&first), titles(&rest)), (vec!["三".into(), "二".into()], vec!["一".into()]));
+    assert_eq!(hana.get("/v1/recipes?limit=1001").problem(400, "bad_parameter"), ["limit"]);
+    assert_eq!(hana.get("/v1/recipes?colour=red").problem(400, "bad_parameter"), ["colour"]);
+    hana.get("/v1/recipes?cursor=x").problem(400, "bad_cursor");
+    assert_eq!(house.nobody().get("/v1/catalog/recipes?limit=1").status, 200);
+    assert_eq!(house.nobody().get("/v1/catalog/sets").status, 200);
+}
+
+pub(crate) fn postings_are_nothing_that_callers_reach(house: &House) {
+    let hana = house.user("u_raw", "u_raw");
+    add(&hana, "秋刀魚", json!({ "recipeId": "r_55" }));
+    finds(&hana, "/recipes", "秋刀", &["秋刀魚"]);
+    let posting = json!({ "kind": "RECIPE", "term": "秋刀", "targetId": "r_55", "weight": 4 });
+    for path in ["/v1/search-terms", "/v1/search-terms-beginning-with", "/v1/catalog-terms", "/v1/catalog-term"] {
+        assert_eq!(hana.get(&format!("{path}?kind=RECIPE&term=%E7%A7%8B&initial=%E7%A7%8B")).status, 404, "{path}");
+        assert_eq!(hana.post(path, &posting).status, 404, "{path}");
+        assert_eq!(hana.delete(&format!("{path}/RECIPE/%E7%A7%8B%E5%88%80/r_55")).status, 404, "{path}");
+    }
+}

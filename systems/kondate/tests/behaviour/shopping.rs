@@ -1,0 +1,191 @@
+//! The shopping list: marked as bought, and made from a plan.
+
+use nagaya_testing::{Client, House, text};
+use serde_json::{Value as Json, json};
+
+use crate::house::{at_once, kitchen};
+
+/// Proves the completing part of K9.
+#[test]
+fn items_are_bought_one_by_one_or_many_at_once() {
+    completing_marks_all_or_none(&kitchen());
+}
+
+pub(crate) fn completing_marks_all_or_none(house: &House) {
+    let mio = house.user("u_buy", "u_buy");
+    let ids: Vec<_> = ["牛乳", "卵", "米"].map(|name| add(&mio, &json!({ "name": name }))).into();
+    let complete = |ids: &[&str]| mio.post("/v1/shopping-items/complete", &json!({ "itemIds": ids }));
+
+    // One by one.
+    let path = format!("/v1/shopping-items/{}", ids[0]);
+    let milk = mio.patch(&path, &json!({ "completed": true })).data(200);
+    assert_eq!(text(&milk, "completedAt"), text(&milk, "updatedAt"));
+    assert_eq!(mio.patch(&path, &json!({ "completedAt": null })).problem(422, "invalid"), ["/completedAt"]);
+    house.time.pass(std::time::Duration::from_secs(5));
+
+    // Many: in the order asked for, each once, and what was complete is as it was.
+    let done = complete(&[&ids[2], &ids[0], &ids[2]]).list();
+    let at = |item: &Json| (text(item, "itemId").to_owned(), item["completed"] == true);
+    assert_eq!(done.iter().map(at).collect::<Vec<_>>(), [(ids[2].clone(), true), (ids[0].clone(), true)]);
+    assert_eq!(done[1], milk);
+    assert!(text(&done[0], "completedAt") > text(&milk, "completedAt"));
+    let open = mio.get("/v1/shopping-items-open").list();
+    assert_eq!(open.iter().map(|item| text(item, "name")).collect::<Vec<_>>(), ["卵"]);
+    assert_eq!(complete(&[&ids[2], &ids[0]]).list(), done);
+
+    // One that is not there, or not one's own: none is marked.
+    let theirs = add(&house.user("u_bu", "u_bu"), &json!({ "name": "茶" }));
+    let missing = complete(&[&ids[1], "i_99", &theirs, "i_99"]);
+    assert_eq!(missing.problem(404, "not_found"), ["/itemIds/1", "/itemIds/2"]);
+    assert_eq!(mio.get(&format!("/v1/shopping-items/{}", ids[1])).data(200)["completed"], false);
+
+    let many: Vec<_> = (0..91).map(|n| format!("i_{n}")).collect();
+    for (body, at) in [
+        (json!({}), vec!["/itemIds"]),
+        (json!({ "itemIds": [] }), vec!["/itemIds"]),
+        (json!({ "itemIds": ids[1] }), vec!["/itemIds"]),
+        (json!({ "itemIds": many }), vec!["/itemIds"]),
+        (json!({ "itemIds": [ids[1], 1, "a b"] }), vec!["/itemIds/1", "/itemIds/2"]),
+        (json!({ "itemIds": [ids[1]], "userId": "u_bu" }), vec!["/userId"]),
+    ] {
+        assert_eq!(mio.post("/v1/shopping-items/complete", &body).problem(422, "invalid"), at, "{body}");
+    }
+
+    // As many as go at once, by several at once: each is marked once.
+    let ids: Vec<_> =
+        (0..90).map(|n| add(&mio, &json!({ "itemId": format!("i_{n}"), "name": format!("{n}") }))).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let answers = at_once(3, |_| complete(&ids).list());
+    assert!(answers.iter().all(|items| items.len() == 90 && items.iter().all(|item| item["version"] == 2)));
+    assert!(answers.iter().all(|items| items == &answers[0]));
+}
+
+/// Proves the part of K9 that makes a list from a plan.
+#[test]
+fn a_plan_becomes_a_shopping_list() {
+    what_a_plan_needs_is_added_up_without_what_is_there(&kitchen());
+}
+
+pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(house: &House) {
+    let mio = house.user("u_list", "u_list");
+    let ginger = json!([
+        { "name": "豚肉", "amount": 200, "unit": "g" },
+        { "name": "玉ねぎ", "amount": 0.5, "unit": "個" },
+        { "name": "醤油", "amount": 2, "unit": "T" },
+        { "name": "塩", "note": "少々" },
+    ]);
+    recipe(&mio, "r_01", Some(2), &ginger);
+    let stew = json!([
+        { "name": " 豚肉", "amount": 150, "unit": "ｇ" },
+        { "name": "玉ねぎ", "amount": 1, "unit": "個" },
+        { "name": "じゃがいも", "amount": 3, "unit": "個" },
+        { "name": "塩" },
+        { "name": "水", "amount": 0.1, "unit": "l" },
+        { "name": "水", "amount": 0.2, "unit": "l" },
+    ]);
+    recipe(&mio, "r_02", None, &stew);
+    let from = |slot: &str| mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot }));
+    from("NEXT").problem(404, "not_found");
+
+    let items = json!([
+        // For four, from a recipe for two.
+        { "recipeId": "r_01", "title": "生姜焼き", "servings": 4 },
+        // It does not say for how many it is: as it stands.
+        { "recipeId": "r_02", "title": "肉じゃが", "servings": 4 },
+        // Nothing is known of what these need.
+        { "title": "残り物" },
+        { "recipeId": "r_99", "title": "消えた" },
+    ]);
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": items })).data(201);
+    // In the fridge: a part of the meat, potatoes that nobody counted; soy sauce in bottles, which cannot be compared.
+    for there in [
+        json!({ "name": "豚肉", "amount": 100, "unit": "g" }),
+        json!({ "name": "ジャガイモ" }),
+        json!({ "name": "じゃがいも" }),
+        json!({ "name": "醤油", "amount": 1, "unit": "本" }),
+    ] {
+        mio.post("/v1/fridge-items", &there).data(201);
+    }
+    // On the list: an onion. What has been bought is no longer on it.
+    add(&mio, &json!({ "name": "玉ねぎ", "amount": 1, "unit": "個" }));
+    add(&mio, &json!({ "name": "豚肉", "amount": 900, "unit": "g", "completed": true }));
+
+    let added = from("NEXT").data(201);
+    let lines = lines(added.as_array().expect("a list"));
+    let expected = [
+        ("塩", json!(null), json!(null), json!(null)),
+        ("水", json!(0.3), json!("l"), json!("r_02")),
+        ("玉ねぎ", json!(1), json!("個"), json!(null)),
+        ("豚肉", json!(450), json!("g"), json!(null)),
+        ("醤油", json!(4), json!("T"), json!("r_01")),
+    ];
+    assert_eq!(lines, expected.map(|(name, amount, unit, recipe)| (name.to_owned(), amount, unit, recipe)));
+    let open = mio.get("/v1/shopping-items-open").list();
+    assert_eq!(open.len(), 6);
+    assert!(added.as_array().expect("a list").iter().all(|item| open.contains(item)));
+
+    // Once more adds nothing, also by several at once; when something was bought and eaten, it is needed again.
+    assert_eq!(from("NEXT").data(201), json!([]));
+    let water = added.as_array().expect("a list").iter().find(|item| item["name"] == "水").expect("is listed");
+    mio.post("/v1/shopping-items/complete", &json!({ "itemIds": [water["itemId"]] })).data(200);
+    let again: Vec<_> =
+        at_once(6, |_| from("NEXT").data(201)).iter().map(|added| added.as_array().map_or(0, Vec::len)).collect();
+    assert_eq!(again.iter().sum::<usize>(), 1, "{again:?}");
+
+    for (body, at) in [
+        (json!({}), vec!["/slot"]),
+        (json!({ "slot": "next" }), vec!["/slot"]),
+        (json!({ "slot": "NEXT", "userId": "u_lis" }), vec!["/userId"]),
+    ] {
+        assert_eq!(mio.post("/v1/shopping-items/from-plan", &body).problem(422, "invalid"), at, "{body}");
+    }
+}
+
+/// Proves the part of K9 that makes a list from a plan.
+#[test]
+fn a_long_list_is_added_whole_and_once() {
+    more_than_a_set_holds_is_added_once(&kitchen());
+}
+
+pub(crate) fn more_than_a_set_holds_is_added_once(house: &House) {
+    let mio = house.user("u_feast", "u_feast");
+    let yui = house.user("u_feas", "u_feas");
+    for n in 0..5 {
+        let ingredients: Vec<_> = (0..50).map(|m| json!({ "name": format!("{n} {m}"), "amount": m + 1 })).collect();
+        recipe(&mio, &format!("r_{n}"), None, &ingredients.into());
+    }
+    let items: Vec<_> = (0..5).map(|n| json!({ "recipeId": format!("r_{n}"), "title": "x" })).collect();
+    for cook in [&mio, &yui] {
+        cook.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).data(201);
+    }
+    let from = |cook: &Client<'_>| cook.post("/v1/shopping-items/from-plan", &json!({ "slot": "CURRENT" })).data(201);
+    let added = at_once(3, |_| from(&mio).as_array().map_or(0, Vec::len));
+    assert_eq!(added.iter().sum::<usize>(), 250, "{added:?}");
+    let mut listed: Vec<_> = lines(&mio.get("/v1/shopping-items-open?limit=1000").list());
+    assert_eq!(listed.len(), 250);
+    listed.dedup_by(|one, other| one.0 == other.0);
+    assert_eq!(listed.len(), 250);
+    // Recipes of somebody else are not there.
+    assert_eq!(from(&yui), json!([]));
+}
+
+/// What items say, by name.
+fn lines(items: &[Json]) -> Vec<(String, Json, Json, Json)> {
+    let line = |item: &Json| {
+        (text(item, "name").to_owned(), item["amount"].clone(), item["unit"].clone(), item["recipeId"].clone())
+    };
+    let mut lines: Vec<_> = items.iter().map(line).collect();
+    lines.sort_by(|one, other| one.0.cmp(&other.0));
+    lines
+}
+
+#[track_caller]
+fn add(client: &Client<'_>, item: &Json) -> String {
+    text(&client.post("/v1/shopping-items", item).data(201), "itemId").to_owned()
+}
+
+#[track_caller]
+fn recipe(client: &Client<'_>, id: &str, servings: Option<u8>, ingredients: &Json) {
+    let recipe = json!({ "recipeId": id, "title": id, "servings": servings, "ingredients": ingredients });
+    client.post("/v1/recipes", &recipe).data(201);
+}
