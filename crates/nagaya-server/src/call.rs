@@ -137,6 +137,13 @@ impl Call {
         self.nagaya.visitor(self.principal(Arc::default()))
     }
 
+    /// The handle of a tenant who is not the caller, for what that tenant has opened to others, such as by a link: the handler
+    /// is the one to see that it is nothing else. Unlike with an operator's handle, reading leaves no trace, so that what many
+    /// read does not grow what is stored.
+    pub fn on_behalf_of(&self, tenant: &str) -> Result<Tenant, Problem> {
+        Ok(self.nagaya.enter(self.principal(tenant.into()))?)
+    }
+
     /// The handle of the system itself, for what a handler does on nobody's behalf; audited with this reason.
     pub fn system(&self, reason: &str) -> Operator {
         self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default()))

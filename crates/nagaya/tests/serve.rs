@@ -345,3 +345,69 @@ fn the_driver_is_chosen_by_the_environment() {
     let run = nagaya(&["store", "stat", "--data", text(&data)]);
     assert!(run.stdout.contains("kondate/MainTable") && !run.stdout.contains("aiagent"), "{run}");
 }
+
+/// Proves K18 in memory and on the embedded store.
+#[test]
+fn the_whole_path_of_kondate_is_gone() {
+    let alone = nagaya(&["smoke", "kondate", "--json"]);
+    assert_eq!(alone.status, 0, "{alone}");
+    let told: Value = serde_json::from_str(&alone.stdout).expect("JSON");
+    let steps = told["steps"].as_array().expect("steps");
+    assert!(steps.len() > 15 && steps.iter().all(|step| step["ok"] == true && step["note"].is_null()), "{told:#}");
+
+    // Beside the others it lies below its name, and its directory is the server's.
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["--data", text(&data)], &[]);
+    let api = serving.system("kondate")["api"].as_str().expect("a URL");
+    let url = api.trim_end_matches("/kondate/v1");
+    let beside = nagaya(&["smoke", "kondate", "--url", url, "--data", text(&data)]);
+    assert_eq!(beside.status, 0, "{beside}");
+    assert_eq!(beside.stdout.lines().filter(|line| line.trim_start().starts_with("left out")).count(), 1, "{beside}");
+    // Nothing is left of it.
+    assert_eq!(serving.ask("kondate", "GET", "/catalog/recipes", None), (200, json!({ "data": [] })));
+
+    // The token of another system is taken nowhere, and it says at which step it ended.
+    let other = serving.system("todo")["token"].as_str().expect("a token").to_owned();
+    let refused = nagaya(&["smoke", "kondate", "--url", url, "--token", &other]);
+    assert_eq!(refused.status, 1, "{refused}");
+    assert!(refused.stderr.contains("it ended at: a profile is made") && refused.stderr.contains("401"), "{refused}");
+}
+
+#[test]
+fn a_path_that_cannot_be_gone_says_why() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = text(directory.path());
+    let unknown = nagaya(&["smoke", "todo"]);
+    assert!(unknown.status != 0 && unknown.stderr.contains("there is one for kondate"), "{unknown}");
+    let keyless = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--data", data]);
+    assert!(keyless.status != 0 && keyless.stderr.contains("name --data, or give a --token"), "{keyless}");
+    let nowhere = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--token", "x"]);
+    assert!(nowhere.status != 0 && nowhere.stderr.contains("http://127.0.0.1:1 cannot be reached"), "{nowhere}");
+}
+
+/// Proves K18: the recipe is read back from the table on DynamoDB, beside a server.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn the_whole_path_of_kondate_is_gone_on_dynamodb() {
+    let endpoint =
+        std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
+    let directory = tempfile::tempdir().expect("a directory");
+    // A region is a database of its own in DynamoDB Local.
+    let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let region = format!("smoke-{nanos:x}");
+    let env = [
+        ("DATA_STORE_DRIVER", "dynamo"),
+        ("DYNAMODB_ENDPOINT", endpoint.as_str()),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+        ("NAGAYA_DATA", text(directory.path())),
+    ];
+    let serving = Serving::start(&["kondate"], &env);
+    let api = serving.system("kondate")["api"].as_str().expect("a URL");
+    let gone = nagaya_in(&["smoke", "kondate", "--url", api.trim_end_matches("/v1"), "--json"], "", &env);
+    assert_eq!(gone.status, 0, "{gone}");
+    let told: Value = serde_json::from_str(&gone.stdout).expect("JSON");
+    assert!(told["steps"].as_array().is_some_and(|steps| steps.iter().all(|step| step["note"].is_null())), "{told:#}");
+}

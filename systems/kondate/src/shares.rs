@@ -67,7 +67,7 @@ async fn follow(call: Arc<Call>) -> Result<Answer, Problem> {
     // The target is read where the owner's own items lie, so a link leads to nothing that was not its owner's to share.
     let text = |name: &str| share.text(name).unwrap_or_default();
     let kind = Kind::called(text("targetType")).ok_or_else(Problem::not_found)?;
-    let owner = call.system("shows what a share link leads to").within(text(OWNER))?;
+    let owner = call.on_behalf_of(text(OWNER))?;
     let target = owner.get(kind.names().own, &[text("targetId")]).await?;
 
     let mut link = share.to_json();
