@@ -178,16 +178,19 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
             return Ok(ControlFlow::Continue(()));
         }
         let item = record::decode_item_like(pager.page.items.last(), value)?;
-        let place = position(&table, None, &item)?;
+        let place = || position(&table, None, &item);
         // Whole partitions belong to a segment, so that segments can be written to other stores side by side.
-        if segment_of(&place.key.partition, segments) != segment {
-            other = Some(layout::partition(table.id, None, &place.key.partition));
-            return Ok(ControlFlow::Continue(()));
+        if segments > 1 {
+            let partition = place()?.key.partition;
+            if segment_of(&partition, segments) != segment {
+                other = Some(layout::partition(table.id, None, &partition));
+                return Ok(ControlFlow::Continue(()));
+            }
         }
         if table.spec.is_expired(&item, now) {
             return Ok(ControlFlow::Continue(()));
         }
-        let full = pager.count(value, || Ok(place))?;
+        let full = pager.count(value, place)?;
         pager.page.items.push(item);
         Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;

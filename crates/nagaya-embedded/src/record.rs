@@ -1,5 +1,7 @@
 //! What is stored as values: items, tables, changes.
 
+use std::collections::BTreeMap;
+
 use fjall::Slice;
 use nagaya_store::{Cause, Error, Item, Key, SmolStr, TableSpec, Value};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -86,13 +88,7 @@ pub(crate) fn decode_item_like(before: Option<&Item>, bytes: &[u8]) -> Result<It
             _ => utf8(name)?,
         };
         let value;
-        (value, rest) = match after.split_first() {
-            Some((&STRING, after)) => {
-                let (text, rest) = text(after)?;
-                (Value::String(utf8(text)?), rest)
-            }
-            _ => postcard::take_from_bytes(after).map_err(Error::engine)?,
-        };
+        (value, rest) = decode_value(after)?;
         attributes.push((name, value));
     }
     Ok(attributes.into_iter().collect())
@@ -100,6 +96,30 @@ pub(crate) fn decode_item_like(before: Option<&Item>, bytes: &[u8]) -> Result<It
 
 /// The number of [`Value::String`] among the kinds of values.
 const STRING: u8 = 3;
+/// The number of [`Value::Map`] among them.
+const MAP: u8 = 6;
+
+/// Reads a value, and what comes after it.
+fn decode_value(bytes: &[u8]) -> Result<(Value, &[u8]), Error> {
+    match bytes.split_first() {
+        Some((&STRING, after)) => {
+            let (text, rest) = text(after)?;
+            Ok((Value::String(utf8(text)?), rest))
+        }
+        Some((&MAP, after)) => {
+            let (count, mut rest) = postcard::take_from_bytes::<usize>(after).map_err(Error::engine)?;
+            let mut values = BTreeMap::new();
+            for _ in 0..count {
+                let (name, after) = text(rest)?;
+                let value;
+                (value, rest) = decode_value(after)?;
+                values.insert(str::from_utf8(name).map_err(Error::engine)?.to_owned(), value);
+            }
+            Ok((Value::Map(values), rest))
+        }
+        _ => postcard::take_from_bytes(bytes).map_err(Error::engine),
+    }
+}
 
 fn text(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     let (length, rest) = match bytes.split_first() {
@@ -130,7 +150,8 @@ mod tests {
             .with("null", Value::Null)
             .with("bytes", Value::Binary(vec![0, 255]))
             .with("list", Value::List(vec!["x".into(), Value::List(Vec::new())]))
-            .with("map", Value::Map([("k".to_owned(), "v".into())].into()))
+            .with("map", Value::Map([("k".to_owned(), "v".into()), (long.clone(), 7.into())].into()))
+            .with("maps", Value::Map([("m".to_owned(), Value::Map([("".to_owned(), Value::Null)].into()))].into()))
             .with("set", Value::StringSet(["a".to_owned()].into()))
             .with("z", "after all the others");
         let bytes = encode(&item)?;

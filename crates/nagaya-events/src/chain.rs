@@ -42,7 +42,7 @@ fn write_map(fields: &Map<String, Json>, out: &mut String) {
         if at > 0 {
             out.push(',');
         }
-        out.push_str(&Json::from(name.as_str()).to_string());
+        write_text(name, out);
         out.push(':');
         write(value, out);
     }
@@ -69,6 +69,35 @@ fn write(value: &Json, out: &mut String) {
             }
             _ => out.push_str(&number.to_string()),
         },
-        Json::Null | Json::Bool(_) | Json::String(_) => out.push_str(&value.to_string()),
+        Json::String(text) => write_text(text, out),
+        Json::Null => out.push_str("null"),
+        Json::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
+    }
+}
+
+fn write_text(text: &str, out: &mut String) {
+    // Most texts are written as they are.
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        out.push_str(&Json::from(text).to_string());
+        return;
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_written_as_json_has_them() {
+        for text in ["", "plain", "長屋", "\u{7f}", "a \"b\"", "\\", "\n", "\u{0}", "\u{1f}x"] {
+            let fields = json!({ text: text, "other": [text, null, true, false] });
+            let Json::Object(fields) = fields else { continue };
+            assert_eq!(canonical(&fields), Json::Object(fields.clone()).to_string());
+        }
     }
 }

@@ -172,7 +172,7 @@ impl<S: Evolve> Events<S> {
         }
         let page = tenant.list(&list).await?;
         let name = &tenant.principal().tenant;
-        let events = page.records.iter().map(|record| Recorded::read(&self.layout, name, record));
+        let events = page.records.into_iter().map(|record| Recorded::read(&self.layout, name, record));
         let mut events: Vec<_> = events.collect::<Result<_, _>>()?;
         seal::open(&self.layout, tenant, &mut events).await?;
         Ok((events, page.next))

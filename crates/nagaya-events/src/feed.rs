@@ -95,9 +95,9 @@ impl Feed {
         let follower = operator.follow(inspector.entity()).await?;
         loop {
             let followed = follower.changes(from.clone(), BATCH).await?;
-            for change in &followed.changes {
-                if let (None, Some(new)) = (&change.old, &change.new) {
-                    match inspector.recorded(&change.tenant, new) {
+            for change in followed.changes {
+                if let (None, Some(new)) = (change.old, change.new) {
+                    match Recorded::read(&self.layout, &change.tenant, new) {
                         // Nobody listening is no failure.
                         Ok(event) => drop(self.events.send(Some(Arc::new(event)))),
                         Err(error) => tracing::error!(%error, "what is no event lies among events"),
@@ -127,7 +127,7 @@ impl Feed {
             let mut list = List::by(access).with("from", from).limit(1_000);
             loop {
                 let page = tenant.list(&list).await?;
-                for record in &page.records {
+                for record in page.records {
                     before.push(Recorded::read(&self.layout, &name, record)?);
                 }
                 let missed = before.iter().filter(|event| event.id > known).count();

@@ -70,7 +70,7 @@ impl Inspector {
 
     /// An event that came with a change of the store.
     pub fn recorded(&self, tenant: &str, record: &nagaya_tenancy::Record) -> Result<Recorded, Error> {
-        Recorded::read(&self.layout, tenant, record)
+        Recorded::read(&self.layout, tenant, record.clone())
     }
 
     /// Events of a tenant with what is sealed in them opened, as far as the keys are there.

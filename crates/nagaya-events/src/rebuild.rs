@@ -4,23 +4,25 @@
 //! same checkpoints, so it does not matter which of them comes first, or how often, or whether the process is killed between.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nagaya_store::Position;
 use nagaya_tenancy::{Follower, Record};
-use tokio::task::{JoinError, JoinSet};
+use tokio::{
+    sync::Mutex,
+    task::{JoinError, JoinSet},
+};
 
 use crate::{
     Content, Error, ErrorKind, Processor, Recorded, Verified,
     generation::Generations,
-    processor::{Advanced, Aggregate},
+    processor::{Advanced, Aggregate, Became, Gathered},
 };
 
 /// How far a pass over the events has come.
@@ -90,6 +92,20 @@ impl Count {
         }
     }
 
+    /// Takes in what became of aggregates that were brought to the last of their events.
+    fn built(&self, became: impl IntoIterator<Item = Became>, all: &mut Done) {
+        for one in became {
+            let parked = usize::from(one.advanced == Advanced::Parked);
+            self.aggregates.fetch_add(1, Ordering::Relaxed);
+            self.parked.fetch_add(parked, Ordering::Relaxed);
+            all.parked += parked;
+            match one.built {
+                Some(item) => all.built.merge(&item),
+                None => all.unsure = true,
+            }
+        }
+    }
+
     /// Takes in what came of one aggregate.
     fn one(&self, done: Option<Result<Done, Error>>, all: &mut Done) -> Result<(), Error> {
         let Some(done) = done.transpose()? else { return Ok(()) };
@@ -100,22 +116,53 @@ impl Count {
     }
 }
 
-/// The stored events of one aggregate, each with whose it is.
-type Group = Vec<(String, Record)>;
-
-/// How far the events have been read.
-#[derive(Default)]
+/// The stored events, which several tasks read by turns.
 struct Reading {
+    follower: Follower,
+    /// Whose events are read; `None`: all.
+    tenant: Option<String>,
+    /// How many are read at once.
+    limit: usize,
     after: Option<Position>,
     ended: bool,
     /// What has been read of an aggregate that may go on.
-    open: Group,
+    open: Vec<(String, Record)>,
+}
+
+impl Reading {
+    /// The stored events of the next aggregates and whose they are, each with all of its events in order; `None`: there are
+    /// no more. `id` is the field that tells aggregates apart.
+    async fn next(&mut self, id: &str) -> Result<Option<Vec<(String, Record)>>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        // If this fails, it has ended for all.
+        self.ended = true;
+        let page = self.follower.scan((0, 1), self.after.take(), Some(self.limit)).await?;
+        let mut events = std::mem::take(&mut self.open);
+        let before = events.len();
+        let tenant = self.tenant.as_deref();
+        events.extend(page.records.into_iter().filter(|(owner, _)| tenant.is_none_or(|one| one == owner)));
+        if let Some(next) = page.next {
+            (self.after, self.ended) = (Some(next), false);
+            // All events of an aggregate lie together: only the last one may go on.
+            let last = events.last().map(|(_, last)| last.text(id));
+            let is_last = |(_, event): &&(String, Record)| Some(event.text(id)) == last;
+            let (known, new) = events.split_at(before);
+            let mut open = new.iter().rev().take_while(is_last).count();
+            if open == new.len() && known.last().is_some_and(|event| is_last(&event)) {
+                open = events.len();
+            }
+            self.open = events.split_off(events.len() - open);
+        }
+        Ok(Some(events))
+    }
 }
 
 /// What came of a task; one that panics panics here.
-fn ended(task: Option<Result<Result<Done, Error>, JoinError>>) -> Result<Done, Error> {
+fn ended<T: Default>(task: Option<Result<Result<T, Error>, JoinError>>) -> Result<T, Error> {
     match task {
-        None => Ok(Done::default()),
+        None => Ok(T::default()),
         Some(Ok(done)) => done,
         Some(Err(error)) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -128,6 +175,8 @@ fn ended(task: Option<Result<Result<Done, Error>, JoinError>>) -> Result<Done, E
 const TELLING: Duration = Duration::from_millis(100);
 /// Items of a page.
 pub(crate) const PAGE: usize = 2_000;
+/// Events of a page that are worked on at once, while they are at hand.
+const EVENTS: usize = 500;
 
 impl Processor {
     /// Builds the projection anew beside the one that is read, checks it, and reads it from then on. If it is not what its
@@ -165,9 +214,24 @@ impl Processor {
     async fn content(&self, generation: u32) -> Result<Content, Error> {
         let operator = self.house(generation).operator("verifies a projection", self.operator.principal());
         let items = operator.follow(self.projection.entity()).await?;
+        let segments = u32::try_from(self.options.tasks).unwrap_or(1).max(1);
+        let mut parts: JoinSet<Result<Content, Error>> = JoinSet::new();
+        for segment in 0..segments {
+            let (processor, items) = (self.clone(), items.clone());
+            parts.spawn(async move { processor.content_of(&items, (segment, segments)).await }.boxed());
+        }
+        let mut content = Content::default();
+        while !parts.is_empty() {
+            content.merge(&ended(parts.join_next().await)?);
+        }
+        Ok(content)
+    }
+
+    /// The items of one part of a generation.
+    async fn content_of(&self, items: &Follower, segment: (u32, u32)) -> Result<Content, Error> {
         let (mut content, mut after) = (Content::default(), None);
         loop {
-            let page = items.scan((0, 1), after, Some(PAGE)).await?;
+            let page = items.scan(segment, after, Some(PAGE)).await?;
             for (owner, record) in &page.records {
                 content.add(owner, &record.id().concat(), Some(&self.own_fields(record)));
             }
@@ -219,8 +283,8 @@ impl Processor {
     }
 
     /// Does something with the events of each aggregate, in order; many aggregates at a time, on all processors, and never
-    /// more of them in memory. One reads, for events that are passed over by one reader would be read by another; what is
-    /// read is worked on in tasks.
+    /// more of them in memory. Tasks take turns at reading, for events that are passed over by one reader would be read by
+    /// another; each works on what it has read itself, where that is at hand.
     pub(crate) async fn each_aggregate(
         &self,
         follower: &Follower,
@@ -228,43 +292,57 @@ impl Processor {
         tell: Tell<'_>,
         job: Job,
     ) -> Result<(Progress, Done), Error> {
-        let count = Arc::new(Count::default());
-        let (mut reading, mut all, mut told) = (Reading::default(), Done::default(), Instant::now());
+        let (follower, tenant) = (follower.clone(), tenant.map(str::to_owned));
+        let limit = if matches!(job, Job::Advance(_)) { EVENTS } else { PAGE };
+        let reading = Reading { follower, tenant, limit, after: None, ended: false, open: Vec::new() };
+        let (reading, count) = (Arc::new(Mutex::new(reading)), Arc::new(Count::default()));
         let mut parts: JoinSet<Result<Done, Error>> = JoinSet::new();
-        while !reading.ended {
-            let groups = self.groups(follower, tenant, &mut reading).await?;
-            let (processor, counted) = (self.clone(), Arc::clone(&count));
-            parts.spawn(async move { processor.part(job, groups, &counted).await }.boxed());
-            while parts.len() > self.options.tasks.max(1) * 2 {
-                all.merge(ended(parts.join_next().await)?);
-            }
-            if told.elapsed() >= TELLING {
-                tell(count.progress());
-                told = Instant::now();
-            }
+        // While some wait for the store, others work.
+        for _ in 0..self.options.tasks.max(1) * 2 {
+            let (processor, reading, count) = (self.clone(), Arc::clone(&reading), Arc::clone(&count));
+            parts.spawn(async move { processor.part(job, &reading, &count).await }.boxed());
         }
+        let mut all = Done::default();
         while !parts.is_empty() {
-            all.merge(ended(parts.join_next().await)?);
+            tokio::select! {
+                part = parts.join_next() => all.merge(ended(part)?),
+                () = tokio::time::sleep(TELLING) => tell(count.progress()),
+            }
         }
         let progress = count.progress();
         tell(progress);
         Ok((progress, all))
     }
 
-    /// Does it with some aggregates.
-    async fn part(&self, job: Job, groups: Vec<Group>, count: &Count) -> Result<Done, Error> {
+    /// Does it with some aggregates after others, until there are no more.
+    async fn part(&self, job: Job, reading: &Mutex<Reading>, count: &Count) -> Result<Done, Error> {
+        let (mut all, mut gathered) = (Done::default(), Gathered::default());
+        loop {
+            let next = reading.lock().await.next(&self.layout.id).await?;
+            let Some(events) = next else { break };
+            let aggregates = self.by_aggregate(events, count);
+            match job {
+                Job::Advance(generation) => {
+                    count.built(self.gather(generation, aggregates, &mut gathered).await?, &mut all);
+                    if gathered.is_full() {
+                        count.built(self.advance_gathered(&mut gathered).await?, &mut all);
+                    }
+                }
+                Job::Compare(_) | Job::Mend(_) => all.merge(self.each(job, aggregates, count).await?),
+            }
+        }
+        count.built(self.advance_gathered(&mut gathered).await?, &mut all);
+        Ok(all)
+    }
+
+    /// Does it with each of some aggregates.
+    async fn each(&self, job: Job, aggregates: Vec<Aggregate>, count: &Count) -> Result<Done, Error> {
         let mut under_way: FuturesUnordered<BoxFuture<'_, Result<Done, Error>>> = FuturesUnordered::new();
         let mut all = Done::default();
-        if let Job::Advance(generation) = job {
-            return self.build(generation, groups, count).await;
-        }
-        for group in groups {
-            for events in self.events_of(group) {
-                count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
-                under_way.push(self.work(job, events));
-                while under_way.len() >= self.options.at_once {
-                    count.one(under_way.next().await, &mut all)?;
-                }
+        for (_, events) in aggregates {
+            under_way.push(self.work(job, events));
+            while under_way.len() >= self.options.at_once {
+                count.one(under_way.next().await, &mut all)?;
             }
         }
         while !under_way.is_empty() {
@@ -273,39 +351,33 @@ impl Processor {
         Ok(all)
     }
 
-    /// Brings some aggregates to the last of their events.
-    async fn build(&self, generation: u32, groups: Vec<Group>, count: &Count) -> Result<Done, Error> {
-        let mut aggregates: Vec<Aggregate> = Vec::with_capacity(groups.len());
-        for events in groups.into_iter().flat_map(|group| self.events_of(group)) {
-            count.events.fetch_add(events.len() as u64, Ordering::Relaxed);
-            if let Some(first) = events.first() {
-                aggregates.push(((first.tenant.clone(), first.aggregate.clone()), events));
-            }
-        }
-        let mut done = Done::default();
-        for one in self.advance_all(generation, aggregates).await? {
-            count.aggregates.fetch_add(1, Ordering::Relaxed);
-            done.parked += usize::from(one.advanced == Advanced::Parked);
-            match one.built {
-                Some(item) => done.built.add(&one.tenant, &one.id, item.as_ref()),
-                None => done.unsure = true,
-            }
-        }
-        count.parked.fetch_add(done.parked, Ordering::Relaxed);
-        Ok(done)
-    }
-
-    /// The events of a partition, by whose they are: one's, unless somebody has put in others.
-    fn events_of(&self, group: Group) -> impl Iterator<Item = Vec<Recorded>> + use<> {
-        let mut events: BTreeMap<String, Vec<Recorded>> = BTreeMap::new();
-        for (owner, record) in group {
-            match Recorded::read(&self.layout, &owner, &record) {
-                Ok(event) => events.entry(owner).or_default().push(event),
+    /// Stored events by whose they are and what they happened to.
+    fn by_aggregate(&self, stored: Vec<(String, Record)>, count: &Count) -> Vec<Aggregate> {
+        let (mut aggregates, mut events): (Vec<Aggregate>, u64) = (Vec::new(), 0);
+        for (owner, record) in stored {
+            let event = match Recorded::read(&self.layout, &owner, record) {
+                Ok(event) => event,
                 // Who brings the aggregate in step finds a hole there, and looks.
-                Err(error) => tracing::error!(%error, tenant = owner, "what is no event lies among events"),
+                Err(error) => {
+                    tracing::error!(%error, tenant = owner, "what is no event lies among events");
+                    continue;
+                }
+            };
+            events += 1;
+            // The events of an aggregate are one's, unless somebody has put in others.
+            let mut same = aggregates.iter_mut().rev().take_while(|((_, id), _)| *id == event.aggregate);
+            if let Some((_, known)) = same.find(|((tenant, _), _)| *tenant == event.tenant) {
+                known.push(event);
+                continue;
             }
+            // Most have about as many as the one before.
+            let mut first = Vec::with_capacity(aggregates.last().map_or(1, |(_, before)| before.len()));
+            let aggregate = (event.tenant.clone(), event.aggregate.clone());
+            first.push(event);
+            aggregates.push((aggregate, first));
         }
-        events.into_values()
+        count.events.fetch_add(events, Ordering::Relaxed);
+        aggregates
     }
 
     fn work(&self, job: Job, events: Vec<Recorded>) -> BoxFuture<'_, Result<Done, Error>> {
@@ -326,33 +398,5 @@ impl Processor {
             }
             Ok(done)
         })
-    }
-
-    /// The stored events of the next aggregates, each with all of its events in order.
-    async fn groups(
-        &self,
-        follower: &Follower,
-        tenant: Option<&str>,
-        reading: &mut Reading,
-    ) -> Result<Vec<Group>, Error> {
-        let page = follower.scan((0, 1), reading.after.take(), Some(PAGE)).await?;
-        let mut whole = Vec::new();
-        for (owner, record) in page.records {
-            if tenant.is_some_and(|one| one != owner) {
-                continue;
-            }
-            // All events of an aggregate lie together: the first of another one ends it.
-            let id = &self.layout.id;
-            if reading.open.last().is_some_and(|(_, last)| last.text(id) != record.text(id)) {
-                whole.push(std::mem::take(&mut reading.open));
-            }
-            reading.open.push((owner, record));
-        }
-        reading.after = page.next;
-        if reading.after.is_none() {
-            reading.ended = true;
-            whole.push(std::mem::take(&mut reading.open));
-        }
-        Ok(whole)
     }
 }

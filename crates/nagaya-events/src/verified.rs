@@ -48,10 +48,22 @@ pub struct Wrong {
 const NAMED: usize = 20;
 
 impl Content {
+    /// An item alone, or none.
+    pub(crate) fn of(tenant: &str, id: &str, item: Option<&Map<String, Json>>) -> Self {
+        let mut content = Content::default();
+        content.add(tenant, id, item);
+        content
+    }
+
     pub(crate) fn add(&mut self, tenant: &str, id: &str, item: Option<&Map<String, Json>>) {
         let Some(item) = item else { return };
         self.items += 1;
-        let text = [tenant, id, &chain::canonical(item)].map(|part| format!("{}:{part}", part.len())).concat();
+        let fields = chain::canonical(item);
+        let mut text = String::with_capacity(tenant.len() + id.len() + fields.len() + 16);
+        for part in [tenant, id, &fields] {
+            // Each part has its length in front, so that none can be taken for the end of another.
+            text.extend([&part.len().to_string(), ":", part]);
+        }
         let hash = blake3::hash(text.as_bytes());
         // A sum does not depend on the order, and unlike exclusive or does not lose what is there twice.
         for (sum, part) in self.hash.iter_mut().zip(hash.as_bytes().chunks_exact(8)) {

@@ -134,7 +134,7 @@ async fn pages(
     loop {
         let page = tenant.list(&list).await?;
         let (mut events, mut unreadable) = (Vec::with_capacity(page.records.len()), None);
-        for record in &page.records {
+        for record in page.records {
             match Recorded::read(layout, &name, record) {
                 Ok(event) => events.push(event),
                 Err(error) => {

@@ -27,7 +27,7 @@ pub(crate) use self::{
     advance::{Advanced, Freeing, overtaken},
     checkpoint::Checkpoint,
     position::is_lost,
-    together::Aggregate,
+    together::{Aggregate, Became, Gathered},
 };
 use crate::{Error, ErrorKind, Projection, Recorded, generation::Generations, layout::Layout};
 
@@ -172,15 +172,15 @@ impl Processor {
             Err(error) => return Err(error.into()),
         };
         let (mut events, mut unread) = (Vec::with_capacity(followed.changes.len()), BTreeSet::new());
-        for change in &followed.changes {
+        for change in followed.changes {
             // Events are made, and never changed.
-            let (None, Some(new)) = (&change.old, &change.new) else { continue };
+            let (None, Some(new)) = (change.old, change.new) else { continue };
+            let aggregate = new.text(&self.layout.id).unwrap_or_default().to_owned();
             match Recorded::read(&self.layout, &change.tenant, new) {
                 Ok(event) => events.push(event),
                 Err(error) => {
                     tracing::error!(%error, tenant = change.tenant, "what is no event lies among events");
-                    let aggregate = new.text(&self.layout.id).unwrap_or_default();
-                    unread.insert((change.tenant.clone(), aggregate.to_owned()));
+                    unread.insert((change.tenant, aggregate));
                 }
             }
         }

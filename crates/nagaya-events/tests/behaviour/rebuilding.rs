@@ -58,6 +58,29 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
     house.is_whole("after two rebuilds").await;
 }
 
+/// Proves the part of T12 about events that are read page by page.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_aggregate_is_built_whole_wherever_a_page_ends_and_however_many_it_fills() {
+    let house = House::new().await;
+    // Pages of 500 events: most end inside a todo, and one todo goes on over three of them.
+    let (mut all, counts) = (0, [7, 90, 33, 61, 99, 1_300, 64, 98, 1, 97, 96, 95, 500, 499]);
+    for (n, many) in (1..).zip(counts) {
+        house.tell(n, [create("a")]).await;
+        for at in (0..many).step_by(90) {
+            house.tell(n, [Command::Many(90.min(many - at))]).await;
+        }
+        all += 1 + many;
+    }
+    let told = std::sync::Mutex::new(None);
+    let tell = |progress| *told.lock().expect("nobody panics with it") = Some(progress);
+    let verified = house.processor().rebuild(&tell).await.expect("rebuilt");
+    assert!(verified.holds(), "{verified:#?}");
+    assert_eq!((verified.events, verified.aggregates, verified.found.items), (all, 14, 14));
+    // Nothing had to be looked at again.
+    assert!(!told.into_inner().expect("nobody panics with it").expect("progress").checking);
+    house.is_whole("after the rebuild").await;
+}
+
 /// Proves the rollback part of T12.
 #[tokio::test]
 async fn rolling_back_keeps_what_was_written_since_the_switch() {
