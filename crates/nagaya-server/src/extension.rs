@@ -93,6 +93,8 @@ pub struct OwnRoute {
     pub answer: Option<Json>,
     /// The status of its answer.
     pub status: u16,
+    /// Other statuses of its answers, and what they mean.
+    pub also: Vec<(u16, &'static str)>,
     /// Whether `data` is a page, with a cursor to the next one beside it.
     pub paged: bool,
     /// The media type of an answer that goes on for as long as it is listened to.
@@ -124,6 +126,7 @@ impl OwnRoute {
             body: None,
             answer: None,
             status: 200,
+            also: Vec::new(),
             paged: false,
             streamed: None,
             takes: Vec::new(),
@@ -172,6 +175,13 @@ impl OwnRoute {
     #[must_use]
     pub fn body(mut self, schema: Json) -> Self {
         self.body = Some(schema);
+        self
+    }
+
+    /// Another status of its answers, and what it means in a sentence: below 400 with the same data, else with a problem.
+    #[must_use]
+    pub fn also(mut self, status: u16, means: &'static str) -> Self {
+        self.also.push((status, means));
         self
     }
 

@@ -28,7 +28,8 @@ pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
         OwnRoute::new(Method::POST, "/push-tokens", REGISTER, register)
             .needs(DEVICE, Verb::Create)
             .body(SAID.schema(design))
-            .answers(201, Some(item("PushToken"))),
+            .answers(201, Some(item("PushToken")))
+            .also(200, "It was there already."),
     ]
 }
 

@@ -133,6 +133,15 @@ pub(super) fn shared(problem: &str) -> Json {
     Json::Object(Failure::ALL.into_iter().map(answer).collect())
 }
 
+/// A problem that only one operation answers with.
+pub(super) fn refused(problem: &str, means: &str) -> Json {
+    json!({
+        "description": means,
+        "headers": Map::from_iter([request_id()]),
+        "content": { "application/problem+json": { "schema": reference(problem) } },
+    })
+}
+
 /// The headers that answers share, by name.
 pub(super) fn headers() -> Json {
     json!({

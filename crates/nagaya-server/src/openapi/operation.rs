@@ -167,14 +167,17 @@ fn own(source: &Source<'_>, at: usize, route: &Route, in_path: &[(&str, &str)]) 
         Some(entity) => parameters::of_id(entity, field, name),
         None => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } }),
     };
-    let mut fine = match (own.streamed, &own.answer) {
-        (Some(kind), _) => answers::streamed(kind),
-        (None, Some(schema)) => answers::data("It is done.", schema.clone()),
-        (None, None) => answers::empty("It is done."),
+    let fine = |means: &str| {
+        let mut fine = match (own.streamed, &own.answer) {
+            (Some(kind), _) => answers::streamed(kind),
+            (None, Some(schema)) => answers::data(means, schema.clone()),
+            (None, None) => answers::empty(means),
+        };
+        if own.paged {
+            answers::paged(&mut fine);
+        }
+        fine
     };
-    if own.paged {
-        answers::paged(&mut fine);
-    }
     let mut failures = vec![Failure::NotFound, Failure::Conflict, Failure::VersionConflict, Failure::Invalid];
     let mut operation = Map::new();
     if let Some(schema) = &own.body {
@@ -190,7 +193,11 @@ fn own(source: &Source<'_>, at: usize, route: &Route, in_path: &[(&str, &str)]) 
     operation.insert("summary".to_owned(), own.summary.trim_end_matches('.').into());
     let parameters = in_path.iter().map(parameter).chain(own.takes.iter().cloned());
     operation.insert("parameters".to_owned(), parameters.collect());
-    let mut fine = vec![(own.status, fine)];
+    let also = own.also.iter().map(|&(status, means)| match status {
+        ..400 => (status, fine(means)),
+        _ => (status, answers::refused(&source.names.problem, means)),
+    });
+    let mut fine: Vec<_> = [(own.status, fine("It is done."))].into_iter().chain(also).collect();
     if own.takes.contains(&parameters::reference("IfNoneMatch")) {
         fine.push((304, answers::not_modified()));
     }

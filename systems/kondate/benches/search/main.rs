@@ -202,7 +202,7 @@ impl Site {
                 }
             }
             let found = found as f64 / times.len() as f64;
-            eprintln!("  {place}, {length} characters");
+            eprintln!("  {place}, {length} characters are asked");
             figures.push((length, found, times));
         }
         lists.sort_by(f64::total_cmp);
@@ -255,11 +255,13 @@ impl Measured {
     fn page(&self) -> String {
         let [own, catalog] = self.rates;
         let [own_postings, catalog_postings] = self.postings;
+        let lengths = (0..2 * RECIPES).map(|n| recipes::title(n).chars().count());
+        let (short, long) = (lengths.clone().min().unwrap_or_default(), lengths.max().unwrap_or_default());
         let mut out = format!(
             "## Search\n\n\
              Written by `cargo xtask bench search --write`; do not edit.\n\n\
              Questions to `kondate` over HTTP, served by the process that asks on an embedded store on disk, with {RECIPES}\n\
-             Japanese recipes in the book of one user and {RECIPES} others in the catalog: a title of 7 to 20 characters, two\n\
+             Japanese recipes in the book of one user and {RECIPES} others in the catalog: a title of {short} to {long} characters, two\n\
              tags, four to seven ingredients and a sentence or two of description each. One caller asks one question after\n\
              the other. There are {QUESTIONS} of each length: parts of titles, each as often as titles have it, so that what\n\
              is common is asked for most. Each is asked in {ROUNDS} rounds after one that does not count, in turn with a\n\
@@ -269,7 +271,7 @@ impl Measured {
              | | one's own | catalog |\n|---|--:|--:|\n\
              | postings of a recipe | {own_postings:.1} | {catalog_postings:.1} |\n\
              | recipes indexed/s | {own:.0} | {catalog:.0} |\n\n\
-             | where | characters | recipes found | p50, ms | p95, ms | list of 20, p50 and p95, ms | p50 beside the list |\n\
+             | where | characters | recipes in an answer | p50, ms | p95, ms | list of 20, p50 and p95, ms | p50 beside the list |\n\
              |---|--:|--:|--:|--:|--:|--:|\n",
         );
         for Figure { place, length, found, p50, p95, list: (middle, most) } in &self.figures {

@@ -48,6 +48,14 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
 pub(super) async fn unsave(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let names = kind.names();
     let id = call.parameter(names.id).unwrap_or_default();
+    let mut problems = Vec::new();
+    if let Some(field) = call.design().entity(names.saved).and_then(|saved| saved.field(names.id)) {
+        field.check(&id.into(), names.id, &mut problems);
+    }
+    // What cannot be an id leads nowhere.
+    if !problems.is_empty() {
+        return Err(Problem::not_found());
+    }
     match call.tenant()?.delete(names.saved, &[id], Expected::Any).await {
         Err(error) if !matches!(error.kind(), ErrorKind::NotFound { .. }) => Err(error.into()),
         _ => Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),

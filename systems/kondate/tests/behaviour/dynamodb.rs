@@ -11,9 +11,9 @@ use nagaya_testing::{House, Time, runtime};
 use serde_json::json;
 
 use crate::{
-    catalog, counts,
+    archive, catalog, counts, fridge,
     house::{design, system},
-    keys, shares, walls,
+    keys, notifications, payments, plain, plans, push, search, shares, shopping, walls,
 };
 
 /// Tables of a server that nobody else uses.
@@ -62,8 +62,7 @@ fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
     let store = Arc::new(store);
     let roll_out = |runtime: &tokio::runtime::Runtime, stage: usize| {
         let specs = table_specs(&design(), &design().name);
-        let wanted: Vec<_> =
-            specs.into_iter().map(|spec| Wanted { stage: Some(stage), ..Wanted::new(spec) }).collect();
+        let wanted: Vec<_> = specs.into_iter().map(|spec| Wanted { stage: Some(stage), ..Wanted::new(spec) }).collect();
         runtime.block_on(async {
             let plan = store.plan_tables(&wanted, false).await.expect("a plan");
             store.apply_tables(&plan, &mut |_| {}).await.expect("it is applied");
@@ -134,4 +133,64 @@ fn share_links_work_on_dynamodb() {
     shares::links_lead_to_what_was_shared(&house);
     shares::strangers_things_cannot_be_shared(&house);
     shares::owners_list_their_links(&house);
+}
+
+/// Proves K5, K6, K7 and K11 on DynamoDB.
+#[test]
+fn what_is_plain_is_the_same_on_dynamodb() {
+    let house = on_server();
+    plain::a_profile_is_made_read_and_changed(&house);
+    plain::settings_are_made_read_and_changed(&house);
+    plain::recipes_are_made_read_changed_and_deleted_newest_first(&house);
+    plain::sets_are_made_read_changed_and_deleted_newest_first(&house);
+    plain::categories_of_both_scopes_are_kept_apart(&house);
+    plain::shopping_and_fridge_items_are_made_read_and_changed(&house);
+    plain::every_list_of_a_new_user_is_empty(&house);
+}
+
+/// Proves K8, K9, K10, K12 and K15 on DynamoDB.
+#[test]
+fn the_household_is_the_same_on_dynamodb() {
+    let house = on_server();
+    plans::a_set_is_applied_to_either_plan(&house);
+    plans::promoting_moves_a_plan_and_logs_what_was_cooked(&house);
+    plans::promoting_at_once_happens_once(&house);
+    plans::a_change_beside_a_promotion_is_not_lost(&house);
+    shopping::completing_marks_all_or_none(&house);
+    shopping::what_a_plan_needs_is_added_up_without_what_is_there(&house);
+    shopping::more_than_a_set_holds_is_added_once(&house);
+    archive::months_that_have_logs_and_their_days(&house);
+    archive::many_months_and_many_logs_are_all_there(&house);
+    notifications::reading_marks_one_or_all(&house);
+    notifications::reading_many_at_once_counts_each_once(&house);
+    push::registering_keeps_a_hash_and_gives_no_token_back(&house);
+    push::the_device_not_heard_of_for_longest_goes(&house);
+    fridge::deleting_moves_an_item_and_restoring_moves_it_back(&house);
+    fridge::an_id_that_is_taken_again_is_not_restored_over(&house);
+    fridge::restoring_at_once_happens_once_and_loses_nothing(&house);
+    fridge::a_deleted_item_is_as_it_was_last_changed(&house);
+    fridge::nothing_is_restored_after_thirty_days(&house);
+}
+
+/// Proves K13 on DynamoDB.
+#[test]
+fn payments_are_the_same_on_dynamodb() {
+    let house = on_server();
+    payments::one_method_is_the_default(&house);
+    payments::a_card_number_is_never_taken(&house);
+    payments::a_purchase_is_paid_once_and_kept(&house);
+    payments::a_subscription_runs(&house);
+}
+
+#[test]
+fn search_is_the_same_on_dynamodb() {
+    let house = on_server();
+    search::a_recipe_is_found_by_any_part_of_its_title(&house);
+    search::the_best_answer_comes_first(&house);
+    search::what_changes_is_found_by_what_it_says_now(&house);
+    search::sets_are_found_by_what_is_in_them(&house);
+    search::nobody_finds_what_is_in_anothers_book(&house);
+    search::what_is_published_is_found_without_a_token(&house);
+    search::a_question_that_cannot_be_answered_says_why(&house);
+    search::without_a_question_the_lists_are_as_the_design_says(&house);
 }
