@@ -20,6 +20,8 @@ pub(crate) enum Task {
     Dynamodb(Dynamodb),
     /// Measure calls through the walls beside the bare port
     Walls(Output),
+    /// Measure the search of recipes beside a list of them
+    Search(Output),
     /// Measure the API beside a bare axum handler, PocketBase and PostgreSQL
     Api(Api),
     /// Measure event sourcing beside the engine and cqrs-es on PostgreSQL
@@ -108,6 +110,11 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::Walls(output) => measured(
             "walls",
             cargo(["bench", "--quiet", "--package", "nagaya-tenancy", "--bench", "walls", "--"]),
+            output,
+        ),
+        Task::Search(output) => measured(
+            "search",
+            cargo(["bench", "--quiet", "--package", "nagaya-kondate", "--bench", "search", "--"]),
             output,
         ),
         Task::Api(args) => api(args),

@@ -36,8 +36,15 @@ impl Shape {
 
     /// The JSON Schema of the body.
     pub fn schema(&self, design: &Design) -> Json {
-        let properties: Map<_, _> =
-            self.named(design).map(|(name, field)| (name.to_owned(), field.json_schema())).collect();
+        let given = |(name, field): (&str, &Field)| {
+            let mut schema = field.json_schema();
+            // What derived routes do not take, this one does.
+            if let Some(schema) = schema.as_object_mut() {
+                schema.remove("readOnly");
+            }
+            (name.to_owned(), schema)
+        };
+        let properties: Map<_, _> = self.named(design).map(given).collect();
         json!({ "type": "object", "properties": properties, "required": self.required, "additionalProperties": false })
     }
 

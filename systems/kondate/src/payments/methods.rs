@@ -1,7 +1,6 @@
 //! Payment methods: added by a token, one of them the default, removed here and at the provider.
 
 use axum::http::{StatusCode, header};
-use nagaya_design::Design;
 use nagaya_server::{Answer, Content, Problem, Shape};
 use nagaya_store::Value;
 use nagaya_tenancy::{List, Record, Set};
@@ -20,17 +19,8 @@ use crate::product::{ATTEMPTS, contended, fields};
 const MOST: usize = 20;
 
 /// What somebody says who adds one.
-const ADDED: Shape =
+pub(super) const ADDED: Shape =
     Shape { entity: METHOD, fields: &[("token", "providerToken"), ("isDefault", "isDefault")], required: &["token"] };
-
-/// The JSON Schema of that. Elsewhere these fields are read only.
-pub(super) fn schema(design: &Design) -> Json {
-    let mut schema = ADDED.schema(design);
-    for field in schema["properties"].as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
-        field.as_object_mut().map(|field| field.remove("readOnly"));
-    }
-    schema
-}
 
 /// Adds a method: 201 with what may be shown of the card. The first one is the default.
 ///

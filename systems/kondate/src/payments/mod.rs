@@ -27,6 +27,9 @@ use crate::product::{item, lost};
 const METHOD: &str = "payment_method";
 const PURCHASE: &str = "purchase";
 const SUBSCRIPTION: &str = "subscription";
+/// What other statuses mean.
+const DECLINED: &str = "The provider declines, and says why. Code: `payment_declined`.";
+const IMPOSSIBLE: &str = "What the provider says cannot be. Code: `bad_standing`.";
 
 pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRoute> {
     let (method, bought, subscription) = (item("PaymentMethod"), item("Purchase"), item("Subscription"));
@@ -39,8 +42,10 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             at(payments, methods::add),
         )
         .needs(METHOD, Verb::Create)
-        .body(methods::schema(design))
-        .answers(201, Some(method.clone())),
+        .body(methods::ADDED.schema(design))
+        .answers(201, Some(method.clone()))
+        .also(200, "It was there already.")
+        .also(402, DECLINED),
         OwnRoute::new(
             post.clone(),
             "/payment-methods/{paymentMethodId}/default",
@@ -72,7 +77,8 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
         }))
         .body(purchases::schema(design))
-        .answers(201, Some(bought)),
+        .answers(201, Some(bought))
+        .also(402, DECLINED),
         OwnRoute::new(
             post.clone(),
             "/subscription",
@@ -81,7 +87,9 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
         )
         .needs(SUBSCRIPTION, Verb::Create)
         .body(start::STARTED.schema(design))
-        .answers(201, Some(subscription.clone())),
+        .answers(201, Some(subscription.clone()))
+        .also(402, DECLINED)
+        .also(502, IMPOSSIBLE),
         OwnRoute::new(
             post.clone(),
             "/subscription/cancel",
@@ -89,7 +97,9 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             at(payments, subscription::cancel),
         )
         .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription.clone())),
+        .answers(200, Some(subscription.clone()))
+        .also(402, DECLINED)
+        .also(502, IMPOSSIBLE),
         OwnRoute::new(
             post.clone(),
             "/subscription/resume",
@@ -97,7 +107,9 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             at(payments, subscription::resume),
         )
         .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription.clone())),
+        .answers(200, Some(subscription.clone()))
+        .also(402, DECLINED)
+        .also(502, IMPOSSIBLE),
         OwnRoute::new(
             post,
             "/subscription/refresh",
@@ -105,7 +117,9 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             at(payments, subscription::refresh),
         )
         .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription)),
+        .answers(200, Some(subscription))
+        .also(402, DECLINED)
+        .also(502, IMPOSSIBLE),
     ]
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Recipe {
     moment: i64,
     luck: Luck,
     /// Whether it comes from somewhere else.
-    imported: bool,
+    pub(super) imported: bool,
 }
 
 /// A menu of the book.

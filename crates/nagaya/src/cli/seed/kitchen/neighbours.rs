@@ -106,7 +106,8 @@ fn periods(whose: &Whose<'_>, cook: &Cook) -> Vec<Together> {
 /// The links that somebody has sent: to two recipes and a menu.
 fn shares(whose: &Whose<'_>, cook: &Cook) -> Vec<Together> {
     let book = Book::of(*whose);
-    let recipes = book.recipes.iter().step_by(2).take(2).map(|recipe| ("RECIPE", &recipe.id));
+    // What comes from somewhere else has a link already.
+    let recipes = book.recipes.iter().filter(|recipe| !recipe.imported).take(2).map(|recipe| ("RECIPE", &recipe.id));
     let menus = book.menus.iter().take(1).map(|menu| ("SET", &menu.id));
     let links = recipes.chain(menus).enumerate().map(|(n, (target, thing))| {
         let mut luck = whose.luck("share", n);
