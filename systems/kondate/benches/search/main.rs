@@ -266,8 +266,8 @@ impl Measured {
              the other. There are {QUESTIONS} of each length: parts of titles, each as often as titles have it, so that what\n\
              is common is asked for most. Each is asked in {ROUNDS} rounds after one that does not count, in turn with a\n\
              list of the newest 20, which is what times are held against. An answer has up to 20 recipes.\n\n\
-             Indexing is from the first recipe until what follows the changes has seen everything, its own postings too;\n\
-             those of the book by looking at all that is there, those of the catalog by changes.\n\n\
+             Indexing begins when all recipes are written and ends when what follows the changes has seen everything, its\n\
+             own postings too; those of the book by looking at all that is there, those of the catalog by changes.\n\n\
              | | one's own | catalog |\n|---|--:|--:|\n\
              | postings of a recipe | {own_postings:.1} | {catalog_postings:.1} |\n\
              | recipes indexed/s | {own:.0} | {catalog:.0} |\n\n\

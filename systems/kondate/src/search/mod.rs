@@ -138,9 +138,8 @@ async fn answered(call: &Call, collection: &'static Collection, question: &str) 
     for (name, _) in &call.query {
         let wrong = match name.as_str() {
             _ if seen.contains(&name) => "Is given twice.",
-            "q" | "limit" => "",
+            "q" | "limit" | "order" => "",
             "cursor" => "Does not go with `q`: ask for more with `limit`, or for less with a longer `q`.",
-            "order" => "Does not go with `q`: what answers best comes first.",
             _ => "Is not a parameter of this list.",
         };
         if !wrong.is_empty() {
@@ -157,12 +156,18 @@ async fn answered(call: &Call, collection: &'static Collection, question: &str) 
     }
     let limit = match call.asked("limit") {
         None => USUAL,
-        Some(text) => text.parse().ok().filter(|limit| (1..=LARGEST).contains(limit)).ok_or_else(|| {
-            Problem::bad_parameter("limit", format!("Has to be a whole number from 1 to {LARGEST}, together with `q`."))
-        })?,
+        Some(text) => {
+            let limit = text.parse::<usize>().ok().filter(|limit| (1..=1_000).contains(limit));
+            limit.ok_or_else(|| Problem::bad_parameter("limit", "Has to be a whole number from 1 to 1000."))?
+        }
+    };
+    let oldest_first = match call.asked("order") {
+        None | Some("desc") => false,
+        Some("asc") => true,
+        Some(_) => return Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),
     };
     let shelf = if collection.public { Shelf::Catalog(call.visitor()) } else { Shelf::Own(call.tenant()?) };
-    let records = query::search(&shelf, collection, &wanted, limit).await?;
+    let records = query::search(&shelf, collection, &wanted, (limit.min(LARGEST), oldest_first)).await?;
     Ok(Page { records, next: None, count: None })
 }
 
@@ -180,5 +185,6 @@ fn limit() -> Json {
 
 fn order() -> Json {
     let schema = json!({ "type": "string", "enum": ["asc", "desc"], "default": "desc" });
-    json!({ "name": "order", "in": "query", "description": "From the start or from the end.", "schema": schema })
+    let description = "From the start or from the end; with `q`, which of two equally good answers comes first.";
+    json!({ "name": "order", "in": "query", "description": description, "schema": schema })
 }

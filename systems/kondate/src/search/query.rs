@@ -1,6 +1,6 @@
 //! Asking: which items have the terms of a question, the best ones first.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::collections::HashMap;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use nagaya_tenancy::{Error, List, Page, Record, Tenant, Visitor};
@@ -42,16 +42,17 @@ type Target = (String, String);
 /// How well an item answers: how many terms it has, and how weighty they are.
 type Score = (usize, i64);
 
-/// The items that answer best, at most `limit` of them. One that has fewer than half of the terms is no answer.
+/// The items that answer best, at most `limit` of them, of equally good ones the newest or the oldest first. One that has
+/// fewer than half of the terms is no answer.
 pub(super) async fn search(
     shelf: &Shelf,
     collection: &Collection,
     wanted: &[Wanted],
-    limit: usize,
+    (limit, oldest_first): (usize, bool),
 ) -> Result<Vec<Record>, Error> {
     let lookups: Vec<_> = wanted.iter().map(|term| weights(shelf, collection, term)).collect();
     let found: Vec<_> = stream::iter(lookups).buffered(AT_ONCE).try_collect().await?;
-    let best = ranked(&found, limit);
+    let best = ranked(&found, limit, oldest_first);
     let ids: Vec<Vec<&str>> =
         best.iter().map(|(at, id)| if at.is_empty() { vec![id.as_str()] } else { vec![at.as_str(), id] }).collect();
     let wanted: Vec<_> = ids.iter().map(|id| (collection.entity, id.as_slice())).collect();
@@ -96,14 +97,17 @@ fn list(collection: &Collection, wanted: &Wanted) -> List {
 }
 
 /// The items of all terms, the best first: those with most terms, then the weightiest, then the newest.
-fn ranked(found: &[HashMap<Target, i64>], limit: usize) -> Vec<&Target> {
+fn ranked(found: &[HashMap<Target, i64>], limit: usize, oldest_first: bool) -> Vec<&Target> {
     let mut scores: HashMap<&Target, Score> = HashMap::new();
     for (target, weight) in found.iter().flatten() {
         let score = scores.entry(target).or_default();
         *score = (score.0 + 1, score.1 + weight);
     }
     let mut ranked: Vec<_> = scores.into_iter().filter(|(_, (terms, _))| 2 * terms >= found.len()).collect();
-    ranked.sort_unstable_by_key(|(target, score)| Reverse((*score, *target)));
+    ranked.sort_unstable_by(|(a, score), (b, other)| {
+        let newer = if oldest_first { a.cmp(b) } else { b.cmp(a) };
+        other.cmp(score).then(newer)
+    });
     ranked.into_iter().take(limit).map(|(target, _)| target).collect()
 }
 
@@ -116,7 +120,7 @@ mod tests {
         let target = |id: &str| (String::new(), id.to_owned());
         let found: Vec<HashMap<_, _>> =
             found.iter().map(|items| items.iter().map(|(id, weight)| (target(id), *weight)).collect()).collect();
-        let ranked: Vec<_> = ranked(&found, limit).into_iter().map(|(_, id)| id.as_str()).collect();
+        let ranked: Vec<_> = ranked(&found, limit, false).into_iter().map(|(_, id)| id.as_str()).collect();
         assert_eq!(ranked, expected);
     }
 
@@ -126,6 +130,10 @@ mod tests {
         check(&[&[("a", 1), ("b", 4)], &[("a", 2), ("b", 1)]], 9, &["b", "a"]);
         check(&[&[("a", 4), ("c", 4), ("b", 4)]], 9, &["c", "b", "a"]);
         check(&[&[("a", 4), ("c", 4), ("b", 4)]], 2, &["c", "b"]);
+        let target = |id: &str| (String::new(), id.to_owned());
+        let found = [HashMap::from([(target("a"), 1), (target("b"), 4), (target("c"), 4)])];
+        let oldest_first: Vec<_> = ranked(&found, 9, true).into_iter().map(|(_, id)| id.as_str()).collect();
+        assert_eq!(oldest_first, ["b", "c", "a"]);
     }
 
     #[test]

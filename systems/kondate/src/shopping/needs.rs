@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unicode_normalization::UnicodeNormalization as _;
+use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// How much of something.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,7 +27,7 @@ impl Amount {
 
     /// What amounts of the same unit have in common.
     fn measure(&self) -> String {
-        self.unit.as_deref().unwrap_or_default().nfkc().collect()
+        ComposingNormalizerBorrowed::new_nfkc().normalize(self.unit.as_deref().unwrap_or_default()).into_owned()
     }
 }
 
@@ -140,7 +140,7 @@ impl Stock {
 
 /// A name without what makes no difference: case, width, and space around and within it.
 fn folded(name: &str) -> String {
-    let plain = name.nfkc().flat_map(char::to_lowercase).collect::<String>();
+    let plain = ComposingNormalizerBorrowed::new_nfkc().normalize(name).to_lowercase();
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
