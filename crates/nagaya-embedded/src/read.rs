@@ -171,19 +171,22 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
     };
     let now = shared.options.clock.seconds();
     let mut pager = Pager::new(scan.limit);
-    // What the keys of a partition of another segment start with: its items are passed over unread.
-    let mut other: Option<Vec<u8>> = None;
+    // What the keys of the last partition start with, and whether it is of this segment: else its items are passed over
+    // unread.
+    let mut last: Option<(Vec<u8>, bool)> = None;
     shared.backing.view().range(Space::Items, from, end, false, |bytes, value| {
-        if other.as_ref().is_some_and(|prefix| bytes.starts_with(prefix)) {
+        let known = last.as_ref().filter(|(prefix, _)| bytes.starts_with(prefix)).map(|(_, own)| *own);
+        if known == Some(false) {
             return Ok(ControlFlow::Continue(()));
         }
         let item = record::decode_item_like(pager.page.items.last(), value)?;
         let place = || position(&table, None, &item);
         // Whole partitions belong to a segment, so that segments can be written to other stores side by side.
-        if segments > 1 {
+        if segments > 1 && known.is_none() {
             let partition = place()?.key.partition;
-            if segment_of(&partition, segments) != segment {
-                other = Some(layout::partition(table.id, None, &partition));
+            let own = segment_of(&partition, segments) == segment;
+            last = Some((layout::partition(table.id, None, &partition), own));
+            if !own {
                 return Ok(ControlFlow::Continue(()));
             }
         }

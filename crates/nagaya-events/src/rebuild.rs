@@ -116,9 +116,11 @@ impl Count {
     }
 }
 
-/// The stored events, which several tasks read by turns.
+/// A part of the stored events, which two tasks read by turns.
 struct Reading {
     follower: Follower,
+    /// Which part of how many.
+    segment: (u32, u32),
     /// Whose events are read; `None`: all.
     tenant: Option<String>,
     /// How many are read at once.
@@ -138,7 +140,7 @@ impl Reading {
         }
         // If this fails, it has ended for all.
         self.ended = true;
-        let page = self.follower.scan((0, 1), self.after.take(), Some(self.limit)).await?;
+        let page = self.follower.scan(self.segment, self.after.take(), Some(self.limit)).await?;
         let mut events = std::mem::take(&mut self.open);
         let before = events.len();
         let tenant = self.tenant.as_deref();
@@ -214,17 +216,21 @@ impl Processor {
     async fn content(&self, generation: u32) -> Result<Content, Error> {
         let operator = self.house(generation).operator("verifies a projection", self.operator.principal());
         let items = operator.follow(self.projection.entity()).await?;
-        let segments = u32::try_from(self.options.tasks).unwrap_or(1).max(1);
         let mut parts: JoinSet<Result<Content, Error>> = JoinSet::new();
-        for segment in 0..segments {
-            let (processor, items) = (self.clone(), items.clone());
-            parts.spawn(async move { processor.content_of(&items, (segment, segments)).await }.boxed());
+        for segment in 0..self.segments() {
+            let (processor, items, segment) = (self.clone(), items.clone(), (segment, self.segments()));
+            parts.spawn(async move { processor.content_of(&items, segment).await }.boxed());
         }
         let mut content = Content::default();
         while !parts.is_empty() {
             content.merge(&ended(parts.join_next().await)?);
         }
         Ok(content)
+    }
+
+    /// How many parts are read side by side.
+    fn segments(&self) -> u32 {
+        u32::try_from(self.options.tasks).unwrap_or(1).max(1)
     }
 
     /// The items of one part of a generation.
@@ -283,8 +289,8 @@ impl Processor {
     }
 
     /// Does something with the events of each aggregate, in order; many aggregates at a time, on all processors, and never
-    /// more of them in memory. Tasks take turns at reading, for events that are passed over by one reader would be read by
-    /// another; each works on what it has read itself, where that is at hand.
+    /// more of them in memory. Each part of the events is read by two tasks in turns; each works on what it has read itself,
+    /// where that is at hand.
     pub(crate) async fn each_aggregate(
         &self,
         follower: &Follower,
@@ -294,13 +300,17 @@ impl Processor {
     ) -> Result<(Progress, Done), Error> {
         let (follower, tenant) = (follower.clone(), tenant.map(str::to_owned));
         let limit = if matches!(job, Job::Advance(_)) { EVENTS } else { PAGE };
-        let reading = Reading { follower, tenant, limit, after: None, ended: false, open: Vec::new() };
-        let (reading, count) = (Arc::new(Mutex::new(reading)), Arc::new(Count::default()));
+        let count = Arc::new(Count::default());
         let mut parts: JoinSet<Result<Done, Error>> = JoinSet::new();
-        // While some wait for the store, others work.
-        for _ in 0..self.options.tasks.max(1) * 2 {
-            let (processor, reading, count) = (self.clone(), Arc::clone(&reading), Arc::clone(&count));
-            parts.spawn(async move { processor.part(job, &reading, &count).await }.boxed());
+        for segment in 0..self.segments() {
+            let (follower, tenant, segment) = (follower.clone(), tenant.clone(), (segment, self.segments()));
+            let reading = Reading { follower, segment, tenant, limit, after: None, ended: false, open: Vec::new() };
+            let reading = Arc::new(Mutex::new(reading));
+            // While one waits for the store, the other works.
+            for _ in 0..2 {
+                let (processor, reading, count) = (self.clone(), Arc::clone(&reading), Arc::clone(&count));
+                parts.spawn(async move { processor.part(job, &reading, &count).await }.boxed());
+            }
         }
         let mut all = Done::default();
         while !parts.is_empty() {

@@ -16,8 +16,9 @@ use self::work::Work;
 
 /// Changes that are read at once.
 const BATCH: usize = 200;
-/// How long to wait when there is nothing to do.
+/// How long to wait when there is nothing to do; twice as long when there still is nothing, for asking costs something.
 const PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// How long to wait after a failure; twice as long after each further one.
 const BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(5);
@@ -30,11 +31,19 @@ const USER: &str = "followers";
 /// Follows until it is told to stop.
 pub(crate) async fn run(nagaya: Nagaya, mut stop: Stop) {
     let mut followers = Followers::new(nagaya);
+    let mut idle = PAUSE;
     loop {
         // A step is finished once it has begun: what it has read is worked on before the process ends.
         let pause = match followers.step().await {
-            Ok(0) => PAUSE,
-            Ok(_) => Duration::ZERO,
+            Ok(0) => {
+                let pause = idle;
+                idle = (idle * 2).min(LONGEST_PAUSE);
+                pause
+            }
+            Ok(_) => {
+                idle = PAUSE;
+                Duration::ZERO
+            }
             Err(error) => {
                 tracing::warn!(%error, failures = followers.failures, "what follows the changes failed");
                 BACKOFF.saturating_mul(1 << followers.failures.min(10)).min(LONGEST)
