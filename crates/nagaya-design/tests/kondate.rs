@@ -407,7 +407,6 @@ fn what_happens_in_time_sorts_by_it_whatever_its_id() {
     check("purchases", &user, "purchase", "purchasedAt", instants);
     check("notifications", &user, "notification", "createdAt", instants);
     check("fridge_deleted_items", &user, "fridge_deleted_item", "deletedAt", instants);
-    check("cooklog_dates", &user, "cooklog", "date", ["2026-02-09", "2026-02-10"]);
     check("catalog_recipes", &[], "catalog_recipe", "createdAt", instants);
     check("catalog_sets", &[], "catalog_set", "createdAt", instants);
     check("catalog_recipes_of_creator", &[("creatorId", "u_01")], "catalog_recipe", "createdAt", instants);

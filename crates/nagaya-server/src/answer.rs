@@ -131,21 +131,23 @@ fn json(bytes: usize, value: &impl Serialize) -> Vec<u8> {
     json
 }
 
-/// The tag of an item: its version, or what it holds.
+/// The tag of an item: its version and what it holds. An item that is made anew under the id of one that is gone begins with
+/// the first version again; what it holds tells them apart.
 pub fn tag(record: &Record) -> String {
+    let content = serde_json::to_vec(record).unwrap_or_default();
+    let hash = blake3::hash(&content).to_hex();
     match record.version() {
-        Some(version) => format!("\"v{version}\""),
-        None => {
-            let content = serde_json::to_vec(record).unwrap_or_default();
-            format!("\"{}\"", &blake3::hash(&content).to_hex()[..32])
-        }
+        Some(version) => format!("\"v{version}-{}\"", &hash[..16]),
+        None => format!("\"{}\"", &hash[..32]),
     }
 }
 
-/// Whether a header such as `If-None-Match` names a tag. Weak ones count where only reading is at stake.
+/// Whether a header such as `If-None-Match` names a tag. Weak ones count where only reading is at stake; where writing is, a
+/// version alone (`"v3"`) will do.
 pub fn names(header: &str, tag: &str, weak: bool) -> bool {
+    let version = tag.split_once('-').map(|(version, _)| format!("{version}\""));
     header.split(',').map(str::trim).any(|each| {
         let each = if weak { each.strip_prefix("W/").unwrap_or(each) } else { each };
-        each == "*" || each == tag
+        each == "*" || each == tag || (!weak && version.as_deref() == Some(each))
     })
 }

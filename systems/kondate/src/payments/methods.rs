@@ -90,8 +90,10 @@ pub(super) async fn remove(desk: Desk) -> Result<Answer, Problem> {
         let method = desk.tenant.get(METHOD, &[&id]).await?;
         desk.call.knows(&method)?;
         // No subscription is paid with it.
-        let subscription = desk.subscription().await?;
-        if subscription.is_some_and(|paid| runs(&paid) && paid.text("paymentMethodId") == Some(&id)) {
+        let pays = |paid: &Record| runs(paid) && paid.text("paymentMethodId") == Some(&id);
+        if desk.subscription().await?.is_some_and(|paid| pays(&paid))
+            && desk.present_subscription().await?.is_some_and(|paid| pays(&paid))
+        {
             let detail = "The subscription is paid with it: cancel that, and wait for its end.";
             return Err(Problem::new(StatusCode::CONFLICT, "in_use", detail));
         }

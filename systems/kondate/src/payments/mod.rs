@@ -29,6 +29,8 @@ const PURCHASE: &str = "purchase";
 const SUBSCRIPTION: &str = "subscription";
 /// What other statuses mean.
 const DECLINED: &str = "The provider declines, and says why. Code: `payment_declined`.";
+const NOT_BOUGHT: &str = "It is bought already, the caller's own, at another price now, or there is no way to pay for it. Codes: \
+                          `already_bought`, `own_item`, `price_changed`, `no_payment_method`, `other_provider`.";
 const IMPOSSIBLE: &str = "What the provider says cannot be. Code: `bad_standing`.";
 
 pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRoute> {
@@ -65,7 +67,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
         OwnRoute::new(
             post.clone(),
             "/purchases",
-            "Buys a recipe or set of the catalog at its price.",
+            "Buys a recipe or set of the catalog at its price; not one's own, and not again.",
             at(payments, purchases::buy),
         )
         .needs(PURCHASE, Verb::Create)
@@ -78,6 +80,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
         }))
         .body(purchases::schema(design))
         .answers(201, Some(bought))
+        .also(409, NOT_BOUGHT)
         .also(402, DECLINED),
         OwnRoute::new(
             post.clone(),
@@ -162,6 +165,17 @@ impl Desk {
             Err(error) if !matches!(error.kind(), ErrorKind::NotFound { .. }) => Err(error.into()),
             _ => Ok(found),
         }
+    }
+
+    /// The token of a payment method that something under way is paid with; or why it cannot be: the method is gone, or the
+    /// provider has changed since.
+    async fn pays_with(&self, method: &str) -> Result<Result<Token, String>, Problem> {
+        let found = self.tenant.get_many(&[(METHOD, &[method])]).await?.into_iter().next().flatten();
+        if found.is_some_and(|found| self.is_ours(&found).is_err()) {
+            tracing::error!("a payment was under way at a provider that is no longer used: see there what became of it");
+            return Ok(Err("The payment method is kept at a provider that is no longer used.".to_owned()));
+        }
+        Ok(self.token(method).await?.ok_or_else(|| "The payment method is gone.".to_owned()))
     }
 
     /// The payment method to use: the one that the body names, or the default one.

@@ -22,7 +22,12 @@ const CURRENCY: &str = "JPY";
 /// What somebody says who buys.
 const BOUGHT: Shape = Shape {
     entity: PURCHASE,
-    fields: &[("targetType", "targetType"), ("targetId", "targetId"), ("paymentMethodId", "paymentMethodId")],
+    fields: &[
+        ("targetType", "targetType"),
+        ("targetId", "targetId"),
+        ("paymentMethodId", "paymentMethodId"),
+        ("amount", "amount"),
+    ],
     required: &["targetType", "targetId"],
 };
 
@@ -30,13 +35,14 @@ const BOUGHT: Shape = Shape {
 pub(super) fn schema(design: &Design) -> Json {
     let mut schema = BOUGHT.schema(design);
     schema["properties"]["targetType"] = json!({ "type": "string", "enum": ["RECIPE", "SET"] });
+    schema["properties"]["amount"]["description"] = json!("The price that was seen: at another one nothing is bought.");
     schema
 }
 
 /// Buys something at the price that the catalog has: 201 with the purchase, 402 if it is not paid.
 ///
 /// The key is needed: without it, a repeated request would be paid again. What comes of it is kept under the key for good, and
-/// is the answer whenever the key comes again.
+/// is the answer whenever the key comes again. Under another key nobody pays again for what is paid: 409.
 pub(super) async fn buy(desk: Desk) -> Result<Answer, Problem> {
     BOUGHT.check(desk.call.design(), &desk.call.body)?;
     let catalog = catalog(&desk.call.body)?;
@@ -48,6 +54,10 @@ pub(super) async fn buy(desk: Desk) -> Result<Answer, Problem> {
         // What has been bought under the key is not bought again.
         if let Some(slip) = desk.tenant.note(PURCHASE, Keeper::Tenant, &slip_of(key)).await? {
             return desk.bought(&slip, &request).await;
+        }
+        // It is not paid under another one. Whoever pays for it from here on changes the wallet that was read before.
+        if desk.tenant.note(PURCHASE, Keeper::Tenant, &bought_of(&desk.call.body)).await?.is_some() {
+            return Err(already_bought());
         }
         let purchase = desk.offer(catalog).await?;
         let buying = Buying { key: key.to_owned(), request: request.clone(), purchase };
@@ -96,7 +106,7 @@ impl Buying {
 
         let set = desk.change(wallet).create(PURCHASE, item);
         let set = set.note(PURCHASE, Keeper::Tenant, &slip_of(&self.key), Some(fields(slip)), None);
-        let set = if paid.is_ok() { self.receipt(set) } else { set };
+        let set = if paid.is_ok() { self.receipt(self.bought(set)) } else { set };
         done(set).await.map(drop)
     }
 
@@ -104,14 +114,23 @@ impl Buying {
     async fn charge(&self, desk: &Desk) -> Result<Result<Option<ChargeId>, String>, Problem> {
         let Purchase { amount, currency, purchase_id, payment_method_id, .. } = &self.purchase;
         let Some(method) = payment_method_id.as_ref().filter(|_| *amount > 0) else { return Ok(Ok(None)) };
-        let Some(token) = desk.token(method).await? else {
-            return Ok(Err("The payment method is gone.".to_owned()));
+        let token = match desk.pays_with(method).await? {
+            Ok(token) => token,
+            Err(reason) => return Ok(Err(reason)),
         };
         match desk.payments.charge(&token, *amount, currency, purchase_id).await {
             Ok(charge) => Ok(Ok(Some(charge))),
             Err(Refused::Declined(reason)) => Ok(Err(reason)),
             Err(Refused::Unavailable) => Err(Refused::Unavailable.into()),
         }
+    }
+
+    /// Adds that it is bought.
+    fn bought(&self, set: Set) -> Set {
+        let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
+        let by = fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
+        let body = fields(json!(self.purchase));
+        set.note(PURCHASE, Keeper::Tenant, &bought_of(&body), Some(by), None)
     }
 
     fn receipt(&self, set: Set) -> Set {
@@ -126,8 +145,21 @@ impl Desk {
     async fn offer(&self, (access, id): (&str, &str)) -> Result<Purchase, Problem> {
         let said = |field: &str| self.call.body.get(field).and_then(Json::as_str).unwrap_or_default();
         let found = self.tenant.list(&List::by(access).with(id, said("targetId"))).await.map_err(no_id)?;
-        let offered = found.records.into_iter().next().ok_or_else(Problem::not_found)?;
+        let found = found.records.into_iter().next().ok_or_else(Problem::not_found)?;
+        // It is what the catalog has, and not only an index that has not heard yet.
+        let key = found.id();
+        let key: Vec<_> = key.iter().map(String::as_str).collect();
+        let offered = self.tenant.get(found.entity(), &key).await?;
+        // It is another's.
+        if offered.text("creatorId") == Some(&*self.tenant.principal().tenant) {
+            return Err(own_item());
+        }
+        // It costs what whoever buys it has seen.
         let amount = offered.json("price").and_then(|price| price.as_u64()).unwrap_or_default();
+        let whole = u32::try_from(amount).ok().map(f64::from);
+        if self.call.body.get("amount").is_some_and(|seen| seen.as_f64() != whole) {
+            return Err(price_changed(amount));
+        }
         // Whoever names a way to pay has it; what costs nothing needs none.
         let free = amount == 0 && !self.call.body.contains_key("paymentMethodId");
         let payment_method_id = if free { None } else { Some(self.method().await?) };
@@ -180,6 +212,27 @@ fn no_id(error: Error) -> Problem {
 /// The note that keeps what came of a purchase.
 fn slip_of(key: &str) -> String {
     format!("purchase-{key}")
+}
+
+/// The note that says that something is bought; the body and the purchase name it alike.
+fn bought_of(body: &Map<String, Json>) -> String {
+    let said = |field: &str| body.get(field).and_then(Json::as_str).unwrap_or_default();
+    format!("bought-{}-{}", said("targetType"), said("targetId"))
+}
+
+fn already_bought() -> Problem {
+    let detail = "It is bought and paid: see `GET /purchases`. Nothing has been charged.";
+    Problem::new(StatusCode::CONFLICT, "already_bought", detail)
+}
+
+fn own_item() -> Problem {
+    let detail = "It is your own: nobody buys from themselves.";
+    Problem::new(StatusCode::CONFLICT, "own_item", detail)
+}
+
+fn price_changed(amount: u64) -> Problem {
+    let detail = format!("It costs {amount} {CURRENCY} now: send that `amount` to buy it. Nothing has been charged.");
+    Problem::new(StatusCode::CONFLICT, "price_changed", detail)
 }
 
 fn no_key() -> Problem {

@@ -28,7 +28,7 @@ pub(super) async fn start(desk: Desk) -> Result<Answer, Problem> {
     for _ in 0..ATTEMPTS {
         let wallet = desk.settled().await?;
         // None is running.
-        if desk.subscription().await?.is_some_and(|there| runs(&there)) {
+        if desk.present_subscription().await?.is_some_and(|there| runs(&there)) {
             let detail = "A subscription is running: it can be canceled or resumed.";
             return Err(Problem::new(StatusCode::CONFLICT, "subscribed", detail));
         }
@@ -79,9 +79,9 @@ impl From<NotStarted> for Problem {
 impl Start {
     /// Has the provider start it, and writes it down; or says why not.
     pub(super) async fn end(&self, desk: &Desk, wallet: &Wallet) -> Result<Result<(), NotStarted>, Problem> {
-        let asked = match desk.token(&self.method).await? {
-            Some(token) => desk.payments.subscribe(&token, &self.plan, &self.key).await,
-            None => Err(Refused::Declined("The payment method is gone.".to_owned())),
+        let asked = match desk.pays_with(&self.method).await? {
+            Ok(token) => desk.payments.subscribe(&token, &self.plan, &self.key).await,
+            Err(reason) => Err(Refused::Declined(reason)),
         };
         let started = match asked {
             Err(Refused::Unavailable) => return Err(Refused::Unavailable.into()),

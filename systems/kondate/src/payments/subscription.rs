@@ -34,9 +34,8 @@ pub(super) async fn resume(desk: Desk) -> Result<Answer, Problem> {
         if !ends(&current) {
             return Ok(Answer::record(current));
         }
-        // The period runs. Instants of the same form are in order as texts.
-        let now = desk.call.moment(SUBSCRIPTION, "currentPeriodEnd");
-        if current.text("currentPeriodEnd").is_some_and(|end| Some(end) <= now.as_str()) {
+        // The period runs, whatever else the provider says.
+        if desk.is_past(&current) {
             let detail = "The period is over, and the subscription with it: start another one.";
             return Err(Problem::new(StatusCode::CONFLICT, "period_over", detail));
         }
@@ -50,15 +49,7 @@ pub(super) async fn resume(desk: Desk) -> Result<Answer, Problem> {
 
 /// Asks the provider how the subscription stands, and takes it over: 200 with it.
 pub(super) async fn refresh(desk: Desk) -> Result<Answer, Problem> {
-    for _ in 0..ATTEMPTS {
-        let current = desk.tenant.get(SUBSCRIPTION, &[]).await?;
-        desk.is_ours(&current)?;
-        let standing = desk.payments.standing(&text(&current, "providerSubscriptionId")).await?;
-        if let Some(applied) = desk.apply(&current, &standing).await? {
-            return Ok(Answer::record(applied));
-        }
-    }
-    Err(contended())
+    desk.refreshed().await.map(Answer::record)
 }
 
 impl Desk {
@@ -67,9 +58,41 @@ impl Desk {
         Ok(self.tenant.get_many(&[(SUBSCRIPTION, &[])]).await?.into_iter().next().flatten())
     }
 
+    /// The subscription as it stands now: when its period is over, the provider knows what came after.
+    ///
+    /// One at another provider nobody can ask for; it stays as it is.
+    pub(super) async fn present_subscription(&self) -> Result<Option<Record>, Problem> {
+        let current = self.subscription().await?;
+        match &current {
+            Some(past) if runs(past) && self.is_past(past) && self.is_ours(past).is_ok() => {
+                self.refreshed().await.map(Some)
+            }
+            _ => Ok(current),
+        }
+    }
+
+    /// The subscription after the provider has said how it stands.
+    async fn refreshed(&self) -> Result<Record, Problem> {
+        for _ in 0..ATTEMPTS {
+            let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
+            self.is_ours(&current)?;
+            let standing = self.payments.standing(&text(&current, "providerSubscriptionId")).await?;
+            if let Some(applied) = self.apply(&current, &standing).await? {
+                return Ok(applied);
+            }
+        }
+        Err(contended())
+    }
+
+    /// Whether its period is over. Instants of the same form are in order as texts.
+    fn is_past(&self, subscription: &Record) -> bool {
+        let now = self.call.moment(SUBSCRIPTION, "currentPeriodEnd");
+        subscription.text("currentPeriodEnd").is_some_and(|end| Some(end) <= now.as_str())
+    }
+
     /// The subscription, which has to run.
     async fn running(&self) -> Result<Record, Problem> {
-        let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
+        let current = self.present_subscription().await?.ok_or_else(Problem::not_found)?;
         self.call.knows(&current)?;
         if !runs(&current) {
             let detail = "The subscription is over: start another one.";

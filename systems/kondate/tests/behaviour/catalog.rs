@@ -5,7 +5,7 @@ use std::time::Duration;
 use nagaya_testing::{Client, House, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{at_once, kitchen};
+use crate::house::{at_once, given, kitchen};
 
 /// Proves the publishing part of K14, and K2.
 #[test]
@@ -293,8 +293,8 @@ fn an_id_in_the_catalog_is_one_creators() {
 
 pub(crate) fn an_id_is_published_by_one(house: &House) {
     let (ann, eve) = (cook(house, "u_id_a"), cook(house, "u_id_e"));
-    for cook in [&ann, &eve] {
-        cook.post("/v1/recipes", &json!({ "recipeId": "r_8801", "title": "same id" })).data(201);
+    for user in ["u_id_a", "u_id_e"] {
+        given(house, user, "recipe", &json!({ "recipeId": "r_8801", "title": "same id" }));
     }
     let publish = "/v1/recipes/r_8801/publish";
     let copy = ann.post_nothing(publish).data(200);
@@ -303,18 +303,36 @@ pub(crate) fn an_id_is_published_by_one(house: &House) {
     // Not even while it is withdrawn or deleted: others have saved it, and know it by its id.
     ann.delete("/v1/recipes/r_8801");
     eve.post_nothing(publish).problem(409, "id_taken");
-    ann.post("/v1/recipes", &json!({ "recipeId": "r_8801", "title": "again" })).data(201);
+    given(house, "u_id_a", "recipe", &json!({ "recipeId": "r_8801", "title": "again" }));
     let again = ann.post_nothing(publish).data(200);
     assert!(text(&again, "createdAt") > text(&copy, "createdAt"));
 
     // Of two at once one has it.
-    for cook in [&ann, &eve] {
-        cook.post("/v1/recipes", &json!({ "recipeId": "r_8802", "title": "same id" })).data(201);
+    for user in ["u_id_a", "u_id_e"] {
+        given(house, user, "recipe", &json!({ "recipeId": "r_8802", "title": "same id" }));
     }
     let cooks = [&ann, &eve];
     let mut said = at_once(2, |n| cooks[n].post_nothing("/v1/recipes/r_8802/publish").status);
     said.sort_unstable();
     assert_eq!(said, [200, 409]);
+}
+
+/// Proves the ids' part of K14: nobody makes something by the id of another's, to be published before it.
+#[test]
+fn ids_of_what_can_be_published_are_not_chosen() {
+    let house = kitchen();
+    let (ann, eve) = (cook(&house, "u_sel_a"), cook(&house, "u_sel_e"));
+    for (path, id) in [("/v1/recipes", "recipeId"), ("/v1/sets", "setId")] {
+        let made = ann.post(path, &json!({ "title": "x" })).data(201);
+        for chosen in [text(&made, id), "r_01"] {
+            let answer = eve.post(path, &json!({ id: chosen, "title": "y" }));
+            assert_eq!(answer.problem(422, "invalid"), [format!("/{id}")]);
+        }
+        let own = eve.post(path, &json!({ "title": "y" })).data(201);
+        let own = format!("{path}/{}", text(&own, id));
+        assert_eq!(eve.patch(&own, &json!({ id: made[id] })).problem(422, "invalid"), [format!("/{id}")]);
+        assert_eq!(eve.get(path).list().len(), 1);
+    }
 }
 
 /// Proves the races' part of K14.

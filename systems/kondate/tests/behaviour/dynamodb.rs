@@ -7,7 +7,7 @@ use std::{
 
 use nagaya_dynamodb::{Dynamodb, Options, Settings, Wanted};
 use nagaya_tenancy::table_specs;
-use nagaya_testing::{House, Time, runtime};
+use nagaya_testing::{House, Time, runtime, text};
 use serde_json::json;
 
 use crate::{
@@ -74,12 +74,12 @@ fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
 
     // Without any index: everything that goes by the table's own keys.
     cook.post("/v1/profile", &json!({ "displayName": "花" })).data(201);
-    cook.post("/v1/recipes", &json!({ "recipeId": "r_01", "title": "肉じゃが" })).data(201);
+    let made = cook.post("/v1/recipes", &json!({ "title": "肉じゃが" })).data(201);
+    let detail = &format!("/v1/recipes/{}", text(&made, "recipeId"));
     assert_eq!(cook.get("/v1/recipes").list().len(), 1);
-    cook.patch("/v1/recipes/r_01", &json!({ "title": "肉じゃがと豆腐" })).data(200);
+    cook.patch(detail, &json!({ "title": "肉じゃがと豆腐" })).data(200);
     cook.post("/v1/fridge-items", &json!({ "itemId": "f_01", "name": "卵" })).data(201);
     cook.delete("/v1/fridge-items/f_01").data(204);
-    let detail = "/v1/recipes/r_01";
     let (newest, by_creator) = ("/v1/catalog/recipes", "/v1/catalog/creators/u_01/recipes");
     let missing = |path: &str, index: &str| {
         let answer = cook.get(path);
@@ -97,7 +97,7 @@ fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
     missing(by_creator, "GSI3");
 
     roll_out(&house.runtime, 2);
-    cook.post("/v1/recipes/r_01/publish", &json!({})).data(200);
+    cook.post(&format!("{detail}/publish"), &json!({})).data(200);
     assert_eq!(house.nobody().until(newest, |answer| !answer.list().is_empty()).list().len(), 1);
     missing(by_creator, "GSI3");
 

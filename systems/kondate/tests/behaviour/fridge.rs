@@ -44,7 +44,7 @@ pub(crate) fn deleting_moves_an_item_and_restoring_moves_it_back(house: &House) 
 
     // It comes back as it was; that it came back is a change.
     let restored = mio.post_nothing(&restore(&deleted[1]));
-    assert_eq!(restored.header("etag"), Some("\"v1\""));
+    assert!(restored.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
     let restored = restored.data(200);
     let fresh = ["version", "updatedAt"];
     for (field, value) in egg.as_object().expect("an item").iter().filter(|(field, _)| !fresh.contains(&field.as_str()))

@@ -5,7 +5,9 @@ use std::{path::Path, sync::Arc};
 use nagaya_design::{Design, check};
 use nagaya_kondate::LocalPayments;
 use nagaya_server::System;
+use nagaya_tenancy::Principal;
 use nagaya_testing::House;
+use serde_json::Value as Json;
 
 pub(crate) const NAME: &str = "kondate";
 
@@ -21,6 +23,14 @@ pub(crate) fn system() -> System {
 
 pub(crate) fn kitchen() -> House {
     House::in_memory(system())
+}
+
+/// Something of a user's that is there, with an id that callers cannot give it.
+#[track_caller]
+pub(crate) fn given(house: &House, user: &str, entity: &str, fields: &Json) -> Json {
+    let fields = fields.as_object().cloned().expect("fields");
+    let tenant = house.nagaya.tenant(&Principal::new(user, user)).expect("a user");
+    house.runtime.block_on(tenant.create(entity, fields)).expect("it is made").to_json().into()
 }
 
 /// Does something as often as this at the same time.

@@ -4,7 +4,7 @@ use nagaya_store::{Item, Key, Value};
 use nagaya_testing::{House, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::kitchen;
+use crate::house::{given, kitchen};
 
 /// Proves K1, K2, K3 and K4.
 #[test]
@@ -50,13 +50,13 @@ pub(crate) fn everything_lies_where_the_document_says(house: &House) {
 
     let profile = post("/v1/profile", json!({ "displayName": "花" }));
     lies(&profile, "USER#u_01 PROFILE#", "");
-    let recipe = post("/v1/recipes", json!({ "recipeId": "r_01", "title": "肉じゃが" }));
+    let recipe = given(house, "u_01", "recipe", &json!({ "recipeId": "r_01", "title": "肉じゃが" }));
     let item = lies(&recipe, "USER#u_01 RECIPE#r_01", "GSI1PK=ENTITY#RECIPE#r_01 GSI1SK=OWNER#u_01");
     for attribute in ["title", "ingredients", "steps", "tags", "origin", "createdAt", "updatedAt"] {
         assert!(item.get(attribute).is_some(), "the recipe has no {attribute}");
     }
     let items = json!([{ "recipeId": "r_01", "title": "肉じゃが" }]);
-    let set = post("/v1/sets", json!({ "setId": "s_01", "title": "平日", "items": items }));
+    let set = given(house, "u_01", "set", &json!({ "setId": "s_01", "title": "平日", "items": items }));
     lies(&set, "USER#u_01 SET#s_01", "GSI1PK=ENTITY#SET#s_01 GSI1SK=OWNER#u_01");
     for slot in ["CURRENT", "NEXT"] {
         let plan = cook.post(&format!("/v1/plans/{slot}/apply"), &json!({ "setId": "s_01" })).data(200);

@@ -50,7 +50,8 @@ pub(crate) fn settings_are_made_read_and_changed(house: &House) {
 fn one_of_its_kind(house: &House, user: &str, path: &str, made: &Json, patch: &Json) {
     let mio = house.user(user, user);
     let first = mio.post(path, made);
-    assert_eq!((first.header("location"), first.header("etag")), (Some(path), Some("\"v1\"")));
+    assert_eq!(first.header("location"), Some(path));
+    assert!(first.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
     let first = first.data(201);
     assert_eq!(text(&first, "userId"), user);
     mio.post(path, made).problem(409, "taken");
@@ -133,7 +134,8 @@ fn newest_first(house: &House, user: &str, path: &str, id: &str, body: &dyn Fn(&
 
     // By its id, which an index finds soon and not at once.
     let detail = mio.until(&place(&made[1]), |answer| answer.status == 200);
-    assert_eq!((detail.header("etag"), detail.data(200)), (Some("\"v1\""), made[1].clone()));
+    assert_eq!(detail.data(200), made[1].clone());
+    assert!(detail.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
     let changed = mio.with("if-match", "\"v1\"").patch(&place(&made[1]), &json!({ "title": "B" })).data(200);
     mio.with("if-match", "\"v1\"").patch(&place(&made[1]), &json!({ "title": "C" })).problem(412, "version_conflict");
     assert_eq!(text(&changed, "createdAt"), text(&made[1], "createdAt"));
@@ -250,7 +252,6 @@ pub(crate) fn every_list_of_a_new_user_is_empty(house: &House) {
         "/v1/push-tokens",
         "/v1/cooklogs?date=2030-01",
         "/v1/cooklogs-between",
-        "/v1/cooklog-dates",
         "/v1/saved-recipes",
         "/v1/saved-sets",
         "/v1/archive",

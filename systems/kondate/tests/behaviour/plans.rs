@@ -22,7 +22,7 @@ pub(crate) fn a_set_is_applied_to_either_plan(house: &House) {
         mio.get(&path).problem(404, "not_found");
         mio.with("if-match", "*").post(&apply, &json!({ "setId": weekdays })).problem(412, "version_conflict");
         let made = mio.post(&apply, &json!({ "setId": weekdays }));
-        assert_eq!(made.header("etag"), Some("\"v1\""));
+        assert!(made.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
         let made = made.data(200);
         assert_eq!((text(&made, "slot"), text(&made, "userId")), (slot, "u_apply"));
         assert_eq!((text(&made, "setId"), text(&made, "setTitle")), (weekdays.as_str(), "平日"));

@@ -3,7 +3,7 @@
 use nagaya_testing::{Answer, Client, House, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::kitchen;
+use crate::house::{given, kitchen};
 
 /// Proves the full-text search part of K19.
 #[test]
@@ -119,8 +119,9 @@ pub(crate) fn sets_are_found_by_what_is_in_them(house: &House) {
 pub(crate) fn nobody_finds_what_is_in_anothers_book(house: &House) {
     // Ids that begin alike, and recipes of the same id.
     let [one, ten] = ["u_1", "u_10"].map(|user| house.user(user, user));
-    add(&one, "秘密の筑前煮", json!({ "recipeId": "r_77" }));
-    add(&ten, "普通の筑前煮", json!({ "recipeId": "r_77" }));
+    for (user, title) in [("u_1", "秘密の筑前煮"), ("u_10", "普通の筑前煮")] {
+        given(house, user, "recipe", &json!({ "recipeId": "r_77", "title": title }));
+    }
     finds(&one, "/recipes", "筑前煮", &["秘密の筑前煮"]);
     finds(&ten, "/recipes", "筑前煮", &["普通の筑前煮"]);
     finds(&ten, "/recipes", "秘", &[]);
@@ -204,12 +205,13 @@ pub(crate) fn without_a_question_the_lists_are_as_the_design_says(house: &House)
 
 pub(crate) fn postings_are_nothing_that_callers_reach(house: &House) {
     let hana = house.user("u_raw", "u_raw");
-    add(&hana, "秋刀魚", json!({ "recipeId": "r_55" }));
+    let made = add(&hana, "秋刀魚", json!({}));
+    let id = text(&made, "recipeId");
     finds(&hana, "/recipes", "秋刀", &["秋刀魚"]);
-    let posting = json!({ "kind": "RECIPE", "term": "秋刀", "targetId": "r_55", "weight": 4 });
+    let posting = json!({ "kind": "RECIPE", "term": "秋刀", "targetId": id, "weight": 4 });
     for path in ["/v1/search-terms", "/v1/search-terms-beginning-with", "/v1/catalog-terms", "/v1/catalog-term"] {
         assert_eq!(hana.get(&format!("{path}?kind=RECIPE&term=%E7%A7%8B&initial=%E7%A7%8B")).status, 404, "{path}");
         assert_eq!(hana.post(path, &posting).status, 404, "{path}");
-        assert_eq!(hana.delete(&format!("{path}/RECIPE/%E7%A7%8B%E5%88%80/r_55")).status, 404, "{path}");
+        assert_eq!(hana.delete(&format!("{path}/RECIPE/%E7%A7%8B%E5%88%80/{id}")).status, 404, "{path}");
     }
 }

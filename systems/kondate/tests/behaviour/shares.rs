@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use nagaya_testing::{House, text};
 use serde_json::{Value as Json, json};
 
-use crate::{catalog::cook, house::kitchen};
+use crate::{
+    catalog::cook,
+    house::{given, kitchen},
+};
 
 /// Proves K3.
 #[test]
@@ -95,7 +98,7 @@ pub(crate) fn strangers_things_cannot_be_shared(house: &House) {
     );
 
     // An own item of the same id is the one that is shared, and nobody else's.
-    eve.post("/v1/recipes", &json!({ "recipeId": id, "title": "eve's" })).data(201);
+    given(house, "u_own_e", "recipe", &json!({ "recipeId": id, "title": "eve's" }));
     let link = eve.post("/v1/shares", &target("RECIPE", id)).data(201);
     let path = format!("/v1/shares/{}", text(&link, "shareId"));
     assert_eq!(house.nobody().get(&path).data(200)["target"]["title"], "eve's");

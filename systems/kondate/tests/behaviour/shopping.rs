@@ -74,7 +74,7 @@ pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(house: &House)
         { "name": "醤油", "amount": 2, "unit": "T" },
         { "name": "塩", "note": "少々" },
     ]);
-    recipe(&mio, "r_01", Some(2), &ginger);
+    let ginger = recipe(&mio, Some(2), &ginger);
     let stew = json!([
         { "name": " 豚肉", "amount": 150, "unit": "ｇ" },
         { "name": "玉ねぎ", "amount": 1, "unit": "個" },
@@ -83,15 +83,15 @@ pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(house: &House)
         { "name": "水", "amount": 0.1, "unit": "l" },
         { "name": "水", "amount": 0.2, "unit": "l" },
     ]);
-    recipe(&mio, "r_02", None, &stew);
+    let stew = recipe(&mio, None, &stew);
     let from = |slot: &str| mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot }));
     from("NEXT").problem(404, "not_found");
 
     let items = json!([
         // For four, from a recipe for two.
-        { "recipeId": "r_01", "title": "生姜焼き", "servings": 4 },
+        { "recipeId": ginger, "title": "生姜焼き", "servings": 4 },
         // It does not say for how many it is: as it stands.
-        { "recipeId": "r_02", "title": "肉じゃが", "servings": 4 },
+        { "recipeId": stew, "title": "肉じゃが", "servings": 4 },
         // Nothing is known of what these need.
         { "title": "残り物" },
         { "recipeId": "r_99", "title": "消えた" },
@@ -114,10 +114,10 @@ pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(house: &House)
     let lines = lines(added.as_array().expect("a list"));
     let expected = [
         ("塩", json!(null), json!(null), json!(null)),
-        ("水", json!(0.3), json!("l"), json!("r_02")),
+        ("水", json!(0.3), json!("l"), json!(stew)),
         ("玉ねぎ", json!(1), json!("個"), json!(null)),
         ("豚肉", json!(450), json!("g"), json!(null)),
-        ("醤油", json!(4), json!("T"), json!("r_01")),
+        ("醤油", json!(4), json!("T"), json!(ginger)),
     ];
     assert_eq!(lines, expected.map(|(name, amount, unit, recipe)| (name.to_owned(), amount, unit, recipe)));
     let open = mio.get("/v1/shopping-items-open").list();
@@ -150,11 +150,11 @@ fn a_long_list_is_added_whole_and_once() {
 pub(crate) fn more_than_a_set_holds_is_added_once(house: &House) {
     let mio = house.user("u_feast", "u_feast");
     let yui = house.user("u_feas", "u_feas");
-    for n in 0..5 {
+    let dish = |n: usize| {
         let ingredients: Vec<_> = (0..50).map(|m| json!({ "name": format!("{n} {m}"), "amount": m + 1 })).collect();
-        recipe(&mio, &format!("r_{n}"), None, &ingredients.into());
-    }
-    let items: Vec<_> = (0..5).map(|n| json!({ "recipeId": format!("r_{n}"), "title": "x" })).collect();
+        json!({ "recipeId": recipe(&mio, None, &ingredients.into()), "title": "x" })
+    };
+    let items: Vec<_> = (0..5).map(dish).collect();
     for cook in [&mio, &yui] {
         cook.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).data(201);
     }
@@ -185,7 +185,7 @@ fn add(client: &Client<'_>, item: &Json) -> String {
 }
 
 #[track_caller]
-fn recipe(client: &Client<'_>, id: &str, servings: Option<u8>, ingredients: &Json) {
-    let recipe = json!({ "recipeId": id, "title": id, "servings": servings, "ingredients": ingredients });
-    client.post("/v1/recipes", &recipe).data(201);
+fn recipe(client: &Client<'_>, servings: Option<u8>, ingredients: &Json) -> String {
+    let recipe = json!({ "title": "x", "servings": servings, "ingredients": ingredients });
+    text(&client.post("/v1/recipes", &recipe).data(201), "recipeId").to_owned()
 }

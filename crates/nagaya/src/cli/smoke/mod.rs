@@ -25,8 +25,9 @@ const WALK: Duration = Duration::from_secs(900);
 
 /// Go the whole path of a system's API once, and say what works
 ///
-/// Users of their own are made up for it, so that nobody's data is touched; what it makes, it deletes at the end. A recipe that
-/// it has made is read back from the table by its key.
+/// Users of their own are made up for it, so that nobody's data is touched; the user of a token that is given has to be
+/// without any. What it makes, it deletes at the end, except a purchase and a canceled subscription. A recipe that it has made
+/// is read back from the table by its key.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya smoke kondate                                  a server of its own, in memory\n  \
@@ -85,7 +86,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     match gone {
         Ok(()) => {
-            eprintln!("{} steps, all fine", walk.count());
+            eprintln!("{}", walk.summary());
             Ok(Outcome::Fine)
         }
         Err(error) => {

@@ -39,8 +39,13 @@ impl Walk {
         self.add(Step { name, took: Duration::ZERO, note: Some(why.to_owned()), ok: true });
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.steps.len()
+    /// How many steps there were, and how many of them were left out.
+    pub(super) fn summary(&self) -> String {
+        let all = self.steps.len();
+        match self.steps.iter().filter(|step| step.ok && step.note.is_some()).count() {
+            0 => format!("{all} steps, all fine"),
+            left_out => format!("{all} steps, {left_out} left out, all others fine"),
+        }
     }
 
     pub(super) fn json(&self) -> Vec<Json> {
