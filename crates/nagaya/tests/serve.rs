@@ -364,6 +364,7 @@ fn the_whole_path_of_kondate_is_gone() {
     let beside = nagaya(&["smoke", "kondate", "--url", url, "--data", text(&data)]);
     assert_eq!(beside.status, 0, "{beside}");
     assert_eq!(beside.stdout.lines().filter(|line| line.trim_start().starts_with("left out")).count(), 1, "{beside}");
+    assert!(beside.stderr.contains("steps, 1 left out, all others fine"), "{beside}");
     // Nothing is left of it.
     assert_eq!(serving.ask("kondate", "GET", "/catalog/recipes", None), (200, json!({ "data": [] })));
 
@@ -371,7 +372,53 @@ fn the_whole_path_of_kondate_is_gone() {
     let other = serving.system("todo")["token"].as_str().expect("a token").to_owned();
     let refused = nagaya(&["smoke", "kondate", "--url", url, "--token", &other]);
     assert_eq!(refused.status, 1, "{refused}");
-    assert!(refused.stderr.contains("it ended at: a profile is made") && refused.stderr.contains("401"), "{refused}");
+    assert!(
+        refused.stderr.contains("it ended at: the users have nothing") && refused.stderr.contains("401"),
+        "{refused}"
+    );
+}
+
+/// Proves the part of K18 that leaves real users alone.
+#[test]
+fn the_path_is_not_gone_as_somebody_who_has_data() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let serving = Serving::start(&["kondate", "--data", text(directory.path())], &[]);
+    let system = serving.system("kondate");
+    let url = system["api"].as_str().expect("a URL").trim_end_matches("/v1");
+    let token = system["token"].as_str().expect("a token");
+    let go = || nagaya(&["smoke", "kondate", "--url", url, "--token", token]);
+    let left_out = |told: &str| told.lines().filter(|line| line.trim_start().starts_with("left out")).count();
+
+    // Whoever has nothing can go it, and again; what takes two people is left out.
+    for _ in 0..2 {
+        let gone = go();
+        assert_eq!(gone.status, 0, "{gone}");
+        assert_eq!(left_out(&gone.stdout), 3, "{gone}");
+        assert!(gone.stderr.contains("steps, 3 left out, all others fine"), "{gone}");
+        for list in ["/plans", "/recipes", "/fridge-deleted-items", "/notifications"] {
+            assert_eq!(serving.ask("kondate", "GET", list, None), (200, json!({ "data": [] })), "{list}");
+        }
+    }
+
+    // Whoever has something cannot, and has it as it was.
+    for (list, body, item) in [
+        ("/plans", json!({ "slot": "NEXT", "items": [{ "title": "鍋" }] }), "/plans/NEXT"),
+        ("/profile", json!({ "displayName": "澪" }), "/profile"),
+        ("/recipes", json!({ "title": "鍋" }), ""),
+    ] {
+        let (status, made) = serving.ask("kondate", "POST", list, Some(&body));
+        assert_eq!(status, 201, "{made}");
+        let refused = go();
+        assert_eq!(refused.status, 1, "{refused}");
+        let why = format!("the user of the token has data of its own ({list}): use one made for this");
+        assert!(refused.stderr.contains(&why), "{refused}");
+        assert_eq!(refused.stdout.lines().count(), 1, "{refused}");
+        let recipe = format!("/recipes/{}", made["data"]["recipeId"].as_str().unwrap_or_default());
+        let item = if item.is_empty() { recipe.as_str() } else { item };
+        let (status, there) = serving.ask("kondate", "GET", item, None);
+        assert_eq!((status, &there["data"]), (200, &made["data"]), "{there}");
+        assert_eq!(serving.ask("kondate", "DELETE", item, None).0, 204);
+    }
 }
 
 #[test]

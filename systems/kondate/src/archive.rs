@@ -5,28 +5,37 @@ use std::sync::Arc;
 use axum::http::Method;
 use nagaya_design::Verb;
 use nagaya_server::{Answer, Call, OwnRoute, Problem};
-use nagaya_tenancy::List;
+use nagaya_tenancy::{Error, List, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{all, items};
+use crate::product::items;
 
 /// Months of one answer: each costs a read.
 const MONTHS: usize = 240;
+/// Logs with which an answer is long enough: it ends with the day of the last of them.
+const LOGS: usize = 500;
 
 pub(crate) fn routes() -> Vec<OwnRoute> {
     let months = json!({ "type": "array", "maxItems": MONTHS, "items": object(json!({ "month": month() })) });
-    let day = object(json!({ "date": { "type": "string", "format": "date" }, "logs": items("Cooklog") }));
+    let date = json!({ "type": "string", "format": "date" });
+    let day = object(json!({ "date": date, "logs": items("Cooklog") }));
     let description = "Only months before this one: where a list of 240 months, which is the longest, goes on.";
     vec![
         OwnRoute::new(Method::GET, "/archive", "The months that have cooking logs, last first.", list)
             .needs("cooklog", Verb::Read)
             .takes(json!({ "name": "before", "in": "query", "description": description, "schema": month() }))
             .answers(200, Some(months)),
-        OwnRoute::new(Method::GET, "/archive/{month}", "The cooking logs of a month (`2026-02`), day by day.", days)
+        OwnRoute::new(Method::GET, "/archive/{month}", DAYS, days)
             .needs("cooklog", Verb::Read)
+            .takes(json!({ "name": "after", "in": "query", "description": AFTER, "schema": date }))
             .answers(200, Some(json!({ "type": "array", "items": day }))),
     ]
 }
+
+const DAYS: &str = "The cooking logs of a month (`2026-02`), day by day. Days come whole; with 500 logs it ends, and goes on with \
+                    `after`.";
+const AFTER: &str =
+    "Only days of the month after this one: the last day of an answer gives the next, until there are none.";
 
 /// The months that have logs. Each is found by the last log before the month after it, however many logs there are.
 async fn list(call: Arc<Call>) -> Result<Answer, Problem> {
@@ -48,18 +57,66 @@ async fn list(call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::data(months.into()))
 }
 
-/// The logs of a month by day.
+/// The logs of a month by day, as many days as it takes for enough logs.
 async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
     let month = call.parameter("month").filter(|month| is_month(month)).ok_or_else(Problem::not_found)?;
-    let logs = all(&call.tenant()?, &List::by("cooklogs").with("date", month)).await?;
+    let first = match call.asked("after") {
+        None => format!("{month}-01"),
+        Some(after) => {
+            let wrong = || Problem::bad_parameter("after", "Has to be a day of the month, such as `2026-02-09`.");
+            let day = after.strip_prefix(month).and_then(|day| day.strip_prefix('-')).ok_or_else(wrong)?;
+            let next = day.parse::<u8>().ok().filter(|_| is_date(&call, after)).ok_or_else(wrong)?.saturating_add(1);
+            format!("{month}-{next:02}")
+        }
+    };
+    // After the last day of a month comes none.
+    let logs = if is_date(&call, &first) { logs(&call.tenant()?, month, &first).await? } else { Vec::new() };
 
     let days = logs.chunk_by(|one, other| one.text("date") == other.text("date"));
-    let day = |logs: &[nagaya_tenancy::Record]| {
+    let day = |logs: &[Record]| {
         let date = logs.first().and_then(|log| log.text("date"));
-        let logs: Vec<Map<String, Json>> = logs.iter().map(nagaya_tenancy::Record::to_json).collect();
+        let logs: Vec<Map<String, Json>> = logs.iter().map(Record::to_json).collect();
         json!({ "date": date, "logs": logs })
     };
     Ok(Answer::data(days.map(day).collect()))
+}
+
+/// The logs of a month from a day on, in their order: until there are enough, and the rest of that day.
+async fn logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, Error> {
+    let list = List::by("cooklogs_between").with("from", first).limit(LOGS);
+    let list = after(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
+    let mut logs: Vec<Record> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = tenant.list(&cursor.into_iter().fold(list.clone(), List::cursor)).await?;
+        logs.extend(page.records);
+        let last = logs.get(LOGS - 1).and_then(|log| log.text("date")).map(str::to_owned);
+        let before = logs.len();
+        logs.retain(|log| {
+            let date = log.text("date").unwrap_or_default();
+            last.as_deref().is_none_or(|last| date <= last)
+        });
+        cursor = page.next;
+        // What comes after another day is not asked for.
+        if cursor.is_none() || logs.len() < before {
+            return Ok(logs);
+        }
+    }
+}
+
+/// The month after this one, if there is one.
+fn after(month: &str) -> Option<String> {
+    let (year, month) = month.split_once('-')?;
+    let (year, month): (u16, u8) = (year.parse().ok()?, month.parse().ok()?);
+    let (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    (year <= 9_999).then(|| format!("{year:04}-{month:02}"))
+}
+
+fn is_date(call: &Call, text: &str) -> bool {
+    let mut flaws = Vec::new();
+    let field = call.design().entity("cooklog").and_then(|log| log.field("date"));
+    field.into_iter().for_each(|field| field.check(&text.into(), "date", &mut flaws));
+    flaws.is_empty()
 }
 
 /// Whether a text is a month, `2026-02`.
@@ -81,6 +138,13 @@ fn object(properties: Json) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn months_follow_each_other() {
+        for (month, next) in [("2026-02", Some("2026-03")), ("0999-12", Some("1000-01")), ("9999-12", None)] {
+            assert_eq!(after(month).as_deref(), next, "{month}");
+        }
+    }
 
     #[test]
     fn months_are_told_from_other_texts() {

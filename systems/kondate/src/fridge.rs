@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use nagaya_design::Verb;
+use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
 use nagaya_tenancy::{ErrorKind, Record};
 use serde_json::{Map, Value as Json, json};
@@ -12,9 +12,6 @@ use crate::product::{ATTEMPTS, contended, item};
 
 const ITEM: &str = "fridge_item";
 const DELETED: &str = "fridge_deleted_item";
-
-/// What an item keeps wherever it lies.
-const KEPT: [&str; 8] = ["itemId", "name", "amount", "unit", "category", "note", "bestBefore", "createdAt"];
 
 pub(crate) fn routes() -> Vec<OwnRoute> {
     let if_match = || json!({ "$ref": "#/components/parameters/IfMatch" });
@@ -41,9 +38,8 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
     for attempt in 0..ATTEMPTS {
         let item = tenant.get(ITEM, &[id]).await?;
         call.knows(&item)?;
-        let mut kept = kept(&item);
+        let mut kept = kept(call.design(), &item);
         kept.insert("deletedAt".to_owned(), moment(&call, attempt));
-        kept.extend(item.json("updatedAt").map(|at| ("updatedAt".to_owned(), at)));
         match tenant.set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
             // It has changed, or one with the same id was deleted at the same moment.
             Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. } | ErrorKind::Taken { .. }) => {}
@@ -71,11 +67,20 @@ async fn restore(call: Arc<Call>) -> Result<Answer, Problem> {
     let deleted = tenant.get(DELETED, &id).await?;
     call.knows(&deleted)?;
 
-    let set = tenant.set().delete(DELETED, &id, &deleted).create(ITEM, kept(&deleted));
+    let mut kept = kept(call.design(), &deleted);
+    // That it comes back is a change.
+    kept.remove("updatedAt");
+    let set = tenant.set().delete(DELETED, &id, &deleted).create(ITEM, kept);
     let restored = set.commit().await?.into_iter().flatten().next();
     Ok(Answer::record(restored.ok_or_else(Problem::not_found)?))
 }
 
-fn kept(item: &Record) -> Map<String, Json> {
-    KEPT.into_iter().filter_map(|field| Some((field.to_owned(), item.json(field)?))).collect()
+/// What an item keeps wherever it lies: the fields that both have. Whose it is, the token says.
+fn kept(design: &Design, item: &Record) -> Map<String, Json> {
+    let both = design.entity(ITEM).zip(design.entity(DELETED)).into_iter();
+    let kept = both.flat_map(|(item, deleted)| {
+        let shared = |name: &str| deleted.field(name).is_some() && item.tenant.as_deref() != Some(name);
+        item.fields.iter().filter(move |field| shared(&field.name))
+    });
+    kept.filter_map(|field| Some((field.name.clone(), item.json(&field.name)?))).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use nagaya_design::{Design, Verb};
+use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{Answer, Call, OwnRoute, Problem, Shape};
 use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
@@ -11,8 +11,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::product::{ATTEMPTS, contended, fields, item, lost};
 
 pub(crate) const PLAN: &str = "plan";
-const CURRENT: &str = "CURRENT";
-const NEXT: &str = "NEXT";
+pub(crate) const CURRENT: &str = "CURRENT";
+pub(crate) const NEXT: &str = "NEXT";
 
 /// What is said to apply a set.
 const APPLY: Shape = Shape { entity: "set", fields: &[("setId", "setId")], required: &["setId"] };
@@ -51,6 +51,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
         let set = set.ok_or_else(|| Problem::not_found().at("setId", "There is no such set."))?;
         let mut copied = copy_of(&set);
         copied.insert("appliedAt".to_owned(), call.moment(PLAN, "appliedAt"));
+        copied.insert("menuId".to_owned(), call.ids().ulid(call.now()).into());
         let applied = match &plan {
             Some(plan) => {
                 call.knows(plan)?;
@@ -94,7 +95,7 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
         let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
         let (current, next) = (found.next().flatten(), found.next().flatten());
         let next = next.ok_or_else(nothing_next)?;
-        match succeed(&tenant, current.as_ref(), &next).await {
+        match succeed(&tenant, current.as_ref(), &next, taken(call.design(), &next)).await {
             Err(error) if lost(&error) => {}
             promoted => return Ok(Answer::record(promoted?)),
         }
@@ -103,11 +104,12 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// One plan takes the place of the other, if both are still what was read.
-async fn succeed(tenant: &Tenant, current: Option<&Record>, next: &Record) -> Result<Record, Error> {
-    let taken = ["setId", "setTitle", "appliedAt", "items"];
-    // What the next plan does not say the current one does not keep.
-    let mut plan: Map<_, _> =
-        taken.into_iter().map(|field| (field.to_owned(), next.json(field).unwrap_or_default())).collect();
+async fn succeed(
+    tenant: &Tenant,
+    current: Option<&Record>,
+    next: &Record,
+    mut plan: Map<String, Json>,
+) -> Result<Record, Error> {
     let set = match current {
         Some(current) => tenant.set().update(PLAN, &[CURRENT], plan, current),
         None => {
@@ -119,6 +121,20 @@ async fn succeed(tenant: &Tenant, current: Option<&Record>, next: &Record) -> Re
     let set = current.into_iter().flat_map(cooked).fold(set, |set, log| set.create("cooklog", log));
     let promoted = set.commit().await?.into_iter().next().flatten();
     promoted.ok_or_else(|| ErrorKind::NotFound { entity: PLAN.to_owned() }.into())
+}
+
+/// What a plan takes from the one before it: all but its place and the time of its last change.
+fn taken(design: &Design, next: &Record) -> Map<String, Json> {
+    let taken = design.entity(PLAN).into_iter().flat_map(|plan| {
+        let own = |name: &str| plan.is_key_field(name) || plan.version.as_deref() == Some(name) || name == "updatedAt";
+        plan.fields.iter().filter(move |field| !own(&field.name))
+    });
+    let value = |field: &Field| match next.json(&field.name) {
+        // What the next plan does not say the current one does not keep.
+        None if field.optional => Some(Json::Null),
+        said => said,
+    };
+    taken.filter_map(|field| Some((field.name.clone(), value(field)?))).collect()
 }
 
 /// The logs of what was cooked of a plan. What has no day of its own is of today.

@@ -24,6 +24,7 @@ pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
     vec![
         OwnRoute::new(Method::POST, "/shares", "Makes a link to a recipe or set of one's own.", share)
             .needs("share", Verb::Create)
+            .takes(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
             .body(TARGET.schema(design))
             .answers(201, Some(item("Share"))),
         OwnRoute::new(Method::GET, "/shares/{shareId}", "What a link leads to, for everybody who has it.", follow)

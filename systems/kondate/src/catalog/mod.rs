@@ -96,7 +96,7 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<OwnRoute> {
             publish::publish(kind, call)
         })
         .needs(own, Verb::Update)
-        .body(publish::price(kind).schema(design))
+        .body(publish::schema(kind, design))
         .answers(200, Some(item(copy))),
         OwnRoute::new(Method::POST, &at("/withdraw"), &format!("Takes a {own} out of the catalog."), move |call| {
             publish::withdraw(kind, call)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use nagaya_design::Field;
+use nagaya_design::{Design, Field};
 use nagaya_server::{Answer, Call, Content, Problem, Shape};
 use nagaya_tenancy::{Error, ErrorKind, Keeper, Note, Record, Set, Tenant};
 use serde_json::{Map, Value as Json, json};
@@ -14,6 +14,18 @@ use crate::product::{ATTEMPTS, contended, fields, lost};
 /// What whoever publishes says about it.
 pub(super) fn price(kind: Kind) -> Shape {
     Shape { entity: kind.names().catalog, fields: &[("price", "price")], required: &[] }
+}
+
+/// The JSON Schema of that. There is no default: what a price that is left out means depends on what is there.
+pub(super) fn schema(kind: Kind, design: &Design) -> Json {
+    let mut schema = price(kind).schema(design);
+    if let Some(price) = schema["properties"]["price"].as_object_mut() {
+        price.remove("default");
+        let means =
+            "Left out, the price of what is in the catalog stays; what is not there yet, or was withdrawn, is free.";
+        price.insert("description".to_owned(), means.into());
+    }
+    schema
 }
 
 /// Publishes something of the caller's, or what has changed in it since.

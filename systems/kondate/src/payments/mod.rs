@@ -29,8 +29,6 @@ const PURCHASE: &str = "purchase";
 const SUBSCRIPTION: &str = "subscription";
 /// What other statuses mean.
 const DECLINED: &str = "The provider declines, and says why. Code: `payment_declined`.";
-const NOT_BOUGHT: &str = "It is bought already, the caller's own, at another price now, or there is no way to pay for it. Codes: \
-                          `already_bought`, `own_item`, `price_changed`, `no_payment_method`, `other_provider`.";
 const IMPOSSIBLE: &str = "What the provider says cannot be. Code: `bad_standing`.";
 
 pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRoute> {
@@ -63,7 +61,9 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             at(payments, methods::remove),
         )
         .needs(METHOD, Verb::Delete)
-        .answers(204, None),
+        .answers(204, None)
+        .also(402, DECLINED)
+        .also(502, IMPOSSIBLE),
         OwnRoute::new(
             post.clone(),
             "/purchases",
@@ -80,7 +80,6 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
         }))
         .body(purchases::schema(design))
         .answers(201, Some(bought))
-        .also(409, NOT_BOUGHT)
         .also(402, DECLINED),
         OwnRoute::new(
             post.clone(),
@@ -172,7 +171,9 @@ impl Desk {
     async fn pays_with(&self, method: &str) -> Result<Result<Token, String>, Problem> {
         let found = self.tenant.get_many(&[(METHOD, &[method])]).await?.into_iter().next().flatten();
         if found.is_some_and(|found| self.is_ours(&found).is_err()) {
-            tracing::error!("a payment was under way at a provider that is no longer used: see there what became of it");
+            tracing::error!(
+                "a payment was under way at a provider that is no longer used: see there what became of it"
+            );
             return Ok(Err("The payment method is kept at a provider that is no longer used.".to_owned()));
         }
         Ok(self.token(method).await?.ok_or_else(|| "The payment method is gone.".to_owned()))

@@ -35,7 +35,13 @@ const BOUGHT: Shape = Shape {
 pub(super) fn schema(design: &Design) -> Json {
     let mut schema = BOUGHT.schema(design);
     schema["properties"]["targetType"] = json!({ "type": "string", "enum": ["RECIPE", "SET"] });
-    schema["properties"]["amount"]["description"] = json!("The price that was seen: at another one nothing is bought.");
+    let says = [
+        ("targetId", "Somebody else's (409 `own_item` otherwise), and not bought yet (409 `already_bought`)."),
+        ("amount", "The price that was seen. If it is another one now, nothing is bought: 409 `price_changed`."),
+    ];
+    for (field, what) in says {
+        schema["properties"][field]["description"] = what.into();
+    }
     schema
 }
 

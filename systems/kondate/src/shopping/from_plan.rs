@@ -12,16 +12,19 @@ use super::{
     needs::{Amount, Line, Needs, Stock},
 };
 use crate::{
-    plans::PLAN,
+    plans::{CURRENT, NEXT, PLAN},
     product::{AT_ONCE, ATTEMPTS, all, contended},
 };
 
 pub(super) const SUMMARY: &str = "Puts the ingredients of a plan on the list: equal ones added up, without what is in the \
-                                  fridge or on the list. Items of the plan without a recipe of one's own are left out.";
+                                  fridge or on the list; lines that were listed from the other plan are for that one. Items of the plan that \
+                                  are cooked, or without a recipe of one's own, are left out.";
 
 /// What is said: which plan.
 pub(super) const BODY: Shape = Shape { entity: PLAN, fields: &[("slot", "slot")], required: &["slot"] };
 
+/// What tells one plan from another, also after it was promoted.
+const MENU: &str = "menuId";
 /// What one run at a time holds: two that did not know of each other would put everything on the list twice.
 const TURN: &str = "shopping-from-plan";
 /// A plan of fifty recipes of fifty ingredients each takes so many sets, besides those that lose their turn.
@@ -34,16 +37,17 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
     BODY.check(call.design(), &call.body)?;
     let slot = call.body.get("slot").and_then(Json::as_str).unwrap_or_default();
     let tenant = call.tenant()?;
-    let needs = needs(&tenant, &tenant.get(PLAN, &[slot]).await?).await?;
+    let (plan, other) = plans(&tenant, slot).await?;
+    let needs = needs(&tenant, &plan).await?;
 
     let mut added = Vec::new();
     for _ in 0..ROUNDS {
         let turn = tenant.note(ITEM, Keeper::Tenant, TURN).await?;
-        let missing = needs.missing(&stock(&tenant).await?);
+        let missing = needs.missing(&stock(&tenant, other.as_ref()).await?);
         if missing.is_empty() {
             return Ok(list(StatusCode::CREATED, added));
         }
-        let set = missing.iter().take(AT_ONCE).fold(tenant.set(), |set, line| set.create(ITEM, fields(line)));
+        let set = missing.iter().take(AT_ONCE).fold(tenant.set(), |set, line| set.create(ITEM, fields(line, &plan)));
         match set.note(ITEM, Keeper::Tenant, TURN, Some(Map::new()), turn.as_ref()).commit().await {
             // Another run was faster: what it has added is not missing any more.
             Err(error) if matches!(error.kind(), ErrorKind::Overtaken { .. }) => {}
@@ -59,11 +63,19 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
     Err(contended())
 }
 
-/// What the recipes of a plan need, for as many as the plan says.
+/// The plan in a slot, and the one in the other.
+async fn plans(tenant: &Tenant, slot: &str) -> Result<(Record, Option<Record>), Problem> {
+    let other = if slot == CURRENT { NEXT } else { CURRENT };
+    let mut found = tenant.get_many(&[(PLAN, &[slot]), (PLAN, &[other])]).await?.into_iter();
+    let (plan, other) = (found.next().flatten(), found.next().flatten());
+    Ok((plan.ok_or_else(Problem::not_found)?, other))
+}
+
+/// What the recipes of a plan that are not cooked yet need, for as many as the plan says.
 async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
     let items = plan.json("items").unwrap_or_default();
-    let items: Vec<_> =
-        items.as_array().into_iter().flatten().filter_map(|item| Some((item["recipeId"].as_str()?, item))).collect();
+    let items = items.as_array().into_iter().flatten().filter(|item| item["cooked"] != true);
+    let items: Vec<_> = items.filter_map(|item| Some((item["recipeId"].as_str()?, item))).collect();
     let ids: Vec<[&str; 1]> =
         items.iter().map(|(id, _)| [*id]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     let wanted: Vec<(&str, &[&str])> = ids.iter().map(|id| ("recipe", id.as_slice())).collect();
@@ -87,11 +99,13 @@ async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
     Ok(needs)
 }
 
-/// What there is already: in the fridge, and to be bought.
-async fn stock(tenant: &Tenant) -> Result<Stock, Error> {
+/// What there is already: in the fridge, and to be bought. What is bought for another plan is that one's.
+async fn stock(tenant: &Tenant, other: Option<&Record>) -> Result<Stock, Error> {
+    let other = other.and_then(|plan| plan.text(MENU));
+    let theirs = |item: &Record| other.is_some() && item.text(MENU) == other;
     let mut stock = Stock::default();
     for access in ["fridge_items", "shopping_items_open"] {
-        for item in all(tenant, &List::by(access)).await? {
+        for item in all(tenant, &List::by(access)).await?.iter().filter(|item| !theirs(item)) {
             let amount = item.json("amount").and_then(|amount| amount.as_f64());
             stock.add(item.text("name").unwrap_or_default(), &Amount::of(amount, item.text("unit")));
         }
@@ -99,12 +113,13 @@ async fn stock(tenant: &Tenant) -> Result<Stock, Error> {
     Ok(stock)
 }
 
-fn fields(line: &Line) -> Map<String, Json> {
+fn fields(line: &Line, plan: &Record) -> Map<String, Json> {
     let said = [
         ("name", Some(line.name.as_str().into())),
         ("amount", line.amount.map(Json::from)),
         ("unit", line.unit.as_deref().map(Json::from)),
         ("recipeId", line.recipe.as_deref().map(Json::from)),
+        (MENU, plan.json(MENU)),
     ];
     said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

@@ -50,6 +50,8 @@ pub(crate) fn months_that_have_logs_and_their_days(house: &House) {
         [("2026-02-01", vec!["1"]), ("2026-02-09", vec!["0", "3"]), ("2026-02-28", vec!["2"])].map(owned)
     );
     assert_eq!(days(&mio, "2024-02"), [owned(("2024-02-29", vec!["6"]))]);
+    assert_eq!(days(&mio, "2025-12"), [owned(("2025-12-31", vec!["7"]))]);
+    assert_eq!(days(&mio, "9999-12"), [owned(("9999-12-31", vec!["9"]))]);
     assert_eq!(days(&mio, "2026-04"), []);
     let whole = mio.get("/v1/archive/2026-01").list();
     assert_eq!(whole[0]["logs"][0], mio.get("/v1/cooklogs?date=2026-01-31").list()[0]);
@@ -84,6 +86,41 @@ pub(crate) fn many_months_and_many_logs_are_all_there(house: &House) {
         found.extend(part.iter().map(|month| text(month, "month").to_owned()));
     }
     assert_eq!(found, made);
+}
+
+/// Proves the part of K12 that a month with many logs needs.
+#[test]
+fn a_full_month_comes_in_parts() {
+    many_logs_of_a_month_come_by_whole_days(&kitchen());
+}
+
+pub(crate) fn many_logs_of_a_month_come_by_whole_days(house: &House) {
+    let mio = house.user("u_busy", "u_busy");
+    for (date, count) in [("2026-02-01", 300), ("2026-02-09", 250), ("2026-02-27", 1), ("2026-02-28", 1)] {
+        (0..count).for_each(|_| log(&mio, date, "x"));
+    }
+    log(&mio, "2026-01-31", "before");
+    log(&mio, "2026-03-01", "after");
+    let counts = |path: &str| -> Vec<(String, usize)> {
+        let days = mio.get(&format!("/v1/archive/{path}")).list();
+        days.iter().map(|day| (text(day, "date").to_owned(), day["logs"].as_array().map_or(0, Vec::len))).collect()
+    };
+    let day = |date: &str, count: usize| (date.to_owned(), count);
+    // The five hundredth is of the ninth: that day is whole, and the last.
+    assert_eq!(counts("2026-02"), [day("2026-02-01", 300), day("2026-02-09", 250)]);
+    let rest = [day("2026-02-27", 1), day("2026-02-28", 1)];
+    assert_eq!(counts("2026-02?after=2026-02-09"), rest);
+    assert_eq!(counts("2026-02?after=2026-02-27"), rest[1..]);
+    assert_eq!(counts("2026-02?after=2026-02-28"), []);
+    assert_eq!(counts("2026-01?after=2026-01-31"), []);
+    assert_eq!(counts("2026-01"), [day("2026-01-31", 1)]);
+    for wrong in ["2026-02-30", "2026-03-01", "2026-02", "2026-02-", "2026-02-1", "2026-02-+1", "x", ""] {
+        assert_eq!(
+            mio.get(&format!("/v1/archive/2026-02?after={wrong}")).problem(400, "bad_parameter"),
+            ["after"],
+            "{wrong}"
+        );
+    }
 }
 
 fn owned((date, titles): (&str, Vec<&str>)) -> (String, Vec<String>) {

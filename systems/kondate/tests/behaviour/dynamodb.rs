@@ -159,8 +159,10 @@ fn the_household_is_the_same_on_dynamodb() {
     shopping::completing_marks_all_or_none(&house);
     shopping::what_a_plan_needs_is_added_up_without_what_is_there(&house);
     shopping::more_than_a_set_holds_is_added_once(&house);
+    shopping::each_plan_has_lines_of_its_own(&house);
     archive::months_that_have_logs_and_their_days(&house);
     archive::many_months_and_many_logs_are_all_there(&house);
+    archive::many_logs_of_a_month_come_by_whole_days(&house);
     notifications::reading_marks_one_or_all(&house);
     notifications::reading_many_at_once_counts_each_once(&house);
     push::registering_keeps_a_hash_and_gives_no_token_back(&house);
@@ -180,6 +182,8 @@ fn payments_are_the_same_on_dynamodb() {
     payments::a_card_number_is_never_taken(&house);
     payments::a_purchase_is_paid_once_and_kept(&house);
     payments::a_subscription_runs(&house);
+    payments::prices::a_thing_is_bought_once(&house);
+    payments::prices::a_changed_price_is_not_paid(&house);
 }
 
 #[test]

@@ -12,9 +12,14 @@ use serde_json::Value as Json;
 pub(crate) const NAME: &str = "kondate";
 
 pub(crate) fn design() -> Design {
+    design_as(|source| source)
+}
+
+/// The design after a change.
+pub(crate) fn design_as(change: impl FnOnce(String) -> String) -> Design {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("design/kondate.toml");
     let source = std::fs::read_to_string(path).expect("the design is there");
-    check(&source, &[]).design.expect("the design is sound")
+    check(&change(source), &[]).design.expect("the design is sound")
 }
 
 pub(crate) fn system() -> System {

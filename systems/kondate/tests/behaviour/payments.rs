@@ -2,7 +2,9 @@
 
 mod bank;
 mod failures;
+pub(crate) mod prices;
 mod races;
+mod stale;
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,6 +32,13 @@ pub(super) fn add(user: &Client<'_>, token: &str) -> String {
 
 pub(super) fn buys(recipe: &str) -> Json {
     json!({ "targetType": "RECIPE", "targetId": recipe })
+}
+
+/// The same, at a price that was seen.
+pub(super) fn seen(recipe: &str, amount: &Json) -> Json {
+    let mut buys = buys(recipe);
+    buys["amount"] = amount.clone();
+    buys
 }
 
 /// What the user has been told, in the order of it.
@@ -120,6 +129,7 @@ pub(crate) fn a_card_number_is_never_taken(house: &House) {
     let mut wrong = answer.problem(422, "invalid");
     wrong.sort();
     assert_eq!(wrong, ["/isDefault", "/last4", "/token"]);
+    assert_eq!(mio.post("/v1/payment-methods", &json!({ "token": "" })).problem(422, "invalid"), ["/token"]);
     assert!(methods(&mio).is_empty());
 }
 
@@ -131,7 +141,7 @@ fn something_is_bought_at_the_price_of_the_catalog() {
 
 pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
     let mio = house.user("pay-buyer", "pay-buyer");
-    let (curry, free) = (offer(house, 300), offer(house, 0));
+    let (curry, soup, free) = (offer(house, 300), offer(house, 300), offer(house, 0));
     let keyed = |key: &str| mio.with("idempotency-key", key);
     mio.until(&format!("/v1/catalog/recipes/{free}"), |answer| answer.status == 200);
 
@@ -140,10 +150,15 @@ pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
     keyed("1").post("/v1/purchases", &buys(&curry)).problem(409, "no_payment_method");
     let visa = add(&mio, "tok_visa");
 
-    // The price is the catalog's.
-    let mut cheaper = buys(&curry);
-    cheaper["amount"] = json!(1);
-    assert_eq!(keyed("1").post("/v1/purchases", &cheaper).problem(422, "invalid"), ["/amount"]);
+    // The price is the catalog's, and nothing is bought at another one.
+    for other in [1, 299, 301] {
+        let answer = keyed("1").post("/v1/purchases", &seen(&curry, &json!(other)));
+        answer.problem(409, "price_changed");
+        assert!(text(&answer.body, "detail").contains("300 JPY"), "{:#}", answer.body);
+    }
+    for none in [json!(-1), json!("300"), json!(null)] {
+        assert_eq!(keyed("1").post("/v1/purchases", &seen(&curry, &none)).problem(422, "invalid"), ["/amount"]);
+    }
     let first = keyed("1").post("/v1/purchases", &buys(&curry));
     let bought = first.data(201);
     assert_eq!(
@@ -167,7 +182,7 @@ pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
     let gift = gift.post("/v1/purchases", &buys(&free)).data(201);
     assert_eq!((&gift["amount"], &gift["status"], &gift["paymentMethodId"]), (&json!(0), &json!("paid"), &json!(null)));
     let empty = add(&mio, "tok_declined");
-    let mut with_empty = buys(&curry);
+    let mut with_empty = buys(&soup);
     with_empty["paymentMethodId"] = json!(empty);
     for _ in 0..2 {
         keyed("2").post("/v1/purchases", &with_empty).problem(402, "payment_declined");
@@ -207,7 +222,9 @@ pub(crate) fn a_subscription_runs(house: &House) {
         act(nothing).problem(404, "not_found");
     }
     mio.post("/v1/subscription", &premium).problem(409, "no_payment_method");
-    assert_eq!(mio.post("/v1/subscription", &json!({})).problem(422, "invalid"), ["/plan"]);
+    for nothing in [json!({}), json!({ "plan": "" })] {
+        assert_eq!(mio.post("/v1/subscription", &nothing).problem(422, "invalid"), ["/plan"]);
+    }
     let visa = add(&mio, "tok_visa");
 
     let started = mio.post("/v1/subscription", &premium).data(201);
@@ -266,7 +283,7 @@ fn a_subscription_ends_with_its_period_and_another_one_starts() {
     // Canceled, until its period is over; then it cannot be taken back.
     act("cancel").data(200);
     month();
-    act("resume").problem(409, "period_over");
+    act("resume").problem(409, "not_running");
     assert_eq!(act("refresh").data(200)["status"], "canceled");
     act("resume").problem(409, "not_running");
     act("cancel").problem(409, "not_running");
@@ -285,4 +302,40 @@ fn a_subscription_ends_with_its_period_and_another_one_starts() {
     }
     let kinds = ["started", "active", "renewed", "ending", "canceled", "started", "past_due", "canceled"];
     assert_eq!(told(&mio()), kinds.map(|kind| format!("subscription_{kind}")));
+}
+
+/// Proves the part of K13 that what is over stands in nobody's way, also if nobody has asked how it stands.
+#[test]
+fn a_subscription_that_is_over_is_noticed_by_what_comes_next() {
+    for next in ["start", "remove", "resume", "cancel"] {
+        let time = Time::default();
+        let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(time.clock())));
+        let house = House::serve_on(runtime(), system, memory(&time), time.clone());
+        let mio = || house.user("u_01", "u_01");
+        let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);
+        let month = || time.pass(Duration::from_secs(30 * 24 * 3_600));
+        let (premium, visa) =
+            (json!({ "plan": "premium" }), format!("/v1/payment-methods/{}", add(&mio(), "tok_visa")));
+        let first = mio().post("/v1/subscription", &premium).data(201);
+
+        // One that has been renewed runs.
+        month();
+        mio().post("/v1/subscription", &premium).problem(409, "subscribed");
+        mio().delete(&visa).problem(409, "in_use");
+        assert!(text(&act("cancel").data(200), "currentPeriodEnd") > text(&first, "currentPeriodEnd"));
+        // One that has ended does not.
+        month();
+        assert_eq!(mio().get("/v1/subscription").data(200)["status"], "active");
+        match next {
+            "start" => {
+                let second = mio().post("/v1/subscription", &premium).data(201);
+                assert!(text(&second, "startedAt") > text(&first, "startedAt"));
+                assert_eq!(told(&mio()).iter().filter(|kind| *kind == "subscription_started").count(), 2);
+            }
+            "remove" => assert_eq!(mio().delete(&visa).status, 204),
+            act_of_it => drop(act(act_of_it).problem(409, "not_running")),
+        }
+        let canceled = told(&mio()).iter().filter(|kind| *kind == "subscription_canceled").count();
+        assert_eq!(canceled, 1, "{next}");
+    }
 }

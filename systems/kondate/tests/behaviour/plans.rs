@@ -1,9 +1,12 @@
 //! The menu now and the menu after it.
 
+use std::sync::Arc;
+
+use nagaya_kondate::LocalPayments;
 use nagaya_testing::{Client, House, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{at_once, kitchen};
+use crate::house::{NAME, at_once, design_as, kitchen};
 
 /// Proves the applying part of K8.
 #[test]
@@ -174,6 +177,49 @@ pub(crate) fn a_change_beside_a_promotion_is_not_lost(house: &House) {
         let logged = logs(&mio).iter().any(|log| text(log, "title") == title);
         assert_eq!(logged, answers[0] == 200, "round {round}");
     }
+}
+
+/// What is moved keeps also what the design says of it later.
+#[test]
+fn a_field_that_is_added_moves_with_the_others() {
+    let field = "shelf = { type = \"string\", optional = true }";
+    let design = design_as(|source| {
+        ["plan", "fridge_item", "fridge_deleted_item"].iter().fold(source, |source, entity| {
+            let begin = format!("[entity.{entity}.fields]\n");
+            assert!(source.contains(&begin), "{entity}");
+            source.replace(&begin, &format!("{begin}{field}\n"))
+        })
+    });
+    let house = House::in_memory(nagaya_kondate::system(NAME, design, Arc::new(LocalPayments::default())));
+    let mio = house.user("u_grow", "u_grow");
+
+    let next = mio.post("/v1/plans", &json!({ "slot": "NEXT", "shelf": "top", "items": [] })).data(201);
+    let current = mio.post_nothing("/v1/plans/promote").data(200);
+    assert_eq!((text(&current, "shelf"), &current["menuId"]), ("top", &next["menuId"]));
+
+    let egg = mio.post("/v1/fridge-items", &json!({ "name": "卵", "shelf": "door" })).data(201);
+    assert_eq!(mio.delete(&format!("/v1/fridge-items/{}", text(&egg, "itemId"))).status, 204);
+    let deleted = &mio.get("/v1/fridge-deleted-items").list()[0];
+    assert_eq!(text(deleted, "shelf"), "door");
+    let restore =
+        format!("/v1/fridge-deleted-items/{}/{}/restore", text(deleted, "deletedAt"), text(deleted, "itemId"));
+    assert_eq!(text(&mio.post_nothing(&restore).data(200), "shelf"), "door");
+}
+
+/// What the routes take in headers is in the document.
+#[test]
+fn headers_of_own_routes_are_documented() {
+    let house = kitchen();
+    let document = house.nobody().get("/openapi.json");
+    let takes = |path: &str, method: &str, name: &str| {
+        let parameters = document.body["paths"][path][method]["parameters"].clone();
+        let wanted = json!({ "$ref": format!("#/components/parameters/{name}") });
+        assert!(parameters.as_array().is_some_and(|all| all.contains(&wanted)), "{method} {path}: {parameters}");
+    };
+    takes("/v1/plans/{slot}/apply", "post", "IfMatch");
+    takes("/v1/fridge-items/{itemId}", "delete", "IfMatch");
+    takes("/v1/fridge-deleted-items/{deletedAt}/{itemId}/restore", "post", "IfMatch");
+    takes("/v1/shares", "post", "IdempotencyKey");
 }
 
 /// A set of these recipes for two.

@@ -141,6 +141,51 @@ pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(house: &House)
     }
 }
 
+/// Proves the part of K9 that makes a list from each of the two plans.
+#[test]
+fn two_plans_need_more_than_one() {
+    each_plan_has_lines_of_its_own(&kitchen());
+}
+
+pub(crate) fn each_plan_has_lines_of_its_own(house: &House) {
+    let mio = house.user("u_both", "u_both");
+    let eggs = recipe(&mio, Some(2), &json!([{ "name": "卵", "amount": 2, "unit": "個" }]));
+    let rice = recipe(&mio, Some(2), &json!([{ "name": "米", "amount": 1, "unit": "合" }]));
+    let amounts = |slot: &str| -> Vec<(String, Json)> {
+        let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot })).data(201);
+        lines(added.as_array().expect("a list")).into_iter().map(|(name, amount, ..)| (name, amount)).collect()
+    };
+    let two_eggs = [("卵".to_owned(), json!(2))];
+    let dish = |id: &str, cooked: bool| json!({ "recipeId": id, "title": "x", "servings": 2, "cooked": cooked });
+
+    // What is cooked needs nothing more.
+    let items = json!([dish(&eggs, false), dish(&rice, true)]);
+    let plan = mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).data(201);
+    assert_eq!(amounts("CURRENT"), two_eggs);
+    let line = &mio.get("/v1/shopping-items-open").list()[0];
+    assert_eq!(text(line, "menuId"), text(&plan, "menuId"));
+    let path = format!("/v1/shopping-items/{}", text(line, "itemId"));
+    assert_eq!(mio.patch(&path, &json!({ "menuId": null })).problem(422, "invalid"), ["/menuId"]);
+
+    // The eggs on the list are the first plan's: the second one needs its own, once.
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [dish(&eggs, false)] })).data(201);
+    assert_eq!(amounts("NEXT"), two_eggs);
+    for slot in ["CURRENT", "NEXT"] {
+        assert_eq!(amounts(slot), [], "{slot}");
+    }
+    // A promoted plan has its lines still, and those of the one before are free for all.
+    mio.post_nothing("/v1/plans/promote").data(200);
+    assert_eq!(amounts("CURRENT"), []);
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [dish(&eggs, false)] })).data(201);
+    assert_eq!(amounts("NEXT"), []);
+    // A set that is applied makes another plan, which can use what was listed for the one that it replaces.
+    let set = json!({ "title": "x", "items": [{ "recipeId": eggs, "title": "x", "servings": 6 }] });
+    let set = mio.post("/v1/sets", &set).data(201);
+    let applied = mio.post("/v1/plans/CURRENT/apply", &json!({ "setId": set["setId"] })).data(200);
+    assert_ne!(applied["menuId"], plan["menuId"]);
+    assert_eq!(amounts("CURRENT"), two_eggs);
+}
+
 /// Proves the part of K9 that makes a list from a plan.
 #[test]
 fn a_long_list_is_added_whole_and_once() {

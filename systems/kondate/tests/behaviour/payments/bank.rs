@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use nagaya_kondate::{Asked, Card, ChargeId, Payments, Refused, Standing, State, Token};
+use nagaya_kondate::{Asked, Card, ChargeId, LocalPayments, Payments, Refused, Standing, State, Token};
 use nagaya_testing::{House, Time, memory, runtime};
 
 use crate::house::{NAME, design};
@@ -33,6 +33,8 @@ pub(super) struct Books {
     pub(super) subscriptions: BTreeMap<String, String>,
     /// How each subscription is said to stand.
     pub(super) state: Option<State>,
+    /// Whether they end with their period.
+    pub(super) ends: bool,
     pub(super) calls: Vec<&'static str>,
 }
 
@@ -81,12 +83,12 @@ impl Books {
         if gone { Err(Refused::Declined("The card is not known.".to_owned())) } else { Ok(()) }
     }
 
-    fn standing(&self, subscription: &str, ends: bool) -> Standing {
+    fn standing(&self, subscription: &str) -> Standing {
         Standing {
             subscription: subscription.to_owned(),
             state: self.state.unwrap_or(State::Active),
             period_end: 1_900_000_000_000,
-            ends,
+            ends: self.ends,
         }
     }
 }
@@ -128,20 +130,26 @@ impl Payments for Bank {
                 books.pays(token)?;
                 books.subscriptions.insert(key.to_owned(), token.expose().to_owned());
             }
-            Ok(books.standing(key, false))
+            Ok(books.standing(key))
         })
     }
 
     fn cancel<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
-        self.asked("cancel", move |books| Ok(books.standing(subscription, true)))
+        self.asked("cancel", move |books| {
+            books.ends = true;
+            Ok(books.standing(subscription))
+        })
     }
 
     fn resume<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
-        self.asked("resume", move |books| Ok(books.standing(subscription, false)))
+        self.asked("resume", move |books| {
+            books.ends = false;
+            Ok(books.standing(subscription))
+        })
     }
 
     fn standing<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
-        self.asked("standing", move |books| Ok(books.standing(subscription, false)))
+        self.asked("standing", move |books| Ok(books.standing(subscription)))
     }
 }
 
@@ -159,5 +167,13 @@ pub(super) fn restarted(house: House, bank: &Arc<Bank>) -> House {
     let (store, time) = (Arc::clone(&house.store), house.time.clone());
     drop(house);
     let payments: Arc<dyn Payments> = Arc::<Bank>::clone(bank);
+    House::serve_on(runtime(), nagaya_kondate::system(NAME, design(), payments), store, time)
+}
+
+/// The same house after it has changed to the provider for development.
+pub(super) fn moved(house: House) -> House {
+    let (store, time) = (Arc::clone(&house.store), house.time.clone());
+    drop(house);
+    let payments: Arc<dyn Payments> = Arc::new(LocalPayments::new(time.clock()));
     House::serve_on(runtime(), nagaya_kondate::system(NAME, design(), payments), store, time)
 }

@@ -1,5 +1,7 @@
 //! What happens when the provider fails, or the server between the provider and the record.
 
+use std::time::Duration;
+
 use nagaya_kondate::State;
 use nagaya_testing::text;
 use serde_json::json;
@@ -154,4 +156,23 @@ fn an_absent_provider_changes_nothing() {
     bank.fails("resume", Fate::Unanswered);
     mio.send("POST", "/v1/subscription/resume", None).problem(503, "payments_unavailable");
     assert_eq!(mio.send("POST", "/v1/subscription/resume", None).data(200)["cancelAtPeriodEnd"], false);
+}
+
+/// A provider that is slow to end something does not give it back.
+#[test]
+fn nothing_is_resumed_after_its_period() {
+    let (house, bank) = banking();
+    add(&house.user("u_01", "u_01"), "tok_1");
+    house.user("u_01", "u_01").post("/v1/subscription", &json!({ "plan": "premium" })).data(201);
+    house.user("u_01", "u_01").send("POST", "/v1/subscription/cancel", None).data(200);
+    house.time.pass(Duration::from_secs(10 * 366 * 24 * 3_600));
+    let much_later = house.user("u_01", "u_01");
+    much_later.send("POST", "/v1/subscription/resume", None).problem(409, "period_over");
+    much_later.post("/v1/subscription", &json!({ "plan": "premium" })).problem(409, "subscribed");
+    // Nobody knows how it stands.
+    bank.fails("standing", Fate::Unheard);
+    much_later.post("/v1/subscription", &json!({ "plan": "premium" })).problem(503, "payments_unavailable");
+    bank.books().state = Some(State::Canceled);
+    bank.books().ends = false;
+    much_later.send("POST", "/v1/subscription/resume", None).problem(409, "not_running");
 }

@@ -35,14 +35,36 @@ fn the_same_purchase_at_once_is_one() {
     assert_eq!(told(&mio), ["receipt"]);
     assert_eq!(bank.books().charges.len(), 1);
 
-    // Under keys of their own they are several.
-    let answers = at_once(|nth| mio.with("idempotency-key", &nth.to_string()).post("/v1/purchases", &buys(&curry)));
+    // Different ones are several.
+    let others: Vec<_> = (0..AT_ONCE).map(|_| offer(&house, 300)).collect();
+    let buy = |nth: usize, id: &str| mio.with("idempotency-key", &nth.to_string()).post("/v1/purchases", &buys(id));
+    let answers = at_once(|nth| buy(nth, &others[nth]));
     let mut ids: Vec<Json> = answers.iter().map(|answer| answer.data(201)["purchaseId"].clone()).collect();
     ids.sort_by_key(Json::to_string);
     ids.dedup();
     assert_eq!(ids.len(), AT_ONCE);
     assert_eq!(bank.books().charges.len(), 1 + AT_ONCE);
     assert_eq!(mio.get("/v1/purchases").list().len(), 1 + AT_ONCE);
+}
+
+/// Proves the part of K13 that nothing is paid twice, whatever the keys are.
+#[test]
+fn the_same_thing_at_once_under_several_keys_is_paid_once() {
+    for _ in 0..10 {
+        let (house, bank) = banking();
+        let mio = house.user("u_01", "u_01");
+        let curry = offer(&house, 300);
+        add(&mio, "tok_1");
+        let answers = at_once(|nth| mio.with("idempotency-key", &nth.to_string()).post("/v1/purchases", &buys(&curry)));
+        let (paid, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
+        assert_eq!((paid.len(), refused.len()), (1, AT_ONCE - 1), "{answers:#?}");
+        for answer in refused {
+            answer.problem(409, "already_bought");
+        }
+        assert_eq!(mio.get("/v1/purchases").list(), [paid[0].data(201)]);
+        assert_eq!(told(&mio), ["receipt"]);
+        assert_eq!(bank.books().charges.len(), 1);
+    }
 }
 
 /// Proves the part of K13 that there is one subscription at most.
