@@ -208,7 +208,8 @@ pub(super) fn all(fine: Vec<(u16, Json)>, failures: impl IntoIterator<Item = Fai
         let (status, ..) = failure.told();
         (status.to_string(), json!({ "$ref": format!("#/components/responses/{}", failure.name()) }))
     });
-    Json::Object(fine.into_iter().map(|(status, answer)| (status.to_string(), answer)).chain(failed).collect())
+    // What an operation says of a status itself says more than what all say.
+    Json::Object(failed.chain(fine.into_iter().map(|(status, answer)| (status.to_string(), answer))).collect())
 }
 
 /// An item and its tag.
