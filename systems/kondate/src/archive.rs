@@ -62,12 +62,15 @@ async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
     let month = call.parameter("month").filter(|month| is_month(month)).ok_or_else(Problem::not_found)?;
     let first = match call.asked("after") {
         None => format!("{month}-01"),
-        Some(after) => {
-            let wrong = || Problem::bad_parameter("after", "Has to be a day of the month, such as `2026-02-09`.");
-            let day = after.strip_prefix(month).and_then(|day| day.strip_prefix('-')).ok_or_else(wrong)?;
-            let next = day.parse::<u8>().ok().filter(|_| is_date(&call, after)).ok_or_else(wrong)?.saturating_add(1);
-            format!("{month}-{next:02}")
+        Some(after) if !is_date(&call, after) => {
+            return Err(Problem::bad_parameter("after", "Has to be a day, such as `2026-02-09`."));
         }
+        Some(after) => match after.strip_prefix(month).and_then(|day| day.strip_prefix('-')?.parse::<u8>().ok()) {
+            Some(day) => format!("{month}-{:02}", day.saturating_add(1)),
+            None if after < month => format!("{month}-01"),
+            // Nothing of a month comes after a later one.
+            None => return Ok(Answer::data(json!([]))),
+        },
     };
     // After the last day of a month comes none.
     let logs = if is_date(&call, &first) { logs(&call.tenant()?, month, &first).await? } else { Vec::new() };

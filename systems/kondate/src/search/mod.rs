@@ -150,10 +150,11 @@ async fn answered(call: &Call, collection: &'static Collection, question: &str) 
     if question.chars().count() > LONGEST {
         return Err(Problem::bad_parameter("q", format!("Has to have at most {LONGEST} characters.")));
     }
-    let wanted = terms::wanted(question);
-    if wanted.is_empty() {
-        return Err(Problem::bad_parameter("q", "Has to have a letter or a digit; leave it out to list everything."));
+    if question.is_empty() {
+        return Err(Problem::bad_parameter("q", "Is empty; leave it out to list everything."));
     }
+    // Signs alone are in no answer.
+    let wanted = terms::wanted(question);
     let limit = match call.asked("limit") {
         None => USUAL,
         Some(text) => {

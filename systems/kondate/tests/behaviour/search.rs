@@ -174,7 +174,7 @@ pub(crate) fn a_question_that_cannot_be_answered_says_why(house: &House) {
             assert_eq!(answer.problem(400, "bad_parameter"), [parameter], "{path}?{query}");
         };
         check("q=", "q");
-        check("q=%20%E3%80%81!", "q");
+        assert!(hana.get(&format!("/v1{path}?q=%20%E3%80%81!")).list().is_empty());
         check("q=a&q=b", "q");
         check("q=a&cursor=x", "cursor");
         check("q=a&order=up", "order");
