@@ -24,6 +24,11 @@ async fn broken(house: &House) -> Vec<(String, String)> {
     broken.into_iter().map(|broken| (broken.aggregate, broken.why)).collect()
 }
 
+/// Another id beside an event's, also of one that ends in the last character.
+fn beside(event: &str) -> String {
+    format!("{}{}", &event[..25], if event.ends_with('Z') { 'Y' } else { 'Z' })
+}
+
 /// Proves the tampering part of N5.
 #[tokio::test]
 async fn a_change_a_removal_and_an_insertion_are_shown() {
@@ -49,10 +54,8 @@ async fn a_change_a_removal_and_an_insertion_are_shown() {
     let Some(Value::Map(mut metadata)) = stored[1].1.get("metadata").cloned() else { panic!("metadata") };
     metadata.insert("correlationId".into(), "another".into());
     let changed_reason = stored[1].1.clone().with("metadata", Value::Map(metadata));
-    // Another id beside it, also of one that ends in the last character.
-    let after = |event: &str| format!("{}{}", &event[..25], if event.ends_with('Z') { 'Y' } else { 'Z' });
-    let appended = under(&last, &after(&events[2].id)).with("aggregateVersion", 4).with("eventType", "TodoReopened");
-    let between = under(&stored[1].1, &after(&events[1].id));
+    let appended = under(&last, &beside(&events[2].id)).with("aggregateVersion", 4).with("eventType", "TodoReopened");
+    let between = under(&stored[1].1, &beside(&events[1].id));
     let all_gone: Vec<_> = stored.iter().map(|(key, _)| Write::delete(EVENTS, key.clone())).collect();
     let put = |item: Item| vec![Write::put(EVENTS, item)];
     for (about, writes) in [
@@ -105,8 +108,7 @@ async fn an_event_of_another_family_in_a_todos_partition_is_shown_and_applied_to
         "actor".into(),
         Value::Map([("userId".into(), "u".into()), ("familyId".into(), "f2".into())].into_iter().collect()),
     );
-    let strange = format!("{}Z", &events[0].id[..25]);
-    let foreign = under(&item, &strange)
+    let foreign = under(&item, &beside(&events[0].id))
         .with("GSI1PK", "FAMILY#f2")
         .with("aggregateVersion", 3)
         .with("data", Value::Map([("title".into(), "theirs".into())].into_iter().collect()))
