@@ -134,11 +134,12 @@ fn json(bytes: usize, value: &impl Serialize) -> Vec<u8> {
 /// The tag of an item: its version and what it holds. An item that is made anew under the id of one that is gone begins with
 /// the first version again; what it holds tells them apart.
 pub fn tag(record: &Record) -> String {
-    let content = serde_json::to_vec(record).unwrap_or_default();
-    let hash = blake3::hash(&content).to_hex();
     match record.version() {
-        Some(version) => format!("\"v{version}-{}\"", &hash[..16]),
-        None => format!("\"{}\"", &hash[..32]),
+        Some(version) => format!("\"v{version}-{:016x}\"", record.digest()),
+        None => {
+            let content = serde_json::to_vec(record).unwrap_or_default();
+            format!("\"{}\"", &blake3::hash(&content).to_hex()[..32])
+        }
     }
 }
 

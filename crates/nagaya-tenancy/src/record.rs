@@ -102,6 +102,22 @@ impl Record {
         value
     }
 
+    /// A number that stands for what it shows: for other content another one, in all likelihood (FNV-1a, which is the same
+    /// in every build).
+    pub fn digest(&self) -> u64 {
+        let fold = |sum: u64, bytes: &[u8]| {
+            bytes.iter().chain(&[0xff]).fold(sum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+        };
+        let shown = self.shown().filter(|(name, _)| !self.blueprint.hides_in(name));
+        shown.fold(0xcbf2_9ce4_8422_2325, |sum, (name, value)| {
+            let sum = fold(sum, name.as_bytes());
+            match value {
+                Value::String(text) => fold(sum, text.as_bytes()),
+                other => fold(sum, values::to_json(other).to_string().as_bytes()),
+            }
+        })
+    }
+
     /// Its fields as a type of one's own.
     pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
         let problem = |error: serde_json::Error| Error::problem(self.entity(), format!("cannot be read: {error}"));
