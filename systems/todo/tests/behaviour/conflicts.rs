@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use crate::house::{House, path, text};
+use crate::house::{House, path, text, todos};
 
 /// Proves T9 over HTTP.
 #[test]
 fn an_expected_version_is_held_to() {
-    a_change_of_another_version_than_the_expected_one_is_refused(&House::in_memory());
+    a_change_of_another_version_than_the_expected_one_is_refused(&todos());
 }
 
 pub(crate) fn a_change_of_another_version_than_the_expected_one_is_refused(house: &House) {
-    let mio = house.member("f-conflict", "mio");
+    let mio = house.user("f-conflict", "mio");
     let todo = mio.post("/todos", &json!({ "title": "a" })).data(201);
     let expects = |tag: &str| mio.with("if-match", tag);
     assert_eq!(expects("\"v1\"").patch(&path(&todo), &json!({ "title": "b" })).data(200)["version"], 2);
@@ -32,11 +32,11 @@ pub(crate) fn a_change_of_another_version_than_the_expected_one_is_refused(house
 /// Proves T9's concurrency over HTTP.
 #[test]
 fn changes_at_once_come_one_after_the_other() {
-    many_changes_at_once_all_happen(&House::in_memory());
+    many_changes_at_once_all_happen(&todos());
 }
 
 pub(crate) fn many_changes_at_once_all_happen(house: &House) {
-    let mio = house.member("f-storm", "mio");
+    let mio = house.user("f-storm", "mio");
     let todo = mio.post("/todos", &json!({ "title": "a" })).data(201);
     let mut versions: Vec<u64> = std::thread::scope(|scope| {
         let change = |n: usize| {

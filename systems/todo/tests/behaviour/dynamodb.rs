@@ -9,7 +9,7 @@ use nagaya_dynamodb::{Dynamodb, Options, Settings};
 
 use crate::{
     conflicts, history,
-    house::{House, Time, runtime},
+    house::{House, Time, runtime, system},
     items, listening, lists, notes, once, routes, syncing, walls,
 };
 
@@ -20,7 +20,7 @@ fn on_server() -> House {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     // DynamoDB Local has a database for each region.
     let settings = Settings { region: Some(format!("todo-{nanos:x}")), ..Settings::local(endpoint) };
-    let time = Time::new();
+    let time = Time::default();
     let options = Options {
         clock: time.clock(),
         // A busy machine is slow, not broken.
@@ -30,7 +30,7 @@ fn on_server() -> House {
     };
     let runtime = runtime();
     let store = runtime.block_on(Dynamodb::open(&settings, options)).expect("a server on this machine needs nothing");
-    House::serve_on(runtime, Arc::new(store), time)
+    House::serve_on(runtime, system(), Arc::new(store), time)
 }
 
 /// Proves T2, T3, T6, T7, T8, T9 and T10 on DynamoDB. Proves the end-to-end part of T22.

@@ -2,17 +2,17 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::house::{House, path, text};
+use crate::house::{House, path, text, todos};
 
 /// Proves the history part of T6. Proves the metadata of T1. Proves the ids part of T19.
 #[test]
 fn a_history_is_kept() {
-    a_history_says_who_did_what_when_and_why(&House::in_memory());
+    a_history_says_who_did_what_when_and_why(&todos());
 }
 
 pub(crate) fn a_history_says_who_did_what_when_and_why(house: &House) {
-    let mio = house.member("f-history", "mio").with("x-correlation-id", "c-1").with("x-causation-id", "k-1");
-    let ren = house.member("f-history", "ren").with("x-request-id", "r-2");
+    let mio = house.user("f-history", "mio").with("x-correlation-id", "c-1").with("x-causation-id", "k-1");
+    let ren = house.user("f-history", "ren").with("x-request-id", "r-2");
     let todo = mio.post("/todos", &json!({ "title": "milk" })).data(201);
     let changed = ren.patch(&path(&todo), &json!({ "completed": true })).data(200);
     let id = text(&todo, "todoId");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nagaya_store::{Item, Key, Value};
 use serde_json::{Value as Json, json};
 
-use crate::house::{House, path, text};
+use crate::house::{House, Lists as _, path, text, todos};
 
 fn stored(house: &House, table: &str, key: Key) -> Option<Json> {
     let item = house.runtime.block_on(house.store.get(table, &key)).expect("the table is there");
@@ -29,11 +29,11 @@ fn shown(item: &Item) -> Json {
 /// Proves T2.
 #[test]
 fn an_event_lies_as_the_document_says() {
-    events_lie_as_documented(&House::in_memory());
+    events_lie_as_documented(&todos());
 }
 
 pub(crate) fn events_lie_as_documented(house: &House) {
-    let mio = house.member("f-123", "u-1").with("x-correlation-id", "c-7").with("x-causation-id", "k-8");
+    let mio = house.user("f-123", "u-1").with("x-correlation-id", "c-7").with("x-causation-id", "k-8");
     let todo = mio.post("/todos", &json!({ "title": "Buy milk" })).data(201);
     mio.patch(&path(&todo), &json!({ "title": "Buy bread" })).data(200);
     let completed = mio.patch(&path(&todo), &json!({ "completed": true })).data(200);
@@ -74,11 +74,11 @@ pub(crate) fn events_lie_as_documented(house: &House) {
 /// Proves T3.
 #[test]
 fn the_list_lies_as_the_document_says() {
-    the_list_lies_as_documented(&House::in_memory());
+    the_list_lies_as_documented(&todos());
 }
 
 pub(crate) fn the_list_lies_as_documented(house: &House) {
-    let mio = house.member("f-124", "u-1");
+    let mio = house.user("f-124", "u-1");
     let todo = mio.make("Buy milk");
     let id = text(&todo, "todoId").to_owned();
     let is = |answered: &Json, active: bool| {

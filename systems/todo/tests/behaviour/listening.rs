@@ -4,12 +4,12 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value as Json, json};
 
-use crate::house::{Client, House, path, text};
+use crate::house::{Client, House, Lists as _, path, text, todos};
 
 /// Proves the subscription part of T25.
 #[test]
 fn whoever_listens_hears_what_happens() {
-    events_are_told_as_they_happen_and_again_to_who_comes_back(&House::in_memory());
+    events_are_told_as_they_happen_and_again_to_who_comes_back(&todos());
 }
 
 /// What is heard.
@@ -48,8 +48,8 @@ impl Heard {
 }
 
 pub(crate) fn events_are_told_as_they_happen_and_again_to_who_comes_back(house: &House) {
-    let mio = house.member("f-listens", "mio");
-    let other = house.member("f-listens-not", "mio");
+    let mio = house.user("f-listens", "mio");
+    let other = house.user("f-listens-not", "mio");
     let before = mio.post("/todos", &json!({ "title": "before" })).data(201);
     let mut heard = Heard::new(&mio);
     other.post("/todos", &json!({ "title": "theirs" })).data(201);

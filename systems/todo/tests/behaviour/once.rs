@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::house::{House, path, text};
+use crate::house::{House, Lists as _, path, text, todos};
 
 /// Proves T8.
 #[test]
 fn a_key_makes_a_request_happen_once() {
-    a_repeated_request_makes_one_event_and_gets_the_same_answer(&House::in_memory());
+    a_repeated_request_makes_one_event_and_gets_the_same_answer(&todos());
 }
 
 pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(house: &House) {
-    let mio = house.member("f-once", "mio");
+    let mio = house.user("f-once", "mio");
     let keyed = mio.with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
     let milk = json!({ "title": "milk" });
     let first = keyed.post("/todos", &milk);
@@ -35,7 +35,7 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(house:
     keyed.post("/todos", &json!({ "title": "eggs" })).problem(422, "idempotency_key_reused");
     keyed.patch(&path(&todo), &milk).problem(422, "idempotency_key_reused");
     for (family, user) in [("f-once", "ren"), ("f-once-other", "mio")] {
-        let other = house.member(family, user).with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
+        let other = house.user(family, user).with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
         assert_ne!(text(&other.post("/todos", &milk).data(201), "todoId"), text(&todo, "todoId"));
     }
 
@@ -54,11 +54,11 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(house:
 /// Proves the expiry part of T8.
 #[test]
 fn a_key_expires() {
-    a_key_is_free_after_a_day(&House::in_memory());
+    a_key_is_free_after_a_day(&todos());
 }
 
 pub(crate) fn a_key_is_free_after_a_day(house: &House) {
-    let keyed = house.member("f-expiry", "mio").with("idempotency-key", "key");
+    let keyed = house.user("f-expiry", "mio").with("idempotency-key", "key");
     let first = keyed.post("/todos", &json!({ "title": "a" })).data(201);
     house.time.pass(Duration::from_secs(23 * 3_600));
     assert_eq!(keyed.post("/todos", &json!({ "title": "a" })).data(201), first);

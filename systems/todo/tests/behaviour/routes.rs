@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use crate::house::{House, path, text};
+use crate::house::{House, Lists as _, path, text, todos};
 
 /// Proves T6. Proves the body part of T1.
 #[test]
 fn the_routes_of_the_document_are_there() {
-    every_route_answers_as_documented(&House::in_memory());
+    every_route_answers_as_documented(&todos());
 }
 
 pub(crate) fn every_route_answers_as_documented(house: &House) {
-    let mio = house.member("f-routes", "mio");
+    let mio = house.user("f-routes", "mio");
     let made = mio.post("/todos", &json!({ "title": "Buy milk" }));
     let todo = made.data(201);
     let id = text(&todo, "todoId").to_owned();
@@ -72,11 +72,11 @@ pub(crate) fn every_route_answers_as_documented(house: &House) {
 /// Proves the request part of T5. Proves the limits part of T4.
 #[test]
 fn what_does_not_fit_is_refused() {
-    what_does_not_fit_is_refused_with_its_place(&House::in_memory());
+    what_does_not_fit_is_refused_with_its_place(&todos());
 }
 
 pub(crate) fn what_does_not_fit_is_refused_with_its_place(house: &House) {
-    let mio = house.member("f-unfit", "mio");
+    let mio = house.user("f-unfit", "mio");
     let todo = mio.make("Buy milk");
     for (body, place) in [
         (json!({ "title": "x", "familyId": "f-other" }), "/familyId"),

@@ -13,16 +13,16 @@ use nagaya_store::{
 };
 use serde_json::json;
 
-use crate::house::{House, Time, memory, path, runtime, text};
+use crate::house::{House, Lists as _, Time, memory, path, runtime, system, text, todos};
 
 /// Proves the waiting part of T25.
 #[test]
 fn an_answer_waits_for_the_list() {
-    an_answer_waits_for_an_event(&House::in_memory());
+    an_answer_waits_for_an_event(&todos());
 }
 
 pub(crate) fn an_answer_waits_for_an_event(house: &House) {
-    let mio = house.member("f-after", "mio");
+    let mio = house.user("f-after", "mio");
     // Asked for at once, each is there, and the list says that it is not behind then.
     let mut todo = mio.post("/todos", &json!({ "title": "0" })).data(201);
     assert_eq!(mio.synced(&todo).data(200), todo);
@@ -51,10 +51,10 @@ struct Gated {
 /// Proves the lag part of T25. Proves the waiting part of T25.
 #[test]
 fn a_list_that_is_behind_says_so() {
-    let time = Time::new();
+    let time = Time::default();
     let gate = Arc::new(Gated { inner: memory(&time), closed: AtomicBool::new(false) });
-    let house = House::serve_on(runtime(), Arc::clone(&gate) as _, time);
-    let mio = house.member("f-lag", "mio");
+    let house = House::serve_on(runtime(), system(), Arc::clone(&gate) as _, time);
+    let mio = house.user("f-lag", "mio");
     mio.make("a");
     gate.closed.store(true, Ordering::SeqCst);
     let todo = mio.post("/todos", &json!({ "title": "b" })).data(201);
@@ -73,7 +73,7 @@ fn a_list_that_is_behind_says_so() {
     waited.problem(503, "syncing");
     assert_eq!(waited.header("retry-after"), Some("1"));
     // Another family is not behind, and what it has no part in is not there at once.
-    let other = house.member("f-lag-other", "mio");
+    let other = house.user("f-lag-other", "mio");
     assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
     other.synced(&todo).problem(404, "not_found");
 
