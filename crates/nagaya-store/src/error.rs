@@ -29,12 +29,16 @@ pub enum ErrorKind {
         /// The index.
         index: String,
     },
-    /// The position is older than what is kept: changes have been missed.
+    /// The position is older than what is kept, or of another store: changes have been missed.
     Gap,
     /// The engine cannot do this; its capabilities say so.
     Unsupported(&'static str),
     /// Another write was faster too often; trying again later may help.
     Busy,
+    /// The disk of the store is nearly full: the write was refused before anything happened.
+    OutOfSpace(String),
+    /// The store cannot be reached, or refuses the call until a fault has passed. Nothing has happened.
+    Unavailable(Box<dyn std::error::Error + Send + Sync>),
     /// The answer to a write was lost on the way, and the write cannot be repeated: it may have happened or not, but not
     /// twice. Read before writing again.
     Unanswered(Box<dyn std::error::Error + Send + Sync>),
@@ -68,6 +72,8 @@ impl Error {
             ErrorKind::Gap => "gap",
             ErrorKind::Unsupported(_) => "unsupported",
             ErrorKind::Busy => "busy",
+            ErrorKind::OutOfSpace(_) => "out_of_space",
+            ErrorKind::Unavailable(_) => "unavailable",
             ErrorKind::Unanswered(_) => "unanswered",
             ErrorKind::Engine(_) => "engine",
         }
@@ -86,6 +92,11 @@ impl Error {
     /// The engine failed.
     pub fn engine(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         ErrorKind::Engine(cause.into()).into()
+    }
+
+    /// The store cannot be reached or used for now; nothing has happened.
+    pub fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        ErrorKind::Unavailable(cause.into()).into()
     }
 
     /// Nobody knows whether a write has happened.
@@ -121,14 +132,17 @@ impl fmt::Display for Error {
                 let actions: Vec<_> = failed.iter().map(|failed| failed.action.to_string()).collect();
                 write!(f, "the condition of action {} does not hold", actions.join(", "))
             }
-            ErrorKind::Invalid(reason) | ErrorKind::Limit(reason) => f.write_str(reason),
+            ErrorKind::Invalid(reason) | ErrorKind::Limit(reason) | ErrorKind::OutOfSpace(reason) => {
+                f.write_str(reason)
+            }
             ErrorKind::NoTable(table) => write!(f, "there is no table `{table}`"),
             ErrorKind::NoIndex { table, index } => write!(f, "the table `{table}` has no index `{index}` yet"),
-            ErrorKind::Gap => {
-                f.write_str("the position is older than the changes that are kept: some have been missed")
-            }
+            ErrorKind::Gap => f.write_str(
+                "the position is older than the changes that are kept, or of another store: some have been missed",
+            ),
             ErrorKind::Unsupported(what) => write!(f, "this engine cannot {what}"),
             ErrorKind::Busy => f.write_str("other writes were faster; try again"),
+            ErrorKind::Unavailable(cause) => write!(f, "the store is not available: {cause}"),
             ErrorKind::Unanswered(cause) => write!(f, "the write may have happened or not: {cause}"),
             ErrorKind::Engine(cause) => write!(f, "the store failed: {cause}"),
         }
@@ -139,7 +153,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.kind {
             // The cause itself is part of the message.
-            ErrorKind::Engine(cause) | ErrorKind::Unanswered(cause) => cause.source(),
+            ErrorKind::Engine(cause) | ErrorKind::Unanswered(cause) | ErrorKind::Unavailable(cause) => cause.source(),
             _ => None,
         }
     }

@@ -45,6 +45,7 @@ mod condition;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod error;
+mod health;
 mod item;
 mod key;
 pub mod limits;
@@ -61,6 +62,7 @@ pub use change::{Cause, ChangePosition, ChangeRecord, Changes, From};
 pub use clock::Clock;
 pub use condition::{Comparison, Condition, Operand};
 pub use error::{Error, ErrorKind, Failed};
+pub use health::{Health, Measurement, MeasurementKind};
 pub use item::{Item, Path, Step};
 pub use key::{Key, KeyKind, KeySchema, KeyValue};
 pub use meter::{Consumed, consume, metered};

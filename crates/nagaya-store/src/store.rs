@@ -5,6 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use crate::{
     Error, Item, Key, TableSpec,
     change::{Changes, From},
+    health::{Health, Measurement},
     query::{Page, Query, Scan},
     write::{WriteSet, Written},
 };
@@ -39,7 +40,23 @@ pub trait Store: Send + Sync {
     fn write(&self, set: WriteSet) -> Answer<'_, Written>;
 
     /// Changes of a table, at least once, in order for each item.
+    ///
+    /// A position that this store did not give out, or whose changes are not kept any more, is a [`Gap`]: the reader has
+    /// missed changes and must read the items themselves.
+    ///
+    /// [`Gap`]: crate::ErrorKind::Gap
     fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes>;
+
+    /// Whether the store can serve, as far as the engine knows without a call. An engine that knows nothing about itself
+    /// is ready.
+    fn health(&self) -> Health {
+        Health::Ready
+    }
+
+    /// What the engine measures about itself.
+    fn measurements(&self) -> Vec<Measurement> {
+        Vec::new()
+    }
 }
 
 /// A store that several hold.
@@ -74,6 +91,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
         (**self).changes(table, from, limit)
+    }
+
+    fn health(&self) -> Health {
+        (**self).health()
+    }
+
+    fn measurements(&self) -> Vec<Measurement> {
+        (**self).measurements()
     }
 }
 

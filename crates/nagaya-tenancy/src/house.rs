@@ -10,7 +10,7 @@ use std::{
 };
 
 use nagaya_design::{Access, Design, Entity, KeyAttributes, Parameter, Table};
-use nagaya_store::{Clock, Key, Store, TableSpec};
+use nagaya_store::{Clock, Health, Key, Store, TableSpec};
 use serde_json::Value as Json;
 
 use crate::{
@@ -183,6 +183,11 @@ impl Nagaya {
         let house = self.house();
         house.store.get(house.log_table().0, &Key::new("%probe", "%probe")).await?;
         Ok(())
+    }
+
+    /// Whether the store can serve, as far as its engine knows without a call.
+    pub fn store_health(&self) -> Health {
+        self.house().store.health()
     }
 
     /// What tells the time here.
