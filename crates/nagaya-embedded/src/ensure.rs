@@ -1,23 +1,14 @@
 //! Making tables, and indexes of tables that are there.
 
-use std::{
-    ops::{Bound, ControlFlow},
-    sync::{Arc, PoisonError},
-};
+use std::sync::PoisonError;
 
-use fjall::Slice;
 use nagaya_store::{Error, IndexSpec, TableSpec};
 
 use crate::{
-    backing::Op,
     commit::Committer,
-    layout::{self, Space},
     read::index_number,
-    record::{self, Table},
+    record::{Building, Table},
 };
-
-/// Items that one commit puts into a new index.
-const BACKFILL: usize = 1_000;
 
 impl Committer {
     /// Creates tables and indexes that are missing, if none of them contradicts what is there.
@@ -40,68 +31,35 @@ impl Committer {
             tables.values().map(|table| table.id).max().map_or(Some(0), |id| id.checked_add(1))
         };
         // All in one commit: a system has a dozen tables, and a start should not wait a dozen times.
-        let (mut made, mut ops): (Vec<Table>, _) = (Vec::new(), Vec::new());
+        let mut made: Vec<Table> = Vec::new();
         for spec in specs {
-            let table = match self.shared.table(&spec.name) {
-                Err(_) if made.iter().any(|table| table.spec.name == spec.name) => continue,
+            match self.shared.table(&spec.name) {
+                Err(_) if made.iter().any(|table| table.spec.name == spec.name) => {}
                 Err(_) => {
                     let id = next.ok_or_else(|| Error::limit("a directory has at most 65536 tables"))?;
                     next = id.checked_add(1);
-                    Table { id, spec: spec.clone() }
+                    made.push(Table::new(id, spec.clone()));
                 }
-                Ok(known) => match self.grown(&known, spec)? {
-                    grown if grown.spec == known.spec => continue,
-                    grown => grown,
-                },
-            };
-            let described = record::encode(&table)?;
-            ops.push(Op::Put(Space::Meta, record::table_key(&spec.name).into(), described.into()));
-            made.push(table);
+                Ok(known) => made.extend(grown(&known, spec)?),
+            }
         }
-        if ops.is_empty() {
-            return Ok(());
-        }
-        self.shared.backing.commit(ops)?;
-        let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.extend(made.into_iter().map(|table| (table.spec.name.clone(), Arc::new(table))));
-        Ok(())
+        if made.is_empty() { Ok(()) } else { self.put_tables(made) }
     }
+}
 
-    /// A table with the expiry and the indexes that it lacks, filled from its items. Nothing else is written meanwhile.
-    fn grown(&self, known: &Table, spec: &TableSpec) -> Result<Table, Error> {
-        let mut table = known.clone();
-        table.spec.ttl = spec.ttl.clone().or(table.spec.ttl);
-        let lacking = spec.indexes.iter().filter(|index| known.spec.index(&index.name).is_none());
-        table.spec.indexes.extend(lacking.cloned());
-        let first = known.spec.indexes.len();
-        let expires = known.spec.ttl != table.spec.ttl;
-        if first == table.spec.indexes.len() && !expires {
-            return Ok(table);
-        }
-        let mut ops = Vec::new();
-        let prefix = layout::table(table.id);
-        let end = layout::after_prefix(&prefix);
-        self.shared.backing.view().range(Space::Items, Bound::Included(prefix), end, false, |bytes, value| {
-            let item = record::decode_item(value)?;
-            let Some(key) = table.spec.key.key_of(&item) else { return Ok(ControlFlow::Continue(())) };
-            for (at, index) in table.spec.indexes.iter().enumerate().skip(first) {
-                if let Some(index_key) = index.key_of(&item) {
-                    let entry = layout::index_entry(table.id, index_number(at)?, &index_key, &key);
-                    ops.push(Op::Put(Space::Index, entry.into(), value.into()));
-                }
-            }
-            if let Some(second) = table.spec.expiry_of(&item).filter(|_| expires) {
-                ops.push(Op::Put(Space::Expiry, layout::expiry(second, bytes).into(), Slice::empty()));
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        // The view above is closed: memory cannot be written while it is read.
-        while !ops.is_empty() {
-            let rest = ops.split_off(ops.len().min(BACKFILL));
-            self.shared.backing.commit(std::mem::replace(&mut ops, rest))?;
-        }
-        Ok(table)
+/// A table with the expiry and the indexes that it lacks, all still to be built; `None` if it lacks nothing.
+fn grown(known: &Table, spec: &TableSpec) -> Result<Option<Table>, Error> {
+    let mut table = known.clone();
+    for index in spec.indexes.iter().filter(|index| known.spec.index(&index.name).is_none()) {
+        // Cleared first: a version that did not write down what it was building may have left entries.
+        table.building.push(Building::Clear { index: index_number(table.spec.indexes.len())? });
+        table.spec.indexes.push(index.clone());
     }
+    if table.spec.ttl.is_none() && spec.ttl.is_some() {
+        table.spec.ttl.clone_from(&spec.ttl);
+        table.building.push(Building::Expiries);
+    }
+    Ok((table.spec != known.spec).then_some(table))
 }
 
 /// Whether a table that is there can become the one that is asked for without losing anything.

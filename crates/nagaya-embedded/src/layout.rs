@@ -119,6 +119,10 @@ pub(crate) fn expired_before(second: i64) -> Vec<u8> {
     (second as u64 ^ (1 << 63)).to_be_bytes().to_vec()
 }
 
+/// The key of the number of the last commit, among the changes: no table's changes sort there. It lies with what most
+/// commits write, so that no old journal has to be kept for its sake.
+pub(crate) const COMMIT: &[u8] = &[0];
+
 /// The key of a change.
 pub(crate) fn change(table: TableId, sequence: u64) -> Vec<u8> {
     let mut out = table.to_be_bytes().to_vec();

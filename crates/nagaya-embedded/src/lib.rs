@@ -33,9 +33,11 @@
 //! ```
 
 mod backing;
+mod build;
 mod commit;
 mod engine;
 mod ensure;
+mod housekeeping;
 mod layout;
 mod lock;
 mod maintain;
@@ -43,8 +45,12 @@ mod options;
 mod plan;
 mod read;
 mod record;
+mod space;
 mod sweep;
+mod upgrade;
 
 pub use engine::Embedded;
-pub use maintain::{Backup, Finding, Progress, Stat, TableStat, restore_backup};
+pub use maintain::{
+    Backup, Finding, JournalState, Progress, Recovery, Stat, TableStat, accept_loss, inspect_damage, restore_backup,
+};
 pub use options::Options;

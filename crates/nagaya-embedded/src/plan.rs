@@ -123,11 +123,17 @@ impl Image {
         Image::with(table, key, place, record::decode_item(&bytes)?, bytes)
     }
 
+    /// Whether this is the key of its expiry.
+    pub(crate) fn expires_at(&self, expiry: &[u8]) -> bool {
+        self.expiry.as_deref() == Some(expiry)
+    }
+
     fn with(table: &Table, key: &Key, place: &[u8], item: Item, bytes: Slice) -> Result<Self, Error> {
         let mut entries = Vec::with_capacity(table.spec.indexes.len());
         for (at, index) in table.spec.indexes.iter().enumerate() {
             let number = index_number(at)?;
-            let entry = index.key_of(&item).map(|index_key| layout::index_entry(table.id, number, &index_key, key));
+            let index_key = index.key_of(&item).filter(|_| table.is_maintained(number));
+            let entry = index_key.map(|index_key| layout::index_entry(table.id, number, &index_key, key));
             entries.push(entry.map(Slice::from));
         }
         let expiry = table.spec.expiry_of(&item).map(|second| layout::expiry(second, place).into());

@@ -8,8 +8,7 @@ use std::{
 };
 
 use nagaya_store::{
-    ChangePosition, ChangeRecord, Changes, Error, ErrorKind, From, Item, Key, KeyValue, Page, Position, Query, Scan,
-    limits,
+    ChangeRecord, Changes, Error, ErrorKind, From, Item, Key, KeyValue, Page, Position, Query, Scan, limits,
 };
 
 use crate::{
@@ -39,6 +38,7 @@ pub(crate) fn get(shared: &Shared, table: &str, key: &Key) -> Result<Option<Item
     limits::check_key(&table.spec.key, key)?;
     let found = shared
         .backing
+        .view()?
         .get(Space::Items, &layout::item(table.id, key))?
         .map(|value| record::decode_item(&value))
         .transpose()?;
@@ -52,7 +52,7 @@ pub(crate) fn batch_get(shared: &Shared, keys: &[(String, Key)]) -> Result<Vec<O
     }
     let now = shared.options.clock.seconds();
     // One snapshot for all, so that a write set is seen wholly or not at all.
-    let view = shared.backing.view();
+    let view = shared.backing.view()?;
     let read = |(table, key): &(String, Key)| {
         let table = shared.table(table)?;
         limits::check_key(&table.spec.key, key)?;
@@ -77,7 +77,11 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
         Some(name) => {
             let at = table.spec.indexes.iter().position(|index| index.name == *name);
             let missing = || ErrorKind::NoIndex { table: query.table.clone(), index: name.clone() };
-            Some(at.ok_or_else(missing)?)
+            let at = at.ok_or_else(missing)?;
+            if !table.is_built(index_number(at)?) {
+                return Err(missing().into());
+            }
+            Some(at)
         }
     };
     let schema = index.map_or(&table.spec.key, |at| &table.spec.indexes[at].key);
@@ -98,7 +102,7 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
     };
     let now = shared.options.clock.seconds();
     let mut pager = Pager::new(query.limit);
-    shared.backing.view().range(space, from, to, query.descending, |_, value| {
+    shared.backing.view()?.range(space, from, to, query.descending, |_, value| {
         let item = record::decode_item_like(pager.page.items.last(), value)?;
         if table.spec.is_expired(&item, now) {
             return Ok(ControlFlow::Continue(()));
@@ -174,7 +178,7 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
     // What the keys of the last partition start with, and whether it is of this segment: else its items are passed over
     // unread.
     let mut last: Option<(Vec<u8>, bool)> = None;
-    shared.backing.view().range(Space::Items, from, end, false, |bytes, value| {
+    shared.backing.view()?.range(Space::Items, from, end, false, |bytes, value| {
         let known = last.as_ref().filter(|(prefix, _)| bytes.starts_with(prefix)).map(|(_, own)| *own);
         if known == Some(false) {
             return Ok(ControlFlow::Continue(()));
@@ -209,14 +213,15 @@ fn segment_of(partition: &KeyValue, segments: u32) -> u32 {
 
 pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -> Result<Changes, Error> {
     let table = shared.table(table)?;
-    let view = shared.backing.view();
+    let view = shared.backing.view()?;
     let trimmed = trimmed(&view, &table)?.sequence;
     let mut last = match from {
         From::Oldest => trimmed,
         From::Now => newest(&view, &table)?.max(trimmed),
         From::After(position) => {
-            let read: u64 = position.0.parse().map_err(|_| Error::invalid("this is not a position of this engine"))?;
-            if read < trimmed {
+            // A position of another store tells nothing about this one, nor does one that is ahead of it.
+            let read = shared.sequence_of(position).ok_or(ErrorKind::Gap)?;
+            if read < trimmed || read > newest(&view, &table)?.max(trimmed) {
                 return Err(ErrorKind::Gap.into());
             }
             read
@@ -234,7 +239,7 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
             Ok(if records.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
     }
-    Ok(Changes { records, next: ChangePosition(last.to_string()) })
+    Ok(Changes { records, next: shared.position(last) })
 }
 
 /// The last change of a table that has been swept away.
@@ -245,7 +250,7 @@ pub(crate) fn trimmed(view: &View<'_>, table: &Table) -> Result<Trimmed, Error> 
 }
 
 /// The newest sequence of a table.
-fn newest(view: &View<'_>, table: &Table) -> Result<u64, Error> {
+pub(crate) fn newest(view: &View<'_>, table: &Table) -> Result<u64, Error> {
     let mut newest = 0;
     let prefix = layout::table(table.id);
     let end = layout::after_prefix(&prefix);

@@ -6,11 +6,15 @@ use fjall::Slice;
 use nagaya_store::{Cause, Error, Item, Key, SmolStr, TableSpec, Value};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The format that this version reads and writes.
-pub(crate) const FORMAT: u32 = 1;
+/// The format that this version writes. It reads the ones before, and brings them up to date when it opens them.
+///
+/// 1: the first. 2: tables say what is being built of them; directories have an incarnation and count their commits.
+pub(crate) const FORMAT: u32 = 2;
 
 /// The format's key in the meta space.
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
+/// The key of the random bytes that tell this directory from all others: a copy that is restored is another one.
+pub(crate) const INCARNATION_KEY: &[u8] = b"incarnation";
 /// The key of the highest sequence that has been given out, kept when changes are swept away.
 pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 
@@ -37,6 +41,49 @@ pub(crate) fn trimmed_key(table: u16) -> Vec<u8> {
 pub(crate) struct Table {
     pub(crate) id: u16,
     pub(crate) spec: TableSpec,
+    /// What is being built from its items.
+    pub(crate) building: Vec<Building>,
+}
+
+/// Something that is being built from the items of a table. Writes keep it up to date meanwhile, but nobody reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Building {
+    /// The entries of an index are being removed: it is not kept up to date until they are gone.
+    Clear { index: u8 },
+    /// The entries of an index are being added.
+    Fill { index: u8 },
+    /// The expiries are being added.
+    Expiries,
+}
+
+impl Table {
+    /// A table of which everything is built.
+    pub(crate) fn new(id: u16, spec: TableSpec) -> Self {
+        Table { id, spec, building: Vec::new() }
+    }
+
+    /// Whether writes keep the entries of an index up to date.
+    pub(crate) fn is_maintained(&self, index: u8) -> bool {
+        !self.building.contains(&Building::Clear { index })
+    }
+
+    /// Whether an index has the entries of all items.
+    pub(crate) fn is_built(&self, index: u8) -> bool {
+        self.is_maintained(index) && !self.building.contains(&Building::Fill { index })
+    }
+}
+
+/// A table as format 1 and backups have it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BuiltTable {
+    pub(crate) id: u16,
+    pub(crate) spec: TableSpec,
+}
+
+impl From<BuiltTable> for Table {
+    fn from(BuiltTable { id, spec }: BuiltTable) -> Self {
+        Table::new(id, spec)
+    }
 }
 
 /// A change as stored.

@@ -1,92 +1,169 @@
-//! Taking away what has expired and what is older than the retention.
+//! Removing what has expired and what is older than the retention.
+//!
+//! What is to go is found here, beside the committing thread, and removed by it in small steps between the writes.
 
 use std::{
+    collections::HashMap,
     ops::{Bound, ControlFlow},
-    sync::{Arc, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use fjall::Slice;
 use nagaya_store::{Cause, Error, Key};
 
 use crate::{
-    backing::Op,
-    commit::Committer,
-    layout::{self, Space},
+    backing::{Op, View},
+    commit::{Committer, Request},
+    engine::{Client, Shared},
+    layout::{self, Space, TableId},
     plan::Image,
-    record::{self, SEQUENCE_KEY, Table, Trimmed},
+    read,
+    record::{self, Change, SEQUENCE_KEY, Table, Trimmed},
 };
 
-/// Expired items and old changes that one sweep takes away.
-const SWEEP: usize = 500;
+/// Expired items or old changes that are removed at once.
+const STEP: usize = 500;
 
-impl Committer {
-    /// Takes expired items and old changes away; whether more are left.
-    pub(crate) fn sweep(&mut self) -> Result<bool, Error> {
-        let expired = self.sweep_expired()?;
-        let old = self.sweep_changes()?;
-        Ok(expired || old)
+/// Changes to remove.
+pub(crate) struct Trim {
+    table: TableId,
+    /// The newest of all that are to go: readers must know before the first one goes.
+    trimmed: Trimmed,
+    keys: Vec<Slice>,
+}
+
+/// How far earlier sweeps have come, so that each goes on from there: what has been removed still has to be passed over
+/// until it is compacted away.
+#[derive(Debug, Default)]
+pub(crate) struct Swept {
+    /// By table, the sequence up to which changes have been removed.
+    changes: Mutex<HashMap<TableId, u64>>,
+}
+
+impl Client {
+    /// Removes all items that have expired and all changes that are older than the retention.
+    pub(crate) async fn sweep(&self) -> Result<(), Error> {
+        while let Some(due) = due(&self.shared)? {
+            self.check_running()?;
+            self.ask(|reply| Request::Expire(due, reply)).await?;
+        }
+        for table in self.shared.sorted_tables() {
+            let Some(trimmed) = too_old(&self.shared, &table)? else { continue };
+            loop {
+                self.check_running()?;
+                let keys = self.shared.swept.next(&self.shared, &table, trimmed.sequence)?;
+                let done = keys.len() < STEP;
+                let last = keys.last().and_then(|key| layout::sequence(key));
+                self.ask(|reply| Request::Trim(Trim { table: table.id, trimmed, keys }, reply)).await?;
+                self.shared.swept.reached(table.id, last.unwrap_or(trimmed.sequence));
+                if done {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Expiries that are due; `None`: there are no more.
+fn due(shared: &Shared) -> Result<Option<Vec<Vec<u8>>>, Error> {
+    let mut due = Vec::new();
+    let end = Some(layout::expired_before(shared.options.clock.seconds().saturating_add(1)));
+    shared.backing.view()?.range(Space::Expiry, Bound::Unbounded, end, false, |key, _| {
+        due.push(key.to_vec());
+        Ok(if due.len() >= STEP { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok((!due.is_empty()).then_some(due))
+}
+
+/// The newest change of a table that is older than the retention, if there is one that has not been removed.
+fn too_old(shared: &Shared, table: &Table) -> Result<Option<Trimmed>, Error> {
+    let retention = i64::try_from(shared.options.retention.as_millis()).unwrap_or(i64::MAX);
+    let oldest = shared.options.clock.millis().saturating_sub(retention);
+    let view = shared.backing.view()?;
+    let trimmed = read::trimmed(&view, table)?;
+    let newest = read::newest(&view, table)?;
+    // Stamps grow with sequences, so that the first one to keep is found without reading all that go.
+    let (mut old, mut kept) = (trimmed, newest + 1);
+    while let Some(middle) = Some(old.sequence.midpoint(kept)).filter(|middle| *middle > old.sequence) {
+        match change_at(&view, table, middle)? {
+            Some(found) if found.at < oldest => old = found,
+            _ => kept = middle,
+        }
+    }
+    let behind = shared.swept.changes().get(&table.id).is_none_or(|swept| *swept < old.sequence);
+    Ok((old.sequence > 0 && behind).then_some(old))
+}
+
+/// The first change of a table from a sequence on, and when it was.
+fn change_at(view: &View<'_>, table: &Table, sequence: u64) -> Result<Option<Trimmed>, Error> {
+    let mut found = None;
+    let from = Bound::Included(layout::change(table.id, sequence));
+    let end = layout::after_prefix(&layout::table(table.id));
+    view.range(Space::Changes, from, end, false, |key, value| {
+        let at = record::decode::<Change>(value)?.at;
+        found = layout::sequence(key).map(|sequence| Trimmed { sequence, at });
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
+impl Swept {
+    fn changes(&self) -> std::sync::MutexGuard<'_, HashMap<TableId, u64>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sweep_expired(&mut self) -> Result<bool, Error> {
-        let millis = self.shared.options.clock.millis();
-        let mut due = Vec::new();
-        let end = Some(layout::expired_before(millis.div_euclid(1000).saturating_add(1)));
-        self.shared.backing.view().range(Space::Expiry, Bound::Unbounded, end, false, |key, _| {
-            due.push(key.to_vec());
-            Ok(if due.len() >= SWEEP { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    /// The keys of some changes up to a sequence.
+    fn next(&self, shared: &Shared, table: &Table, last: u64) -> Result<Vec<Slice>, Error> {
+        let swept = self.changes().get(&table.id).copied().unwrap_or(0);
+        let mut keys = Vec::new();
+        let from = Bound::Excluded(layout::change(table.id, swept));
+        let end = Some(layout::change(table.id, last.saturating_add(1)));
+        shared.backing.view()?.range(Space::Changes, from, end, false, |key, _| {
+            keys.push(key.into());
+            Ok(if keys.len() >= STEP { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
+        Ok(keys)
+    }
+
+    fn reached(&self, table: TableId, sequence: u64) {
+        self.changes().insert(table, sequence);
+    }
+}
+
+impl Committer {
+    /// Removes changes, after readers can know of it: the mark goes first, or with the first of them.
+    pub(crate) fn trim(&mut self, trim: Trim) -> Result<(), Error> {
+        let mut ops = vec![
+            Op::Put(Space::Meta, record::trimmed_key(trim.table).into(), record::encode(&trim.trimmed)?.into()),
+            // Sequences go on from here even when no change is left to tell how far they were.
+            Op::Put(Space::Meta, SEQUENCE_KEY.into(), record::encode(&self.sequence)?.into()),
+        ];
+        ops.extend(trim.keys.into_iter().map(|key| Op::Remove(Space::Changes, key)));
+        self.commit(ops, self.sequence)
+    }
+
+    /// Removes items that have expired, by the keys of their expiries.
+    pub(crate) fn expire(&mut self, due: &[Vec<u8>]) -> Result<(), Error> {
+        let (before, seconds) = (self.sequence, self.shared.options.clock.seconds());
         let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut ops = Vec::new();
-        for expiry in &due {
+        for expiry in due {
             let bytes = expiry.get(8..).unwrap_or_default();
             let table = tables.values().find(|table| bytes.starts_with(&layout::table(table.id)));
-            let stored = self.shared.backing.get(Space::Items, bytes)?;
+            let stored = self.shared.backing.latest(Space::Items, bytes)?;
             match table.zip(stored).map(|(table, value)| found(table, bytes, value)).transpose()? {
-                Some((table, key, image)) if table.spec.is_expired(&image.item, millis.div_euclid(1000)) => {
+                Some((table, key, image))
+                    if image.expires_at(expiry) && table.spec.is_expired(&image.item, seconds) =>
+                {
                     let item_at = (&**table, &key, &bytes.into());
-                    self.record(item_at, [Some(&image), None], (Cause::Expiry, millis), &mut ops)?;
+                    self.record(item_at, [Some(&image), None], Cause::Expiry, &mut ops)?;
                 }
+                // The item has changed since, or is gone.
                 _ => ops.push(Op::Remove(Space::Expiry, expiry.clone().into())),
             }
         }
-        if !ops.is_empty() {
-            self.shared.backing.commit(ops)?;
-        }
-        Ok(due.len() >= SWEEP)
-    }
-
-    fn sweep_changes(&mut self) -> Result<bool, Error> {
-        let retention = i64::try_from(self.shared.options.retention.as_millis()).unwrap_or(i64::MAX);
-        let oldest = self.shared.options.clock.millis().saturating_sub(retention);
-        let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut more = false;
-        let mut ops = Vec::new();
-        for table in tables.values() {
-            let mut trimmed = None;
-            let prefix = layout::table(table.id);
-            let end = layout::after_prefix(&prefix);
-            let mut count = 0;
-            self.shared.backing.view().range(Space::Changes, Bound::Included(prefix), end, false, |key, value| {
-                let change: record::Change = record::decode(value)?;
-                if change.at >= oldest || count >= SWEEP {
-                    more |= change.at < oldest;
-                    return Ok(ControlFlow::Break(()));
-                }
-                count += 1;
-                trimmed = layout::sequence(key).map(|sequence| Trimmed { sequence, at: change.at });
-                ops.push(Op::Remove(Space::Changes, key.into()));
-                Ok(ControlFlow::Continue(()))
-            })?;
-            if let Some(trimmed) = trimmed {
-                ops.push(Op::Put(Space::Meta, record::trimmed_key(table.id).into(), record::encode(&trimmed)?.into()));
-            }
-        }
-        if !ops.is_empty() {
-            // Sequences go on from here even when no change is left to tell how far they were.
-            ops.push(Op::Put(Space::Meta, SEQUENCE_KEY.into(), record::encode(&self.sequence)?.into()));
-            self.shared.backing.commit(ops)?;
-        }
-        Ok(more)
+        self.commit(ops, before)
     }
 }
 

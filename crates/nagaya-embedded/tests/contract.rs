@@ -78,6 +78,5 @@ fn options(clock: contract::Clock) -> Options {
 }
 
 async fn sweep(store: &Embedded) -> Result<(), Error> {
-    while store.sweep().await? {}
-    Ok(())
+    store.sweep().await
 }

@@ -150,7 +150,7 @@ async fn a_store_goes_back_to_any_moment_within_its_retention() {
     }
     // Once changes have been swept away, what they would tell is refused, not guessed.
     moved.at(120_000);
-    while store.sweep().await.expect("a sweep") {}
+    store.sweep().await.expect("a sweep");
     let error = store.restore_at(5_000, &directory.path().join("too-old"), &mut ignore()).expect_err("it is too old");
     assert!(error.to_string().contains("cannot be restored"), "{error}");
     assert!(!directory.path().join("too-old").exists());
@@ -159,24 +159,29 @@ async fn a_store_goes_back_to_any_moment_within_its_retention() {
     assert_eq!(all(&moved.open(&target)).await, states[29].1);
 }
 
-/// Changes the bytes below the engine.
-fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace)) {
+/// Changes the bytes below the engine, in a commit with the next number: one without it would be noticed as foreign.
+fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace, &mut fjall::OwnedWriteBatch)) {
     let database = fjall::Database::builder(directory.join("data")).open().expect("the bytes open");
-    let keyspace = database.keyspace(space, fjall::KeyspaceCreateOptions::default).expect("the space is there");
-    change(&keyspace);
-    database.persist(fjall::PersistMode::SyncAll).expect("the bytes are synced");
+    let open = |space| database.keyspace(space, fjall::KeyspaceCreateOptions::default).expect("the space is there");
+    let (keyspace, changes) = (open(space), open("changes"));
+    let last = changes.get([0]).expect("a read").expect("commits have numbers");
+    let next = u64::from_be_bytes((*last).try_into().expect("a number")) + 1;
+    let mut batch = database.batch().durability(Some(fjall::PersistMode::SyncAll));
+    batch.insert(&changes, [0], next.to_be_bytes());
+    change(&keyspace, &mut batch);
+    batch.commit().expect("the bytes are synced");
 }
 
-type Damage = fn(&fjall::Keyspace);
+type Damage = fn(&fjall::Keyspace, &mut fjall::OwnedWriteBatch);
 
 #[tokio::test]
 async fn verify_names_what_does_not_agree() {
     let cases: [(&str, Damage, &str); 5] = [
-        ("index", |space| remove_first(space), "is missing from `GSI1`"),
-        ("items", |space| remove_first(space), "that no item gives"),
-        ("expiry", |space| remove_first(space), "the expiry of"),
-        ("changes", |space| remove_middle(space), "does not lead to what is stored"),
-        ("expiry", |space| space.insert([7_u8; 20], []).expect("an insert"), "an expiry is of no item"),
+        ("index", remove_first, "is missing from `GSI1`"),
+        ("items", remove_first, "that no item gives"),
+        ("expiry", remove_first, "the expiry of"),
+        ("changes", remove_last, "does not lead to what is stored"),
+        ("expiry", |space, batch| batch.insert(space, [7_u8; 20], []), "an expiry is of no item"),
     ];
     for (space, damage, expected) in cases {
         let directory = tempfile::tempdir().expect("a directory");
@@ -196,22 +201,19 @@ async fn verify_names_what_does_not_agree() {
     }
 }
 
-fn remove_first(space: &fjall::Keyspace) {
-    let first = space.first_key_value().expect("there is one").key().expect("it can be read");
-    space.remove(first).expect("it can be removed");
+fn remove_first(space: &fjall::Keyspace, batch: &mut fjall::OwnedWriteBatch) {
+    batch.remove(space, space.first_key_value().expect("there is one").key().expect("it can be read"));
 }
 
-/// The last change.
-fn remove_middle(space: &fjall::Keyspace) {
-    let last = space.last_key_value().expect("there is one").key().expect("it can be read");
-    space.remove(last).expect("it can be removed");
+fn remove_last(space: &fjall::Keyspace, batch: &mut fjall::OwnedWriteBatch) {
+    batch.remove(space, space.last_key_value().expect("there is one").key().expect("it can be read"));
 }
 
 #[tokio::test]
 async fn an_unknown_format_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
     drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
-    tamper(directory.path(), "meta", |space| space.insert("format", [99_u8]).expect("an insert"));
+    tamper(directory.path(), "meta", |space, batch| batch.insert(space, "format", [99_u8]));
     let refused = |error: Error| {
         assert!(error.to_string().contains("format 99"), "{error}");
         assert!(error.to_string().contains("use the version that wrote it"), "{error}");

@@ -5,7 +5,7 @@
 //! read: `id` nothing of it, `id=number` up to a sequence number, `id>number` that too, `id!` to its end. A `~millis` at the
 //! end says that records from before that moment do not count.
 
-use nagaya_store::{ChangePosition, Error};
+use nagaya_store::{ChangePosition, Error, ErrorKind};
 
 /// The version of the form.
 const FORM: &str = "1";
@@ -74,7 +74,7 @@ impl Position {
         ChangePosition(format!("{FORM}|{}|{}|{}", self.stream, self.at, shards.join(",")))
     }
 
-    /// Reads the saved form.
+    /// Reads the saved form. A position in another form is one of another store, from which nothing follows here.
     pub(super) fn read(saved: &ChangePosition) -> Result<Self, Error> {
         let position = || {
             let mut parts = saved.0.split('|');
@@ -85,7 +85,7 @@ impl Position {
             let shards = shards.split(',').filter(|shard| !shard.is_empty()).map(Place::read);
             Some(Position { stream: stream.to_owned(), at: at.parse().ok()?, shards: shards.collect::<Option<_>>()? })
         };
-        position().ok_or_else(|| Error::invalid("this is not a position of this engine"))
+        position().ok_or_else(|| ErrorKind::Gap.into())
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
             ["", "x", "1", "1|s|2", "2|s|2|", "1||2|", "1|s|x|", "1|s|2|>1", "1|s|2|a>", "1|s|2|a=x", "1|s|2|a~x"]
         {
             let error = Position::read(&ChangePosition(text.to_owned())).expect_err(text);
-            assert_eq!(error.code(), "invalid", "{text}");
+            assert_eq!(error.code(), "gap", "{text}");
         }
     }
 }

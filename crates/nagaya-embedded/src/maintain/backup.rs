@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Filler, Hash, Progress, each_item};
 use crate::{
     Embedded, Options,
-    record::{self, Table},
+    record::{self, BuiltTable, Table},
 };
 
 /// What a backup holds.
@@ -35,7 +35,7 @@ const MAX_RECORD: usize = 1 << 20;
 /// One record of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 enum Record {
-    Table(Table),
+    Table(BuiltTable),
     Item(Item),
     /// Closes the file: how many items there are, and the hash of everything.
     End {
@@ -63,13 +63,13 @@ impl Embedded {
         let partial = path.with_extension("partial");
         let mut out = BufWriter::new(File::create(&partial).map_err(Error::engine)?);
         out.write_all(MAGIC).map_err(Error::engine)?;
-        let view = self.backing().view();
+        let view = self.backing().view()?;
         let mut hash = Hash::default();
         let (mut tables, mut items) = (0, 0);
         for table in self.sorted_tables() {
             tables += 1;
             hash.table(&table)?;
-            write(&mut out, &Record::Table((*table).clone()))?;
+            write(&mut out, &Record::Table(BuiltTable { id: table.id, spec: table.spec.clone() }))?;
             each_item(&view, &table, |_, value, item| {
                 items += 1;
                 hash.item(value);
@@ -127,6 +127,7 @@ fn fill(input: &mut impl Read, filler: &mut Filler<'_>, progress: Progress<'_>) 
     loop {
         match read(input)? {
             Record::Table(next) => {
+                let next = Table::from(next);
                 tables += 1;
                 filler.table(&next)?;
                 table = Some(next);

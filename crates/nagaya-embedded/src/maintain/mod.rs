@@ -1,6 +1,7 @@
 //! Looking after a directory: what is in it, whether it is whole, copies of it.
 
 mod backup;
+mod recover;
 mod restore;
 mod stat;
 mod verify;
@@ -10,11 +11,12 @@ use std::ops::{Bound, ControlFlow};
 pub use backup::{Backup, restore_backup};
 use fjall::Slice;
 use nagaya_store::{Error, Item, Key};
+pub use recover::{JournalState, Recovery, accept_loss, inspect_damage};
 pub use stat::{Stat, TableStat};
 pub use verify::Finding;
 
 use crate::{
-    backing::{Backing, Op, View},
+    backing::{Disk, Op, View},
     layout::{self, Space},
     plan::{self, Image},
     record::{self, Table},
@@ -67,15 +69,15 @@ impl Hash {
 
 /// Fills a new directory with tables and items, their indexes and expiries; without a past.
 struct Filler<'b> {
-    backing: &'b Backing,
+    disk: &'b Disk,
     ops: Vec<Op>,
     hash: Hash,
     items: u64,
 }
 
 impl<'b> Filler<'b> {
-    fn new(backing: &'b Backing) -> Self {
-        Filler { backing, ops: Vec::new(), hash: Hash::default(), items: 0 }
+    fn new(disk: &'b Disk) -> Self {
+        Filler { disk, ops: Vec::new(), hash: Hash::default(), items: 0 }
     }
 
     fn table(&mut self, table: &Table) -> Result<(), Error> {
@@ -102,6 +104,6 @@ impl<'b> Filler<'b> {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.backing.commit(std::mem::take(&mut self.ops))
+        self.disk.commit(std::mem::take(&mut self.ops))
     }
 }

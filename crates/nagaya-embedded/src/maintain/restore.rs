@@ -11,7 +11,7 @@ use nagaya_store::Error;
 use super::{Backup, Filler, Progress, each_item};
 use crate::{
     Embedded, Options,
-    backing::{Backing, View},
+    backing::{Disk, Purpose, View},
     layout::{self, Space},
     lock::Lock,
     read,
@@ -51,7 +51,7 @@ impl Embedded {
     ///
     /// The directory must not be there yet, and is not there if anything fails. It starts without a past of its own.
     pub fn restore_at(&self, moment: i64, directory: &Path, progress: Progress<'_>) -> Result<Backup, Error> {
-        let view = self.backing().view();
+        let view = self.backing().view()?;
         let tables = self.sorted_tables();
         for table in &tables {
             let trimmed = read::trimmed(&view, table)?;
@@ -112,8 +112,8 @@ pub(super) fn into_new<T>(
     }
     let filled = (|| {
         let _lock = Lock::take(directory)?;
-        let (_backing, made) = Backing::make(directory, options.cache_bytes, |backing| {
-            let mut filler = Filler::new(backing);
+        let (_disk, made) = Disk::make(directory, &options, Purpose::Restore, |disk| {
+            let mut filler = Filler::new(disk);
             let made = fill(&mut filler)?;
             filler.flush()?;
             Ok(made)

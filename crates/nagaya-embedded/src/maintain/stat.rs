@@ -44,7 +44,7 @@ pub struct TableStat {
 impl Embedded {
     /// Counts what is there. Reads everything once.
     pub fn stat(&self) -> Result<Stat, Error> {
-        let view = self.backing().view();
+        let view = self.backing().view()?;
         let mut hash = Hash::default();
         let mut tables = Vec::new();
         for table in self.sorted_tables() {
@@ -87,11 +87,16 @@ impl Embedded {
                 oldest_change,
             });
         }
-        Ok(Stat { format: record::FORMAT, tables, disk_bytes: self.backing().disk_bytes()?, content_hash: hash.text() })
+        Ok(Stat {
+            format: record::FORMAT,
+            tables,
+            disk_bytes: self.backing().disk().map_or(Ok(0), |disk| disk.bytes())?,
+            content_hash: hash.text(),
+        })
     }
 
     /// Rewrites what is on disk without what has been overwritten or deleted.
     pub fn compact(&self) -> Result<(), Error> {
-        self.backing().compact()
+        self.backing().disk().map_or(Ok(()), |disk| disk.compact())
     }
 }

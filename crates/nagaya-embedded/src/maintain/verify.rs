@@ -29,7 +29,7 @@ pub struct Finding {
 impl Embedded {
     /// Checks that every index entry, expiry and change agrees with the items, and names what does not.
     pub fn verify(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
-        let view = self.backing().view();
+        let view = self.backing().view()?;
         let tables = self.sorted_tables();
         let mut verifier = Verifier { view: &view, tables: &tables, findings: Vec::new(), seen: 0, progress };
         for table in &tables {

@@ -1,0 +1,428 @@
+//! A directory: opening it, committing to it, and opening it again after a fault.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
+use nagaya_store::Error;
+
+use super::{Op, journal, mark::Mark};
+use crate::{
+    layout::{self, Space},
+    options::Options,
+    upgrade,
+};
+
+/// What the data of a directory lies under.
+const DATA: &str = "data";
+/// What lies beside it until it is whole; it holds what the directory is made for.
+const UNFINISHED: &str = "data.unfinished";
+/// Where bytes are kept that were cut off a journal.
+const ASIDE: &str = "torn";
+/// How long reads that are under way may take before a directory is opened again.
+const READS: Duration = Duration::from_secs(2);
+
+/// Where the data of a directory lies.
+pub(crate) fn data(directory: &Path) -> PathBuf {
+    directory.join(DATA)
+}
+
+/// Where bytes of a directory are kept that were cut off a journal.
+pub(crate) fn kept_aside(directory: &Path) -> PathBuf {
+    directory.join(ASIDE)
+}
+
+/// A directory with the data of a store.
+pub(crate) struct Disk {
+    directory: PathBuf,
+    options: Options,
+    /// What readers see; nothing while the directory is being opened again.
+    published: RwLock<Option<Arc<Published>>>,
+    /// The number of the last acknowledged commit.
+    commits: AtomicU64,
+    mark: Mark,
+    /// Why commits are refused.
+    failure: RwLock<Option<String>>,
+}
+
+/// The data, and the state after a commit.
+///
+/// Snapshots are taken by the committing thread between two commits. One that a reader takes may see half a commit: a flush
+/// moves what fjall calls visible while a batch is still being applied.
+pub(crate) struct Published {
+    data: Arc<Data>,
+    pub(super) snapshot: fjall::Snapshot,
+}
+
+struct Data {
+    database: Database,
+    spaces: [Keyspace; Space::ALL.len()],
+    closing: AtomicBool,
+}
+
+/// What a directory is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// An empty store: making it can be begun again.
+    New,
+    /// A restored one: half of it must not be taken for the whole.
+    Restore,
+}
+
+impl Purpose {
+    fn text(self) -> &'static str {
+        match self {
+            Purpose::New => "new",
+            Purpose::Restore => "restore",
+        }
+    }
+}
+
+/// A restore into the directory has not ended.
+#[derive(Debug)]
+struct HalfRestored(PathBuf);
+
+impl fmt::Display for HalfRestored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a restore into {} was interrupted, and not everything is there; remove the directory and restore again",
+            self.0.display()
+        )
+    }
+}
+
+impl std::error::Error for HalfRestored {}
+
+/// Commits that were acknowledged are not there.
+#[derive(Debug)]
+struct Lost {
+    directory: PathBuf,
+    acknowledged: u64,
+    found: u64,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lost { directory, acknowledged, found } = self;
+        write!(
+            f,
+            "{} has lost acknowledged commits: {acknowledged} were acknowledged, {found} are there. \
+             `nagaya store recover` shows what can be saved; a backup may have more",
+            directory.display()
+        )
+    }
+}
+
+impl std::error::Error for Lost {}
+
+impl Disk {
+    /// Opens the data of a directory; makes it if it is not there.
+    pub(crate) fn open(directory: &Path, options: &Options) -> Result<Self, Error> {
+        let mark = directory.join(UNFINISHED);
+        if mark.exists() {
+            let purpose = fs::read_to_string(&mark).map_err(Error::engine)?;
+            if purpose == Purpose::Restore.text() {
+                return Err(Error::engine(HalfRestored(directory.to_path_buf())));
+            }
+        } else if data(directory).exists() {
+            return Disk::open_existing(directory, options);
+        }
+        Disk::make(directory, options, Purpose::New, |_| Ok(())).map(|(disk, ())| disk)
+    }
+
+    fn open_existing(directory: &Path, options: &Options) -> Result<Self, Error> {
+        let acknowledged = Mark::read(directory).map_err(Error::engine)?;
+        let journals = journal::Journals::read(&data(directory))?;
+        if let Some(damage) = journals.damage(acknowledged) {
+            return Err(Error::engine(damage));
+        }
+        if let Some(kept) = journals.cut_torn(&kept_aside(directory)).map_err(Error::engine)? {
+            let kept = kept.display();
+            tracing::warn!(%kept, "the end of a journal was torn, as after a power cut; it was cut off and is kept");
+        }
+        let data = Data::open(&data(directory), options)?;
+        let found = data.last_commit()?;
+        if found < acknowledged {
+            let directory = directory.to_path_buf();
+            return Err(Error::engine(Lost { directory, acknowledged, found }));
+        }
+        Disk::of(directory, options, data, found)
+    }
+
+    fn of(directory: &Path, options: &Options, data: Data, commits: u64) -> Result<Self, Error> {
+        let mark = Mark::open(directory).map_err(Error::engine)?;
+        let disk = Disk {
+            directory: directory.to_path_buf(),
+            options: options.clone(),
+            published: RwLock::new(None),
+            commits: AtomicU64::new(commits),
+            mark,
+            failure: RwLock::new(None),
+        };
+        disk.publish(Arc::new(data));
+        Ok(disk)
+    }
+
+    /// Makes the data of a directory. A mark lies beside it until it is whole and has its format: what a process leaves that
+    /// is killed meanwhile is not taken for a store.
+    pub(crate) fn make<T>(
+        directory: &Path,
+        options: &Options,
+        purpose: Purpose,
+        fill: impl FnOnce(&Disk) -> Result<T, Error>,
+    ) -> Result<(Self, T), Error> {
+        let (mark, data) = (directory.join(UNFINISHED), data(directory));
+        let synced = || File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::engine);
+        fs::write(&mark, purpose.text()).and_then(|()| File::open(&mark)?.sync_all()).map_err(Error::engine)?;
+        synced()?;
+        if data.exists() {
+            fs::remove_dir_all(&data).map_err(Error::engine)?;
+        }
+        let disk = Disk::of(directory, options, Data::open(&data, options)?, 0)?;
+        let made = fill(&disk)?;
+        disk.commit(upgrade::current()?)?;
+        disk.mark.sync().map_err(Error::engine)?;
+        fs::remove_file(&mark).map_err(Error::engine)?;
+        synced()?;
+        Ok((disk, made))
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What readers see.
+    pub(super) fn published(&self) -> Result<Arc<Published>, Error> {
+        let published = self.published.read().unwrap_or_else(PoisonError::into_inner);
+        published.as_ref().map(Arc::clone).ok_or_else(|| self.unavailable())
+    }
+
+    /// Lets readers see the state after the last commit. For the committing thread.
+    fn publish(&self, data: Arc<Data>) {
+        let snapshot = data.database.snapshot();
+        let published = Arc::new(Published { data, snapshot });
+        let former = self.published.write().unwrap_or_else(PoisonError::into_inner).replace(published);
+        // Outside of the lock: closing a snapshot may sweep.
+        drop(former);
+    }
+
+    /// Publishes the same state once more, so that files which compaction has replaced can go. For the committing thread.
+    pub(crate) fn republish(&self) {
+        if let Ok(published) = self.published() {
+            self.publish(Arc::clone(&published.data));
+        }
+    }
+
+    pub(super) fn latest(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Error> {
+        self.published()?.space(space).get(key).map_err(Error::engine)
+    }
+
+    /// Makes all changes or none; when it returns, they survive a power cut.
+    pub(crate) fn commit(&self, ops: Vec<Op>) -> Result<(), Error> {
+        if self.failure().is_some() {
+            return Err(self.unavailable());
+        }
+        let published = self.published()?;
+        let data = &published.data;
+        let commit = self.commits.load(Ordering::Acquire) + 1;
+        let mut batch = data.database.batch().durability(Some(PersistMode::SyncData));
+        for op in ops {
+            match op {
+                Op::Put(space, key, value) => batch.insert(data.space(space), key, value),
+                Op::Remove(space, key) => batch.remove(data.space(space), key),
+            }
+        }
+        batch.insert(data.space(Space::Changes), layout::COMMIT, commit.to_be_bytes());
+        match batch.commit() {
+            Ok(()) => {}
+            // Refused before anything was written: something failed in the background.
+            Err(fjall::Error::Poisoned) => return Err(self.fail("writing sorted files failed in the background")),
+            Err(error) => {
+                self.fail(&error.to_string());
+                return Err(Error::unanswered(error));
+            }
+        }
+        self.commits.store(commit, Ordering::Release);
+        if let Err(error) = self.mark.write(commit) {
+            // The commit itself is safe.
+            tracing::warn!(%error, "the number of acknowledged commits cannot be written down");
+        }
+        self.publish(Arc::clone(data));
+        Ok(())
+    }
+
+    /// Syncs what tells how many commits were acknowledged.
+    pub(crate) fn sync_mark(&self) {
+        if let Err(error) = self.mark.sync() {
+            tracing::warn!(%error, "the number of acknowledged commits cannot be synced");
+        }
+    }
+
+    /// Why commits are refused, if they are.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn fail(&self, cause: &str) -> Error {
+        tracing::error!(cause, "the store has failed; writes are refused until it could be opened again");
+        *self.failure.write().unwrap_or_else(PoisonError::into_inner) = Some(cause.to_owned());
+        self.unavailable()
+    }
+
+    fn unavailable(&self) -> Error {
+        let cause = self.failure().unwrap_or_else(|| "it is being opened again".to_owned());
+        Error::unavailable(cause)
+    }
+
+    /// Notices what has failed in the background. For the committing thread.
+    pub(crate) fn check(&self) {
+        if self.failure().is_none()
+            && let Ok(published) = self.published()
+            && let Err(error) = published.data.database.persist(PersistMode::Buffer)
+        {
+            self.fail(&format!("writing files failed in the background ({error})"));
+        }
+    }
+
+    /// Opens the directory again after a fault, without what was not acknowledged. For the committing thread.
+    ///
+    /// Readers go on with the last state until the cause seems to be gone, and are refused for the moment of opening.
+    pub(crate) fn reopen(&self) -> Result<(), Error> {
+        let note = |error: io::Error| {
+            let cause = format!("the disk cannot be written: {error}");
+            *self.failure.write().unwrap_or_else(PoisonError::into_inner) = Some(cause.clone());
+            Error::unavailable(cause)
+        };
+        probe(&self.directory).map_err(note)?;
+        let former = self.published.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(former) = former {
+            former.data.closing.store(true, Ordering::Release);
+            let data = Arc::clone(&former.data);
+            drop(former);
+            let began = Instant::now();
+            while Arc::strong_count(&data) > 1 {
+                if began.elapsed() > READS {
+                    return Err(Error::unavailable("reads are still under way"));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(data);
+            // The threads of fjall have ended, but the last of them may still be letting go of the journal, and write what is
+            // left in its buffer.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let (path, acknowledged) = (data(&self.directory), self.commits.load(Ordering::Acquire));
+        journal::cut_after(&path, acknowledged, &kept_aside(&self.directory)).map_err(note)?;
+        let journals = journal::Journals::read(&path)?;
+        if let Some(damage) = journals.damage(acknowledged) {
+            return Err(Error::engine(damage));
+        }
+        journals.cut_torn(&kept_aside(&self.directory)).map_err(note)?;
+        let data = Data::open(&path, &self.options)?;
+        let found = data.last_commit()?;
+        if found != acknowledged {
+            let directory = self.directory.clone();
+            return Err(Error::engine(Lost { directory, acknowledged, found }));
+        }
+        self.publish(Arc::new(data));
+        *self.failure.write().unwrap_or_else(PoisonError::into_inner) = None;
+        tracing::info!("the store has been opened again and takes writes");
+        Ok(())
+    }
+
+    /// Bytes on disk.
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        self.published()?.data.database.disk_space().map_err(Error::engine)
+    }
+
+    /// Bytes of the journals.
+    pub(crate) fn journal_bytes(&self) -> Result<u64, Error> {
+        self.published()?.data.database.journal_disk_space().map_err(Error::engine)
+    }
+
+    /// Compactions that run and that have ended.
+    pub(crate) fn compactions(&self) -> Result<(usize, usize), Error> {
+        let published = self.published()?;
+        let database = &published.data.database;
+        Ok((database.active_compactions(), database.compactions_completed()))
+    }
+
+    /// Rewrites everything without what has been overwritten or removed.
+    pub(crate) fn compact(&self) -> Result<(), Error> {
+        Space::ALL.into_iter().try_for_each(|space| self.compact_space(space))
+    }
+
+    /// Rewrites a space without what has been overwritten or removed.
+    pub(crate) fn compact_space(&self, space: Space) -> Result<(), Error> {
+        let published = self.published()?;
+        let space = published.space(space);
+        space.rotate_memtable_and_wait().map_err(Error::engine)?;
+        space.major_compact().map_err(Error::engine)
+    }
+}
+
+impl Published {
+    pub(super) fn space(&self, space: Space) -> &Keyspace {
+        self.data.space(space)
+    }
+
+    /// Whether the directory is still open.
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        match self.data.closing.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Error::unavailable("it is being opened again")),
+        }
+    }
+}
+
+impl Data {
+    fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        let database = Database::builder(path)
+            .cache_size(options.cache_bytes)
+            .max_journaling_size(options.journal_bytes)
+            .open()
+            .map_err(Error::engine)?;
+        let settings = || KeyspaceCreateOptions::default().max_memtable_size(options.write_buffer_bytes);
+        let open = |space: Space| database.keyspace(space.name(), settings).map_err(Error::engine);
+        let [a, b, c, d, e] = Space::ALL;
+        let spaces = [open(a)?, open(b)?, open(c)?, open(d)?, open(e)?];
+        Ok(Data { database, spaces, closing: AtomicBool::new(false) })
+    }
+
+    fn space(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
+
+    /// The number of the last commit; 0 in a directory of the first format, which has none.
+    fn last_commit(&self) -> Result<u64, Error> {
+        let found = self.database.snapshot().get(self.space(Space::Changes), layout::COMMIT).map_err(Error::engine)?;
+        let damaged = || Error::engine("the number of the last commit is damaged");
+        found.map_or(Ok(0), |bytes| Ok(u64::from_be_bytes((*bytes).try_into().map_err(|_| damaged())?)))
+    }
+}
+
+/// Whether the directory can be written: some files at once, and some bytes that are synced.
+fn probe(directory: &Path) -> io::Result<()> {
+    const FILES: usize = 8;
+    const BYTES: usize = 1024 * 1024;
+    let path = directory.join("probe");
+    let probed = (|| {
+        let file = File::create(&path)?;
+        io::Write::write_all(&mut &file, &vec![1; BYTES])?;
+        file.sync_all()?;
+        (0..FILES).map(|_| File::open(&path)).collect::<io::Result<Vec<_>>>().map(drop)
+    })();
+    // What cannot be removed now is overwritten by the next probe.
+    let _ = fs::remove_file(&path);
+    probed
+}

@@ -1,0 +1,382 @@
+//! The journals of fjall, looked at before fjall opens them.
+//!
+//! fjall cuts a journal at the first record that it cannot read, whatever follows. That is right for the end that a crash
+//! has left half written, and wrong for damage in the middle, which would take acknowledged commits with it. So each journal
+//! is read here first: an end that is torn is cut off and kept aside, and damage that is followed by whole batches is
+//! refused.
+//!
+//! A batch is a start (1, count, sequence number), items (2, …) or clears (4, …), and an end (3, checksum, magic). The
+//! checksum covers the items alone, so the sequence numbers are held to grow.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, BufReader, Read, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use nagaya_store::Error;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::layout;
+
+const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+const MAGIC: &[u8] = b"FJL\x03";
+
+/// No batch has a value that is larger: a length beyond it is damage, and must not claim memory.
+const MAX_VALUE: usize = 64 * 1024 * 1024;
+/// Sequence numbers of one batch and the next are closer than this.
+const MAX_STEP: u64 = 1 << 40;
+
+/// What is in the journals of a directory.
+#[derive(Debug)]
+pub(crate) struct Journals {
+    pub(crate) files: Vec<Journal>,
+    /// The number of the last whole commit, if one is in the journals.
+    pub(crate) last_commit: Option<u64>,
+}
+
+/// What is in one journal.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub(crate) path: PathBuf,
+    /// Whole batches from the beginning on.
+    pub(crate) batches: u64,
+    /// Where the last of them ends.
+    pub(crate) end: u64,
+    pub(crate) tail: Tail,
+}
+
+/// What follows the last whole batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// Nothing, or room for what is to come.
+    Empty,
+    /// Bytes that are no whole batch, with no whole batch after them.
+    Torn { bytes: u64 },
+    /// Damage: whole batches follow.
+    Damaged { next: u64 },
+}
+
+/// Acknowledged commits that the journals do not hold any more.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    pub(crate) path: PathBuf,
+    pub(crate) at: u64,
+    pub(crate) what: String,
+}
+
+impl Damage {
+    /// Where it is, and what.
+    pub(crate) fn place(&self) -> String {
+        format!("{} is damaged at byte {}: {}", self.path.display(), self.at, self.what)
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place();
+        write!(
+            f,
+            "{place}. Nothing was changed. `nagaya store recover` shows what can be saved; a backup may have more"
+        )
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// The next batch, as far as it matters here.
+struct Batch {
+    sequence: u64,
+    commit: Option<u64>,
+}
+
+impl Journals {
+    /// Reads the journals of a directory, from the oldest to the one that is written.
+    pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
+        let mut journals = Journals { files: Vec::new(), last_commit: None };
+        let mut last_sequence = None;
+        for (_, path) in paths(directory).map_err(Error::engine)? {
+            let journal = journals.read_one(&path, &mut last_sequence).map_err(Error::engine)?;
+            journals.files.push(journal);
+        }
+        Ok(journals)
+    }
+
+    fn read_one(&mut self, path: &Path, last_sequence: &mut Option<u64>) -> io::Result<Journal> {
+        let mut journal = Journal { path: path.to_path_buf(), batches: 0, end: 0, tail: Tail::Empty };
+        let mut input = Input { inner: BufReader::with_capacity(256 * 1024, File::open(path)?), read: 0 };
+        while let Some(batch) = batch(&mut input)? {
+            let grows = last_sequence.is_none_or(|last| batch.sequence > last && batch.sequence - last < MAX_STEP);
+            // Before the first commit with a number, batches have none.
+            let follows = self.last_commit.is_none_or(|last| batch.commit.is_some_and(|commit| commit == last + 1));
+            if !grows || !follows {
+                journal.tail = Tail::Damaged { next: journal.end };
+                return Ok(journal);
+            }
+            *last_sequence = Some(batch.sequence);
+            self.last_commit = batch.commit.or(self.last_commit);
+            journal.batches += 1;
+            journal.end = input.read;
+        }
+        journal.tail = tail(path, journal.end)?;
+        Ok(journal)
+    }
+
+    /// The first place where acknowledged commits are damaged, if there is one. `acknowledged` is the number of the last
+    /// commit that is known to have been acknowledged.
+    pub(crate) fn damage(&self, acknowledged: u64) -> Option<Damage> {
+        let (newest, sealed) = self.written().split_last()?;
+        // A journal that batches of another one follow was synced before they were written.
+        let torn = sealed.iter().find(|journal| journal.tail != Tail::Empty);
+        let damaged = torn.or_else(|| Some(newest).filter(|newest| matches!(newest.tail, Tail::Damaged { .. })));
+        let what = |journal: &Journal| match journal.tail {
+            Tail::Damaged { next } if next == journal.end => {
+                "the batch there does not follow the one before".to_owned()
+            }
+            Tail::Damaged { next } => format!("whole batches go on at byte {next}"),
+            _ => "the journals after it are whole".to_owned(),
+        };
+        if let Some(journal) = damaged {
+            return Some(Damage { path: journal.path.clone(), at: journal.end, what: what(journal) });
+        }
+        let missing = self.last_commit.map(|last| acknowledged.saturating_sub(last)).filter(|missing| *missing > 0)?;
+        let what = format!("{missing} acknowledged commits are missing after commit {}", acknowledged - missing);
+        Some(Damage { path: newest.path.clone(), at: newest.end, what })
+    }
+
+    /// The journals without those at the end in which nothing has been written yet.
+    fn written(&self) -> &[Journal] {
+        let last = self.files.iter().rposition(|journal| journal.batches > 0 || journal.tail != Tail::Empty);
+        &self.files[..last.map_or(0, |last| last + 1)]
+    }
+
+    /// Cuts off what is torn at the end of the newest journal, and keeps it in a file of its own; where, if there was
+    /// anything.
+    pub(crate) fn cut_torn(&self, aside: &Path) -> io::Result<Option<PathBuf>> {
+        match self.written().last() {
+            Some(journal) if matches!(journal.tail, Tail::Torn { .. }) => journal.cut(aside).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Cuts off everything from the first damage on, and keeps it: the store is then as it was before the commit that is
+    /// damaged. Where the bytes are kept.
+    pub(crate) fn cut_damaged(&self, aside: &Path) -> io::Result<Vec<PathBuf>> {
+        let whole = self.files.iter().take_while(|journal| journal.tail == Tail::Empty).count();
+        let mut kept = Vec::new();
+        for (at, journal) in self.files.iter().enumerate().skip(whole) {
+            kept.push(journal.cut(aside)?);
+            if at > whole {
+                fs::remove_file(&journal.path)?;
+            }
+        }
+        Ok(kept)
+    }
+}
+
+impl Journal {
+    /// Cuts the journal after its last whole batch.
+    fn cut(&self, aside: &Path) -> io::Result<PathBuf> {
+        cut(&self.path, self.end, aside)
+    }
+}
+
+/// Cuts off commits that were never acknowledged: what a failed sync has left would otherwise count as written, although
+/// it may never have reached the disk.
+pub(crate) fn cut_after(directory: &Path, acknowledged: u64, aside: &Path) -> io::Result<()> {
+    for (_, path) in paths(directory)? {
+        let mut input = Input { inner: BufReader::new(File::open(&path)?), read: 0 };
+        let mut end = 0;
+        while let Some(batch) = batch(&mut input)? {
+            if batch.commit.is_some_and(|commit| commit > acknowledged) {
+                cut(&path, end, aside)?;
+                break;
+            }
+            end = input.read;
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a file, after what is cut off is safe in another one.
+fn cut(path: &Path, end: u64, aside: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(aside)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (kept, mut out) = (0..)
+        .find_map(|nth: u32| {
+            let kept = aside.join(format!("{name}-{end}-{nth}"));
+            match File::create_new(&kept) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+                made => Some(made.map(|file| (kept, file))),
+            }
+        })
+        .ok_or_else(|| io::Error::other("no name is free"))??;
+    let mut input = File::open(path)?;
+    input.seek(SeekFrom::Start(end))?;
+    // Room for what is to come is nothing to keep.
+    let length = last_data(path)?.saturating_sub(end);
+    io::copy(&mut input.take(length), &mut out)?;
+    out.sync_all()?;
+    File::open(aside)?.sync_all()?;
+    let journal = OpenOptions::new().write(true).open(path)?;
+    journal.set_len(end)?;
+    journal.sync_all()?;
+    Ok(kept)
+}
+
+/// The journals of a directory with their numbers, the oldest first.
+fn paths(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl") {
+            let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+            let unknown = || io::Error::other(format!("{} is no journal of this store", path.display()));
+            found.push((number.ok_or_else(unknown)?, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What follows the last whole batch of a journal.
+fn tail(path: &Path, end: u64) -> io::Result<Tail> {
+    let last = last_data(path)?;
+    if last <= end {
+        return Ok(Tail::Empty);
+    }
+    let mut rest = Vec::new();
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(end))?;
+    file.take(last - end).read_to_end(&mut rest)?;
+    // A batch may begin at any byte.
+    for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == START) {
+        let mut input = Input { inner: &rest[at..], read: 0 };
+        if batch(&mut input)?.is_some() {
+            return Ok(Tail::Damaged { next: end + at as u64 });
+        }
+    }
+    Ok(Tail::Torn { bytes: last - end })
+}
+
+/// Where the last byte of a file lies that is not zero.
+fn last_data(path: &Path) -> io::Result<u64> {
+    const BLOCK: u64 = 1024 * 1024;
+    let mut file = File::open(path)?;
+    let mut end = allocated_end(&file)?;
+    let mut block = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(start))?;
+        block.clear();
+        Read::by_ref(&mut file).take(end - start).read_to_end(&mut block)?;
+        if let Some(last) = block.iter().rposition(|byte| *byte != 0) {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// The end of what a file has on disk: a journal begins as 64 MiB of nothing, which need not be read.
+#[cfg(target_os = "linux")]
+fn allocated_end(file: &File) -> io::Result<u64> {
+    use rustix::{fs, io::Errno};
+    let length = file.metadata()?.len();
+    let mut at = 0;
+    loop {
+        match fs::seek(file, fs::SeekFrom::Data(at)) {
+            Ok(data) => at = fs::seek(file, fs::SeekFrom::Hole(data))?,
+            // No data follows.
+            Err(Errno::NXIO) => return Ok(at),
+            // A file system that does not know.
+            Err(_) => return Ok(length),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocated_end(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len())
+}
+
+/// Bytes, counted and hashed.
+struct Input<R> {
+    inner: R,
+    read: u64,
+}
+
+impl<R: Read> Input<R> {
+    /// The next bytes; `None` if they are not there.
+    fn bytes<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
+        let mut bytes = [0; N];
+        Ok(self.fill(&mut bytes)?.then_some(bytes))
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
+        match self.inner.read_exact(bytes) {
+            Ok(()) => {
+                self.read += bytes.len() as u64;
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The next batch; `None` if what comes is not a whole one.
+fn batch(input: &mut Input<impl Read>) -> io::Result<Option<Batch>> {
+    let Some([START]) = input.bytes()? else { return Ok(None) };
+    let (Some(count), Some(sequence)) = (input.bytes()?, input.bytes()?) else { return Ok(None) };
+    let mut batch = Batch { sequence: u64::from_le_bytes(sequence), commit: None };
+    let mut hash = Xxh3::new();
+    let mut value = Vec::new();
+    for _ in 0..u32::from_le_bytes(count) {
+        match input.bytes()? {
+            Some([ITEM]) => {
+                if !item(input, &mut hash, &mut value, &mut batch)? {
+                    return Ok(None);
+                }
+            }
+            Some([CLEAR]) => {
+                let Some(keyspace) = input.bytes::<8>()? else { return Ok(None) };
+                hash.update(&[CLEAR]);
+                hash.update(&keyspace);
+            }
+            _ => return Ok(None),
+        }
+    }
+    let (Some([END]), Some(checksum), Some(magic)) = (input.bytes()?, input.bytes()?, input.bytes()?) else {
+        return Ok(None);
+    };
+    let magic: [u8; MAGIC.len()] = magic;
+    Ok((magic == *MAGIC && u64::from_le_bytes(checksum) == hash.digest()).then_some(batch))
+}
+
+/// The rest of an item; whether it is whole.
+fn item(input: &mut Input<impl Read>, hash: &mut Xxh3, value: &mut Vec<u8>, batch: &mut Batch) -> io::Result<bool> {
+    // Kind, compression, keyspace, length of the key, of the value, and of the value as it is written.
+    let Some(head) = input.bytes::<20>()? else { return Ok(false) };
+    let key_length = usize::from(u16::from_le_bytes([head[10], head[11]]));
+    let stored = u32::from_le_bytes([head[16], head[17], head[18], head[19]]) as usize;
+    if stored > MAX_VALUE {
+        return Ok(false);
+    }
+    value.resize(key_length + stored, 0);
+    if !input.fill(value)? {
+        return Ok(false);
+    }
+    hash.update(&[ITEM]);
+    hash.update(&head);
+    hash.update(value);
+    let (key, value) = value.split_at(key_length);
+    if key == layout::COMMIT {
+        batch.commit = value.try_into().ok().map(u64::from_be_bytes);
+    }
+    Ok(true)
+}

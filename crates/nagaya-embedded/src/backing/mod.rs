@@ -1,0 +1,153 @@
+//! The ordered bytes below the engine: a directory, or memory for tests.
+
+mod disk;
+mod journal;
+mod mark;
+
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, ControlFlow},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
+
+use fjall::{Readable as _, Slice};
+use nagaya_store::Error;
+
+use self::disk::Published;
+pub(crate) use self::{
+    disk::{Disk, Purpose, data, kept_aside},
+    journal::{Journals, Tail},
+    mark::Mark,
+};
+use crate::layout::Space;
+
+/// Ordered bytes that are changed in atomic, durable batches.
+pub(crate) enum Backing {
+    Disk(Disk),
+    Memory(RwLock<Spaces>),
+}
+
+type Spaces = [BTreeMap<Slice, Slice>; Space::ALL.len()];
+
+/// One change of a batch.
+#[derive(Debug)]
+pub(crate) enum Op {
+    /// The value is counted by references: an item goes into its table and into each index without being copied.
+    Put(Space, Slice, Slice),
+    Remove(Space, Slice),
+}
+
+/// The state at one moment: commits that come later are not seen, and none is seen by half.
+pub(crate) enum View<'b> {
+    Disk(Arc<Published>),
+    Memory(RwLockReadGuard<'b, Spaces>),
+}
+
+impl Backing {
+    pub(crate) fn memory() -> Self {
+        Backing::Memory(RwLock::default())
+    }
+
+    /// Makes all changes or none; when it returns, they survive a power cut. Only one thread commits.
+    pub(crate) fn commit(&self, ops: Vec<Op>) -> Result<(), Error> {
+        match self {
+            Backing::Disk(disk) => disk.commit(ops),
+            Backing::Memory(spaces) => {
+                // A poisoned lock means that a reader panicked; the data is whole all the same.
+                let mut spaces = spaces.write().unwrap_or_else(PoisonError::into_inner);
+                for op in ops {
+                    match op {
+                        Op::Put(space, key, value) => spaces[space as usize].insert(key, value),
+                        Op::Remove(space, key) => spaces[space as usize].remove(&key),
+                    };
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The state after the last commit. Fails while the directory is being opened again after a fault.
+    pub(crate) fn view(&self) -> Result<View<'_>, Error> {
+        match self {
+            Backing::Disk(disk) => disk.published().map(View::Disk),
+            Backing::Memory(spaces) => Ok(View::Memory(spaces.read().unwrap_or_else(PoisonError::into_inner))),
+        }
+    }
+
+    /// The directory, if there is one.
+    pub(crate) fn disk(&self) -> Option<&Disk> {
+        match self {
+            Backing::Disk(disk) => Some(disk),
+            Backing::Memory(_) => None,
+        }
+    }
+
+    /// One value as it is now, for the thread that commits: nobody else can tell whether the commit it belongs to is whole.
+    pub(crate) fn latest(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Error> {
+        match self {
+            Backing::Disk(disk) => disk.latest(space, key),
+            Backing::Memory(_) => self.view()?.get(space, key),
+        }
+    }
+}
+
+impl View<'_> {
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Error> {
+        match self {
+            View::Disk(state) => state.snapshot.get(state.space(space), key).map_err(Error::engine),
+            View::Memory(spaces) => Ok(spaces[space as usize].get(key).cloned()),
+        }
+    }
+
+    /// Visits the entries from `from` up to but without `to`, until told to stop.
+    pub(crate) fn range(
+        &self,
+        space: Space,
+        from: Bound<Vec<u8>>,
+        to: Option<Vec<u8>>,
+        descending: bool,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+        if is_empty(&from, &to) {
+            return Ok(());
+        }
+        match self {
+            View::Disk(state) => {
+                let mut entries = state.snapshot.range(state.space(space), (from, to));
+                loop {
+                    let entry = if descending { entries.next_back() } else { entries.next() };
+                    let Some(entry) = entry else { return Ok(()) };
+                    let (key, value) = entry.into_inner().map_err(Error::engine)?;
+                    // A long read would keep a directory from being opened again.
+                    state.check_open()?;
+                    if visit(&key, &value)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+            View::Memory(spaces) => {
+                let mut entries = spaces[space as usize].range::<[u8], _>((as_slice(&from), as_slice(&to)));
+                loop {
+                    let entry = if descending { entries.next_back() } else { entries.next() };
+                    let Some((key, value)) = entry else { return Ok(()) };
+                    if visit(key, value)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether no key can lie between; an inverted range is nothing to ask a store for.
+fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    match (from, to) {
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to)) => from >= to,
+        _ => false,
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}

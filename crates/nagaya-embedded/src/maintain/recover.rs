@@ -1,0 +1,74 @@
+//! A directory that lost acknowledged commits: what is there, and opening it without what is gone.
+
+use std::path::{Path, PathBuf};
+
+use nagaya_store::Error;
+
+use crate::{
+    backing::{Journals, Mark, Tail, data, kept_aside},
+    lock::Lock,
+};
+
+/// What can be saved of a directory, by its journals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// The journals, the oldest first.
+    pub journals: Vec<JournalState>,
+    /// The number of the last commit that can be read.
+    pub last_commit: Option<u64>,
+    /// The number of the last commit that is known to have been acknowledged.
+    pub acknowledged: u64,
+    /// Where the damage is, and what it is; `None`: there is none.
+    pub damage: Option<String>,
+}
+
+/// What can be read of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalState {
+    /// The file.
+    pub path: PathBuf,
+    /// Whole batches from its beginning on.
+    pub batches: u64,
+    /// The byte after the last of them.
+    pub end: u64,
+    /// Bytes after it that are no whole batch; 0 if whole ones follow.
+    pub torn_bytes: u64,
+}
+
+/// Looks at the journals of a directory, and changes nothing.
+pub fn inspect_damage(directory: &Path) -> Result<Recovery, Error> {
+    let _lock = Lock::take(directory)?;
+    look(directory).map(|(recovery, _)| recovery)
+}
+
+fn look(directory: &Path) -> Result<(Recovery, Journals), Error> {
+    let journals = Journals::read(&data(directory))?;
+    let acknowledged = Mark::read(directory).map_err(Error::engine)?;
+    let states = journals.files.iter().map(|journal| JournalState {
+        path: journal.path.clone(),
+        batches: journal.batches,
+        end: journal.end,
+        torn_bytes: match journal.tail {
+            Tail::Torn { bytes } => bytes,
+            Tail::Empty | Tail::Damaged { .. } => 0,
+        },
+    });
+    let recovery = Recovery {
+        journals: states.collect(),
+        last_commit: journals.last_commit,
+        acknowledged,
+        damage: journals.damage(acknowledged).map(|damage| damage.place()),
+    };
+    Ok((recovery, journals))
+}
+
+/// Gives up the commits that are damaged, and all after them: the store is then as it was before the first of them. What is
+/// cut off is kept; where, is what this gives back.
+pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let _lock = Lock::take(directory)?;
+    let (_, journals) = look(directory)?;
+    let kept = journals.cut_damaged(&kept_aside(directory)).map_err(Error::engine)?;
+    // What is known to have been acknowledged is gone, and opening must not ask for it again.
+    Mark::forget(directory).map_err(Error::engine)?;
+    Ok(kept)
+}

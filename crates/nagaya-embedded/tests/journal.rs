@@ -1,0 +1,153 @@
+//! Journals that a crash has torn, and journals that are damaged: the first open with all that was acknowledged, the second
+//! are refused or keep everything. Nothing is ever gone without a word.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use nagaya_embedded::{Embedded, Options, accept_loss, inspect_damage};
+use nagaya_store::{Item, Key, KeySchema, Store as _, TableSpec, Write};
+
+const TABLE: &str = "blobs";
+const PAGE: usize = 4096;
+
+fn options() -> Options {
+    Options { sweep_every: None, ..Options::default() }
+}
+
+/// Text that does not compress.
+fn noise(seed: usize, length: usize) -> String {
+    let mut state = seed as u64 + 1;
+    let mut letter = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'a' + (state >> 40) as u8 % 26)
+    };
+    (0..length).map(|_| letter()).collect()
+}
+
+fn blob(n: usize) -> Item {
+    Item::new().with("PK", "P").with("SK", format!("{n:03}")).with("noise", noise(n, 20_000))
+}
+
+async fn filled(directory: &Path, blobs: usize) {
+    let store = Embedded::open(directory, options()).expect("the directory opens");
+    store.ensure(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
+    for n in 0..blobs {
+        store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
+    }
+}
+
+/// How many blobs there are, if none but the last ones is missing.
+async fn found(store: &Embedded, most: usize) -> usize {
+    let mut count = 0;
+    for n in 0..most {
+        if let Some(item) = store.get(TABLE, &Key::new("P", format!("{n:03}"))).await.expect("a read") {
+            assert_eq!(item, blob(n), "an item is another");
+            assert_eq!(count, n, "an item is missing in the middle");
+            count += 1;
+        }
+    }
+    count
+}
+
+fn journal(directory: &Path) -> PathBuf {
+    let mut found: Vec<_> = fs::read_dir(directory.join("data"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jnl"))
+        .collect();
+    found.sort();
+    found.pop().expect("a journal")
+}
+
+/// The bytes of the journal without the room at its end.
+fn written(directory: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(journal(directory)).expect("the journal can be read");
+    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    bytes
+}
+
+/// A power cut keeps any of the pages that were not synced yet, and this store was killed before the sync: its mark does not
+/// know the last commit.
+#[tokio::test]
+async fn a_torn_end_is_cut_off_and_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 3).await;
+    let (before, mark) = (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a mark"));
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
+    drop(store);
+    let whole = written(directory.path());
+    let pages = (whole.len() - before.len()).div_ceil(PAGE);
+    assert!(pages >= 5, "the last commit has several pages");
+    // Every way in which one page is missing, and some in which more are.
+    let lost = (0..pages).map(|page| vec![page]).chain([(0..pages).collect(), (1..pages).collect(), vec![0, 2, 4]]);
+    for lost in lost {
+        let mut torn = whole.clone();
+        for page in &lost {
+            let start = before.len() + page * PAGE;
+            let end = (start + PAGE).min(torn.len());
+            torn[start..end].fill(0);
+        }
+        fs::write(journal(directory.path()), &torn).expect("the journal can be written");
+        fs::write(directory.path().join("acknowledged"), &mark).expect("the mark can be written");
+        let store = Embedded::open(directory.path(), options()).unwrap_or_else(|error| panic!("{lost:?}: {error}"));
+        assert_eq!(found(&store, 4).await, 3, "{lost:?}");
+        assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{lost:?}");
+        store.write(Write::put(TABLE, blob(3)).into()).await.expect("it takes writes");
+        drop(store);
+        assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 4).await, 4, "{lost:?}");
+    }
+    assert!(fs::read_dir(directory.path().join("torn")).expect("what was cut off is kept").count() > 0);
+}
+
+#[tokio::test]
+async fn damage_is_refused_or_harmless_wherever_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 6).await;
+    let (path, whole) = (journal(directory.path()), written(directory.path()));
+    let (mut refused, mut harmless) = (0, 0);
+    // Spread over the journal, and over the heads and ends of batches, which are small.
+    let spread = (0..200).map(|n| n * whole.len() / 200);
+    let starts = (0..whole.len()).filter(|at| whole[*at..].starts_with(b"FJL\x03")).flat_map(|at| at..at + 40);
+    for at in spread.chain(starts).filter(|at| *at < whole.len()) {
+        for bit in [0x01, 0x80] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= bit;
+            fs::write(&path, &damaged).expect("the journal can be written");
+            match Embedded::open(directory.path(), options()) {
+                Err(error) => {
+                    assert!(error.to_string().contains("damaged at byte"), "{at}: {error}");
+                    assert_eq!(fs::read(&path).expect("the journal can be read"), damaged, "{at}: it was changed");
+                    refused += 1;
+                }
+                Ok(store) => {
+                    assert_eq!(found(&store, 6).await, 6, "{at}: acknowledged writes are gone without a word");
+                    harmless += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 300 && harmless < refused / 5, "{refused} refused, {harmless} harmless");
+}
+
+#[tokio::test]
+async fn a_journal_that_ends_early_is_noticed_and_can_be_given_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 6).await;
+    let (path, whole) = (journal(directory.path()), written(directory.path()));
+    fs::write(&path, &whole[..whole.len() / 2]).expect("the journal can be written");
+    let error = Embedded::open(directory.path(), options()).expect_err("commits are missing");
+    assert!(error.to_string().contains("acknowledged commits are missing"), "{error}");
+    assert!(error.to_string().contains("nagaya store recover"), "{error}");
+
+    let recovery = inspect_damage(directory.path()).expect("it can be looked at");
+    let last = recovery.last_commit.expect("some commits are whole");
+    assert!(recovery.acknowledged > last && recovery.damage.is_some(), "{recovery:?}");
+    assert!(!accept_loss(directory.path()).expect("it is accepted").is_empty());
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    let left = found(&store, 6).await;
+    assert!((1..6).contains(&left), "{left}");
+    assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
+}
