@@ -142,7 +142,14 @@ impl Embedded {
     /// an index that is being built fail as if it were not there yet.
     pub async fn reindex(&self, table: &str, index: Option<&str>) -> Result<(), Error> {
         let (table, index) = (table.to_owned(), index.map(str::to_owned));
-        self.client()?.ask(|reply| Request::Reindex(table, index, reply)).await
+        self.ask(|reply| Request::Reindex(table, index, reply)).await
+    }
+
+    pub(crate) async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
+    ) -> Result<T, Error> {
+        self.client()?.ask(request).await
     }
 
     fn client(&self) -> Result<&Client, Error> {
@@ -206,7 +213,7 @@ impl Store for Embedded {
     }
 
     fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        Box::pin(async move { self.client()?.ask(|reply| Request::Ensure(tables.to_vec(), reply)).await })
+        Box::pin(async move { self.ask(|reply| Request::Ensure(tables.to_vec(), reply)).await })
     }
 
     fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
@@ -229,7 +236,7 @@ impl Store for Embedded {
         Box::pin(async move {
             self.shared.space.check()?;
             let actions = plan::prepare(&self.shared, set)?;
-            self.client()?.ask(|reply| Request::Write(actions, reply)).await
+            self.ask(|reply| Request::Write(actions, reply)).await
         })
     }
 

@@ -51,6 +51,7 @@ mod upgrade;
 
 pub use engine::Embedded;
 pub use maintain::{
-    Backup, Finding, JournalState, Progress, Recovery, Stat, TableStat, accept_loss, inspect_damage, restore_backup,
+    Backup, Finding, JournalState, Progress, Recovery, Repair, Stat, TableStat, accept_loss, inspect_damage,
+    restore_backup,
 };
 pub use options::Options;

@@ -159,6 +159,8 @@ impl Committer {
                     let item_at = (&**table, &key, &bytes.into());
                     self.record(item_at, [Some(&image), None], Cause::Expiry, &mut ops)?;
                 }
+                // It is not due.
+                Some((_, _, image)) if image.expires_at(expiry) => {}
                 // The item has changed since, or is gone.
                 _ => ops.push(Op::Remove(Space::Expiry, expiry.clone().into())),
             }

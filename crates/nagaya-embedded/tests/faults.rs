@@ -80,7 +80,7 @@ async fn a_full_disk_gives_an_error_and_keeps_what_was_acknowledged() {
         drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
         let (acknowledged, failures) = run_until_full(directory.path(), blocks);
         assert!(!acknowledged.is_empty(), "{blocks}: nothing was written before the disk was full");
-        assert!(!failures.is_empty() && failures.iter().all(is_refusal), "{blocks}: {failures:?}");
+        assert!(!failures.is_empty() && failures.iter().all(|failure| is_refusal(failure)), "{blocks}: {failures:?}");
         let store = Embedded::open(directory.path(), Options::default()).expect("it opens once there is room again");
         store.ensure(&[spec()]).await.expect("the table is there");
         for n in &acknowledged {
@@ -93,7 +93,7 @@ async fn a_full_disk_gives_an_error_and_keeps_what_was_acknowledged() {
 }
 
 /// A write that certainly did not happen, or of which nobody can tell.
-fn is_refusal(failure: &String) -> bool {
+fn is_refusal(failure: &str) -> bool {
     ["unavailable ", "unanswered "].iter().any(|code| failure.starts_with(code))
 }
 

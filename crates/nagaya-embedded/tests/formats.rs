@@ -11,7 +11,7 @@ use nagaya_store::{
 };
 
 /// The format that this version writes.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 /// Set to make the directory of the current format anew.
 const MAKE: &str = "NAGAYA_MAKE_FORMAT";
 const TABLE: &str = "notes";

@@ -2,6 +2,7 @@
 
 mod backup;
 mod recover;
+mod repair;
 mod restore;
 mod stat;
 mod verify;
@@ -12,6 +13,7 @@ pub use backup::{Backup, restore_backup};
 use fjall::Slice;
 use nagaya_store::{Error, Item, Key};
 pub use recover::{JournalState, Recovery, accept_loss, inspect_damage};
+pub use repair::Repair;
 pub use stat::{Stat, TableStat};
 pub use verify::Finding;
 
