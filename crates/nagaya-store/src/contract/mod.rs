@@ -11,6 +11,7 @@ mod changes;
 mod concurrency;
 mod conditions;
 mod expiry;
+pub mod history;
 mod indexes;
 mod items;
 mod limits;
@@ -115,6 +116,7 @@ enum Need {
     TypedKeys,
     ScanSegments,
     SnapshotReads,
+    ConsistentIndexes,
     Sweep,
 }
 
@@ -129,6 +131,7 @@ impl Need {
             Need::TypedKeys => by.typed_keys,
             Need::ScanSegments => by.scan_segments,
             Need::SnapshotReads => by.snapshot_reads,
+            Need::ConsistentIndexes => by.consistent_indexes,
             Need::Sweep => sweeps,
         }
     }
@@ -143,6 +146,7 @@ impl Need {
             Need::TypedKeys => "keys of numbers and bytes",
             Need::ScanSegments => "scan segments",
             Need::SnapshotReads => "reads of one moment",
+            Need::ConsistentIndexes => "indexes that show every write at once",
             Need::Sweep => "a sweep on request",
         }
     }
@@ -151,7 +155,7 @@ impl Need {
 /// The cases of an area: functions, each with what it needs.
 macro_rules! cases {
     ($($function:ident $([$($need:ident),+])?,)+) => {
-        pub(super) const CASES: &[$crate::contract::Case] = &[$(
+        pub(in crate::contract) const CASES: &[$crate::contract::Case] = &[$(
             $crate::contract::Case {
                 function: stringify!($function),
                 needs: &[$($($crate::contract::Need::$need),+)?],
@@ -177,6 +181,7 @@ static AREAS: &[(&str, &[Case])] = &[
     ("changes", changes::CASES),
     ("tables", tables::CASES),
     ("concurrency", concurrency::CASES),
+    ("histories", history::CASES),
 ];
 
 /// Tries an engine against the whole contract.
