@@ -16,7 +16,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 use self::{client::Client, walk::Walk};
 use super::{
     Outcome,
-    serve::{Kind, Place},
+    serve::{Kind, Place, Tables},
 };
 use crate::systems;
 
@@ -107,7 +107,7 @@ struct Site {
 /// A server for this alone.
 async fn started(place: &Place, system: &System) -> anyhow::Result<Site> {
     let store = place.open().await?;
-    let nagaya = place.house(system, Arc::clone(&store)).await?;
+    let nagaya = place.house(system, Arc::clone(&store), Tables::Create).await?;
     let issuer = Arc::new(LocalIssuer::in_memory()?);
     let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
     let verifier = verifier.trust(&Issuer::local(&issuer), &system.name);
