@@ -124,6 +124,20 @@ impl Design {
         }
     }
 
+    /// The names of the roles that permit this, on the operators' side of the walls or on that of the tenants.
+    pub fn roles_permitting(&self, entity: &str, verb: Verb, operator: bool) -> Vec<&str> {
+        let would = self.roles.iter().filter(|role| role.operator == operator && role.permits(entity, verb));
+        would.map(|role| role.name.as_str()).collect()
+    }
+
+    /// The names of the roles that act for the system itself.
+    pub fn operator_roles(&self) -> Vec<&str> {
+        match self.roles.as_slice() {
+            [] => vec![OPERATOR],
+            roles => roles.iter().filter(|role| role.operator).map(|role| role.name.as_str()).collect(),
+        }
+    }
+
     /// The roles with these names.
     fn held(&self, names: &[String]) -> impl Iterator<Item = &Role> {
         self.roles.iter().filter(|role| names.contains(&role.name))

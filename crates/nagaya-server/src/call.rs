@@ -126,7 +126,7 @@ impl Call {
     /// The handle of an operator: the caller's roles have to allow it, and the request has to state a reason.
     pub fn operator(&self) -> Result<Operator, Problem> {
         if !self.design().is_operator(&self.caller.roles) {
-            return Err(Problem::forbidden("Only operators reach this."));
+            return Err(Problem::operators_only(self.design()));
         }
         let reason = self.header(REASON).filter(|reason| !reason.trim().is_empty()).ok_or_else(Problem::no_reason)?;
         Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default())))

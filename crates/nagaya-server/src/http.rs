@@ -8,7 +8,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -35,7 +35,7 @@ use crate::{
     Problem,
     health::Health,
     limits::Limits,
-    observe::{self, Gauges, Observed, Observer, Rejection},
+    observe::{self, Gauges, Observed, Observer, Rejection, TARGET},
     server::Routers,
 };
 
@@ -50,7 +50,7 @@ const LEAST_BUFFER: usize = 64 * 1024;
 pub(crate) struct Entry {
     routers: Routers,
     limits: Arc<Limits>,
-    observer: Observer,
+    observer: Arc<Observer>,
     health: Arc<Health>,
     cors: Option<CorsLayer>,
     /// One for each request under way.
@@ -63,7 +63,7 @@ impl Entry {
     pub(crate) fn new(
         routers: Routers,
         limits: Arc<Limits>,
-        observer: Observer,
+        observer: Arc<Observer>,
         health: Arc<Health>,
         cors: Option<CorsLayer>,
     ) -> Self {
@@ -91,7 +91,7 @@ impl Entry {
     }
 
     /// What the server says about itself.
-    async fn about(&self, method: &Method, path: &str, observed: &Observed<'_>) -> Option<Response> {
+    async fn about(&self, method: &Method, path: &str, observed: &Observed) -> Option<Response> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return None;
         }
@@ -106,15 +106,17 @@ impl Entry {
         }
     }
 
-    fn figures(&self) -> Response {
+    /// How many requests are under way, and how many connections are open.
+    fn taken(&self) -> (usize, usize) {
         let taken = |limit: usize, semaphore: &Semaphore| {
             limit.min(Semaphore::MAX_PERMITS).saturating_sub(semaphore.available_permits())
         };
-        let gauges = Gauges {
-            in_flight: taken(self.limits.concurrent, &self.slots),
-            connections: taken(self.limits.connections, &self.connections),
-            systems: self.health.figures(),
-        };
+        (taken(self.limits.concurrent, &self.slots), taken(self.limits.connections, &self.connections))
+    }
+
+    fn figures(&self) -> Response {
+        let (in_flight, connections) = self.taken();
+        let gauges = Gauges { in_flight, connections, systems: self.health.figures() };
         let mut response = Response::new(Body::from(self.observer.metrics.text(&gauges)));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(observe::METRICS_TYPE));
@@ -123,10 +125,10 @@ impl Entry {
     }
 
     /// Answers a request within the limits.
-    async fn within(&self, observed: &Observed<'_>, request: Request) -> Response {
+    async fn within(&self, observed: &Observed, request: Request) -> Response {
         let reject = |why, problem: Problem| {
             observed.rejected(why);
-            observed.seen.failed(problem.code().to_owned());
+            observed.seen.failed(&problem);
             problem.into_answer(observed.id())
         };
         // There is room for it. Who has to wait for room may as well do so outside, where it costs nothing.
@@ -140,7 +142,7 @@ impl Entry {
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {
                 let at = observe::last_panic();
-                tracing::error!(request = observed.id(), at, "a request has panicked");
+                tracing::error!(target: TARGET, request = observed.id(), at, "a request has panicked");
                 reject(Rejection::Panic, Problem::internal())
             }
             Err(_elapsed) => {
@@ -154,7 +156,7 @@ impl Entry {
 /// [`Entry::within`] as a service, for what goes around it.
 struct Within<'e> {
     entry: &'e Entry,
-    observed: &'e Observed<'e>,
+    observed: &'e Observed,
 }
 
 impl<'e> Service<Request> for Within<'e> {
@@ -173,26 +175,39 @@ impl<'e> Service<Request> for Within<'e> {
 }
 
 /// Accepts connections until told to stop, and for as long as `grace` after that; then ends those that are idle, and waits
-/// for the others.
-pub(crate) async fn serve(listener: TcpListener, entry: Arc<Entry>, grace: Duration, stop: impl Future<Output = ()>) {
+/// for the others. `draining` is told when nothing new is accepted any more. Gives the moment at which it was told to stop.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    entry: Arc<Entry>,
+    grace: Duration,
+    stop: impl Future<Output = ()>,
+    draining: impl FnOnce(),
+) -> Instant {
     let graceful = GracefulShutdown::new();
-    {
+    let stopping = {
         let mut accepting = pin!(accept(&listener, &entry, &graceful));
         tokio::select! {
             () = &mut accepting => {}
             () = stop => {}
         }
         entry.health.stop();
+        let stopping = Instant::now();
+        let (in_flight, connections) = entry.taken();
+        tracing::info!(target: TARGET, in_flight, connections, grace = grace.as_secs_f64(), "stopping");
         if !grace.is_zero() {
             let _ = tokio::time::timeout(grace, accepting).await;
         }
-    }
+        stopping
+    };
     drop(listener);
+    draining();
     // No request takes longer than this, and all that is left are requests.
     let last = entry.limits.time.saturating_add(LAST);
     if tokio::time::timeout(last, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some requests took too long to wait for");
+        let (in_flight, connections) = entry.taken();
+        tracing::warn!(target: TARGET, in_flight, connections, "some requests took too long to wait for");
     }
+    stopping
 }
 
 /// Accepts connections, for ever.
@@ -206,7 +221,7 @@ async fn accept(listener: &TcpListener, entry: &Arc<Entry>, graceful: &GracefulS
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file handles, most likely: the connections that there are go on, and give some back.
-                tracing::warn!(%error, "a connection cannot be accepted");
+                tracing::warn!(target: TARGET, %error, "a connection cannot be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }

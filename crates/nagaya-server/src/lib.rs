@@ -28,7 +28,7 @@ pub use self::{
     identity::{
         Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Verifier, http_agent, router as issuer_routes,
     },
-    limits::Limits,
+    limits::{Limits, file_handles, raise_file_handles},
     openapi::{Document, document},
     problem::{Flaw, Problem},
     route::{Act, Reach, Route, routes},

@@ -6,9 +6,14 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use nagaya_design::Design;
 use nagaya_store::ErrorKind as StoreErrorKind;
 use nagaya_tenancy::{Error, ErrorKind};
 use serde::Serialize;
+
+/// Seconds after which a store that is not available may be again: a supervisor or an operator has to act, or a network to
+/// recover.
+const STORE_RETRY: u32 = 5;
 
 /// Why a request failed, as its caller is told.
 #[derive(Debug, Clone)]
@@ -18,6 +23,8 @@ pub struct Problem {
     detail: String,
     errors: Vec<Flaw>,
     retry_after: Option<u32>,
+    /// What the log is told, and the caller is not.
+    cause: Option<String>,
 }
 
 /// One thing that is wrong with a request.
@@ -49,7 +56,7 @@ struct Body<'p> {
 impl Problem {
     /// A problem with a stable code and a sentence for a person.
     pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
-        Problem { status, code: code.into(), detail: detail.into(), errors: Vec::new(), retry_after: None }
+        Problem { status, code: code.into(), detail: detail.into(), errors: Vec::new(), retry_after: None, cause: None }
     }
 
     /// With a part of the body that is wrong; `path` has dots and `[0]`.
@@ -71,6 +78,18 @@ impl Problem {
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
+    }
+
+    /// With its cause, which is logged with the id of the request. The caller is not told.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// What the log is told, and the caller is not.
+    pub fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
     }
 
     /// The status.
@@ -183,6 +202,25 @@ impl From<Error> for Problem {
 }
 
 impl Problem {
+    /// The caller has none of the roles that this takes.
+    pub(crate) fn no_role(refusal: &str, would: &[&str]) -> Self {
+        let would: Vec<_> = would.iter().map(|role| format!("`{role}`")).collect();
+        Problem::forbidden(match would.as_slice() {
+            [] => format!("{refusal}; no role of the design does."),
+            [role] => format!("{refusal}; the role {role} does."),
+            roles => format!("{refusal}; each of the roles {} does.", roles.join(", ")),
+        })
+    }
+
+    /// Only somebody who acts for the system itself gets there.
+    pub(crate) fn operators_only(design: &Design) -> Self {
+        let roles: Vec<_> = design.operator_roles().iter().map(|role| format!("`{role}`")).collect();
+        match roles.as_slice() {
+            [] => Problem::forbidden("Only operators reach this, and the design has no role of one."),
+            roles => Problem::forbidden(format!("Only operators reach this: {}.", roles.join(", "))),
+        }
+    }
+
     pub(crate) fn no_reason() -> Self {
         let detail = "Operators state a reason for what they do, in the header `Nagaya-Reason`.";
         Problem::bad_request("no_reason", detail).parameter("Nagaya-Reason", "Is missing.")
@@ -201,16 +239,21 @@ fn store(error: &nagaya_store::Error) -> Problem {
             unavailable("table_missing", "A table that this needs is not there yet.".to_owned()).retry_after(60)
         }
         StoreErrorKind::Busy => unavailable("busy", "The store is busy.".to_owned()),
-        StoreErrorKind::Unanswered(cause) => {
-            tracing::warn!(%cause, "the store has not answered a write");
+        StoreErrorKind::OutOfSpace(_) => {
+            let detail = "The store has no room for more. Nothing was written; reading still works.";
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", detail)
+        }
+        StoreErrorKind::Unavailable(_) => {
+            let detail = "The store is not available. Nothing has happened; try again later.";
+            unavailable("store_unavailable", detail.to_owned()).retry_after(STORE_RETRY)
+        }
+        StoreErrorKind::Unanswered(_) => {
             let detail = "The write may have happened or not. Read before writing again.";
             Problem::new(StatusCode::GATEWAY_TIMEOUT, "unanswered", detail)
         }
-        _ => {
-            tracing::error!(code = error.code(), %error, "the store failed");
-            Problem::internal()
-        }
+        _ => Problem::internal(),
     }
+    .because(error.to_string())
 }
 
 /// `ingredients[0].name` as `/ingredients/0/name`.
@@ -234,6 +277,21 @@ pub(crate) fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_store_says_goes_to_the_log_and_not_to_the_caller() {
+        let check = |kind: StoreErrorKind, status: u16, code: &str, retry: Option<u32>| {
+            let problem = Problem::from(Error::from(nagaya_store::Error::from(kind)));
+            assert_eq!((problem.status().as_u16(), problem.code(), problem.retry_after), (status, code, retry));
+            assert!(problem.cause().is_some_and(|cause| cause.contains("/var/db")), "{problem:?}");
+            assert!(!problem.detail.contains("/var/db"), "{problem:?}");
+        };
+        let cause = || Box::from("cannot write /var/db/1.log");
+        check(StoreErrorKind::OutOfSpace("/var/db is full".into()), 507, "insufficient_storage", None);
+        check(StoreErrorKind::Unavailable(cause()), 503, "store_unavailable", Some(STORE_RETRY));
+        check(StoreErrorKind::Unanswered(cause()), 504, "unanswered", None);
+        check(StoreErrorKind::Engine(cause()), 500, "internal", None);
+    }
 
     #[test]
     fn paths_become_pointers() {

@@ -61,7 +61,7 @@ impl Served {
                 async move {
                     match parameters {
                         Ok(parameters) => served.handle(route, spot, &parameters, request).await,
-                        // What is no text is nobody's id.
+                        // A segment that is not UTF-8 is no id.
                         Err(_) => nothing(request).await,
                     }
                 }
@@ -90,7 +90,7 @@ impl Served {
         let response = match self.answer(route, path, parts, &mut body, &seen).await {
             Ok(answer) => answer.into_response(),
             Err(problem) => {
-                seen.failed(problem.code().to_owned());
+                seen.failed(&problem);
                 problem.into_answer(&seen.origin.request)
             }
         };
@@ -159,7 +159,7 @@ impl Served {
     fn permits(&self, route: &Route, caller: &Caller) -> Result<(), Problem> {
         let design = &self.system.design;
         if route.reach == Reach::Operator && !design.is_operator(&caller.roles) {
-            return Err(Problem::forbidden("Only operators reach this."));
+            return Err(Problem::operators_only(design));
         }
         let own = match route.act {
             Act::Own(at) => self.own.get(at).and_then(|own| own.needs.as_ref()),
@@ -173,7 +173,8 @@ impl Served {
             // What somebody without a token may read, whoever has one may read.
             _ if route.admits_visitors(design) => Ok(()),
             Some((entity, verb)) if !design.permits(&caller.roles, entity, verb) => {
-                Err(Problem::forbidden(format!("The roles of the token do not allow `{entity}.{verb}`.")))
+                let would = design.roles_permitting(entity, verb, route.reach == Reach::Operator);
+                Err(Problem::no_role(&format!("The roles of the token do not allow `{entity}.{verb}`"), &would))
             }
             _ => Ok(()),
         }
@@ -270,7 +271,7 @@ async fn no_such_method(request: Request) -> Response {
 async fn refused(request: Request, problem: Problem) -> Response {
     let seen = request.extensions().get::<Arc<Seen>>();
     if let Some(seen) = seen {
-        seen.failed(problem.code().to_owned());
+        seen.failed(&problem);
     }
     let response = problem.into_answer(seen.map_or("", |seen| &seen.origin.request));
     body::leave(request.into_body(), response).await

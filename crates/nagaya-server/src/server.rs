@@ -5,7 +5,7 @@ use std::{
     future::Future,
     sync::{Arc, PoisonError, RwLock},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{Router, extract::Request, response::Response, routing::future::RouteFuture};
@@ -19,13 +19,15 @@ use crate::{
     http::{self, Entry},
     identity::Verifier,
     limits::{Enforced, Limits},
-    observe::{Metrics, Observer},
+    observe::{Metrics, Observer, TARGET},
     pages::{self, Listed},
     served::{Served, nothing},
 };
 
 /// How long work in the background may take to end.
 const LAST: Duration = Duration::from_secs(10);
+/// How long a request takes that is marked as slow, unless it is set.
+const SLOW_REQUEST: Duration = Duration::from_secs(1);
 
 /// Systems side by side behind one listener.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub struct Server {
     trusted_proxies: usize,
     grace: Duration,
     log_key: Option<[u8; 32]>,
+    slow_request: Duration,
+    began: Instant,
 }
 
 impl Server {
@@ -58,6 +62,8 @@ impl Server {
             trusted_proxies: 0,
             grace: Duration::ZERO,
             log_key: None,
+            slow_request: SLOW_REQUEST,
+            began: Instant::now(),
         }
     }
 
@@ -81,6 +87,23 @@ impl Server {
     /// start; processes with the same key show the same.
     pub fn log_key(&mut self, key: [u8; 32]) {
         self.log_key = Some(key);
+    }
+
+    /// Marks requests in the log that take at least this long; a second unless this says otherwise.
+    pub fn slow_request(&mut self, time: Duration) {
+        self.slow_request = time;
+    }
+
+    /// When the process began, for the line that says how long it took to be ready; when this server was made otherwise.
+    pub fn began(&mut self, began: Instant) {
+        self.began = began;
+    }
+
+    /// Waits until the store of a system has been unavailable for so long without a break, and gives what it says about
+    /// it. For those who end the process then, so that its supervisor starts it again.
+    pub fn store_failed(&self, after: Duration) -> impl Future<Output = String> + Send + use<> {
+        let health = Arc::clone(&self.health);
+        async move { health.store_failed(after).await }
     }
 
     /// Answers these routes too, beside the systems.
@@ -107,7 +130,7 @@ impl Server {
     }
 
     fn entry(self) -> Entry {
-        let observer = Observer::new(self.metrics, self.trusted_proxies, self.log_key);
+        let observer = Arc::new(Observer::new(self.metrics, self.trusted_proxies, self.log_key, self.slow_request));
         // A system at the root has a page of its own there.
         let alone = self.systems.iter().any(|system| system.path.is_empty());
         if !alone {
@@ -126,16 +149,29 @@ impl Server {
             let work = system.extension.background(nagaya.clone(), stopping.clone());
             work.into_iter().for_each(|work| drop(working.spawn(work)));
         }
-        let stop = async move {
-            stop.await;
+        let (health, systems, began) = (Arc::clone(&self.health), self.systems.len(), self.began);
+        let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        let mut telling = JoinSet::new();
+        let told = Arc::clone(&health);
+        telling.spawn(async move { told.log_stores().await });
+        telling.spawn(async move {
+            health.readied().await;
+            let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(target: TARGET, address, systems, ms, "ready");
+        });
+        let grace = self.grace;
+        // Background work goes on while requests still come: some of them wait for it.
+        let draining = move || {
             let _ = tell.send(true);
         };
-        let grace = self.grace;
-        http::serve(listener, Arc::new(self.entry()), grace, stop).await;
+        let stopping = http::serve(listener, Arc::new(self.entry()), grace, stop, draining).await;
         // What has begun in the background ends as well.
         if tokio::time::timeout(LAST, async { while working.join_next().await.is_some() {} }).await.is_err() {
-            tracing::warn!("some work in the background took too long to wait for");
+            tracing::warn!(target: TARGET, "some work in the background took too long to wait for");
         }
+        drop(telling);
+        let ms = u64::try_from(stopping.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(target: TARGET, ms, "stopped");
     }
 }
 

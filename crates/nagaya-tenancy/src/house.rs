@@ -10,7 +10,7 @@ use std::{
 };
 
 use nagaya_design::{Access, Design, Entity, KeyAttributes, Parameter, Table};
-use nagaya_store::{Clock, Health, Key, Store, TableSpec};
+use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, Key, Store, TableSpec};
 use serde_json::Value as Json;
 
 use crate::{
@@ -176,6 +176,20 @@ impl Nagaya {
     pub async fn ensure(&self) -> Result<(), Error> {
         let house = self.house();
         Ok(house.store.ensure(&house.tables()).await?)
+    }
+
+    /// The tables that are not there, by the names that they should have. Makes none.
+    pub async fn missing_tables(&self) -> Result<Vec<String>, Error> {
+        let house = self.house();
+        let mut missing = Vec::new();
+        for table in house.tables() {
+            match house.store.get(&table.name, &Key::new("%probe", "%probe")).await {
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), StoreErrorKind::NoTable(_)) => missing.push(table.name),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(missing)
     }
 
     /// Asks the store for something that is not there: whether it answers at all.

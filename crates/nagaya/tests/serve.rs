@@ -156,6 +156,98 @@ fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
     assert_eq!((status, &theirs["code"]), (404, &json!("not_found")));
 }
 
+/// The lines of the first screen that are to be pasted do what they say.
+#[cfg(unix)]
+#[test]
+fn the_lines_on_the_first_screen_can_be_pasted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("my data");
+    for system in ["aiagent", "aiagent-multi", "todo", "kondate", "management", ""] {
+        let named: &[&str] = if system.is_empty() { &[] } else { &[system] };
+        let mut serving = Serving::start(&[named, &["--data", text(&data), "--log", "off"]].concat(), &[]);
+        let mut screen = BufReader::new(serving.child.stderr.take().expect("it has errors")).lines();
+        let mut next = |start: &str| {
+            let mut lines = screen.by_ref().map(|line| line.expect("text").trim().to_owned());
+            lines.find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{system}: no line with {start}"))
+        };
+        let (curl, token) = (next("curl "), next("TOKEN="));
+        let bin = Path::new(env!("CARGO_BIN_EXE_nagaya")).parent().expect("it is in a directory");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+        let shell =
+            Command::new("sh").args(["-c", &format!("{token}; printf %s \"$TOKEN\"")]).env("PATH", path).output();
+        let made = String::from_utf8(shell.expect("a shell").stdout).expect("text");
+        let url = curl.split(' ').next_back().expect("an address");
+        let (status, body) = send("GET", url, Some(&made), None);
+        assert_eq!(status, 200, "{system}: {token}\n{curl}\n{body}");
+    }
+    // The keys of a server that keeps nothing are nowhere to be found.
+    let mut serving = Serving::start(&["todo", "--store", "memory", "--log", "off"], &[]);
+    assert!(Command::new("kill").arg(serving.child.id().to_string()).status().expect("kill runs").success());
+    let mut screen = String::new();
+    serving.child.stderr.take().expect("it has errors").read_to_string(&mut screen).expect("text");
+    assert!(screen.contains("curl ") && !screen.contains("nagaya token"), "{screen}");
+}
+
+/// The lines that a server logs from its start to its end.
+#[cfg(unix)]
+#[test]
+fn a_server_logs_when_it_started_is_ready_and_has_stopped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut serving = Serving::start(&["--data", text(&data)], &[("NAGAYA_LOG_FORMAT", "json")]);
+    let url = serving.told["url"].as_str().expect("a URL").to_owned();
+    eventually(|| match send("GET", &format!("{url}/readyz"), None, None).0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+    let stderr = BufReader::new(serving.child.stderr.take().expect("it has errors"));
+    let id = serving.child.id().to_string();
+    let (mut told, mut asked) = (Vec::new(), false);
+    for line in stderr.lines() {
+        let line = line.expect("text");
+        let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
+        if line["target"] == "nagaya::server" {
+            if line["message"] == "ready" && !asked {
+                asked = true;
+                assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+            }
+            told.push(line);
+        }
+    }
+    let said: Vec<_> = told.iter().map(|line| line["message"].as_str().expect("a text")).collect();
+    assert_eq!(said, ["started", "ready", "stopping", "stopped"], "{told:?}");
+    let started = &told[0];
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    assert!(started["store"].as_str().is_some_and(|store| store.contains(text(&data))), "{started}");
+    assert!(url.ends_with(started["address"].as_str().expect("an address")), "{started}");
+    assert_eq!(told[1]["systems"], 5);
+    assert!(told[1]["ms"].is_u64() && told[3]["ms"].is_u64(), "{told:?}");
+    assert_eq!(serving.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_refusal_names_the_roles_that_would_do() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["aiagent", "--data", text(&data)], &[]);
+    let run = nagaya(&["token", "--system", "aiagent", "--tenant", "t1", "--data", text(&data)]);
+    let api = serving.system("aiagent")["api"].as_str().expect("a URL");
+    let (status, refused) = send("GET", &format!("{api}/agents"), Some(run.stdout.trim()), None);
+    assert_eq!(status, 403, "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("`admin`")), "{refused}");
+}
+
+/// A typo in the directory is told, and nothing is made there.
+#[test]
+fn a_token_is_not_made_of_keys_that_no_server_has() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let typo = directory.path().join("nagaya-dtaa");
+    let run = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(&typo)]);
+    assert!(run.status == 2 && run.stdout.is_empty(), "{run}");
+    assert!(run.stderr.contains(text(&typo)) && run.stderr.contains("--data"), "{run}");
+    assert!(!typo.exists());
+}
+
 const NOTES: &str = r##"
 name    = "notes"
 version = "1.0"
@@ -303,6 +395,40 @@ fn what_cannot_be_served_says_why() {
     let env = [("DATA_STORE_DRIVER", "paper")];
     let run = nagaya_in(&["serve", "todo"], "", &env);
     assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");
+}
+
+/// A name with a typo in it must not end in new tables, and in a server that has none of its data.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn tables_in_the_cloud_are_made_only_when_that_is_asked_for() {
+    let endpoint =
+        std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let (region, base) = (format!("missing-{nanos:x}"), format!("typo-{nanos:x}"));
+    let dynamodb = [
+        ("DATA_STORE_DRIVER", "dynamo"),
+        ("DYNAMODB_ENDPOINT", endpoint.as_str()),
+        ("DYNAMODB_TABLE_NAME", base.as_str()),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+    ];
+    let design = "systems/aiagent/design/single.toml";
+    let status = || nagaya_in(&["tables", "status", design, "--store", "dynamodb", "--json"], "", &dynamodb);
+    let before = status();
+    let run = nagaya_in(&["serve", "aiagent", "--listen", "127.0.0.1:0", "--data", text(&data)], "", &dynamodb);
+    assert_eq!(run.status, 2, "{run}");
+    for told in [&format!("`{base}-app`"), &base, "nagaya tables apply", "--create-tables"] {
+        assert!(run.stderr.contains(told), "{told} is not in {run}");
+    }
+    assert_eq!(status().stdout, before.stdout, "nothing was made");
+
+    let args = ["aiagent", "--data", text(&data), "--create-tables"];
+    assert_eq!(Serving::start(&args, &dynamodb).ask("aiagent", "GET", "/agents", None).0, 200);
+    // Once they are there, the flag is not needed.
+    assert_eq!(Serving::start(&args[..3], &dynamodb).ask("aiagent", "GET", "/agents", None).0, 200);
 }
 
 /// Proves A12. Proves K16.

@@ -1,11 +1,13 @@
 //! What a request may cost: sizes, times, how many at once, and how many of one tenant.
 
+mod handles;
 mod shares;
 
 use std::{num::NonZeroU32, time::Duration};
 
 use axum::http::StatusCode;
 
+pub use self::handles::{file_handles, raise_file_handles};
 use self::shares::{Place, Shares};
 use crate::{Problem, identity::Caller};
 
@@ -45,6 +47,16 @@ impl Default for Limits {
             tenant_rate: NonZeroU32::new(10_000),
             tenant_concurrent: 768,
         }
+    }
+}
+
+impl Limits {
+    /// The same with no more connections than a process that may have so many file handles can hold, after what the store
+    /// and the rest of the process need.
+    #[must_use]
+    pub fn within_file_handles(mut self, handles: u64) -> Self {
+        self.connections = self.connections.min(handles::for_connections(handles));
+        self
     }
 }
 

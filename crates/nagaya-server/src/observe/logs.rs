@@ -6,6 +6,8 @@ use tracing::Subscriber;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
+use super::libraries;
+
 /// Lines that wait for a slow reader; what comes on top is dropped and counted. A few megabytes.
 const WAITING: usize = 16_384;
 
@@ -64,6 +66,9 @@ impl std::error::Error for BadFilter {}
 /// Lines are written by a thread of their own: a reader that is slow, or a pipe that nobody empties, must not hold up
 /// requests. When too many wait, lines are lost, and `nagaya_log_lines_dropped_total` says how many.
 ///
+/// Warnings and errors of libraries that log through the crate `log`, such as the storage engine's, are among the lines,
+/// under the target `nagaya::library`.
+///
 /// Panics are logged without what they say, unless it is a text of the program itself: what is put together at run time may
 /// hold anything. A log that has been started before by somebody else stays as it is.
 pub fn init(format: LogFormat, filter: &str) -> Result<Logs, BadFilter> {
@@ -74,6 +79,7 @@ pub fn init(format: LogFormat, filter: &str) -> Result<Logs, BadFilter> {
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         let _ = DROPPED.set(dropped);
         std::panic::set_hook(Box::new(panicked));
+        libraries::take_over();
     }
     Ok(Logs { _writer: guard })
 }

@@ -21,10 +21,11 @@ pub(super) enum Failure {
     Internal,
     Unavailable,
     TimedOut,
+    OutOfSpace,
 }
 
 impl Failure {
-    const ALL: [Failure; 13] = [
+    const ALL: [Failure; 14] = [
         Failure::BadRequest,
         Failure::Unauthorized,
         Failure::Forbidden,
@@ -38,6 +39,7 @@ impl Failure {
         Failure::Internal,
         Failure::Unavailable,
         Failure::TimedOut,
+        Failure::OutOfSpace,
     ];
 
     /// What every operation can answer with.
@@ -81,10 +83,19 @@ impl Failure {
             Failure::Internal => (500, &["internal"], "Something failed inside the server."),
             Failure::Unavailable => (
                 503,
-                &["busy", "contended", "overloaded", "index_missing", "table_missing", "issuer_unreachable"],
+                &[
+                    "busy",
+                    "contended",
+                    "overloaded",
+                    "store_unavailable",
+                    "index_missing",
+                    "table_missing",
+                    "issuer_unreachable",
+                ],
                 "It cannot be done now; `Retry-After` says how long to wait.",
             ),
             Failure::TimedOut => (504, &["timeout", "unanswered"], "It took too long, and may have happened or not."),
+            Failure::OutOfSpace => (507, &["insufficient_storage"], "The store has no room for more."),
         }
     }
 

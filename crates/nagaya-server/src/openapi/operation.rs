@@ -51,7 +51,8 @@ fn create(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
     made["links"] = links(source, at);
     let mut parameters = id(entity, in_path);
     parameters.push(parameters::reference("IdempotencyKey"));
-    let mut failures = vec![Failure::Conflict, Failure::TooLarge, Failure::NotJson, Failure::Invalid];
+    let mut failures =
+        vec![Failure::Conflict, Failure::TooLarge, Failure::NotJson, Failure::Invalid, Failure::OutOfSpace];
     failures.extend((!in_path.is_empty()).then_some(Failure::NotFound));
     json!({
         "tags": [entity.name],
@@ -85,8 +86,14 @@ fn update(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
     let item = answers::item("The item as it is now.", &names.item, item_example(source, at));
     let mut parameters = id(entity, in_path);
     parameters.push(parameters::reference("IfMatch"));
-    let mut failures =
-        vec![Failure::NotFound, Failure::VersionConflict, Failure::TooLarge, Failure::NotJson, Failure::Invalid];
+    let mut failures = vec![
+        Failure::NotFound,
+        Failure::VersionConflict,
+        Failure::TooLarge,
+        Failure::NotJson,
+        Failure::Invalid,
+        Failure::OutOfSpace,
+    ];
     if !entity.unique.is_empty() || entity.fields.iter().any(|field| field.reference.is_some()) {
         failures.push(Failure::Conflict);
     }
@@ -106,7 +113,7 @@ fn delete(source: &Source<'_>, at: usize, in_path: &[(&str, &str)]) -> Json {
     let entity = &source.design.entities[at];
     let mut parameters = id(entity, in_path);
     parameters.push(parameters::reference("IfMatch"));
-    let mut failures = vec![Failure::NotFound, Failure::VersionConflict];
+    let mut failures = vec![Failure::NotFound, Failure::VersionConflict, Failure::OutOfSpace];
     let mut told = Vec::new();
     for referer in source.design.referers(entity) {
         let other = words(referer.entity);
@@ -179,6 +186,8 @@ fn own(source: &Source<'_>, at: usize, route: &Route, in_path: &[(&str, &str)]) 
         fine
     };
     let mut failures = vec![Failure::NotFound, Failure::Conflict, Failure::VersionConflict, Failure::Invalid];
+    // A system's own reads may write as well, such as a record of who has read.
+    failures.push(Failure::OutOfSpace);
     let mut operation = Map::new();
     if let Some(schema) = &own.body {
         failures.extend([Failure::TooLarge, Failure::NotJson]);

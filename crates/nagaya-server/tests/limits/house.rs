@@ -4,11 +4,15 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::http::Method;
+use axum::{
+    body::Body,
+    http::{Method, StatusCode},
+};
+use futures_util::StreamExt as _;
 use nagaya_embedded::{Embedded, Options};
 use nagaya_server::{
-    Answer, Call, Claims, Extension, Grant, Issuer, Limits, LocalIssuer, Mounted, OwnRoute, Problem, Reach, Server,
-    System, Verifier,
+    Answer, Call, Claims, Content, Extension, Grant, Issuer, Limits, LocalIssuer, Mounted, OwnRoute, Problem, Reach,
+    Server, System, Verifier,
 };
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
@@ -19,7 +23,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::client::Client;
+use super::{
+    client::Client,
+    faults::{Faults, Faulty},
+};
 
 /// Notes of tenants, with something personal and something secret in them.
 pub(crate) const DESIGN: &str = r#"
@@ -53,6 +60,8 @@ entity = "note"
 pub(crate) struct House {
     pub(crate) address: SocketAddr,
     pub(crate) store: Arc<Embedded>,
+    /// What goes wrong in the store.
+    pub(crate) faults: Arc<Faults>,
     pub(crate) nagaya: Nagaya,
     pub(crate) mounted: Mounted,
     held: Held,
@@ -84,7 +93,8 @@ impl House {
     pub(crate) async fn open_on(store: Embedded, limits: Limits, set: impl FnOnce(&mut Server)) -> House {
         let design = nagaya_design::check(DESIGN, &[]).design.expect("the design is sound");
         let store = Arc::new(store);
-        let nagaya = Nagaya::open(design.clone(), Arc::clone(&store));
+        let faults = Arc::<Faults>::default();
+        let nagaya = Nagaya::open(design.clone(), Faulty { store: Arc::clone(&store), faults: Arc::clone(&faults) });
         let issuer = Arc::new(LocalIssuer::in_memory().expect("a key"));
         let claims = Claims::of(&design);
         let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), "desk");
@@ -99,7 +109,7 @@ impl House {
         let running = tokio::spawn(server.run(listener, async {
             let _ = stopped.await;
         }));
-        House { address, store, nagaya, mounted, held, issuer, claims, stop: Some(stop), running }
+        House { address, store, faults, nagaya, mounted, held, issuer, claims, stop: Some(stop), running }
     }
 
     /// A token of a tenant's user.
@@ -175,6 +185,15 @@ impl Extension for Held {
         };
         vec![
             OwnRoute::new(Method::GET, "/hold", "Waits until it is let go.", hold).reach(Reach::Anyone),
+            OwnRoute::new(Method::GET, "/stream", "Three pieces, and then nothing until it is let go.", {
+                let held = self.clone();
+                move |_| {
+                    let held = held.clone();
+                    async move { Ok(stream(held)) }
+                }
+            })
+            .reach(Reach::Anyone)
+            .streams("text/event-stream"),
             OwnRoute::new(Method::GET, "/origin", "Where the request came from.", |call| async move {
                 let origin = &call.origin;
                 let said = json!({
@@ -189,6 +208,16 @@ impl Extension for Held {
                 .body(json!({})),
         ]
     }
+}
+
+fn stream(held: Held) -> Answer {
+    let pieces = futures_util::stream::iter(["one", "two", "three"]).map(Ok::<_, std::io::Error>);
+    let last = futures_util::stream::once(async move {
+        let _here = Here::new(&held.now);
+        held.exit.acquire().await.map_err(std::io::Error::other)?.forget();
+        Ok("four")
+    });
+    Answer::new(StatusCode::OK, Content::Stream("text/event-stream", Body::from_stream(pieces.chain(last))))
 }
 
 fn fail(call: &Call) -> Result<Answer, Problem> {

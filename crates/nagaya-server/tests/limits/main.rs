@@ -5,6 +5,8 @@ mod client;
 mod clock;
 mod cors;
 #[expect(dead_code, reason = "other test programs use the rest")]
+mod faults;
+#[expect(dead_code, reason = "other test programs use the rest")]
 mod house;
 mod overload;
 mod rate;

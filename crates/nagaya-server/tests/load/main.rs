@@ -6,6 +6,9 @@
 #[path = "../limits/client.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
 mod client;
+#[path = "../limits/faults.rs"]
+#[expect(dead_code, reason = "other test programs use the rest")]
+mod faults;
 #[path = "../limits/house.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
 mod house;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::{body::Body, http::Method};
-use nagaya_server::Limits;
+use nagaya_server::{Limits, Server, observe::LogFormat};
+use nagaya_store::Health;
 
-use crate::{clock::Stopped, house::House};
+use crate::{clock::Stopped, house::House, logs::Lines};
 
 #[tokio::test]
 async fn a_server_is_ready_when_its_store_answers() {
@@ -36,6 +37,75 @@ async fn what_is_served_now_is_what_has_to_answer() {
     house.mounted.serve(nagaya_server::System::plain(design), empty.nagaya.clone());
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.problem(), (503, "not_ready".to_owned()));
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_the_log_only() {
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let house = House::open(Limits::default()).await;
+    let mut client = house.anonymous().await;
+    let clock = Stopped::now();
+    assert_eq!(client.get("/readyz").await.status, 200);
+
+    // What will become a problem is told, and is none yet.
+    house.faults.say(Health::Warning("2 % of the disk are left".into()));
+    clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(client.get("/readyz").await.status, 200);
+
+    house.faults.say(Health::Unavailable("cannot sync /var/db/1.log: input/output error".into()));
+    clock.pass(Duration::from_secs(2)).await;
+    let got = client.get("/readyz").await;
+    assert_eq!(got.problem(), (503, "not_ready".to_owned()));
+    assert_eq!(got.json()["detail"], "The store of `desk` is not available.");
+    assert_eq!(got.header("retry-after"), Some("1"));
+    assert_eq!(client.get("/healthz").await.status, 200, "restarting would not help");
+    for _ in 0..10 {
+        clock.pass(Duration::from_secs(2)).await;
+        client.get("/readyz").await;
+    }
+    house.faults.say(Health::Ready);
+    clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(client.get("/readyz").await.status, 200);
+
+    let told: Vec<_> = lines
+        .server()
+        .iter()
+        .filter(|line| line["systems"].is_string())
+        .map(|line| format!("{} {} {} {}", line["level"], line["systems"], line["message"], line["reason"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            r#""WARN" "desk" "the store needs attention" "2 % of the disk are left""#,
+            r#""ERROR" "desk" "the store is not available" "cannot sync /var/db/1.log: input/output error""#,
+            r#""INFO" "desk" "the store is ready again" null"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_store_to_fail_for_good_waits_through_what_passes() {
+    let mut failed = None;
+    let set = |server: &mut Server| failed = Some(server.store_failed(Duration::from_secs(30)));
+    let house = House::open_with(Limits::default(), set).await;
+    let failed = tokio::spawn(failed.expect("it has been set"));
+    let clock = Stopped::now();
+    let pass = async |seconds: u64| {
+        for _ in 0..seconds {
+            clock.pass(Duration::from_secs(1)).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let down = || house.faults.say(Health::Unavailable("the disk is gone".into()));
+    down();
+    pass(20).await;
+    house.faults.say(Health::Ready);
+    pass(20).await;
+    down();
+    pass(20).await;
+    assert!(!failed.is_finished(), "it has not been down for long enough at a time");
+    pass(20).await;
+    assert_eq!(failed.await.expect("no panic"), "the disk is gone");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{body::Body, http::Method};
@@ -17,11 +18,11 @@ use crate::house::House;
 
 /// What has been logged.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
     /// Takes the log of this thread, on which everything of a test runs.
-    fn taken(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
+    pub(crate) fn taken(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = subscriber(format, filter, move || writer.clone()).expect("a filter");
@@ -33,10 +34,19 @@ impl Lines {
     }
 
     /// The lines of requests.
-    fn requests(&self) -> Vec<Json> {
+    pub(crate) fn requests(&self) -> Vec<Json> {
+        self.of("nagaya::access")
+    }
+
+    /// The lines of the server itself.
+    pub(crate) fn server(&self) -> Vec<Json> {
+        self.of("nagaya::server")
+    }
+
+    fn of(&self, target: &str) -> Vec<Json> {
         let lines = self.text();
         let lines = lines.lines().map(|line| serde_json::from_str::<Json>(line).expect("each line is an object"));
-        lines.filter(|line| line["target"] == "nagaya::access").collect()
+        lines.filter(|line| line["target"] == target).collect()
     }
 }
 
@@ -123,11 +133,55 @@ async fn every_end_of_a_request_leaves_its_line() {
     client.get("/notes").await;
     client.get("/healthz").await;
 
-    let ends: Vec<_> = lines.requests().iter().map(|line| (line["status"].clone(), line["code"].clone())).collect();
-    let expected = [(500, json!("internal")), (503, json!("overloaded")), (499, Json::Null), (200, Json::Null)];
-    assert_eq!(ends, expected.map(|(status, code)| (json!(status), code)));
+    let end = |line: &Json| (line["status"].clone(), line["level"].clone(), line["code"].clone());
+    let ends: Vec<_> = lines.requests().iter().map(end).collect();
+    let expected = [
+        (500, "ERROR", json!("internal")),
+        (503, "WARN", json!("overloaded")),
+        (499, "WARN", Json::Null),
+        (200, "INFO", Json::Null),
+    ];
+    assert_eq!(ends, expected.map(|(status, level, code)| (json!(status), json!(level), code)));
     let panics = lines.text().lines().filter(|line| line.contains("a request has panicked")).count();
     assert_eq!(panics, 1);
+}
+
+#[tokio::test]
+async fn what_takes_long_is_marked() {
+    for (threshold, slow) in [(Duration::ZERO, json!(true)), (Duration::from_secs(3600), Json::Null)] {
+        let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+        let house = House::open_with(Limits::default(), |server| server.slow_request(threshold)).await;
+        assert_eq!(house.connect("acme").await.get("/notes").await.status, 200);
+        assert_eq!(lines.requests()[0]["slow"], slow);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_leaves_its_line_when_it_ends_and_not_before() {
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let house = House::open_with(Limits::default(), |server| server.slow_request(Duration::ZERO)).await;
+    let mut client = house.connect("acme").await;
+    let listening = tokio::spawn(async move { client.get("/stream").await });
+    house.holding(1).await;
+    assert_eq!(lines.requests(), Vec::<Json>::new(), "it is still listened to");
+    house.release(1);
+    assert_eq!(listening.await.expect("no panic").text, "onetwothreefour");
+    house.connect("acme").await.get("/notes").await;
+    let told: Vec<_> =
+        lines.requests().iter().map(|line| json!([line["route"], line["bytes"], line["slow"]])).collect();
+    assert_eq!(told, [json!(["/stream", 15, null]), json!(["/notes", null, true])]);
+
+    // One whose listener goes away has ended too.
+    let mut gone = house.connect("acme").await;
+    let listening = tokio::spawn(async move { gone.get("/stream").await });
+    house.holding(1).await;
+    listening.abort();
+    house.holding(0).await;
+    while lines.requests().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    let line = lines.requests().remove(2);
+    assert_eq!([&line["status"], &line["level"], &line["bytes"]], [&json!(200), &json!("INFO"), &json!(11)]);
 }
 
 #[tokio::test]
@@ -135,7 +189,7 @@ async fn lines_of_requests_can_be_turned_off() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info,nagaya::access=off");
     let house = House::open(Limits::default()).await;
     assert_eq!(house.connect("acme").await.get("/notes").await.status, 200);
-    assert_eq!(lines.text(), "");
+    assert_eq!(lines.requests(), Vec::<Json>::new());
 }
 
 #[tokio::test]

@@ -5,6 +5,9 @@
 mod client;
 #[path = "../limits/clock.rs"]
 mod clock;
+mod failures;
+#[path = "../limits/faults.rs"]
+mod faults;
 mod health;
 #[path = "../limits/house.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]

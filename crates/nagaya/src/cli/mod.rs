@@ -38,7 +38,7 @@ enum Command {
     Docs(docs::Args),
     Diff(diff::Args),
     Schema(schema::Args),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Seed(seed::Args),
     Smoke(smoke::Args),
     Lambda(lambda::Args),

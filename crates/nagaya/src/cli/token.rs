@@ -43,6 +43,9 @@ pub(super) struct Args {
     /// How long it is good: 90s, 30m, 12h, 7d
     #[arg(long, value_name = "TIME", default_value = "12h", value_parser = time)]
     ttl: Duration,
+    /// Make the keys of an issuer if the directory has none; a server that starts there later takes its tokens
+    #[arg(long)]
+    create: bool,
     #[command(flatten)]
     place: Place,
 }
@@ -69,6 +72,21 @@ struct Place {
     json: bool,
 }
 
+impl Place {
+    /// Refuses a directory without keys: one with a typo in it must not end in keys that no server uses.
+    fn has_issuer(&self, otherwise: &str) -> anyhow::Result<()> {
+        if self.data.join("issuer").is_dir() {
+            return Ok(());
+        }
+        let directory = std::path::absolute(&self.data).unwrap_or_else(|_| self.data.clone());
+        bail!(
+            "{} has no keys of a local issuer, and a token of new ones no server would take; name the directory of the \
+             server with --data, or {otherwise}",
+            directory.display()
+        )
+    }
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(Verb::Rotate { forget, place }) = &args.verb {
         return rotate(place, *forget);
@@ -88,6 +106,9 @@ fn make(args: &Args) -> anyhow::Result<Option<Json>> {
     let claims = Claims::of(&system.design);
     let user = user(args, &claims)?;
     note_unknown_roles(&system.design, &args.roles);
+    if !args.create {
+        args.place.has_issuer("pass --create to make new ones there")?;
+    }
     let issuer = LocalIssuer::open(&args.place.data)?;
     let token = issuer.issue(&Grant {
         audience: &system.name,
@@ -110,10 +131,7 @@ fn make(args: &Args) -> anyhow::Result<Option<Json>> {
 }
 
 fn rotate(place: &Place, forget: bool) -> anyhow::Result<Outcome> {
-    // A typo in the directory must not end in keys that no server uses.
-    if !place.data.join("issuer").is_dir() {
-        bail!("{} has no keys of a local issuer; name the directory with --data", place.data.display());
-    }
+    place.has_issuer("`nagaya serve` makes them when it starts there")?;
     let issuer = LocalIssuer::open(&place.data)?;
     let key = issuer.rotate()?;
     if forget {
@@ -192,7 +210,9 @@ mod tests {
     }
 
     fn parse(data: &Path, line: &str) -> Args {
-        let words = ["token", "--data", data.to_str().expect("a path of letters")].into_iter().chain(line.split(' '));
+        let words = ["token", "--create", "--data", data.to_str().expect("a path of letters")]
+            .into_iter()
+            .chain(line.split(' '));
         Cli::try_parse_from(words).expect("the line is fine").args
     }
 
@@ -229,6 +249,18 @@ mod tests {
         let rotate = Place { data: data.path().join("typo"), json: false };
         assert!(super::rotate(&rotate, false).expect_err("it is not there").to_string().contains("name the directory"));
         assert!(!data.path().join("typo").exists());
+    }
+
+    #[test]
+    fn a_directory_without_keys_is_refused_and_left_as_it_is() {
+        let data = tempfile::tempdir().expect("a directory");
+        let args = Args { create: false, ..parse(data.path(), "--system todo --tenant f1") };
+        let refusal = make(&args).expect_err("there are no keys").to_string();
+        assert!(refusal.contains(data.path().to_str().expect("letters")) && refusal.contains("--data"), "{refusal}");
+        assert!(refusal.contains("--create"), "{refusal}");
+        assert_eq!(std::fs::read_dir(data.path()).expect("it is there").count(), 0, "nothing was made");
+        make(&parse(data.path(), "--system todo --tenant f1")).expect("it is wanted");
+        make(&args).expect("now there are keys");
     }
 
     #[test]

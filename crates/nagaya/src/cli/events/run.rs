@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{At, site};
 use crate::cli::{
     Outcome,
-    serve::{self, Kind},
+    serve::{self, Kind, Tables},
 };
 
 /// Keep projections in step with the events, until told to stop
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let Some(system) = site::system(at)? else { return Ok(Outcome::FoundProblem) };
     let projections = site::projections(at, &system)?;
     let _logs = args.logs.begin()?;
-    let nagaya = at.place.house(&system, site::open(at).await?).await?;
+    let nagaya = at.place.house(&system, site::open(at).await?, Tables::Require { creates: false }).await?;
     let site = site::Site { name: system.name, nagaya };
     let processors: Vec<_> = projections.iter().map(|each| site.processor(each)).collect::<Result<_, _>>()?;
     let names: Vec<_> = projections.iter().map(|each| each.entity()).collect();

@@ -6,7 +6,7 @@ use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
 
 use super::{Args, api, stream};
-use crate::cli::{Outcome, source};
+use crate::cli::{Outcome, serve::Tables, source};
 
 /// A function of a system.
 enum Function {
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let _logs = observe::init(observe::LogFormat::Json, &args.log)?;
     runtime.block_on(async {
         let store = args.place.open().await?;
-        let nagaya = args.place.house(&system, store).await?;
+        let nagaya = args.place.house(&system, store, Tables::Require { creates: false }).await?;
         match function {
             Function::Api => api::run(server(args, system, nagaya.clone()).await?, nagaya).await,
             Function::Stream => stream::run(&nagaya, name).await,

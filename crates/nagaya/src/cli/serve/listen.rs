@@ -1,17 +1,22 @@
 //! From arguments to a running server.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
-use nagaya_server::{Claims, Cors, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes};
+use nagaya_server::{
+    Claims, Cors, Issuer, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, raise_file_handles,
+};
 use nagaya_store::{Clock, Store};
 use tokio::net::TcpListener;
 
-use super::{Args, Kind, show, watch};
+use super::{Args, Kind, limits::OnStoreFailure, show, watch};
 use crate::{
     cli::{Outcome, source},
     systems,
 };
+
+/// What the server logs about itself.
+const TARGET: &str = "nagaya::server";
 
 /// A system on its store, and where it is served.
 pub(super) struct Site {
@@ -22,6 +27,10 @@ pub(super) struct Site {
 }
 
 pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
+    let began = Instant::now();
+    // The logs of this process, until it ends; before the store is opened, which may have something to say.
+    let _logs = args.reach.logs.begin()?;
+    let file_handles = raise_file_handles();
     let address = args.reach.listen;
     let listener = TcpListener::bind(address)
         .await
@@ -30,6 +39,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => format!("http://{}", listener.local_addr()?),
     };
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.place.describe(), "started");
     // Opening is mostly waiting for the disk: the rest is made ready meanwhile. A design that is somebody's own may be wrong,
     // and is looked at before anything is made.
     let built_in = args.system.as_deref().is_none_or(|name| systems::names().any(|known| known == name));
@@ -39,9 +50,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let issuer = issuer(args, &url)?;
     let remote = args.reach.issuer.as_deref().map(Issuer::remote).transpose()?;
 
-    // The logs of this process, until it ends.
-    let _logs = args.reach.logs.begin()?;
-    let mut server = server(args)?;
+    let mut server = server(args, file_handles)?;
+    server.began(began);
     if let Some(issuer) = &issuer {
         server.routes(issuer_routes(Arc::clone(issuer)));
     }
@@ -49,7 +59,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let mut sites = Vec::new();
     let store = opening.await??;
     for system in systems {
-        let nagaya = args.place.house(&system, Arc::clone(&store)).await?;
+        let nagaya = args.place.house(&system, Arc::clone(&store), args.tables()).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
         let verifier = verifier(args, &system, issuer.as_ref(), remote.as_ref());
         // An issuer that cannot be reached is told of now, not with the first request.
@@ -61,10 +71,29 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     if args.watch
         && let (Some(path), Some(site)) = (&args.system, sites.pop())
     {
-        tokio::spawn(watch::watch(Path::new(path).to_owned(), args.place.clone(), site));
+        tokio::spawn(watch::watch(Path::new(path).to_owned(), args.place.clone(), args.tables(), site));
     }
-    server.run(listener, stop()).await;
-    Ok(Outcome::Fine)
+    run(args, server, listener).await
+}
+
+/// Serves until the process is told to stop, or its store has failed for good.
+async fn run(args: &Args, server: Server, listener: TcpListener) -> anyhow::Result<Outcome> {
+    let failing = server.store_failed(args.ending.store_failure_timeout);
+    let mut cause = None;
+    let ended = async {
+        match args.ending.on_store_failure {
+            OnStoreFailure::Reopen => stop().await,
+            OnStoreFailure::Exit => tokio::select! {
+                () = stop() => {}
+                reason = failing => {
+                    tracing::error!(target: TARGET, reason, "the store does not recover: the process ends");
+                    cause = Some(reason);
+                }
+            },
+        }
+    };
+    server.run(listener, ended).await;
+    Ok(if cause.is_none() { Outcome::Fine } else { Outcome::FoundProblem })
 }
 
 /// The systems to serve; `None` after showing what is wrong with a design.
@@ -82,17 +111,12 @@ fn open(place: &super::Place) -> tokio::task::JoinHandle<anyhow::Result<Arc<dyn 
     tokio::spawn(async move { place.open().await })
 }
 
-fn server(args: &Args) -> anyhow::Result<Server> {
-    let limits = Limits {
-        body_bytes: args.limits.max_body,
-        time: args.limits.timeout,
-        concurrent: args.limits.max_requests,
-        tenant_rate: args.limits.tenant_rate(),
-        ..Limits::default()
-    };
-    let mut server = Server::new(limits);
+fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
+    let mut server = Server::new(args.limits.within(file_handles));
     server.cors(Cors::new(&args.reach.cors_origins)?);
     server.trusted_proxies(args.reach.trusted_proxies);
+    server.grace(args.ending.grace(args.reach.listen));
+    server.slow_request(args.ending.slow_request);
     Ok(server)
 }
 

@@ -1,16 +1,19 @@
 //! `nagaya serve`: designs become APIs.
 
+mod directory;
+mod limits;
 mod listen;
 mod place;
 mod show;
 mod watch;
 
-use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
-use clap::ValueEnum;
+use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
-pub(super) use self::listen::stop;
+use self::limits::{Ending, Limits};
+pub(super) use self::{directory::Directory, listen::stop, place::Tables};
 use super::Outcome;
 
 /// Serve systems as HTTP APIs
@@ -31,15 +34,28 @@ pub(super) struct Args {
     #[command(flatten)]
     place: Place,
     /// Take over changes of the design file while serving; a breaking change is refused
-    #[arg(long, requires = "system")]
+    #[arg(long, requires = "system", env = "NAGAYA_WATCH", value_parser = FalseyValueParser::new())]
     watch: bool,
+    /// Make tables that are missing on a store in the cloud; without this they have to be there. A directory and memory
+    /// have theirs made anyway
+    #[arg(long, env = "NAGAYA_CREATE_TABLES", value_parser = FalseyValueParser::new())]
+    create_tables: bool,
+    /// Write what is served, as JSON in one line, to the standard output
+    #[arg(long, env = "NAGAYA_JSON", value_parser = FalseyValueParser::new())]
+    json: bool,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
     limits: Limits,
-    /// Write what is served, as JSON in one line, to the standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    ending: Ending,
+}
+
+impl Args {
+    /// What to do about tables that are not there.
+    fn tables(&self) -> Tables {
+        if self.create_tables { Tables::Create } else { Tables::Require { creates: true } }
+    }
 }
 
 /// Where the data is.
@@ -54,6 +70,8 @@ pub(super) struct Place {
     /// What `{base}` in table names stands for; the design's name otherwise
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     pub(super) base: Option<String>,
+    #[command(flatten)]
+    pub(super) directory: Directory,
 }
 
 /// A kind of store.
@@ -87,7 +105,7 @@ struct Reach {
     #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
     audience: Option<String>,
     /// Take no tokens of the local issuer
-    #[arg(long, requires = "issuer")]
+    #[arg(long, requires = "issuer", env = "NAGAYA_NO_LOCAL_ISSUER", value_parser = FalseyValueParser::new())]
     no_local_issuer: bool,
     /// A web page's origin that may call the API; none by default
     #[arg(long = "cors-origin", value_name = "ORIGIN", env = "NAGAYA_CORS_ORIGINS", value_delimiter = ',')]
@@ -126,35 +144,6 @@ impl Logs {
 enum LogFormat {
     Text,
     Json,
-}
-
-/// What a request may cost.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Limits")]
-struct Limits {
-    /// Bytes of a body
-    #[arg(long, value_name = "BYTES", default_value = "1048576")]
-    max_body: usize,
-    /// Seconds of a request
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
-    timeout: Duration,
-    /// Requests at the same time
-    #[arg(long, value_name = "N", default_value = "1024")]
-    max_requests: usize,
-    /// Requests of a tenant per second; 0: any number
-    #[arg(long, value_name = "N", default_value = "10000")]
-    tenant_rate: u32,
-}
-
-impl Limits {
-    fn tenant_rate(&self) -> Option<NonZeroU32> {
-        NonZeroU32::new(self.tenant_rate)
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(|| "not a time".to_owned())
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {

@@ -12,13 +12,26 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use nagaya_design::Engine;
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::Embedded;
 use nagaya_server::System;
 use nagaya_store::Store;
 use nagaya_tenancy::{Nagaya, Settings};
 use nagaya_todo::Notes;
 
 use super::{Kind, Place};
+
+/// What to do about tables of a store in the cloud that are not there. A name with a typo in it must not end in tables that
+/// nobody wanted, and a server that has none of its data. What is in a directory is made in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Tables {
+    /// Make them.
+    Create,
+    /// Go no further.
+    Require {
+        /// Whether the command has a flag that makes them.
+        creates: bool,
+    },
+}
 
 impl Kind {
     /// What a design is checked against; the memory of the process is like a directory.
@@ -48,10 +61,11 @@ impl Place {
             Kind::Embedded => {
                 let directory = self.data.clone();
                 fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-                let opening = move || Embedded::open(&directory, Options::default());
+                let options = self.directory.options();
+                let opening = move || Embedded::open(&directory, options);
                 Ok(Arc::new(tokio::task::spawn_blocking(opening).await??))
             }
-            Kind::Memory => Ok(Arc::new(Embedded::memory(Options::default())?)),
+            Kind::Memory => Ok(Arc::new(Embedded::memory(self.directory.options())?)),
             Kind::Dynamodb => dynamodb().await,
             Kind::Cosmos => bail!("there is no engine for Cosmos DB yet; choose embedded, memory or dynamodb"),
         }
@@ -76,15 +90,44 @@ impl Place {
         }
     }
 
-    /// A system on a store, with its tables made where they are missing.
-    pub(in crate::cli) async fn house(&self, system: &System, store: Arc<dyn Store>) -> anyhow::Result<Nagaya> {
+    /// A system on a store, with its tables.
+    pub(in crate::cli) async fn house(
+        &self,
+        system: &System,
+        store: Arc<dyn Store>,
+        tables: Tables,
+    ) -> anyhow::Result<Nagaya> {
         let name = &system.name;
         let settings = Settings { cursor_key: self.cursor_key()?, ..self.settings(name) };
         let nagaya = Nagaya::open_with(system.design.clone(), store, settings);
+        if let (Kind::Dynamodb | Kind::Cosmos, Tables::Require { creates }) = (self.store, tables) {
+            let missing = nagaya.missing_tables().await;
+            let missing = missing.with_context(|| format!("the tables of {name} cannot be looked for"))?;
+            if !missing.is_empty() {
+                bail!(self.no_tables(system, &missing, creates));
+            }
+        }
         nagaya.ensure().await.with_context(|| format!("the tables of {name} cannot be made"))?;
         // What a crash has left half deleted is deleted before anybody asks.
         nagaya.recover().await.with_context(|| format!("deletions of {name} that were under way cannot be ended"))?;
         Ok(nagaya)
+    }
+
+    /// What is missing, why that may be, and what to do.
+    fn no_tables(&self, system: &System, missing: &[String], creates: bool) -> String {
+        let name = &system.name;
+        let tables = if missing.len() == 1 { "table" } else { "tables" };
+        let missing = missing.iter().map(|table| format!("`{table}`")).collect::<Vec<_>>().join(", ");
+        let base = match self.base.as_deref().filter(|base| !base.is_empty()) {
+            Some(base) => format!("DYNAMODB_TABLE_NAME or --base is `{base}`"),
+            None => "neither DYNAMODB_TABLE_NAME nor --base is set".to_owned(),
+        };
+        let or = if creates { ", or let this command make them with --create-tables" } else { "" };
+        format!(
+            "{} does not have the {tables} {missing} of {name} ({base}; see AWS_REGION and DYNAMODB_ENDPOINT too); make \
+             them with `nagaya tables apply DESIGN.toml --store dynamodb`{or}",
+            self.describe()
+        )
     }
 
     /// The key that cursors are sealed with: from the environment, so that several processes share it, or from the data

@@ -1,12 +1,12 @@
 //! What the first screen says: where the APIs are, where to read about them, and a token to try them with.
 
-use std::{fmt::Write as _, io::Write as _, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, io::Write as _, time::Duration};
 
 use nagaya_design::{Design, Role};
 use nagaya_server::{Claims, Grant, LocalIssuer, System};
 use serde_json::{Value as Json, json};
 
-use super::{Args, listen::Site};
+use super::{Args, Kind, listen::Site};
 use crate::cli::seed::tenants;
 
 /// The user that the first token is for.
@@ -56,10 +56,19 @@ fn text(args: &Args, url: &str, sites: &[Site], tokens: &[Option<String>]) -> St
             let call = format!("{url}{mount}{}{path}", system.design.http_prefix);
             let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");
         }
-        // As `nagaya token` knows it: by its name if it is built in, by its file otherwise.
-        let other = sites.get(1).map(|site| site.system.name.as_str()).or(args.system.as_deref()).unwrap_or_default();
-        let data = args.place.data.display();
-        let _ = writeln!(out, "  Others: nagaya token --system {other} --tenant NAME --data {data}\n");
+        // The keys of a server in memory are nowhere but in it.
+        if args.place.store != Kind::Memory {
+            // As `nagaya token` knows it: by its name if it is built in, by its file otherwise.
+            let name = args.system.as_deref().unwrap_or(&system.name);
+            let role = full_role(&system.design).map(|role| format!(" --role {}", quoted(role))).unwrap_or_default();
+            let data = args.place.data.display().to_string();
+            let (name, tenant, data) = (quoted(name), quoted(&tenant), quoted(&data));
+            let _ = writeln!(
+                out,
+                "\n  Another token, for any system, tenant and role:\n\n  TOKEN=$(nagaya token --system {name} --tenant \
+                 {tenant}{role} --data {data})\n"
+            );
+        }
     }
     out
 }
@@ -68,8 +77,7 @@ fn text(args: &Args, url: &str, sites: &[Site], tokens: &[Option<String>]) -> St
 fn token(issuer: &LocalIssuer, system: &System) -> anyhow::Result<String> {
     let design = &system.design;
     let tenant = demo_tenant(design);
-    let all = |role: &&Role| !role.operator && role.may.iter().any(|may| may.entity.is_none() && may.verb.is_none());
-    let roles: Vec<String> = design.roles.iter().filter(all).take(1).map(|role| role.name.clone()).collect();
+    let roles: Vec<String> = full_role(design).map(str::to_owned).into_iter().collect();
     let grant = Grant {
         audience: &system.name,
         claims: &Claims::of(design),
@@ -80,6 +88,21 @@ fn token(issuer: &LocalIssuer, system: &System) -> anyhow::Result<String> {
         ttl: DAY,
     };
     Ok(issuer.issue(&grant)?)
+}
+
+/// The first role that permits everything on the tenant's side of the walls.
+fn full_role(design: &Design) -> Option<&str> {
+    let all = |role: &&Role| !role.operator && role.may.iter().any(|may| may.entity.is_none() && may.verb.is_none());
+    design.roles.iter().find(all).map(|role| role.name.as_str())
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''")).into()
 }
 
 /// The tenant that the first token is for: the one that `nagaya seed` fills first.
@@ -94,4 +117,17 @@ fn first_list(design: &Design) -> Option<&str> {
         design.wall_of(access) == nagaya_design::Wall::Key && !design.parameters(access).iter().any(needed)
     };
     design.accesses.iter().filter(open).find_map(|access| access.path.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pasted_is_one_word() {
+        assert_eq!(quoted("nagaya-data/x.toml"), "nagaya-data/x.toml");
+        assert_eq!(quoted("My data"), "'My data'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 }

@@ -9,14 +9,14 @@ use std::{
 use nagaya_design::{Design, diff};
 use nagaya_server::System;
 
-use super::{Place, listen::Site};
+use super::{Place, Tables, listen::Site};
 use crate::cli::source;
 
 /// How often the file is looked at.
 const EVERY: Duration = Duration::from_millis(300);
 
 /// Looks at the file for ever.
-pub(super) async fn watch(path: PathBuf, place: Place, mut site: Site) {
+pub(super) async fn watch(path: PathBuf, place: Place, tables: Tables, mut site: Site) {
     let mut seen = modified(&path);
     loop {
         tokio::time::sleep(EVERY).await;
@@ -26,7 +26,7 @@ pub(super) async fn watch(path: PathBuf, place: Place, mut site: Site) {
             continue;
         }
         seen = now;
-        match reload(&path, &place, &mut site).await {
+        match reload(&path, &place, tables, &mut site).await {
             Ok(true) => eprintln!("{}: taken over", path.display()),
             Ok(false) => eprintln!("{}: not taken over; what was served before still is", path.display()),
             Err(error) => eprintln!("{}: not taken over: {error:#}", path.display()),
@@ -39,14 +39,14 @@ fn modified(path: &Path) -> Option<SystemTime> {
 }
 
 /// Serves the design as it is now; `false` after showing why not.
-async fn reload(path: &Path, place: &Place, site: &mut Site) -> anyhow::Result<bool> {
+async fn reload(path: &Path, place: &Place, tables: Tables, site: &mut Site) -> anyhow::Result<bool> {
     let Some(design) = source::design(path, &[place.store.engine()])? else { return Ok(false) };
     if let Some(why) = breaks(&site.system.design, &design) {
         eprint!("{why}");
         return Ok(false);
     }
     let system = System::named(&site.system.name, design);
-    let nagaya = place.house(&system, Arc::clone(&site.store)).await?;
+    let nagaya = place.house(&system, Arc::clone(&site.store), tables).await?;
     site.mounted.serve(system.clone(), nagaya);
     site.system = system;
     Ok(true)

@@ -16,7 +16,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 use self::{client::Client, walk::Walk};
 use super::{
     Outcome,
-    serve::{Kind, Place},
+    serve::{Directory, Kind, Place, Tables},
 };
 use crate::systems;
 
@@ -64,11 +64,13 @@ struct Where {
     /// What `{base}` in table names stands for; the design's name otherwise
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     base: Option<String>,
+    #[command(flatten)]
+    directory: Directory,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Where { data, store, base } = &args.place;
-    let place = Place { data: data.clone(), store: *store, base: base.clone() };
+    let Where { data, store, base, directory } = &args.place;
+    let place = Place { data: data.clone(), store: *store, base: base.clone(), directory: directory.clone() };
     if args.system != "kondate" {
         bail!("there is no path for `{}` yet; there is one for kondate", args.system);
     }
@@ -107,7 +109,7 @@ struct Site {
 /// A server for this alone.
 async fn started(place: &Place, system: &System) -> anyhow::Result<Site> {
     let store = place.open().await?;
-    let nagaya = place.house(system, Arc::clone(&store)).await?;
+    let nagaya = place.house(system, Arc::clone(&store), Tables::Create).await?;
     let issuer = Arc::new(LocalIssuer::in_memory()?);
     let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
     let verifier = verifier.trust(&Issuer::local(&issuer), &system.name);

@@ -1,5 +1,7 @@
 //! Whether the process lives, and whether it may be sent requests.
 
+mod stores;
+
 use std::{
     sync::{
         Arc, PoisonError, RwLock,
@@ -13,10 +15,15 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
+use nagaya_store::Health as StoreHealth;
 use nagaya_tenancy::Nagaya;
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{Problem, identity::Verifier, observe::Household as Figures};
+use crate::{
+    Problem,
+    identity::Verifier,
+    observe::{Household as Figures, TARGET},
+};
 
 /// How long a store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -87,13 +94,30 @@ impl Health {
         if self.stopping.load(Ordering::Acquire) {
             return Err(unready("stopping", "The server is stopping.".to_owned()));
         }
+        // The reason is in the log: whoever asks may be anybody.
+        if let Some((system, _)) = self.unavailable() {
+            return Err(unready("not_ready", format!("The store of `{system}` is not available.")));
+        }
         match self.silent().await {
             Some(system) => Err(unready("not_ready", format!("The store of `{system}` does not answer."))),
             None => Ok(said(r#"{"status":"ready"}"#)),
         }
     }
 
-    /// The first system whose store does not answer.
+    /// How the store of each system says it is doing.
+    fn stores(&self) -> Vec<(String, StoreHealth)> {
+        let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
+        systems.iter().map(|each| (each.system.clone(), each.nagaya.store_health())).collect()
+    }
+
+    /// Waits until nothing keeps the server from answering requests.
+    pub(crate) async fn readied(&self) {
+        while self.unavailable().is_some() || self.ask().await.is_some() {
+            tokio::time::sleep(HOLDS).await;
+        }
+    }
+
+    /// The first system whose store does not answer, as it was found not long ago.
     async fn silent(&self) -> Option<String> {
         // Whoever else asks meanwhile waits for the same answer.
         let mut asked = self.asked.lock().await;
@@ -102,20 +126,24 @@ impl Health {
         {
             return silent.clone();
         }
+        let silent = self.ask().await;
+        *asked = Some((Instant::now(), silent.clone()));
+        silent
+    }
+
+    /// Asks the stores; the first system whose does not answer.
+    async fn ask(&self) -> Option<String> {
         let systems: Vec<_> = {
             let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
             systems.iter().map(|each| (each.system.clone(), each.nagaya.clone())).collect()
         };
-        let mut silent = None;
         for (system, nagaya) in systems {
-            if !answers(&nagaya).await {
-                tracing::warn!(system, "the store does not answer");
-                silent = Some(system);
-                break;
+            if let Err(cause) = asked_in_time(&nagaya).await {
+                tracing::warn!(target: TARGET, system, cause, "the store does not answer");
+                return Some(system);
             }
         }
-        *asked = Some((Instant::now(), silent.clone()));
-        silent
+        None
     }
 }
 
@@ -125,9 +153,12 @@ impl Household {
     }
 }
 
-/// Whether the store of a system answers, in time.
-async fn answers(nagaya: &Nagaya) -> bool {
-    matches!(tokio::time::timeout(PATIENCE, nagaya.answers()).await, Ok(Ok(())))
+/// Asks the store of a system; why it has not answered in time.
+async fn asked_in_time(nagaya: &Nagaya) -> Result<(), String> {
+    match tokio::time::timeout(PATIENCE, nagaya.answers()).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_elapsed) => Err(format!("no answer in {} s", PATIENCE.as_secs())),
+    }
 }
 
 fn said(json: &'static str) -> Response {
@@ -152,9 +183,12 @@ mod tests {
             let source = std::fs::read_to_string(path).expect("the design is there");
             let design = nagaya_design::check(&source, &[]).design.expect("the design is sound");
             let nagaya = Nagaya::open(design, Embedded::memory(Options::default()).expect("memory"));
-            assert!(!answers(&nagaya).await, "the store of {name} has no tables yet: it has not been asked");
+            assert!(
+                asked_in_time(&nagaya).await.is_err(),
+                "the store of {name} has no tables yet: it has not been asked"
+            );
             nagaya.ensure().await.expect("the tables are made");
-            assert!(answers(&nagaya).await, "the store of {name} does not answer");
+            assert!(asked_in_time(&nagaya).await.is_ok(), "the store of {name} does not answer");
         }
     }
 }

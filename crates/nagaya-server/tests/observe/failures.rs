@@ -1,0 +1,65 @@
+//! What a store that fails looks like from outside, and in the log.
+
+use std::time::Duration;
+
+use axum::{body::Body, http::Method};
+use nagaya_server::{Limits, observe::LogFormat};
+use nagaya_store::{Error, ErrorKind};
+use serde_json::{Value as Json, json};
+
+use crate::{clock::Stopped, house::House, logs::Lines};
+
+/// How the store fails: the status and the code of the answer, its `Retry-After`, and the level of the lines.
+type Case = (fn() -> Error, u16, &'static str, Option<&'static str>, &'static str);
+
+/// The lines that tell why requests failed.
+fn causes(lines: &Lines) -> Vec<Json> {
+    lines.server().into_iter().filter(|line| line["message"] == "a request has failed").collect()
+}
+
+#[tokio::test]
+async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_the_id_of_the_request() {
+    let cases: [Case; 5] = [
+        (|| Error::unavailable("nobody answers at 10.0.0.7"), 503, "store_unavailable", Some("5"), "WARN"),
+        (|| ErrorKind::OutOfSpace("/var/db is full".into()).into(), 507, "insufficient_storage", None, "WARN"),
+        (|| ErrorKind::Busy.into(), 503, "busy", Some("1"), "WARN"),
+        (|| Error::unanswered("connection reset by 10.0.0.7"), 504, "unanswered", None, "WARN"),
+        (|| Error::engine("checksum of /var/db/7 differs"), 500, "internal", None, "ERROR"),
+    ];
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let house = House::open(Limits::default()).await;
+    let mut client = house.connect("acme").await;
+    for (fail, status, code, retry_after, level) in cases {
+        house.faults.fail(Some(fail));
+        let id = format!("r-{code}");
+        let headers = [("content-type", "application/json"), ("x-request-id", &id)];
+        let got = client.send(Method::POST, "/notes", &headers, Body::from(r#"{"title":"a"}"#)).await;
+        assert_eq!((got.problem(), got.header("retry-after")), ((status, code.to_owned()), retry_after));
+        assert!(!got.text.contains("/var/db") && !got.text.contains("10.0.0.7"), "{got:?}");
+
+        let cause = causes(&lines).pop().expect("it is told");
+        assert_eq!(
+            [&cause["request"], &cause["level"], &cause["code"], &cause["route"], &cause["cause"]],
+            [&json!(id), &json!(level), &json!(code), &json!("/notes"), &json!(fail().to_string())]
+        );
+        let access = lines.requests().pop().expect("its line");
+        assert_eq!([&access["request"], &access["level"]], [&json!(id), &json!(level)]);
+    }
+}
+
+#[tokio::test]
+async fn the_same_failure_is_not_told_for_every_request() {
+    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let house = House::open(Limits::default()).await;
+    let mut client = house.connect("acme").await;
+    let clock = Stopped::now();
+    house.faults.fail(Some(|| Error::unavailable("down")));
+    for _ in 0..20 {
+        assert_eq!(client.get("/notes").await.status, 503);
+    }
+    clock.pass(Duration::from_secs(1)).await;
+    assert_eq!(client.get("/notes").await.status, 503);
+    let told: Vec<_> = causes(&lines).into_iter().map(|line| line["suppressed"].clone()).collect();
+    assert_eq!(told, [Json::Null, json!(19)]);
+    assert_eq!(lines.requests().len(), 21, "each has its own line all the same");
+}

@@ -1,0 +1,175 @@
+//! Flags for what a request may cost, and for what happens when the server stops or its store fails.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use clap::ValueEnum;
+
+/// Below so many connections somebody should know.
+const FEW: usize = 1_000;
+/// How long others take to see that the server stops, where there are others.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What a request may cost.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(super) struct Limits {
+    /// Bytes of a body
+    #[arg(long, value_name = "BYTES", default_value = "1048576", env = "NAGAYA_MAX_BODY")]
+    max_body: usize,
+    /// Bytes of a head: its first line and all headers
+    #[arg(long, value_name = "BYTES", default_value = "32768", env = "NAGAYA_MAX_HEAD")]
+    max_head: usize,
+    /// Seconds of a request
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, env = "NAGAYA_TIMEOUT")]
+    timeout: Duration,
+    /// Requests at the same time
+    #[arg(long, value_name = "N", default_value = "1024", env = "NAGAYA_MAX_REQUESTS")]
+    max_requests: usize,
+    /// Connections at the same time; fewer if the process may not have as many file handles
+    #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_CONNECTIONS")]
+    connections: usize,
+    /// Seconds of a connection without a request, or for the head of one
+    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds, env = "NAGAYA_IDLE")]
+    idle: Duration,
+    /// Requests of a tenant per second; 0: any number
+    #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_TENANT_RATE")]
+    tenant_rate: u32,
+    /// Requests of a tenant at the same time
+    #[arg(long, value_name = "N", default_value = "768", env = "NAGAYA_TENANT_CONCURRENT")]
+    tenant_concurrent: usize,
+}
+
+impl Limits {
+    /// The limits of a process that may have so many file handles.
+    pub(super) fn within(&self, file_handles: Option<u64>) -> nagaya_server::Limits {
+        let limits = nagaya_server::Limits {
+            body_bytes: self.max_body,
+            head_bytes: self.max_head,
+            time: self.timeout,
+            concurrent: self.max_requests,
+            connections: self.connections,
+            idle: self.idle,
+            tenant_rate: NonZeroU32::new(self.tenant_rate),
+            tenant_concurrent: self.tenant_concurrent,
+        };
+        let Some(file_handles) = file_handles else { return limits };
+        let limits = limits.within_file_handles(file_handles);
+        let connections = limits.connections;
+        if connections < self.connections && connections < FEW {
+            tracing::warn!(
+                target: "nagaya::server",
+                file_handles,
+                connections,
+                wanted = self.connections,
+                "the limit of file handles leaves few for connections: raise it (`ulimit -Hn`, `LimitNOFILE=`)"
+            );
+        }
+        limits
+    }
+}
+
+/// How the server ends.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Stopping and failing")]
+pub(super) struct Ending {
+    /// Seconds that connections are still accepted after SIGTERM, while /readyz says 503; 5 by default, 0 on a loopback
+    /// address
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_zero, env = "NAGAYA_GRACE")]
+    grace: Option<Duration>,
+    /// What to do when the store has failed
+    #[arg(long, value_enum, default_value = "reopen", env = "NAGAYA_ON_STORE_FAILURE")]
+    pub(super) on_store_failure: OnStoreFailure,
+    /// Seconds without a break that the store may be unavailable before the process exits, with `--on-store-failure exit`
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "30",
+        value_parser = seconds,
+        env = "NAGAYA_STORE_FAILURE_TIMEOUT"
+    )]
+    pub(super) store_failure_timeout: Duration,
+    /// Seconds from which on a request is marked as slow in the log
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds_or_zero, env = "NAGAYA_SLOW_REQUEST")]
+    pub(super) slow_request: Duration,
+}
+
+/// What happens when the store has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnStoreFailure {
+    /// The store opens itself again; meanwhile requests are answered 503
+    Reopen,
+    /// The process ends with exit code 1, so that whatever supervises it starts it again
+    Exit,
+}
+
+impl Ending {
+    /// How long connections are accepted after the server is told to stop. On this machine nobody looks at `/readyz`, and
+    /// whoever presses Ctrl-C wants it to end.
+    pub(super) fn grace(&self, address: SocketAddr) -> Duration {
+        let usual = if IpAddr::to_canonical(&address.ip()).is_loopback() { Duration::ZERO } else { GRACE };
+        self.grace.unwrap_or(usual)
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    seconds_or_zero(text)
+        .and_then(|time| if time.is_zero() { Err("has to be more than 0".to_owned()) } else { Ok(time) })
+}
+
+fn seconds_or_zero(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "not a time".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        limits: Limits,
+        #[command(flatten)]
+        ending: Ending,
+    }
+
+    #[test]
+    fn flags_that_are_not_given_are_what_the_library_does_anyway() {
+        let Cli { limits, .. } = Cli::try_parse_from(["serve"]).expect("nothing is needed");
+        assert_eq!(format!("{:?}", limits.within(None)), format!("{:?}", nagaya_server::Limits::default()));
+        assert_eq!(limits.within(Some(1_024)).connections, 512);
+    }
+
+    #[test]
+    fn a_server_that_others_reach_has_a_grace() {
+        let grace = |words: &[&str], address: &str| {
+            let Cli { ending, .. } = Cli::try_parse_from(words).expect("the line is fine");
+            ending.grace(address.parse().expect("an address")).as_secs()
+        };
+        assert_eq!(grace(&["serve"], "127.0.0.1:80"), 0);
+        assert_eq!(grace(&["serve"], "[::ffff:127.0.0.1]:80"), 0);
+        assert_eq!(grace(&["serve"], "0.0.0.0:80"), 5);
+        assert_eq!(grace(&["serve", "--grace", "0"], "0.0.0.0:80"), 0);
+        assert_eq!(grace(&["serve", "--grace", "20"], "127.0.0.1:80"), 20);
+    }
+
+    #[test]
+    fn every_flag_of_serve_can_come_from_a_variable() {
+        let command = super::super::Args::augment_args(Command::new("serve"));
+        let mut seen = Vec::new();
+        for argument in command.get_arguments() {
+            let Some(flag) = argument.get_long() else { continue };
+            let variable = argument.get_env().and_then(|name| name.to_str()).map(str::to_owned);
+            let variable = variable.unwrap_or_else(|| panic!("--{flag} has no variable"));
+            assert!(!seen.contains(&variable), "--{flag} has the variable of another one, {variable}");
+            seen.push(variable);
+        }
+        assert!(seen.len() > 20, "{seen:?}");
+    }
+}
