@@ -18,12 +18,13 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) fn serving(args: &Args, url: &str, sites: &[Site], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
     let tokens = sites.iter().map(|site| issuer.map(|issuer| token(issuer, &site.system)).transpose());
     let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
+    eprint!("{}", text(args, url, sites, &tokens));
+    // Last: whoever reads this may stop the process at once.
     if args.json {
         let systems = sites.iter().zip(&tokens).map(|(site, token)| json(url, site, token.as_deref()));
         let all = json!({ "url": url, "systems": systems.collect::<Vec<_>>() });
         writeln!(std::io::stdout().lock(), "{all}")?;
     }
-    eprint!("{}", text(args, url, sites, &tokens));
     Ok(())
 }
 
