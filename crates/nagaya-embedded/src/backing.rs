@@ -13,7 +13,9 @@ use nagaya_store::Error;
 
 use crate::{
     layout::Space,
-    record::{self, FORMAT, FORMAT_KEY},
+    maintain::{UnfinishedRestore, refuse_unfinished_restore},
+    read,
+    record::{self, FORMAT, FORMAT_KEY, INCARNATION_KEY},
 };
 
 /// Ordered bytes that are changed in atomic, durable batches.
@@ -76,8 +78,18 @@ impl Backing {
 
     /// Opens the data of a directory; makes it if it is not there.
     pub(crate) fn open(directory: &Path, cache_bytes: u64) -> Result<Self, Error> {
-        if directory.join(DATA).exists() && !directory.join(UNFINISHED).exists() {
-            return Backing::disk(&directory.join(DATA), cache_bytes);
+        refuse_unfinished_restore(directory)?;
+        let data = directory.join(DATA);
+        if data.exists() && !directory.join(UNFINISHED).exists() {
+            return Backing::disk(&data, cache_bytes);
+        }
+        // Making a fresh store was interrupted: nothing was ever acknowledged, and it is made anew. Earlier versions marked a
+        // restore in the same way, but a fresh store has no tables before it is whole.
+        if data.exists() {
+            let tables = Backing::disk(&data, cache_bytes).and_then(|backing| read::tables(&backing.view()));
+            if tables.is_ok_and(|tables| !tables.is_empty()) {
+                return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
+            }
         }
         Backing::make(directory, cache_bytes, |_| Ok(())).map(|(backing, ())| backing)
     }
@@ -98,7 +110,12 @@ impl Backing {
         }
         let backing = Backing::disk(&data, cache_bytes)?;
         let made = fill(&backing)?;
-        backing.commit(vec![Op::Put(Space::Meta, FORMAT_KEY.into(), record::encode(&FORMAT)?.into())])?;
+        let mut incarnation = [0; 16];
+        getrandom::fill(&mut incarnation).map_err(|error| Error::engine(error.to_string()))?;
+        backing.commit(vec![
+            Op::Put(Space::Meta, INCARNATION_KEY.into(), incarnation.into()),
+            Op::Put(Space::Meta, FORMAT_KEY.into(), record::encode(&FORMAT)?.into()),
+        ])?;
         fs::remove_file(&mark).map_err(Error::engine)?;
         synced()?;
         Ok((backing, made))

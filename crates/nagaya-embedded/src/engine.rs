@@ -116,12 +116,9 @@ impl Embedded {
         &self.shared.backing
     }
 
-    /// The tables, by name.
-    pub(crate) fn sorted_tables(&self) -> Vec<Arc<Table>> {
-        let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let mut tables: Vec<_> = tables.values().map(Arc::clone).collect();
-        tables.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
-        tables
+    /// Milliseconds since 1970.
+    pub(crate) fn now(&self) -> i64 {
+        self.shared.options.clock.millis()
     }
 }
 

@@ -14,6 +14,9 @@ pub(crate) const FORMAT_KEY: &[u8] = b"format";
 /// The key of the highest sequence that has been given out, kept when changes are swept away.
 pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 
+/// The key of the id that a directory gets when it is made, and never changes.
+pub(crate) const INCARNATION_KEY: &[u8] = b"incarnation";
+
 /// The key of a table's description.
 pub(crate) fn table_key(name: &str) -> Vec<u8> {
     [b"table/", name.as_bytes()].concat()

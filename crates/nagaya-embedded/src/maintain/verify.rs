@@ -3,12 +3,11 @@
 use std::{
     collections::HashMap,
     ops::{Bound, ControlFlow},
-    sync::Arc,
 };
 
 use nagaya_store::{Error, Item};
 
-use super::{Progress, each_item};
+use super::{Progress, each_item, tables};
 use crate::{
     Embedded,
     backing::View,
@@ -16,6 +15,12 @@ use crate::{
     read::index_number,
     record::{self, Change, Table},
 };
+
+/// Findings that are named; more are counted only.
+const NAMED: usize = 1_000;
+
+/// Items whose last change is remembered at a time. A table with more changes is read several times, so that memory stays small.
+const REMEMBERED: u64 = 500_000;
 
 /// Something that does not agree with the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,29 +35,39 @@ impl Embedded {
     /// Checks that every index entry, expiry and change agrees with the items, and names what does not.
     pub fn verify(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
         let view = self.backing().view();
-        let tables = self.sorted_tables();
-        let mut verifier = Verifier { view: &view, tables: &tables, findings: Vec::new(), seen: 0, progress };
+        let tables = tables(&view)?;
+        let mut verifier = Verifier { view: &view, tables: &tables, findings: Vec::new(), more: 0, seen: 0, progress };
         for table in &tables {
             verifier.items(table)?;
             verifier.changes(table)?;
         }
         verifier.index_entries()?;
         verifier.expiries()?;
-        Ok(verifier.findings)
+        let Verifier { mut findings, more, .. } = verifier;
+        if more > 0 {
+            findings.push(Finding { table: String::new(), what: format!("and {more} more") });
+        }
+        Ok(findings)
     }
 }
 
 struct Verifier<'a> {
     view: &'a View<'a>,
-    tables: &'a [Arc<Table>],
+    tables: &'a [Table],
     findings: Vec<Finding>,
+    /// Findings that are not named.
+    more: u64,
     seen: u64,
     progress: Progress<'a>,
 }
 
-impl Verifier<'_> {
+impl<'a> Verifier<'a> {
     fn found(&mut self, table: &str, what: String) {
-        self.findings.push(Finding { table: table.to_owned(), what });
+        if self.findings.len() < NAMED {
+            self.findings.push(Finding { table: table.to_owned(), what });
+        } else {
+            self.more += 1;
+        }
     }
 
     fn step(&mut self) {
@@ -62,12 +77,12 @@ impl Verifier<'_> {
         }
     }
 
-    fn table_of(&self, bytes: &[u8]) -> Option<Arc<Table>> {
-        self.tables.iter().find(|table| bytes.starts_with(&layout::table(table.id))).map(Arc::clone)
+    fn table_of(&self, bytes: &[u8]) -> Option<&'a Table> {
+        self.tables.iter().find(|table| bytes.starts_with(&layout::table(table.id)))
     }
 
     /// Every item lies under its own key, in the indexes that it belongs to, and among the expiries.
-    fn items(&mut self, table: &Arc<Table>) -> Result<(), Error> {
+    fn items(&mut self, table: &Table) -> Result<(), Error> {
         let view = self.view;
         each_item(view, table, |bytes, value, item| {
             self.step();
@@ -103,8 +118,8 @@ impl Verifier<'_> {
             self.step();
             let item = record::decode_item(value)?;
             let table = self.table_of(bytes);
-            let index = table.as_ref().and_then(|table| table.spec.indexes.get(usize::from(*bytes.get(2)?)));
-            let (Some(table), Some(index)) = (&table, index) else {
+            let index = table.and_then(|table| table.spec.indexes.get(usize::from(*bytes.get(2)?)));
+            let (Some(table), Some(index)) = (table, index) else {
                 self.found("", "an index entry is of no table or index".to_owned());
                 return Ok(ControlFlow::Continue(()));
             };
@@ -132,7 +147,7 @@ impl Verifier<'_> {
             let item_key = bytes.get(8..).unwrap_or_default();
             let table = self.table_of(item_key);
             let item = view.get(Space::Items, item_key)?.map(|value| record::decode_item(&value)).transpose()?;
-            let second = table.as_ref().zip(item.as_ref()).and_then(|(table, item)| table.spec.expiry_of(item));
+            let second = table.zip(item.as_ref()).and_then(|(table, item)| table.spec.expiry_of(item));
             if second.is_none_or(|second| layout::expiry(second, item_key) != bytes) {
                 let table = table.map_or_else(String::new, |table| table.spec.name.clone());
                 self.found(&table, "an expiry is of no item that expires then".to_owned());
@@ -142,7 +157,20 @@ impl Verifier<'_> {
     }
 
     /// The changes of an item follow from each other, and the last leads to what is stored.
-    fn changes(&mut self, table: &Arc<Table>) -> Result<(), Error> {
+    fn changes(&mut self, table: &Table) -> Result<(), Error> {
+        let mut count = 0_u64;
+        let prefix = layout::table(table.id);
+        let end = layout::after_prefix(&prefix);
+        self.view.range(Space::Changes, Bound::Included(prefix), end, false, |_, _| {
+            count += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let shares = count.div_ceil(REMEMBERED);
+        (0..shares).try_for_each(|share| self.changes_of(table, share, shares))
+    }
+
+    /// The same for one share of the items.
+    fn changes_of(&mut self, table: &Table, share: u64, shares: u64) -> Result<(), Error> {
         let view = self.view;
         let name = &table.spec.name;
         // The hash of the last image stands for it: whole images of all items would not fit.
@@ -153,9 +181,12 @@ impl Verifier<'_> {
         let prefix = layout::table(table.id);
         let end = layout::after_prefix(&prefix);
         view.range(Space::Changes, Bound::Included(prefix), end, false, |bytes, value| {
-            self.step();
             let change: Change = record::decode(value)?;
             let key = layout::item(table.id, &change.key);
+            if shares > 1 && share_of(&key, shares) != share {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.step();
             if let Some(before) = last.get(&key)
                 && *before != hash(&change.old)?
             {
@@ -173,4 +204,10 @@ impl Verifier<'_> {
         }
         Ok(())
     }
+}
+
+fn share_of(key: &[u8], shares: u64) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&blake3::hash(key).as_bytes()[..8]);
+    u64::from_be_bytes(first) % shares
 }

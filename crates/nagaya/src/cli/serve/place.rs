@@ -19,6 +19,7 @@ use nagaya_tenancy::{Nagaya, Settings};
 use nagaya_todo::Notes;
 
 use super::{Kind, Place};
+use crate::cli::control;
 
 impl Kind {
     /// What a design is checked against; the memory of the process is like a directory.
@@ -49,7 +50,9 @@ impl Place {
                 let directory = self.data.clone();
                 fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
                 let opening = move || Embedded::open(&directory, Options::default());
-                Ok(Arc::new(tokio::task::spawn_blocking(opening).await??))
+                let store = Arc::new(tokio::task::spawn_blocking(opening).await??);
+                control::listen(&self.data, &store);
+                Ok(store)
             }
             Kind::Memory => Ok(Arc::new(Embedded::memory(Options::default())?)),
             Kind::Dynamodb => dynamodb().await,
