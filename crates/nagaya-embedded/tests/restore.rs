@@ -207,3 +207,20 @@ async fn a_store_of_a_past_moment_goes_on_with_its_sequences_and_has_objects_and
     let changes = past.changes(TABLE, From::Oldest, 10).await.expect("changes").records;
     assert_eq!(changes.iter().map(|change| change.sequence).collect::<Vec<_>>(), [6]);
 }
+
+/// A backup has the changes too, so a running server's past is reached by restoring a backup and going back from there.
+#[tokio::test]
+async fn a_restored_directory_goes_back_to_moments_before_its_backup() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let timed = Timed::open(&path("store")).await;
+    for n in 1..6 {
+        timed.put_at(n * 1_000, TABLE, n).await;
+    }
+    timed.store.backup(&path("backup.nagaya"), &mut ignore()).expect("a backup");
+    restore_backup(&path("backup.nagaya"), &path("restored"), &mut ignore()).expect("it can be restored");
+    let restored = Embedded::open(path("restored"), quiet()).expect("it opens");
+    let past = restored.restore_at(3_500, &path("past"), Beside::default(), &mut ignore()).expect("it is known");
+    assert_eq!(past.items, 3);
+    assert_eq!(all(&Embedded::open(path("past"), quiet()).expect("it opens")).await.len(), 3);
+}

@@ -2,6 +2,7 @@
 
 mod backup;
 mod filler;
+mod instant;
 mod restore;
 mod stat;
 mod verify;

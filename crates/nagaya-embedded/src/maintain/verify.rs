@@ -211,3 +211,46 @@ fn share_of(key: &[u8], shares: u64) -> u64 {
     first.copy_from_slice(&blake3::hash(key).as_bytes()[..8]);
     u64::from_be_bytes(first) % shares
 }
+
+#[cfg(test)]
+mod tests {
+    use nagaya_store::{Key, KeySchema, Store as _, TableSpec, Write};
+
+    use super::*;
+    use crate::{Options, backing::Op};
+
+    #[tokio::test]
+    async fn changes_read_in_shares_give_the_same_findings() -> Result<(), Error> {
+        let store = Embedded::memory(Options { sweep_every: None, ..Options::default() })?;
+        store.ensure(&[TableSpec::new("notes", KeySchema::strings("PK", "SK"))]).await?;
+        let note =
+            |n: u64, round: u64| Item::new().with("PK", "P").with("SK", n.to_string()).with("n", round.to_string());
+        for round in 0..3 {
+            for n in 0..20 {
+                store.write(Write::put("notes", note(n, round)).into()).await?;
+            }
+        }
+        // The change in the middle of one item is lost, and another item is gone without any.
+        let lost = layout::change(0, 25).into();
+        let gone = layout::item(0, &Key::new("P", "7")).into();
+        store.backing().commit(vec![Op::Remove(Space::Changes, lost), Op::Remove(Space::Items, gone)])?;
+        let view = store.backing().view();
+        let tables = tables(&view)?;
+        let found = |shares: u64| {
+            let progress: Progress<'_> = &mut |_| {};
+            let mut verifier =
+                Verifier { view: &view, tables: &tables, findings: Vec::new(), more: 0, seen: 0, progress };
+            for share in 0..shares {
+                verifier.changes_of(&tables[0], share, shares)?;
+            }
+            let mut findings: Vec<_> = verifier.findings.into_iter().map(|finding| finding.what).collect();
+            findings.sort();
+            Ok::<_, Error>((findings, verifier.seen))
+        };
+        let whole = found(1)?;
+        assert_eq!((whole.0.len(), whole.1), (2, 59), "{whole:?}");
+        assert_eq!(found(3)?, whole);
+        assert_eq!(found(50)?, whole);
+        Ok(())
+    }
+}

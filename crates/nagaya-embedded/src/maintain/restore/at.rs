@@ -17,7 +17,7 @@ use crate::{
     Embedded,
     backing::View,
     layout::{self, Space},
-    maintain::{Progress, each_item, filler::Filler, sequence, tables},
+    maintain::{Progress, each_item, filler::Filler, instant::instant, sequence, tables},
     read,
     record::{self, Change, Table, Trimmed},
 };
@@ -33,16 +33,16 @@ enum NotKept {
 impl fmt::Display for NotKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotKept::Trimmed { table, oldest } => write!(
-                f,
-                "the changes of `{table}` are kept since {oldest} ms after 1970; an earlier state cannot be restored"
-            ),
-            NotKept::BeforeTheFirst { oldest } => write!(
-                f,
-                "the first change is of {oldest} ms after 1970; what was before is not known and cannot be restored"
-            ),
+            NotKept::Trimmed { table, oldest } => {
+                let oldest = instant(*oldest);
+                write!(f, "the changes of `{table}` are kept since {oldest}; an earlier state cannot be restored")
+            }
+            NotKept::BeforeTheFirst { oldest } => {
+                let oldest = instant(*oldest);
+                write!(f, "the first change is of {oldest}; what was before it is not known and cannot be restored")
+            }
             NotKept::Future { now } => {
-                write!(f, "it is {now} ms after 1970 now; a moment in the future cannot be restored")
+                write!(f, "it is {} now; a moment in the future cannot be restored", instant(*now))
             }
         }
     }

@@ -26,13 +26,13 @@ const SHORTEST_KEY: usize = 32;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Keys")]
 pub(super) struct KeyArgs {
-    /// The file with the passphrase that the keys are sealed with; NAGAYA_BACKUP_PASSPHRASE has one as well
+    /// The file with the passphrase that seals the keys; NAGAYA_BACKUP_PASSPHRASE is read without it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "without_keys"])]
     passphrase_file: Option<PathBuf>,
-    /// The file with the key that the keys are sealed with: 32 random bytes or more
+    /// The file with the key that seals the keys: 32 random bytes or more
     #[arg(long, value_name = "FILE", conflicts_with = "without_keys")]
     key_file: Option<PathBuf>,
-    /// Leave out the keys: tokens and cursors of before are refused by what is restored
+    /// Leave out the keys: after a restore, tokens and cursors issued earlier are refused
     #[arg(long)]
     pub(super) without_keys: bool,
 }
@@ -82,7 +82,7 @@ pub(super) fn sealed(args: &KeyArgs, data: &Path, id: [u8; 16]) -> anyhow::Resul
         let names: Vec<_> = keys.iter().map(|key| key.path.as_str()).collect();
         bail!(
             "{} has keys ({}), which go into a backup only sealed: give --passphrase-file FILE, {VARIABLE} or --key-file \
-             FILE, or leave them out with --without-keys (tokens and cursors of before are refused after a restore then)",
+             FILE, or leave them out with --without-keys (after a restore, tokens and cursors issued earlier are then refused)",
             data.display(),
             names.join(", ")
         );
@@ -97,7 +97,7 @@ pub(super) fn unsealed(args: &KeyArgs, sealed: &[u8], id: [u8; 16]) -> anyhow::R
     let Some(secret) = args.secret()? else {
         bail!(
             "the backup has sealed keys: give the secret that they were sealed with by --passphrase-file FILE, {VARIABLE} or \
-             --key-file FILE, or restore without them by --without-keys (tokens and cursors of before are refused then)"
+             --key-file FILE, or restore without them by --without-keys (tokens and cursors issued earlier are then refused)"
         );
     };
     let text = seal::unseal(&secret, id, sealed)?;

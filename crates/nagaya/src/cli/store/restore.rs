@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     show::print(args.place.json, &json, &show::restored_text(&restored, &args.to))?;
     if restored.keys == 0 {
         eprintln!(
-            "no keys were restored: tokens and cursors of before are refused, and new keys are made at the first start"
+            "no keys were restored: tokens and cursors issued earlier are refused, and new keys are made at the first start"
         );
     }
     eprintln!("before it is used, check it:");

@@ -26,11 +26,11 @@ pub(super) struct Args {
     /// The backups
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    #[command(flatten)]
-    keys: KeyArgs,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    keys: KeyArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
