@@ -19,7 +19,7 @@ use nagaya_store::{
 use tokio::sync::oneshot;
 
 use crate::{
-    backing::{Backing, Disk},
+    backing::Backing,
     commit::{Committer, Request},
     housekeeping::Housekeeping,
     layout::Space,
@@ -97,7 +97,7 @@ impl Embedded {
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let directory = directory.as_ref();
         let lock = Lock::take(directory)?;
-        let backing = Backing::Disk(Disk::open(directory, &options)?);
+        let backing = Backing::open(directory, &options)?;
         upgrade::bring_up_to_date(&backing)?;
         Embedded::start(backing, options, Some(lock))
     }
@@ -163,6 +163,11 @@ impl Embedded {
     /// The tables, by name.
     pub(crate) fn sorted_tables(&self) -> Vec<Arc<Table>> {
         self.shared.sorted_tables()
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now(&self) -> i64 {
+        self.shared.options.clock.millis()
     }
 }
 

@@ -50,8 +50,10 @@ mod sweep;
 mod upgrade;
 
 pub use engine::Embedded;
+pub use lock::is_in_use;
 pub use maintain::{
-    Backup, Finding, JournalState, Progress, Recovery, Repair, Stat, TableStat, accept_loss, inspect_damage,
-    restore_backup,
+    Backup, Beside, Checked, Content, Finding, JournalState, KeyFile, Progress, Recovery, Repair, Restored, Since,
+    Source, Stat, TableStat, accept_loss, check_backup, check_chain, inspect_damage, is_damaged, new_id, reason,
+    restore_backup, restore_backups, write_backup,
 };
 pub use options::Options;

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagaya_store::Error;
+use nagaya_store::{Error, ErrorKind};
 
 /// Holds the directory until it is dropped.
 #[derive(Debug)]
@@ -30,6 +30,11 @@ impl fmt::Display for Held {
 }
 
 impl std::error::Error for Held {}
+
+/// Whether an error says that another process has the directory open.
+pub fn is_in_use(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Engine(cause) if cause.is::<Held>())
+}
 
 impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Lock, Error> {

@@ -15,16 +15,17 @@ use std::{
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
 use nagaya_store::Error;
 
-use super::{Op, journal, mark::Mark};
+use super::{Op, View, journal, mark::Mark};
 use crate::{
     layout::{self, Space},
+    maintain::{UnfinishedRestore, refuse_unfinished_restore},
     options::Options,
-    upgrade,
+    read,
 };
 
 /// What the data of a directory lies under.
 const DATA: &str = "data";
-/// What lies beside it until it is whole; it holds what the directory is made for.
+/// What lies beside it until it is whole.
 const UNFINISHED: &str = "data.unfinished";
 /// Where bytes are kept that were cut off a journal.
 const ASIDE: &str = "torn";
@@ -69,40 +70,6 @@ struct Data {
     closing: AtomicBool,
 }
 
-/// What a directory is made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// An empty store: making it can be begun again.
-    New,
-    /// A restored one: half of it must not be taken for the whole.
-    Restore,
-}
-
-impl Purpose {
-    fn text(self) -> &'static str {
-        match self {
-            Purpose::New => "new",
-            Purpose::Restore => "restore",
-        }
-    }
-}
-
-/// A restore into the directory has not ended.
-#[derive(Debug)]
-struct HalfRestored(PathBuf);
-
-impl fmt::Display for HalfRestored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a restore into {} was interrupted, and not everything is there; remove the directory and restore again",
-            self.0.display()
-        )
-    }
-}
-
-impl std::error::Error for HalfRestored {}
-
 /// Commits that were acknowledged are not there.
 #[derive(Debug)]
 struct Lost {
@@ -126,18 +93,23 @@ impl fmt::Display for Lost {
 impl std::error::Error for Lost {}
 
 impl Disk {
-    /// Opens the data of a directory; makes it if it is not there.
-    pub(crate) fn open(directory: &Path, options: &Options) -> Result<Self, Error> {
-        let mark = directory.join(UNFINISHED);
-        if mark.exists() {
-            let purpose = fs::read_to_string(&mark).map_err(Error::engine)?;
-            if purpose == Purpose::Restore.text() {
-                return Err(Error::engine(HalfRestored(directory.to_path_buf())));
-            }
-        } else if data(directory).exists() {
-            return Disk::open_existing(directory, options);
+    /// Opens the data of a directory; `None` if it has none, or only what was left when making it was interrupted.
+    pub(super) fn open(directory: &Path, options: &Options) -> Result<Option<Self>, Error> {
+        refuse_unfinished_restore(directory)?;
+        if !data(directory).exists() {
+            return Ok(None);
         }
-        Disk::make(directory, options, Purpose::New, |_| Ok(())).map(|(disk, ())| disk)
+        if !directory.join(UNFINISHED).exists() {
+            return Disk::open_existing(directory, options).map(Some);
+        }
+        // Making a fresh store was interrupted: nothing was ever acknowledged, and it is made anew. Earlier versions marked a
+        // restore in the same way, but a fresh store has no tables before it is whole.
+        let left = Data::open(&data(directory), options).and_then(|data| Disk::of(directory, options, data, 0));
+        let tables = left.and_then(|disk| read::tables(&View::Disk(disk.published()?)));
+        if tables.is_ok_and(|tables| !tables.is_empty()) {
+            return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
+        }
+        Ok(None)
     }
 
     fn open_existing(directory: &Path, options: &Options) -> Result<Self, Error> {
@@ -173,28 +145,23 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Makes the data of a directory. A mark lies beside it until it is whole and has its format: what a process leaves that
-    /// is killed meanwhile is not taken for a store.
-    pub(crate) fn make<T>(
-        directory: &Path,
-        options: &Options,
-        purpose: Purpose,
-        fill: impl FnOnce(&Disk) -> Result<T, Error>,
-    ) -> Result<(Self, T), Error> {
-        let (mark, data) = (directory.join(UNFINISHED), data(directory));
-        let synced = || File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::engine);
-        fs::write(&mark, purpose.text()).and_then(|()| File::open(&mark)?.sync_all()).map_err(Error::engine)?;
-        synced()?;
+    /// Begins to make the data of a directory.
+    pub(super) fn begin(directory: &Path, options: &Options) -> Result<Self, Error> {
+        let data = data(directory);
+        File::create(directory.join(UNFINISHED)).map_err(Error::engine)?;
+        sync(directory)?;
         if data.exists() {
             fs::remove_dir_all(&data).map_err(Error::engine)?;
         }
-        let disk = Disk::of(directory, options, Data::open(&data, options)?, 0)?;
-        let made = fill(&disk)?;
-        disk.commit(upgrade::current()?)?;
-        disk.mark.sync().map_err(Error::engine)?;
-        fs::remove_file(&mark).map_err(Error::engine)?;
-        synced()?;
-        Ok((disk, made))
+        Mark::forget(directory).map_err(Error::engine)?;
+        Disk::of(directory, options, Data::open(&data, options)?, 0)
+    }
+
+    /// Ends making it: what is there is whole.
+    pub(super) fn finish(&self) -> Result<(), Error> {
+        self.mark.sync().map_err(Error::engine)?;
+        fs::remove_file(self.directory.join(UNFINISHED)).map_err(Error::engine)?;
+        sync(&self.directory)
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -409,6 +376,10 @@ impl Data {
         let damaged = || Error::engine("the number of the last commit is damaged");
         found.map_or(Ok(0), |bytes| Ok(u64::from_be_bytes((*bytes).try_into().map_err(|_| damaged())?)))
     }
+}
+
+fn sync(directory: &Path) -> Result<(), Error> {
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::engine)
 }
 
 /// Whether the directory can be written: some files at once, and some bytes that are synced.

@@ -7,6 +7,7 @@ mod mark;
 use std::{
     collections::BTreeMap,
     ops::{Bound, ControlFlow},
+    path::Path,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
@@ -15,11 +16,11 @@ use nagaya_store::Error;
 
 use self::disk::Published;
 pub(crate) use self::{
-    disk::{Disk, Purpose, data, kept_aside},
+    disk::{Disk, data, kept_aside},
     journal::{Journals, Tail},
     mark::Mark,
 };
-use crate::layout::Space;
+use crate::{layout::Space, options::Options, upgrade};
 
 /// Ordered bytes that are changed in atomic, durable batches.
 pub(crate) enum Backing {
@@ -46,6 +47,30 @@ pub(crate) enum View<'b> {
 impl Backing {
     pub(crate) fn memory() -> Self {
         Backing::Memory(RwLock::default())
+    }
+
+    /// Makes the data of a directory. A mark lies beside it until it is whole and has its format: what a process leaves that
+    /// is killed meanwhile is not taken for a store.
+    pub(crate) fn make<T>(
+        directory: &Path,
+        options: &Options,
+        fill: impl FnOnce(&Backing) -> Result<T, Error>,
+    ) -> Result<(Self, T), Error> {
+        let backing = Backing::Disk(Disk::begin(directory, options)?);
+        let made = fill(&backing)?;
+        backing.commit(upgrade::current()?)?;
+        if let Backing::Disk(disk) = &backing {
+            disk.finish()?;
+        }
+        Ok((backing, made))
+    }
+
+    /// Opens the data of a directory; makes it if it is not there.
+    pub(crate) fn open(directory: &Path, options: &Options) -> Result<Self, Error> {
+        match Disk::open(directory, options)? {
+            Some(disk) => Ok(Backing::Disk(disk)),
+            None => Backing::make(directory, options, |_| Ok(())).map(|(backing, ())| backing),
+        }
     }
 
     /// Makes all changes or none; when it returns, they survive a power cut. Only one thread commits.

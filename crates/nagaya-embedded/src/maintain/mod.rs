@@ -1,6 +1,8 @@
 //! Looking after a directory: what is in it, whether it is whole, copies of it.
 
 mod backup;
+mod filler;
+mod instant;
 mod recover;
 mod repair;
 mod restore;
@@ -9,26 +11,62 @@ mod verify;
 
 use std::ops::{Bound, ControlFlow};
 
-pub use backup::{Backup, restore_backup};
-use fjall::Slice;
-use nagaya_store::{Error, Item, Key};
+pub use backup::{
+    Backup, Checked, Content, Since, Source, check_backup, check_chain, is_damaged, new_id, write_backup,
+};
+use nagaya_store::{Error, ErrorKind, Item};
 pub use recover::{JournalState, Recovery, accept_loss, inspect_damage};
 pub use repair::Repair;
+pub use restore::{Beside, KeyFile, Restored, restore_backup, restore_backups};
+pub(crate) use restore::{UnfinishedRestore, refuse_unfinished_restore};
 pub use stat::{Stat, TableStat};
 pub use verify::Finding;
 
 use crate::{
-    backing::{Disk, Op, View},
+    backing::View,
     layout::{self, Space},
-    plan::{self, Image},
-    record::{self, Table},
+    read,
+    record::{self, INCARNATION_KEY, SEQUENCE_KEY, Table},
 };
+
+/// What an error says of looking after a directory, in its own words.
+pub fn reason(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::Engine(cause) => cause.to_string(),
+        _ => error.to_string(),
+    }
+}
 
 /// Told how many entries have been dealt with so far.
 pub type Progress<'p> = &'p mut dyn FnMut(u64);
 
-/// Entries that are written to a new directory at once.
-const CHUNK: usize = 2_000;
+/// The tables of a snapshot, by name.
+fn tables(view: &View<'_>) -> Result<Vec<Table>, Error> {
+    let mut tables: Vec<Table> = read::tables(view)?.into_values().map(|table| (*table).clone()).collect();
+    tables.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
+    Ok(tables)
+}
+
+/// Which directory a snapshot is of.
+fn incarnation(view: &View<'_>) -> Result<Option<Vec<u8>>, Error> {
+    Ok(view.get(Space::Meta, INCARNATION_KEY)?.map(|value| value.to_vec()))
+}
+
+/// The highest sequence of a snapshot.
+fn sequence(view: &View<'_>, tables: &[Table]) -> Result<u64, Error> {
+    let mut highest: u64 =
+        view.get(Space::Meta, SEQUENCE_KEY)?.map(|value| record::decode(&value)).transpose()?.unwrap_or(0);
+    for table in tables {
+        highest = highest.max(read::trimmed(view, table)?.sequence);
+        let prefix = layout::table(table.id);
+        let end = layout::after_prefix(&prefix);
+        view.range(Space::Changes, Bound::Included(prefix), end, true, |key, _| {
+            highest = highest.max(layout::sequence(key).unwrap_or(0));
+            Ok(ControlFlow::Break(()))
+        })?;
+    }
+    Ok(highest)
+}
 
 /// Visits every item of a table, with its byte key.
 fn each_item(
@@ -66,46 +104,5 @@ impl Hash {
 
     fn text(&self) -> String {
         self.0.finalize().to_hex().to_string()
-    }
-}
-
-/// Fills a new directory with tables and items, their indexes and expiries; without a past.
-struct Filler<'b> {
-    disk: &'b Disk,
-    ops: Vec<Op>,
-    hash: Hash,
-    items: u64,
-}
-
-impl<'b> Filler<'b> {
-    fn new(disk: &'b Disk) -> Self {
-        Filler { disk, ops: Vec::new(), hash: Hash::default(), items: 0 }
-    }
-
-    fn table(&mut self, table: &Table) -> Result<(), Error> {
-        self.hash.table(table)?;
-        let key = record::table_key(&table.spec.name);
-        self.ops.push(Op::Put(Space::Meta, key.into(), record::encode(table)?.into()));
-        Ok(())
-    }
-
-    fn item(&mut self, table: &Table, item: Item) -> Result<(), Error> {
-        let key = table.spec.key.key_of(&item).ok_or_else(|| Error::engine("an item lacks its key"))?;
-        self.hash.item(&record::encode(&item)?);
-        self.items += 1;
-        self.replace(table, &key, [None, Some(item)])
-    }
-
-    /// Puts one item in the place of another that has been filled in before.
-    fn replace(&mut self, table: &Table, key: &Key, items: [Option<Item>; 2]) -> Result<(), Error> {
-        let place = Slice::from(layout::item(table.id, key));
-        let image = |item: Option<Item>| item.map(|item| Image::of(table, key, &place, item)).transpose();
-        let [old, new] = items;
-        plan::replace(&place, image(old)?.as_ref(), image(new)?.as_ref(), &mut self.ops);
-        if self.ops.len() >= CHUNK { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        self.disk.commit(std::mem::take(&mut self.ops))
     }
 }

@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use nagaya_store::Error;
 
-use super::{Finding, Progress, verify::is_expiry_of_item};
+use super::{Finding, Progress, tables, verify::is_expiry_of_item};
 use crate::{Embedded, commit::Request, layout::Space};
 
 /// Expiries that are removed at once.
@@ -41,7 +41,8 @@ impl Embedded {
 
     /// Some expiries that are of no item; `None`: there are none.
     fn stray_expiries(&self) -> Result<Option<Vec<Vec<u8>>>, Error> {
-        let (view, tables) = (self.backing().view()?, self.sorted_tables());
+        let view = self.backing().view()?;
+        let tables = tables(&view)?;
         let mut stray = Vec::new();
         view.range(Space::Expiry, Bound::Unbounded, None, false, |key, _| {
             if !is_expiry_of_item(&view, &tables, key)? {

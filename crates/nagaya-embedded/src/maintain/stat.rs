@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use nagaya_store::Error;
 
-use super::{Hash, each_item};
+use super::{Hash, each_item, tables as tables_of};
 use crate::{
     Embedded,
     layout::{self, Space},
@@ -47,7 +47,8 @@ impl Embedded {
         let view = self.backing().view()?;
         let mut hash = Hash::default();
         let mut tables = Vec::new();
-        for table in self.sorted_tables() {
+        // The tables of the snapshot: one that is made meanwhile is not in it.
+        for table in tables_of(&view)? {
             hash.table(&table)?;
             let (mut items, mut item_bytes) = (0, 0);
             each_item(&view, &table, |_, value, item| {

@@ -3,12 +3,11 @@
 use std::{
     collections::HashMap,
     ops::{Bound, ControlFlow},
-    sync::Arc,
 };
 
 use nagaya_store::{Error, Item};
 
-use super::{Progress, each_item};
+use super::{Progress, each_item, tables};
 use crate::{
     Embedded,
     backing::View,
@@ -16,6 +15,12 @@ use crate::{
     read::index_number,
     record::{self, Change, Table},
 };
+
+/// Findings that are named; more are counted only.
+const NAMED: usize = 1_000;
+
+/// Items whose last change is remembered at a time. A table with more changes is read several times, so that memory stays small.
+const REMEMBERED: u64 = 500_000;
 
 /// Something that does not agree with the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,29 +35,39 @@ impl Embedded {
     /// Checks that every index entry, expiry and change agrees with the items, and names what does not.
     pub fn verify(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
         let view = self.backing().view()?;
-        let tables = self.sorted_tables();
-        let mut verifier = Verifier { view: &view, tables: &tables, findings: Vec::new(), seen: 0, progress };
+        let tables = tables(&view)?;
+        let mut verifier = Verifier { view: &view, tables: &tables, findings: Vec::new(), more: 0, seen: 0, progress };
         for table in &tables {
             verifier.items(table)?;
             verifier.changes(table)?;
         }
         verifier.index_entries()?;
         verifier.expiries()?;
-        Ok(verifier.findings)
+        let Verifier { mut findings, more, .. } = verifier;
+        if more > 0 {
+            findings.push(Finding { table: String::new(), what: format!("and {more} more") });
+        }
+        Ok(findings)
     }
 }
 
 struct Verifier<'a> {
     view: &'a View<'a>,
-    tables: &'a [Arc<Table>],
+    tables: &'a [Table],
     findings: Vec<Finding>,
+    /// Findings that are not named.
+    more: u64,
     seen: u64,
     progress: Progress<'a>,
 }
 
-impl Verifier<'_> {
+impl<'a> Verifier<'a> {
     fn found(&mut self, table: &str, what: String) {
-        self.findings.push(Finding { table: table.to_owned(), what });
+        if self.findings.len() < NAMED {
+            self.findings.push(Finding { table: table.to_owned(), what });
+        } else {
+            self.more += 1;
+        }
     }
 
     fn step(&mut self) {
@@ -62,12 +77,12 @@ impl Verifier<'_> {
         }
     }
 
-    fn table_of(&self, bytes: &[u8]) -> Option<Arc<Table>> {
-        self.tables.iter().find(|table| bytes.starts_with(&layout::table(table.id))).map(Arc::clone)
+    fn table_of(&self, bytes: &[u8]) -> Option<&'a Table> {
+        self.tables.iter().find(|table| bytes.starts_with(&layout::table(table.id)))
     }
 
     /// Every item lies under its own key, in the indexes that it belongs to, and among the expiries.
-    fn items(&mut self, table: &Arc<Table>) -> Result<(), Error> {
+    fn items(&mut self, table: &Table) -> Result<(), Error> {
         let view = self.view;
         each_item(view, table, |bytes, value, item| {
             self.step();
@@ -105,8 +120,8 @@ impl Verifier<'_> {
             self.step();
             let item = record::decode_item(value)?;
             let table = self.table_of(bytes);
-            let index = table.as_ref().and_then(|table| table.spec.indexes.get(usize::from(*bytes.get(2)?)));
-            let (Some(table), Some(index)) = (&table, index) else {
+            let index = table.and_then(|table| table.spec.indexes.get(usize::from(*bytes.get(2)?)));
+            let (Some(table), Some(index)) = (table, index) else {
                 self.found("", "an index entry is of no table or index".to_owned());
                 return Ok(ControlFlow::Continue(()));
             };
@@ -144,7 +159,20 @@ impl Verifier<'_> {
     }
 
     /// The changes of an item follow from each other, and the last leads to what is stored.
-    fn changes(&mut self, table: &Arc<Table>) -> Result<(), Error> {
+    fn changes(&mut self, table: &Table) -> Result<(), Error> {
+        let mut count = 0_u64;
+        let prefix = layout::table(table.id);
+        let end = layout::after_prefix(&prefix);
+        self.view.range(Space::Changes, Bound::Included(prefix), end, false, |_, _| {
+            count += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let shares = count.div_ceil(REMEMBERED);
+        (0..shares).try_for_each(|share| self.changes_of(table, share, shares))
+    }
+
+    /// The same for one share of the items.
+    fn changes_of(&mut self, table: &Table, share: u64, shares: u64) -> Result<(), Error> {
         let view = self.view;
         let name = &table.spec.name;
         // The hash of the last image stands for it: whole images of all items would not fit.
@@ -155,9 +183,12 @@ impl Verifier<'_> {
         let prefix = layout::table(table.id);
         let end = layout::after_prefix(&prefix);
         view.range(Space::Changes, Bound::Included(prefix), end, false, |bytes, value| {
-            self.step();
             let change: Change = record::decode(value)?;
             let key = layout::item(table.id, &change.key);
+            if shares > 1 && share_of(&key, shares) != share {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.step();
             if let Some(before) = last.get(&key)
                 && *before != hash(&change.old)?
             {
@@ -178,10 +209,59 @@ impl Verifier<'_> {
 }
 
 /// Whether the key of an expiry is that of an item which expires then.
-pub(super) fn is_expiry_of_item(view: &View<'_>, tables: &[Arc<Table>], expiry: &[u8]) -> Result<bool, Error> {
+pub(super) fn is_expiry_of_item(view: &View<'_>, tables: &[Table], expiry: &[u8]) -> Result<bool, Error> {
     let place = expiry.get(8..).unwrap_or_default();
     let table = tables.iter().find(|table| place.starts_with(&layout::table(table.id)));
     let item = view.get(Space::Items, place)?.map(|value| record::decode_item(&value)).transpose()?;
     let second = table.zip(item).and_then(|(table, item)| table.spec.expiry_of(&item));
     Ok(second.is_some_and(|second| layout::expiry(second, place) == expiry))
+}
+
+fn share_of(key: &[u8], shares: u64) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&blake3::hash(key).as_bytes()[..8]);
+    u64::from_be_bytes(first) % shares
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_store::{Key, KeySchema, Store as _, TableSpec, Write};
+
+    use super::*;
+    use crate::{Options, backing::Op};
+
+    #[tokio::test]
+    async fn changes_read_in_shares_give_the_same_findings() -> Result<(), Error> {
+        let store = Embedded::memory(Options { sweep_every: None, ..Options::default() })?;
+        store.ensure(&[TableSpec::new("notes", KeySchema::strings("PK", "SK"))]).await?;
+        let note =
+            |n: u64, round: u64| Item::new().with("PK", "P").with("SK", n.to_string()).with("n", round.to_string());
+        for round in 0..3 {
+            for n in 0..20 {
+                store.write(Write::put("notes", note(n, round)).into()).await?;
+            }
+        }
+        // The change in the middle of one item is lost, and another item is gone without any.
+        let lost = layout::change(0, 25).into();
+        let gone = layout::item(0, &Key::new("P", "7")).into();
+        store.backing().commit(vec![Op::Remove(Space::Changes, lost), Op::Remove(Space::Items, gone)])?;
+        let view = store.backing().view()?;
+        let tables = tables(&view)?;
+        let found = |shares: u64| {
+            let progress: Progress<'_> = &mut |_| {};
+            let mut verifier =
+                Verifier { view: &view, tables: &tables, findings: Vec::new(), more: 0, seen: 0, progress };
+            for share in 0..shares {
+                verifier.changes_of(&tables[0], share, shares)?;
+            }
+            let mut findings: Vec<_> = verifier.findings.into_iter().map(|finding| finding.what).collect();
+            findings.sort();
+            Ok::<_, Error>((findings, verifier.seen))
+        };
+        let whole = found(1)?;
+        assert_eq!((whole.0.len(), whole.1), (2, 59), "{whole:?}");
+        assert_eq!(found(3)?, whole);
+        assert_eq!(found(50)?, whole);
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! The command line: one module per command. Data goes to stdout, everything else to stderr.
 
 mod check;
+mod control;
 mod diff;
 mod docs;
 mod events;

@@ -19,6 +19,7 @@ use nagaya_tenancy::{Nagaya, Settings};
 use nagaya_todo::Notes;
 
 use super::{Kind, Place};
+use crate::cli::control;
 
 /// What to do about tables of a store in the cloud that are not there. A name with a typo in it must not end in tables that
 /// nobody wanted, and a server that has none of its data. What is in a directory is made in any case.
@@ -63,7 +64,9 @@ impl Place {
                 fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
                 let options = self.directory.options();
                 let opening = move || Embedded::open(&directory, options);
-                Ok(Arc::new(tokio::task::spawn_blocking(opening).await??))
+                let store = Arc::new(tokio::task::spawn_blocking(opening).await??);
+                control::listen(&self.data, &store);
+                Ok(store)
             }
             Kind::Memory => Ok(Arc::new(Embedded::memory(self.directory.options())?)),
             Kind::Dynamodb => dynamodb().await,

@@ -1,0 +1,153 @@
+//! The directory that a restore fills: claimed by one, and not a store until it is whole.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use nagaya_store::Error;
+
+use crate::lock::Lock;
+
+/// Lies in a directory that is being restored into. It is the first thing there and the last to go.
+const MARK: &str = "data.restoring";
+
+/// The directory that should be made is there.
+#[derive(Debug)]
+struct InTheWay(PathBuf);
+
+impl fmt::Display for InTheWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is there already; restore into a new directory", self.0.display())
+    }
+}
+
+impl std::error::Error for InTheWay {}
+
+/// A restore into the directory has not ended.
+#[derive(Debug)]
+pub(crate) struct UnfinishedRestore(pub(crate) PathBuf);
+
+impl fmt::Display for UnfinishedRestore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let directory = self.0.display();
+        write!(
+            f,
+            "a restore into {directory} has not ended, so it is not a whole store: if no restore is under way, it was \
+             interrupted; remove the directory and restore again"
+        )
+    }
+}
+
+impl std::error::Error for UnfinishedRestore {}
+
+/// Refuses a directory that a restore has begun to fill and has not ended with: it is neither opened nor touched.
+pub(crate) fn refuse_unfinished_restore(directory: &Path) -> Result<(), Error> {
+    match directory.join(MARK).symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        _ => Err(Error::engine(UnfinishedRestore(directory.to_path_buf()))),
+    }
+}
+
+/// A directory that this restore alone fills.
+pub(super) struct Target {
+    directory: PathBuf,
+    /// Whether the directory was not there before.
+    made: bool,
+    _lock: Lock,
+}
+
+impl Target {
+    /// Claims a directory that is not there yet, or is empty.
+    pub(super) fn claim(directory: &Path) -> Result<Self, Error> {
+        let failed = |error: std::io::Error| Error::engine(format!("{} cannot be made: {error}", directory.display()));
+        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        let made = match fs::create_dir(directory) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(failed(error)),
+        };
+        let mark = directory.join(MARK);
+        // Of two restores at the same time one makes the mark, and the other touches nothing.
+        match OpenOptions::new().write(true).create_new(true).open(&mark) {
+            Ok(file) => file.sync_all().map_err(failed)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let alone = || -> std::io::Result<bool> {
+            sync(directory)?;
+            Ok(fs::read_dir(directory)?.flatten().all(|entry| entry.file_name() == MARK))
+        };
+        let claimed = match alone() {
+            Ok(true) => Lock::take(directory),
+            Ok(false) => Err(Error::engine(InTheWay(directory.to_path_buf()))),
+            Err(error) => Err(failed(error)),
+        };
+        match claimed {
+            Ok(lock) => Ok(Target { directory: directory.to_path_buf(), made, _lock: lock }),
+            Err(error) => {
+                // Nothing but the mark is ours, and a directory only as long as it is empty.
+                let _ = fs::remove_file(&mark);
+                if made {
+                    let _ = fs::remove_dir(directory);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes it a store: everything in it is on disk.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        let finish = || {
+            sync_folders(&self.directory)?;
+            fs::remove_file(self.directory.join(MARK))?;
+            sync(&self.directory)?;
+            match self.directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                Some(parent) => sync(parent),
+                None => Ok(()),
+            }
+        };
+        finish().map_err(Error::engine)
+    }
+
+    /// Removes what was filled in. The mark goes last: what is left if this fails is not taken for a store.
+    pub(super) fn give_up(self) {
+        let remove = || -> std::io::Result<()> {
+            for entry in fs::read_dir(&self.directory)? {
+                let path = entry?.path();
+                match path.is_dir() {
+                    _ if path.ends_with(MARK) || path.ends_with("lock") => {}
+                    true => fs::remove_dir_all(path)?,
+                    false => fs::remove_file(path)?,
+                }
+            }
+            fs::remove_file(self.directory.join("lock"))?;
+            fs::remove_file(self.directory.join(MARK))?;
+            if self.made { fs::remove_dir(&self.directory) } else { Ok(()) }
+        };
+        // Why the restore failed matters more; what is left is refused as unfinished.
+        let _ = remove();
+    }
+}
+
+/// Makes the names in a directory last.
+fn sync(directory: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+/// Makes the names in all directories below this one last.
+fn sync_folders(directory: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    sync(directory)
+}

@@ -1,0 +1,82 @@
+//! `nagaya store`: looking after the embedded store's directory.
+
+mod backup;
+mod keys;
+mod place;
+mod progress;
+mod restore;
+mod seal;
+pub(super) mod show;
+mod told;
+mod verify_backup;
+
+use serde_json::json;
+
+pub(super) use self::place::is_store;
+use self::{
+    place::{Access, Place, access, open},
+    progress::with_progress,
+    show::print,
+};
+use super::Outcome;
+
+/// Look after the directory of the embedded store
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "`stat`, `verify` and `backup` work while a server has the directory open: they ask the server, over the \
+                        socket `control.sock` in the directory. `restore` and `compact` want it to themselves.\n\nExit \
+                        codes: 0 fine, 1 found a problem, 2 wrong usage."
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Count what is in the directory
+    Stat(Place),
+    /// Check that items, indexes, expiries and changes agree, and name what does not
+    Verify(Place),
+    Backup(backup::Args),
+    VerifyBackup(verify_backup::Args),
+    Restore(restore::Args),
+    /// Rewrite the files without what has been overwritten or deleted
+    Compact(Place),
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    match &args.verb {
+        Verb::Stat(place) => {
+            let stat = match access(place)? {
+                Access::Own(store) => show::stat(&store.stat()?),
+                Access::Server(connection) => connection.ask("stat", &mut |_| {})?,
+            };
+            print(place.json, &stat, &show::stat_text(&stat))?;
+            Ok(Outcome::Fine)
+        }
+        Verb::Verify(place) => verify(place),
+        Verb::Backup(args) => backup::run(args),
+        Verb::VerifyBackup(args) => verify_backup::run(args),
+        Verb::Restore(args) => restore::run(args),
+        Verb::Compact(place) => {
+            let store = open(place)?;
+            let before = store.stat()?.disk_bytes;
+            store.compact()?;
+            let after = store.stat()?.disk_bytes;
+            let text = format!("{} before, {} after\n", show::bytes(before), show::bytes(after));
+            print(place.json, &json!({ "before": before, "after": after }), &text)?;
+            Ok(Outcome::Fine)
+        }
+    }
+}
+
+fn verify(place: &Place) -> anyhow::Result<Outcome> {
+    let access = access(place)?;
+    let found = with_progress("entries", |progress| match access {
+        Access::Own(store) => Ok(show::findings(&store.verify(progress)?)),
+        Access::Server(connection) => connection.ask("verify", progress),
+    })?;
+    print(place.json, &found, &show::findings_text(&found))?;
+    Ok(if found["ok"] == true { Outcome::Fine } else { Outcome::FoundProblem })
+}

@@ -1,0 +1,27 @@
+//! Errors of the store in the words of whoever looks after it.
+
+use std::fmt;
+
+use nagaya_embedded::{is_damaged, reason};
+
+/// What went wrong.
+#[derive(Debug)]
+pub(super) struct Told {
+    what: String,
+    /// Whether a backup is to blame.
+    pub(super) damaged: bool,
+}
+
+impl From<nagaya_store::Error> for Told {
+    fn from(error: nagaya_store::Error) -> Self {
+        Told { what: reason(&error), damaged: is_damaged(&error) }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Told {}
