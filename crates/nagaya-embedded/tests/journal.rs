@@ -151,3 +151,21 @@ async fn a_journal_that_ends_early_is_noticed_and_can_be_given_up() {
     assert!((1..6).contains(&left), "{left}");
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
 }
+
+#[tokio::test]
+async fn a_journal_that_is_gone_is_noticed_and_can_be_given_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 3).await;
+    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
+    drop(store);
+    fs::remove_file(journal(directory.path())).expect("the journal is removed");
+    let error = Embedded::open(directory.path(), options()).expect_err("a commit is missing");
+    assert!(error.to_string().contains("has lost acknowledged commits"), "{error}");
+    let recovery = inspect_damage(directory.path()).expect("it can be looked at");
+    assert_eq!((recovery.is_damaged(), recovery.lost()), (true, Some(1)), "{recovery:?}");
+    accept_loss(directory.path()).expect("it is accepted");
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    assert_eq!(found(&store, 4).await, 3);
+}

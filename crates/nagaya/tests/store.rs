@@ -85,3 +85,41 @@ async fn what_cannot_be_done_is_told() {
     let usage = nagaya(&["store", "restore", "--data", &name, "--to", "elsewhere"]);
     assert_eq!(usage.status, 2, "{usage}");
 }
+
+#[tokio::test]
+async fn indexes_are_built_anew_and_a_damaged_journal_is_given_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let name = data.to_string_lossy().into_owned();
+    fill(&data).await;
+    assert_eq!(json(&["store", "reindex", "--json", "--data", &name])["tables"], serde_json::json!(["users"]));
+    let one = nagaya(&["store", "reindex", "--data", &name, "--table", "users", "--index", "GSI1"]);
+    assert_eq!((one.status, one.stdout.as_str()), (0, "users: built anew\n"), "{one}");
+    let none = nagaya(&["store", "reindex", "--data", &name, "--table", "users", "--index", "GSI7"]);
+    assert!(none.status == 2 && none.stderr.contains("GSI7"), "{none}");
+    assert_eq!(json(&["store", "repair", "--json", "--data", &name])["found"]["ok"], true);
+    let whole = nagaya(&["store", "recover", "--data", &name]);
+    assert!(whole.status == 0 && whole.stdout.ends_with("no damage\n"), "{whole}");
+
+    // A byte in the middle of the journal.
+    let journals = std::fs::read_dir(data.join("data")).expect("a folder").flatten().map(|entry| entry.path());
+    let mut journals: Vec<_> =
+        journals.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).collect();
+    journals.sort();
+    let journal = journals.pop().expect("a journal");
+    let mut bytes = std::fs::read(&journal).expect("it can be read");
+    let written = bytes.iter().rposition(|byte| *byte != 0).expect("it is not empty");
+    bytes[written / 2] ^= 1;
+    std::fs::write(&journal, bytes).expect("it can be written");
+
+    let refused = nagaya(&["store", "stat", "--data", &name]);
+    assert!(refused.status == 2 && refused.stderr.contains("is damaged at byte"), "{refused}");
+    let shown = nagaya(&["store", "recover", "--data", &name]);
+    assert!(shown.status == 1 && shown.stdout.contains("nothing was changed"), "{shown}");
+    let given_up = json(&["store", "recover", "--json", "--yes", "--data", &name]);
+    assert_eq!(given_up["accepted"], true);
+    assert!(given_up["kept"].as_array().is_some_and(|kept| !kept.is_empty()), "{given_up}");
+    let left = json(&["store", "stat", "--json", "--data", &name])["tables"][0]["items"].as_u64().expect("a number");
+    assert!((1..29).contains(&left), "{left}");
+    assert_eq!(nagaya(&["store", "verify", "--data", &name]).status, 0);
+}

@@ -164,6 +164,11 @@ impl Disk {
         sync(&self.directory)
     }
 
+    /// The number of the last commit of a directory whose journals are whole.
+    pub(crate) fn last_commit(directory: &Path) -> Result<u64, Error> {
+        Data::open(&data(directory), &Options::default())?.last_commit()
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }

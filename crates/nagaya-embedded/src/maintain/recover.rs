@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nagaya_store::Error;
 
 use crate::{
-    backing::{Journals, Mark, Tail, data, kept_aside},
+    backing::{Disk, Journals, Mark, Tail, data, kept_aside},
     lock::Lock,
 };
 
@@ -20,6 +20,18 @@ pub struct Recovery {
     pub acknowledged: u64,
     /// Where the damage is, and what it is; `None`: there is none.
     pub damage: Option<String>,
+}
+
+impl Recovery {
+    /// Whether the directory cannot be opened as it is.
+    pub fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    /// How many acknowledged commits cannot be read, as far as that is known.
+    pub fn lost(&self) -> Option<u64> {
+        self.acknowledged.checked_sub(self.last_commit?).filter(|lost| *lost > 0)
+    }
 }
 
 /// What can be read of a journal.
@@ -53,13 +65,16 @@ fn look(directory: &Path) -> Result<(Recovery, Journals), Error> {
             Tail::Empty | Tail::Damaged { .. } => 0,
         },
     });
-    let recovery = Recovery {
-        journals: states.collect(),
-        last_commit: journals.last_commit,
-        acknowledged,
-        damage: journals.damage(acknowledged).map(|damage| damage.place()),
-    };
-    Ok((recovery, journals))
+    let (mut last_commit, mut damage) =
+        (journals.last_commit, journals.damage(acknowledged).map(|damage| damage.place()));
+    // Journals that are gone leave nothing to read, but the sorted files tell how far they were.
+    if damage.is_none() && last_commit.is_none() {
+        let found = Disk::last_commit(directory)?;
+        last_commit = Some(found);
+        damage = (found < acknowledged)
+            .then(|| format!("{} has lost its last commits: a journal is missing", directory.display()));
+    }
+    Ok((Recovery { journals: states.collect(), last_commit, acknowledged, damage }, journals))
 }
 
 /// Gives up the commits that are damaged, and all after them: the store is then as it was before the first of them. What is

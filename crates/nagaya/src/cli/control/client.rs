@@ -35,8 +35,10 @@ impl Connection {
     }
 
     /// Asks for something that is answered as a whole.
-    pub(in crate::cli) fn ask(mut self, what: &str, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
-        self.send(&json!({ "version": VERSION, "do": what }))?;
+    pub(in crate::cli) fn ask(mut self, request: &Json, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
+        let mut request = request.clone();
+        request["version"] = VERSION.into();
+        self.send(&request)?;
         loop {
             let line = self.line()?;
             if let Some(count) = line["progress"].as_u64() {

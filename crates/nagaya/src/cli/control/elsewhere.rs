@@ -16,7 +16,7 @@ impl Connection {
         bail!("a running server can be asked on Unix only; stop it first")
     }
 
-    pub(in crate::cli) fn ask(self, _: &str, _: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
+    pub(in crate::cli) fn ask(self, _: &Json, _: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
         match self {}
     }
 

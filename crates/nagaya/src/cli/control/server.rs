@@ -20,7 +20,7 @@ use nagaya_embedded::{Embedded, Since};
 use serde_json::{Value as Json, json};
 
 use super::{SOCKET, VERSION, unhex};
-use crate::cli::store::show;
+use crate::cli::store::{repair, show};
 
 /// Bytes of the longest request.
 const LONGEST: u64 = 64 * 1024;
@@ -117,17 +117,12 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
     let store = store.upgrade().context("the store is being closed")?;
     match request["do"].as_str() {
         Some("stat") => say(out, &json!({ "answer": show::stat(&store.stat()?) })),
-        Some("verify") => {
-            let mut telling = Ok(());
-            let mut tell = |count| {
-                if telling.is_ok() {
-                    telling = say(out, &json!({ "progress": count }));
-                }
-            };
-            let findings = store.verify(&mut tell)?;
-            telling?;
-            say(out, &json!({ "answer": show::findings(&findings) }))
+        Some("verify") => with_progress(out, |tell| Ok(show::findings(&store.verify(tell)?))),
+        Some("reindex") => {
+            let (table, index) = (request["table"].as_str(), request["index"].as_str());
+            with_progress(out, |tell| repair::reindex_all(&store, table, index, tell))
         }
+        Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
         Some("backup") => {
             let since = since(&request["since"])?;
             say(out, &json!({ "stream": true }))?;
@@ -137,6 +132,22 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
         }
         _ => bail!("this server does not know what is asked of it; use the `nagaya` that it runs"),
     }
+}
+
+/// Does something that takes a while, and tells how far it is.
+fn with_progress(
+    out: &mut impl Write,
+    work: impl FnOnce(&mut dyn FnMut(u64)) -> anyhow::Result<Json>,
+) -> anyhow::Result<()> {
+    let mut telling = Ok(());
+    let mut tell = |count| {
+        if telling.is_ok() {
+            telling = say(out, &json!({ "progress": count }));
+        }
+    };
+    let answer = work(&mut tell)?;
+    telling?;
+    say(out, &json!({ "answer": answer }))
 }
 
 fn since(asked: &Json) -> anyhow::Result<Option<Since>> {

@@ -4,6 +4,8 @@ mod backup;
 mod keys;
 mod place;
 mod progress;
+mod recover;
+pub(super) mod repair;
 mod restore;
 mod seal;
 pub(super) mod show;
@@ -23,8 +25,8 @@ use super::Outcome;
 /// Look after the directory of the embedded store
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`stat`, `verify` and `backup` work while a server has the directory open: they ask the server, over the \
-                        socket `control.sock` in the directory. `restore` and `compact` want it to themselves.\n\nExit \
+    after_help = "`stat`, `verify`, `backup`, `reindex` and `repair` work while a server has the directory open: they ask the \
+                        server, over the socket `control.sock` in the directory. The others want it to themselves.\n\nExit \
                         codes: 0 fine, 1 found a problem, 2 wrong usage."
 )]
 pub(super) struct Args {
@@ -41,6 +43,9 @@ enum Verb {
     Backup(backup::Args),
     VerifyBackup(verify_backup::Args),
     Restore(restore::Args),
+    Reindex(repair::ReindexArgs),
+    Repair(repair::RepairArgs),
+    Recover(recover::Args),
     /// Rewrite the files without what has been overwritten or deleted
     Compact(Place),
 }
@@ -50,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Verb::Stat(place) => {
             let stat = match access(place)? {
                 Access::Own(store) => show::stat(&store.stat()?),
-                Access::Server(connection) => connection.ask("stat", &mut |_| {})?,
+                Access::Server(connection) => connection.ask(&json!({ "do": "stat" }), &mut |_| {})?,
             };
             print(place.json, &stat, &show::stat_text(&stat))?;
             Ok(Outcome::Fine)
@@ -59,6 +64,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Verb::Backup(args) => backup::run(args),
         Verb::VerifyBackup(args) => verify_backup::run(args),
         Verb::Restore(args) => restore::run(args),
+        Verb::Reindex(args) => repair::reindex(args),
+        Verb::Repair(args) => repair::repair(args),
+        Verb::Recover(args) => recover::run(args),
         Verb::Compact(place) => {
             let store = open(place)?;
             let before = store.stat()?.disk_bytes;
@@ -75,7 +83,7 @@ fn verify(place: &Place) -> anyhow::Result<Outcome> {
     let access = access(place)?;
     let found = with_progress("entries", |progress| match access {
         Access::Own(store) => Ok(show::findings(&store.verify(progress)?)),
-        Access::Server(connection) => connection.ask("verify", progress),
+        Access::Server(connection) => connection.ask(&json!({ "do": "verify" }), progress),
     })?;
     print(place.json, &found, &show::findings_text(&found))?;
     Ok(if found["ok"] == true { Outcome::Fine } else { Outcome::FoundProblem })
