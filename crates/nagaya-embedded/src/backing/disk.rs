@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
+use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
 use nagaya_store::Error;
 
 use super::{Op, View, journal, mark::Mark};
@@ -154,14 +154,18 @@ impl Disk {
             fs::remove_dir_all(&data).map_err(Error::engine)?;
         }
         Mark::forget(directory).map_err(Error::engine)?;
-        Disk::of(directory, options, Data::open(&data, options)?, 0)
+        let disk = Disk::of(directory, options, Data::open(&data, options)?, 0)?;
+        // fjall does not sync the names of the folders that it makes. A journal is of no use without them.
+        sync_folders(&data).map_err(Error::engine)?;
+        Ok(disk)
     }
 
     /// Ends making it: what is there is whole.
     pub(super) fn finish(&self) -> Result<(), Error> {
         self.mark.sync().map_err(Error::engine)?;
         fs::remove_file(self.directory.join(UNFINISHED)).map_err(Error::engine)?;
-        sync(&self.directory)
+        sync(&self.directory)?;
+        self.directory.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync)
     }
 
     /// The number of the last commit of a directory whose journals are whole.
@@ -206,6 +210,9 @@ impl Disk {
         }
         let published = self.published()?;
         let data = &published.data;
+        if let Err(error) = data.wait_while(|| data.is_behind()) {
+            return Err(self.fail(&format!("writing sorted files failed in the background ({error})")));
+        }
         let commit = self.commits.load(Ordering::Acquire) + 1;
         let mut batch = data.database.batch().durability(Some(PersistMode::SyncData));
         for op in ops {
@@ -337,8 +344,9 @@ impl Disk {
     /// Rewrites a space without what has been overwritten or removed.
     pub(crate) fn compact_space(&self, space: Space) -> Result<(), Error> {
         let published = self.published()?;
-        let space = published.space(space);
-        space.rotate_memtable_and_wait().map_err(Error::engine)?;
+        let (data, space) = (&published.data, published.space(space));
+        space.rotate_memtable().map_err(Error::engine)?;
+        data.wait_while(|| space.tree.sealed_memtable_count() > 0).map_err(Error::unavailable)?;
         space.major_compact().map_err(Error::engine)
     }
 }
@@ -375,6 +383,25 @@ impl Data {
         &self.spaces[space as usize]
     }
 
+    /// Whether so much waits for being flushed or compacted that fjall would hold up the next commit. It does not notice when
+    /// nobody is left to do that, and would wait for ever.
+    fn is_behind(&self) -> bool {
+        const SEALED: usize = 3;
+        const RUNS: usize = 28;
+        let behind =
+            |space: &Keyspace| space.tree.sealed_memtable_count() >= SEALED || space.tree.l0_run_count() >= RUNS;
+        self.spaces.iter().any(behind)
+    }
+
+    /// Waits for what happens in the background, unless that has failed.
+    fn wait_while(&self, mut waits: impl FnMut() -> bool) -> Result<(), fjall::Error> {
+        while waits() {
+            self.database.persist(PersistMode::Buffer)?;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
     /// The number of the last commit; 0 in a directory of the first format, which has none.
     fn last_commit(&self) -> Result<u64, Error> {
         let found = self.database.snapshot().get(self.space(Space::Changes), layout::COMMIT).map_err(Error::engine)?;
@@ -383,8 +410,25 @@ impl Data {
     }
 }
 
+/// Makes the names in a directory last.
 fn sync(directory: &Path) -> Result<(), Error> {
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::engine)
+    sync_folder(directory).map_err(Error::engine)
+}
+
+/// Makes the names in a directory last.
+pub(crate) fn sync_folder(directory: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+/// Makes the names in a directory and in all below it last.
+pub(crate) fn sync_folders(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    sync_folder(directory)
 }
 
 /// Whether the directory can be written: some files at once, and some bytes that are synced.

@@ -16,7 +16,7 @@ use nagaya_store::Error;
 
 use self::disk::Published;
 pub(crate) use self::{
-    disk::{Disk, data, kept_aside},
+    disk::{Disk, data, kept_aside, sync_folder, sync_folders},
     journal::{Journals, Tail},
     mark::Mark,
 };

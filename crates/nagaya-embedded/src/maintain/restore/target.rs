@@ -2,14 +2,17 @@
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::ErrorKind,
     path::{Path, PathBuf},
 };
 
 use nagaya_store::Error;
 
-use crate::lock::Lock;
+use crate::{
+    backing::{sync_folder, sync_folders},
+    lock::Lock,
+};
 
 /// Lies in a directory that is being restored into. It is the first thing there and the last to go.
 const MARK: &str = "data.restoring";
@@ -81,7 +84,7 @@ impl Target {
             Err(error) => return Err(failed(error)),
         }
         let alone = || -> std::io::Result<bool> {
-            sync(directory)?;
+            sync_folder(directory)?;
             Ok(fs::read_dir(directory)?.flatten().all(|entry| entry.file_name() == MARK))
         };
         let claimed = match alone() {
@@ -107,9 +110,9 @@ impl Target {
         let finish = || {
             sync_folders(&self.directory)?;
             fs::remove_file(self.directory.join(MARK))?;
-            sync(&self.directory)?;
+            sync_folder(&self.directory)?;
             match self.directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                Some(parent) => sync(parent),
+                Some(parent) => sync_folder(parent),
                 None => Ok(()),
             }
         };
@@ -134,20 +137,4 @@ impl Target {
         // Why the restore failed matters more; what is left is refused as unfinished.
         let _ = remove();
     }
-}
-
-/// Makes the names in a directory last.
-fn sync(directory: &Path) -> std::io::Result<()> {
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
-}
-
-/// Makes the names in all directories below this one last.
-fn sync_folders(directory: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync_folders(&entry.path())?;
-        }
-    }
-    sync(directory)
 }

@@ -1,0 +1,69 @@
+//! The process that is killed: it writes all the time, and does one more thing again and again.
+
+use std::{path::Path, sync::Arc, thread};
+
+use nagaya_embedded::{Embedded, Options, restore_backup};
+use nagaya_store::Store as _;
+
+use crate::load;
+
+/// What is under way when the process is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// An index of a table that is full.
+    Index,
+    /// Memory that goes to files because there is too much of it.
+    Flush,
+    Compaction,
+    Backup,
+    Restore,
+}
+
+impl Activity {
+    pub(crate) const ALL: [Activity; 5] =
+        [Activity::Index, Activity::Flush, Activity::Compaction, Activity::Backup, Activity::Restore];
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Activity::ALL.into_iter().find(|activity| format!("{activity:?}") == name)
+    }
+}
+
+/// Runs until it is killed.
+pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
+    if activity == Activity::Restore {
+        // The test harness has begun this line.
+        println!("\nbegun");
+        restore_backup(&base.join("whole.nagaya"), &base.join("restored"), &mut |_| {}).expect("it can be restored");
+        println!("restored");
+        return;
+    }
+    let store = Arc::new(Embedded::open(base.join("store"), Options::default()).expect("the directory opens"));
+    // The indexes of earlier rounds are there, or were killed before they were.
+    store.ensure(&load::specs(round)).await.expect("the tables are made");
+    let busy = Arc::clone(&store);
+    let target = base.join("backup.nagaya");
+    let handle = tokio::runtime::Handle::current();
+    // The test harness has begun this line.
+    println!();
+    if activity != Activity::Flush {
+        println!("begun");
+    }
+    thread::spawn(move || {
+        loop {
+            match activity {
+                Activity::Index => {
+                    handle.block_on(busy.ensure(&load::specs(round + 1))).expect("the index is made");
+                    println!("indexed {}", round + 1);
+                    return;
+                }
+                Activity::Flush | Activity::Restore => return,
+                Activity::Compaction => busy.compact().expect("it can be compacted"),
+                Activity::Backup => {
+                    busy.backup(&target, &mut |_| {}).expect("a backup");
+                    println!("backed up");
+                }
+            }
+        }
+    });
+    load::write_for_ever(store, activity == Activity::Flush).await;
+}

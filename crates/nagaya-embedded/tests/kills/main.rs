@@ -1,0 +1,219 @@
+//! `kill -9` while an index is built, memory goes to files, files are merged, a backup is made or restored: what was
+//! acknowledged is there afterwards, nothing is there by half, and no unfinished copy passes for a whole one.
+//!
+//! `NAGAYA_KILLS` is the number of kills of all tests together.
+
+mod child;
+mod load;
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use child::Activity;
+use load::Acknowledged;
+use nagaya_embedded::{Embedded, Options, restore_backup};
+use nagaya_store::{ErrorKind, Query, Store as _};
+
+const ACTIVITY: &str = "NAGAYA_KILLS_ACTIVITY";
+const ROUND: &str = "NAGAYA_KILLS_ROUND";
+const DIRECTORY: &str = "NAGAYA_KILLS_DIRECTORY";
+
+/// Kills of all tests together, unless the environment says otherwise.
+const DEFAULT_KILLS: u32 = 40;
+/// Kills of one directory; then another one starts from nothing.
+const SAME_DIRECTORY: u32 = 8;
+
+/// Not a test of its own: what the others start, and kill.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_process_that_is_killed() {
+    let Some(activity) = std::env::var(ACTIVITY).ok().as_deref().and_then(Activity::named) else { return };
+    let variable = |name| std::env::var(name).expect("the parent says what to do");
+    child::run(activity, variable(ROUND).parse().expect("a number"), Path::new(&variable(DIRECTORY))).await;
+}
+
+/// Proves the engine's part of N9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn being_killed_while_an_index_is_built_loses_nothing() {
+    kills(Activity::Index).await;
+}
+
+/// Proves the engine's part of N9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn being_killed_while_memory_goes_to_files_loses_nothing() {
+    kills(Activity::Flush).await;
+}
+
+/// Proves the engine's part of N9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn being_killed_while_files_are_merged_loses_nothing() {
+    kills(Activity::Compaction).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn being_killed_while_a_backup_is_made_leaves_no_half_backup() {
+    kills(Activity::Backup).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_restore_is_never_opened_as_a_store() {
+    for round in 0..rounds() {
+        let base = tempfile::tempdir().expect("a directory");
+        let store = filled(base.path()).await;
+        store.backup(&base.path().join("whole.nagaya"), &mut |_| {}).expect("a backup");
+        let whole = store.stat().expect("it can be counted").content_hash;
+        drop(store);
+        let said = kill(Activity::Restore, 0, delay(round, 60), base.path());
+        let restored = base.path().join("restored");
+        if round % 2 == 1 {
+            // Refused, or done again: what matters is what is there then.
+            let _ = restore_backup(&base.path().join("whole.nagaya"), &restored, &mut |_| {});
+        }
+        if restored.exists() {
+            match Embedded::open(&restored, Options::default()) {
+                Ok(store) => {
+                    let found = store.stat().expect("it can be counted").content_hash;
+                    assert_eq!(found, whole, "round {round}: an unfinished restore opens as if it were whole");
+                }
+                // Refused; but not if it had been told that all is restored.
+                Err(error) => {
+                    assert!(!said.iter().any(|line| line == "restored"), "round {round}: {error}");
+                }
+            }
+        }
+        // Into a new directory it can always be done again.
+        let again = base.path().join("again");
+        let back = restore_backup(&base.path().join("whole.nagaya"), &again, &mut |_| {}).expect("it can be restored");
+        assert_eq!(back.content_hash, whole);
+    }
+}
+
+fn rounds() -> u32 {
+    let kills = std::env::var("NAGAYA_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(DEFAULT_KILLS);
+    kills.div_ceil(Activity::ALL.len() as u32)
+}
+
+/// Another moment in each round, up to so many milliseconds.
+fn delay(round: u32, most: u64) -> Duration {
+    // Multiples of the golden ratio spread evenly, however many there are.
+    let part = u64::from(round.wrapping_mul(2_654_435_769) >> 16);
+    Duration::from_micros(most * 1_000 * part / 65_536)
+}
+
+async fn filled(base: &Path) -> Embedded {
+    let store = Embedded::open(base.join("store"), Options::default()).expect("the directory opens");
+    store.ensure(&load::specs(0)).await.expect("the tables are made");
+    load::fill(&store).await;
+    store
+}
+
+/// Kills a process under load in the middle of something, again and again.
+async fn kills(activity: Activity) {
+    let mut total = 0;
+    let mut left = rounds();
+    while left > 0 {
+        let base = tempfile::tempdir().expect("a directory");
+        drop(filled(base.path()).await);
+        let mut acknowledged = Acknowledged::new();
+        for round in 0..left.min(SAME_DIRECTORY) {
+            let said = kill(activity, round, delay(left - round, 120), base.path());
+            acknowledge(&said, &mut acknowledged);
+            let indexed = said.iter().any(|line| *line == format!("indexed {}", round + 1));
+            check(base.path(), round, indexed, &acknowledged).await;
+            if activity == Activity::Backup {
+                check_backup(base.path(), round, said.contains(&"backed up".to_owned()));
+            }
+        }
+        left -= left.min(SAME_DIRECTORY);
+        total += acknowledged.values().sum::<i64>();
+    }
+    assert!(total > 0, "nothing was acknowledged in all rounds: the test tests nothing");
+}
+
+async fn check(base: &Path, round: u32, indexed: bool, acknowledged: &Acknowledged) {
+    let store = Embedded::open(base.join("store"), Options::default()).expect("the directory opens after a kill");
+    load::check(&store, acknowledged).await;
+    let findings = store.verify(&mut |_| {}).expect("it can be verified");
+    assert!(findings.is_empty(), "round {round}: {} findings, the first: {:?}", findings.len(), findings[0]);
+    // An index that is there has all items, and one that was acknowledged is there.
+    let index = format!("I{round}");
+    let mut found = 0;
+    for partition in 0..5 {
+        let mut query = Query::index(load::BALLAST, &index, partition.to_string());
+        loop {
+            match store.query(query.clone()).await {
+                Ok(page) => {
+                    found += page.items.len();
+                    query.after = page.next;
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::NoIndex { .. }) && !indexed => return,
+                Err(error) => panic!("round {round}: {error}"),
+            }
+            if query.after.is_none() {
+                break;
+            }
+        }
+    }
+    let expected = if round < 4 { load::BALLAST_ITEMS as usize } else { 0 };
+    assert_eq!(found, expected, "round {round}: the index is there by half");
+}
+
+/// A backup that has its name is whole.
+fn check_backup(base: &Path, round: u32, made: bool) {
+    let (file, target) = (base.join("backup.nagaya"), base.join(format!("restored-{round}")));
+    if !file.exists() {
+        assert!(!made, "round {round}: a backup that was made is gone");
+        return;
+    }
+    let back = restore_backup(&file, &target, &mut |_| {});
+    let back = back.unwrap_or_else(|error| panic!("round {round}: {error}"));
+    assert!(back.items >= load::BALLAST_ITEMS as u64, "round {round}: {back:?}");
+}
+
+fn acknowledge(said: &[String], acknowledged: &mut Acknowledged) {
+    for line in said.iter().filter_map(|line| line.strip_prefix("ack ")) {
+        let mut words = line.split(' ').map(str::parse::<i64>);
+        // The last line may have been cut by the kill; a number that is cut is only ever smaller.
+        if let (Some(Ok(writer)), Some(Ok(n))) = (words.next(), words.next()) {
+            let highest = acknowledged.entry(writer).or_default();
+            *highest = n.max(*highest);
+        }
+    }
+}
+
+/// Starts a process, kills it some time after it has begun, and gives what it said.
+fn kill(activity: Activity, round: u32, delay: Duration, base: &Path) -> Vec<String> {
+    let mut child = Command::new(std::env::current_exe().expect("this test has a path"))
+        .args(["--exact", "the_process_that_is_killed", "--nocapture", "--test-threads=1"])
+        .env(ACTIVITY, format!("{activity:?}"))
+        .env(ROUND, round.to_string())
+        .env(DIRECTORY, base)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the process starts");
+    let output = child.stdout.take().expect("its output is piped");
+    let (begun, has_begun) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines
+            .inspect(|line| {
+                if line == "begun" {
+                    let _ = begun.send(());
+                }
+            })
+            .collect::<Vec<_>>()
+    });
+    // A process that ends before it has begun closes the channel.
+    let _ = has_begun.recv();
+    std::thread::sleep(delay);
+    child.kill().expect("the process can be killed");
+    child.wait().expect("the process ends");
+    let said = reader.join().expect("the output is read");
+    assert!(said.contains(&"begun".to_owned()), "{activity:?}: the process ended before it had begun: {said:?}");
+    said
+}

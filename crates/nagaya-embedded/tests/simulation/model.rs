@@ -1,0 +1,222 @@
+//! What may be in the store after everything that its client knows: every state that the answers allow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::workload::{Change, Expected, Place, START, Stored};
+
+pub(crate) type State = BTreeMap<Place, Stored>;
+
+/// More states than answers that are lost can give: the client stops before.
+const MOST_STATES: usize = 4096;
+
+/// What the log of a process tells.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    events: Vec<Event>,
+    pub(crate) index_done: bool,
+    /// The second of the last step.
+    pub(crate) now: i64,
+    /// Faults that have struck.
+    pub(crate) struck: u64,
+    /// Why the process did not take writes again by itself, if it was to.
+    pub(crate) not_healed: Option<String>,
+    /// Whether compacting did not come to an end.
+    pub(crate) hangs: bool,
+    pub(crate) broken: Option<String>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Write {
+        number: u64,
+        now: i64,
+        changes: Vec<Change>,
+        outcome: Outcome,
+    },
+    Read {
+        now: i64,
+        place: Place,
+        stamp: Option<u64>,
+    },
+    /// Something was really synced.
+    Synced,
+    /// The directory was opened anew.
+    Opened,
+}
+
+/// A state, and the writes without an answer that may still come to be: the journal may hold what memory does not show
+/// until the directory is opened again.
+type Possible = BTreeSet<(State, Vec<usize>)>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Refused,
+    /// It failed, and the error says that nothing has happened.
+    Nothing,
+    Unknown,
+}
+
+impl History {
+    pub(crate) fn read(log: &str) -> Self {
+        let mut history = History { now: START, ..History::default() };
+        for line in log.lines() {
+            // The last line may be cut.
+            let _ = history.line(line);
+        }
+        history
+    }
+
+    fn line(&mut self, line: &str) -> Option<()> {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let mut words = rest.split(' ');
+        match verb {
+            "write" => {
+                let (number, now) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                let changes = words.next()?.split(',').map(str::parse).collect::<Result<_, ()>>().ok()?;
+                self.events.push(Event::Write { number, now, changes, outcome: Outcome::Unknown });
+            }
+            "done" => self.answered(words.next()?.parse().ok()?, Outcome::Done),
+            "refused" => self.answered(words.next()?.parse().ok()?, Outcome::Refused),
+            "nothing" => self.answered(words.next()?.parse().ok()?, Outcome::Nothing),
+            "read" => {
+                let (now, place) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                let stamp = match words.next()? {
+                    "none" => None,
+                    stamp => Some(stamp.parse().ok()?),
+                };
+                self.events.push(Event::Read { now, place, stamp });
+            }
+            "synced" => self.events.push(Event::Synced),
+            "opened" => self.events.push(Event::Opened),
+            "compact" => self.hangs |= rest == "hangs",
+            // A sweep may have taken what expires by then.
+            "time" => self.now = words.next()?.parse().ok()?,
+            "index" => self.index_done = true,
+            "struck" => self.struck += words.next()?.parse::<u64>().ok()?,
+            "unhealed" => self.not_healed = Some(rest.to_owned()),
+            "broken" => self.broken = Some(line.to_owned()),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn answered(&mut self, answered: u64, how: Outcome) {
+        for event in self.events.iter_mut().rev() {
+            if let Event::Write { number, outcome, .. } = event
+                && *number == answered
+            {
+                *outcome = how;
+                return;
+            }
+        }
+    }
+
+    /// Every state that may be there. After a sync that was a lie, what was acknowledged since the last true one may be
+    /// gone from some point on: there is nothing on the disk that could tell.
+    pub(crate) fn possible(&self, lies: bool) -> Result<BTreeSet<State>, String> {
+        let mut possible = Possible::from([(State::new(), Vec::new())]);
+        let honest = self.events.iter().rposition(|event| matches!(event, Event::Synced)).unwrap_or(0);
+        let mut all = BTreeSet::new();
+        for at in 0..self.events.len() {
+            if lies && at >= honest {
+                all.extend(self.settled(&possible).into_iter().map(|(state, _)| state));
+            }
+            possible = self.after(at, possible)?;
+            if possible.len() > MOST_STATES {
+                return Err("the simulation cannot follow so many lost answers".to_owned());
+            }
+        }
+        all.extend(self.settled(&possible).into_iter().map(|(state, _)| state));
+        Ok(all)
+    }
+
+    /// Each state with any of its writes without an answer, in their order.
+    fn settled(&self, possible: &Possible) -> Possible {
+        let mut all = Possible::new();
+        for (state, pending) in possible {
+            let mut ways = vec![(state.clone(), Vec::new())];
+            for at in pending {
+                for (state, left) in std::mem::take(&mut ways) {
+                    ways.extend(self.applied(*at, &state).map(|applied| (applied, left.clone())));
+                    ways.push((state, left.into_iter().chain([*at]).collect()));
+                }
+            }
+            all.extend(ways);
+        }
+        all
+    }
+
+    /// The state after a write, if its conditions hold.
+    fn applied(&self, at: usize, state: &State) -> Option<State> {
+        let Event::Write { now, changes, .. } = &self.events[at] else { return None };
+        if !changes.iter().all(|change| holds(state, change, *now)) {
+            return None;
+        }
+        let mut state = state.clone();
+        for Change { place, new, .. } in changes {
+            match new {
+                Some(stored) => state.insert(*place, *stored),
+                None => state.remove(place),
+            };
+        }
+        Some(state)
+    }
+
+    fn after(&self, at: usize, mut possible: Possible) -> Result<Possible, String> {
+        match &self.events[at] {
+            Event::Synced => {}
+            Event::Opened => {
+                possible = self.settled(&possible).into_iter().map(|(state, _)| (state, Vec::new())).collect();
+            }
+            Event::Read { now, place, stamp } => {
+                possible = self.settled(&possible);
+                possible.retain(|(state, _)| found(state, *place, *now) == *stamp);
+                if possible.is_empty() {
+                    return Err(format!("a read of {place} gave {stamp:?}, which cannot have been there"));
+                }
+            }
+            Event::Write { number, outcome, .. } => {
+                match outcome {
+                    Outcome::Done => {
+                        let settled = self.settled(&possible).into_iter();
+                        possible =
+                            settled.filter_map(|(state, left)| Some((self.applied(at, &state)?, left))).collect();
+                    }
+                    Outcome::Refused => {
+                        possible = self.settled(&possible);
+                        possible.retain(|(state, _)| self.applied(at, state).is_none());
+                    }
+                    Outcome::Nothing => {}
+                    Outcome::Unknown => {
+                        let more = |(state, left): (State, Vec<usize>)| (state, left.into_iter().chain([at]).collect());
+                        possible = possible.into_iter().map(more).collect();
+                    }
+                }
+                if possible.is_empty() {
+                    return Err(format!(
+                        "write {number} was answered with {outcome:?}, which its condition did not allow"
+                    ));
+                }
+            }
+        }
+        Ok(possible)
+    }
+
+    pub(crate) fn writes(&self) -> usize {
+        let done = |event: &&Event| matches!(event, Event::Write { outcome: Outcome::Done, .. });
+        self.events.iter().filter(done).count()
+    }
+}
+
+fn found(state: &State, place: Place, now: i64) -> Option<u64> {
+    state.get(&place).filter(|stored| stored.is_alive(now)).map(|stored| stored.stamp)
+}
+
+fn holds(state: &State, change: &Change, now: i64) -> bool {
+    match change.expected {
+        Expected::Anything => true,
+        Expected::Nothing => found(state, change.place, now).is_none(),
+        Expected::Stamp(stamp) => found(state, change.place, now) == Some(stamp),
+    }
+}
