@@ -4,7 +4,8 @@
 //! told. Then the directory is opened without faults and held against that log (`model`, `verdict`). A seed gives the
 //! same workload and the same faults again; the line that a failure prints repeats it.
 //!
-//! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together, `NAGAYA_SIM_SEED` one seed.
+//! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together and `NAGAYA_SIM_FIRST` the first of each test;
+//! `NAGAYA_SIM_SEED` is one seed.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 

@@ -101,6 +101,7 @@ const PHASE: &str = "NAGAYA_SIM_PHASE";
 const FAMILY: &str = "NAGAYA_SIM_FAMILY";
 const SEED: &str = "NAGAYA_SIM_SEED";
 const SEEDS: &str = "NAGAYA_SIM_SEEDS";
+const FIRST: &str = "NAGAYA_SIM_FIRST";
 const DIRECTORY: &str = "NAGAYA_SIM_DIRECTORY";
 
 /// Seeds of all tests together, unless the environment says otherwise.
@@ -114,7 +115,10 @@ pub(crate) fn seeds(family: Family) {
     let number = |name| std::env::var(name).ok().and_then(|value: String| value.parse::<u64>().ok());
     let seeds = match number(SEED) {
         Some(seed) => seed..seed + 1,
-        None => 0..family.share(number(SEEDS).unwrap_or(DEFAULT_SEEDS)),
+        None => {
+            let first = number(FIRST).unwrap_or(0);
+            first..first + family.share(number(SEEDS).unwrap_or(DEFAULT_SEEDS))
+        }
     };
     let count = seeds.end - seeds.start;
     let results = Mutex::new(Vec::new());
