@@ -20,7 +20,8 @@ use crate::{
     workload::{Change, Place, START, Step, TABLES, Workload, grown, specs, write_set},
 };
 
-/// Settings by which as much as possible happens in a small directory.
+/// Settings by which as much as possible happens in a small directory. Write buffers belong here too, as soon as they can be
+/// set: small ones make memory go to files by volume, and not only when the client compacts.
 pub(crate) fn options(now: Arc<AtomicI64>) -> Options {
     let clock = Clock::new(move || now.load(Ordering::SeqCst) * 1000);
     Options { clock, cache_bytes: 1024 * 1024, sweep_every: None, ..Options::default() }

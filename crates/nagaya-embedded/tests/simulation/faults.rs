@@ -120,6 +120,12 @@ fn classify(path: &Path, directory: bool) -> (Class, String) {
 /// The power goes at some operation.
 pub(crate) fn power_loss(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "power loss");
+    if random.once_in(4) {
+        // Right before a sync: a whole batch is written, and nothing of it is safe.
+        let (operation, action) = (Some(Operation::Sync), Action::Crash { after: false });
+        let (after, space) = (random.below(60), space(&mut random));
+        return vec![Fault { operation, class: Class::Journal, space, after, hits: 1, action }];
+    }
     let (class, most) = *random.pick(&[
         (Class::Journal, 300),
         (Class::Journal, 300),
@@ -205,6 +211,12 @@ pub(crate) fn misdirected_writes(seed: u64) -> Vec<Fault> {
     let (class, most) = *random.pick(&[(Class::Journal, 150), (Class::Table, 6), (Class::Manifest, 6)]);
     let (operation, action) = (Some(Operation::Write), Action::Misdirect);
     vec![Fault { operation, class, space: space(&mut random), after: random.below(most), hits: 1, action }]
+}
+
+/// No sync of a journal is ever made, which the oracle has to notice.
+pub(crate) fn no_syncs() -> Vec<Fault> {
+    let (operation, class, action) = (Some(Operation::Sync), Class::Journal, Action::Lie);
+    vec![Fault { operation, class, space: "0", after: 0, hits: u64::MAX, action }]
 }
 
 fn space(random: &mut Random) -> &'static str {

@@ -21,7 +21,7 @@ mod symbols;
 mod verdict;
 mod workload;
 
-use run::{Family, seeds};
+use run::{Family, notices, seeds};
 
 /// Proves the engine's part of N9.
 #[test]
@@ -42,6 +42,12 @@ fn a_disk_that_lies_is_found_out() {
 #[test]
 fn a_store_takes_writes_again_by_itself_once_its_faults_have_gone() {
     seeds(Family::Healing);
+}
+
+/// A test of the tests.
+#[test]
+fn the_oracle_finds_writes_that_were_never_synced() {
+    notices(Family::Broken);
 }
 
 /// Not a test of its own: what the others start.

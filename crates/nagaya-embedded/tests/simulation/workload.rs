@@ -167,7 +167,7 @@ impl Workload {
             if changes.iter().any(|change| change.place == place) {
                 continue;
             }
-            let large = self.random.once_in(6);
+            let large = self.random.once_in(4);
             let expiry = self.random.once_in(6).then(|| now + 1 + self.random.below(200) as i64);
             let new = Some(Stored { stamp: number, large, expiry });
             let known = self.known.get(&place).copied();
