@@ -195,6 +195,24 @@ fn error(random: &mut Random) -> Fault {
     Fault { operation: Some(operation), class, space: space(random), after: random.below(most), hits, action }
 }
 
+/// An error that ends the writing of a store, until it goes.
+pub(crate) fn fatal(seed: u64) -> Vec<Fault> {
+    use Operation::{Open, Sync, Write};
+    let mut random = Random::of(seed, "fatal");
+    let (operation, class, number, most) = *random.pick(&[
+        (Write, Class::Journal, libc::ENOSPC, 60),
+        (Write, Class::Journal, libc::EIO, 60),
+        (Sync, Class::Journal, libc::EIO, 20),
+        (Write, Class::Table, libc::ENOSPC, 2),
+        (Sync, Class::Table, libc::EIO, 2),
+        (Open, Class::Table, libc::EMFILE, 3),
+    ]);
+    let hits = if random.once_in(2) { u64::MAX } else { 1 + random.below(3) };
+    let (operation, action, after) = (Some(operation), Action::Fail(number), 6 + random.below(most));
+    let after = if class == Class::Table { after - 6 } else { after };
+    vec![Fault { operation, class, space: space(&mut random), after, hits, action }]
+}
+
 /// The disk says that it has done what it has not done; then the power goes.
 pub(crate) fn lost_syncs(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "lost syncs");

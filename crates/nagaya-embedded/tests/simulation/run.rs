@@ -86,8 +86,7 @@ impl Scenario {
             }
             Family::Errors => Scenario { faults: faults::errors(seed), power_loss: random.once_in(2), ..plain },
             Family::Broken => Scenario { faults: faults::no_syncs(), ..plain },
-            // Others than those of the errors.
-            Family::Healing => Scenario { faults: faults::errors(!seed), power_loss: random.once_in(2), ..plain },
+            Family::Healing => Scenario { faults: faults::fatal(seed), power_loss: random.once_in(2), ..plain },
             Family::Lies => match random.below(5) {
                 0..=1 => Scenario { faults: faults::lost_syncs(seed), lost_syncs: true, ..plain },
                 2 => Scenario { faults: faults::misdirected_writes(seed), power_loss: random.once_in(2), ..plain },
