@@ -169,7 +169,8 @@ pub(crate) fn seeds(family: Family) {
 fn repeatable(family: Family, seed: u64, failure: &str) -> String {
     let test = family.test();
     let failure = format!("{failure}\n  repeat: {SEED}={seed} cargo test -p nagaya-embedded --test simulation {test}");
-    let _ = writeln!(std::io::stderr(), "failed: {failure}");
+    // By one call, so that failures of two threads do not mix.
+    let _ = std::io::stderr().write_all(format!("failed: {failure}\n").as_bytes());
     failure
 }
 
