@@ -37,6 +37,9 @@ pub(crate) struct Engine {
     /// Seconds of each measurement
     #[arg(long, default_value = "5")]
     seconds: String,
+    /// MiB of the write buffers of the engine and of bare fjall; several sizes with commas
+    #[arg(long, default_value = "16")]
+    write_buffer: String,
     #[command(flatten)]
     output: Output,
 }
@@ -126,7 +129,8 @@ fn engine(args: &Engine) -> anyhow::Result<()> {
     // A workspace of its own, so that nothing else builds SQLite and redb.
     let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
     command.args(["--manifest-path", "benches/engine/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
-    command.args(["--items", &args.items, "--seconds", &args.seconds]).arg("--scratch").arg(root().join("target"));
+    command.args(["--items", &args.items, "--seconds", &args.seconds, "--write-buffer", &args.write_buffer]);
+    command.arg("--scratch").arg(root().join("target"));
     measured("engine", command, &args.output)
 }
 

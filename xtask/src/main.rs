@@ -1,4 +1,5 @@
-//! Tasks for contributors: `cargo xtask test`, `servers`, `schemathesis`, `mission`, `fuzz`, `mutate` and `bench`.
+//! Tasks for contributors: `cargo xtask test`, `servers`, `schemathesis`, `mission`, `fuzz`, `mutate`, `soak`
+//! and `bench`.
 
 mod bench;
 mod fuzz;
@@ -7,6 +8,7 @@ mod mutate;
 mod run;
 mod schemathesis;
 mod servers;
+mod soak;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +36,8 @@ enum Task {
     /// Break the guards one by one, to see that the tests notice
     #[command(subcommand)]
     Mutate(mutate::Task),
+    /// Try the embedded engine against simulated faults and kills, for long
+    Soak(soak::Args),
     /// Measure the hot paths of keys, or an engine
     #[command(subcommand)]
     Bench(bench::Task),
@@ -47,6 +51,7 @@ fn main() -> anyhow::Result<()> {
         Task::Mission(args) => mission::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Mutate(task) => mutate::run(&task),
+        Task::Soak(args) => soak::run(&args),
         Task::Bench(task) => bench::run(&task),
     }
 }

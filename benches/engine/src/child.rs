@@ -18,6 +18,7 @@ use crate::{
     histogram::Histogram,
     machine::{Memory, cpu_seconds},
     queue::GROUP,
+    settings::Settings,
     workload::{DAY, Picks},
 };
 
@@ -80,21 +81,21 @@ pub(crate) struct Pace {
     pub(crate) next: u64,
 }
 
-pub(crate) fn run(name: Name, directory: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(name: Name, directory: &Path, settings: Settings) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
     runtime.block_on(async {
         match name {
-            Name::Nagaya => serve::<Nagaya>(directory).await,
-            Name::Fjall => serve::<Fjall>(directory).await,
-            Name::Redb => serve::<Redb>(directory).await,
-            Name::Sqlite => serve::<Sqlite>(directory).await,
+            Name::Nagaya => serve::<Nagaya>(directory, settings).await,
+            Name::Fjall => serve::<Fjall>(directory, settings).await,
+            Name::Redb => serve::<Redb>(directory, settings).await,
+            Name::Sqlite => serve::<Sqlite>(directory, settings).await,
         }
     })
 }
 
-async fn serve<E: Engine>(directory: &Path) -> anyhow::Result<()> {
+async fn serve<E: Engine>(directory: &Path, settings: Settings) -> anyhow::Result<()> {
     let start = Instant::now();
-    let engine = Arc::new(E::open(directory).await?);
+    let engine = Arc::new(E::open(directory, settings).await?);
     answer(&Reply::Open(start.elapsed().as_secs_f64() * 1_000.0))?;
     for line in stdin().lock().lines() {
         let reply = match serde_json::from_str(&line?)? {

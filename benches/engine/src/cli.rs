@@ -13,6 +13,7 @@ use crate::{
     machine::{self, Machine},
     measure::{self, Size},
     report::{Report, page},
+    settings::{ENGINE, Settings},
     workload,
 };
 
@@ -30,7 +31,12 @@ pub(crate) enum Task {
     Run(Args),
     /// Have one engine open and do what the standard input says
     #[command(hide = true)]
-    Child { engine: Name, directory: PathBuf },
+    Child {
+        engine: Name,
+        directory: PathBuf,
+        #[command(flatten)]
+        settings: Settings,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -41,6 +47,12 @@ pub(crate) struct Args {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
+    /// MiB of the write buffers of the engine and of bare fjall; several sizes with commas
+    #[arg(long, value_delimiter = ',', default_values_t = [ENGINE.write_buffer])]
+    write_buffer: Vec<u64>,
+    /// MiB of the journals of both
+    #[arg(long, default_value_t = ENGINE.journals)]
+    journals: u64,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -60,13 +72,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "--items has to be a multiple of {step}, so that all days are full"
         );
     }
+    for write_buffer in &args.write_buffer {
+        // Before anything is measured: a run takes long.
+        Settings { write_buffer: *write_buffer, journals: args.journals }.options()?;
+    }
     ensure!(args.seconds > 0.0, "--seconds has to be more than nothing");
     fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
     // Removed when it goes out of scope, after an error too.
     let scratch = tempfile::Builder::new().prefix("bench-engine-").tempdir_in(&args.scratch)?;
     let machine = Machine::here(scratch.path())?;
     let bytes = workload::probe(&scratch.path().join("probe"))?;
-    let sizes = args.items.iter().map(|items| size(scratch.path(), *items, args.seconds)).collect::<Result<_, _>>()?;
+    let mut sizes = Vec::new();
+    for items in &args.items {
+        for write_buffer in &args.write_buffer {
+            let settings = Settings { write_buffer: *write_buffer, journals: args.journals };
+            sizes.push(size(scratch.path(), *items, args.seconds, settings)?);
+        }
+    }
     let sync_after = machine::sync(scratch.path())?;
     let report = Report { machine, sync_after, seconds: args.seconds, bytes, sizes };
     if args.json {
@@ -81,9 +103,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn size(scratch: &Path, items: u64, seconds: f64) -> anyhow::Result<Size> {
+fn size(scratch: &Path, items: u64, seconds: f64, settings: Settings) -> anyhow::Result<Size> {
     let directory = scratch.join(items.to_string());
-    let measured = measure::size(&directory, items, seconds)?;
+    let measured = measure::size(&directory, items, seconds, settings)?;
     fs::remove_dir_all(&directory)?;
     Ok(measured)
 }

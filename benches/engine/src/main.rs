@@ -11,6 +11,7 @@ mod machine;
 mod measure;
 mod queue;
 mod report;
+mod settings;
 mod workload;
 
 use clap::Parser as _;
@@ -18,6 +19,6 @@ use clap::Parser as _;
 fn main() -> anyhow::Result<()> {
     match cli::Cli::parse().task {
         cli::Task::Run(args) => cli::run(&args),
-        cli::Task::Child { engine, directory } => child::run(engine, &directory),
+        cli::Task::Child { engine, directory, settings } => child::run(engine, &directory, settings),
     }
 }

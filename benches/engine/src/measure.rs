@@ -16,6 +16,7 @@ use crate::{
     child::{Command, Pace, Reply},
     engines::Name,
     machine::Memory,
+    settings::Settings,
 };
 
 /// How often each measurement is taken, all engines in turn each time.
@@ -27,6 +28,7 @@ const OPENINGS: u64 = 5;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Size {
     pub(crate) items: u64,
+    pub(crate) settings: Settings,
     pub(crate) engines: BTreeMap<Name, Figures>,
 }
 
@@ -51,7 +53,7 @@ pub(crate) struct Figures {
     pub(crate) writing: Option<Memory>,
 }
 
-pub(crate) fn size(directory: &Path, items: u64, seconds: f64) -> anyhow::Result<Size> {
+pub(crate) fn size(directory: &Path, items: u64, seconds: f64, settings: Settings) -> anyhow::Result<Size> {
     fs::create_dir_all(directory)?;
     let mut engines: BTreeMap<Name, Figures> = Name::ALL.map(|name| (name, Figures::default())).into();
     let short = seconds / ROUNDS as f64;
@@ -60,11 +62,13 @@ pub(crate) fn size(directory: &Path, items: u64, seconds: f64) -> anyhow::Result
     for round in 1..=ROUNDS {
         for (name, figures) in &mut engines {
             let fresh = directory.join(format!("{name}-fresh"));
-            let pace = Child::start(*name, &fresh)?.0.pace(&Command::Write { from: 0, seconds })?;
+            let pace = Child::start(*name, &fresh, settings)?.0.pace(&Command::Write { from: 0, seconds })?;
             eprintln!("  round {round}: {name} {:.0}/s", pace.per_second);
             figures.writes.push(pace);
             fs::remove_dir_all(&fresh)?;
-            figures.straight.push(Child::start(*name, &fresh)?.0.pace(&Command::Straight { from: 0, seconds: short })?);
+            figures
+                .straight
+                .push(Child::start(*name, &fresh, settings)?.0.pace(&Command::Straight { from: 0, seconds: short })?);
             fs::remove_dir_all(&fresh)?;
         }
     }
@@ -73,7 +77,7 @@ pub(crate) fn size(directory: &Path, items: u64, seconds: f64) -> anyhow::Result
     for (name, figures) in &mut engines {
         eprintln!("{items} items: load {name}");
         let start = Instant::now();
-        let (mut child, _) = Child::start(*name, &place(name))?;
+        let (mut child, _) = Child::start(*name, &place(name), settings)?;
         child.ask(&Command::Load { items })?;
         figures.load_seconds = start.elapsed().as_secs_f64();
         child.ask(&Command::Settle)?;
@@ -84,13 +88,13 @@ pub(crate) fn size(directory: &Path, items: u64, seconds: f64) -> anyhow::Result
     eprintln!("{items} items: open");
     for _ in 0..OPENINGS {
         for (name, figures) in &mut engines {
-            figures.open.push(Child::start(*name, &place(name))?.1);
+            figures.open.push(Child::start(*name, &place(name), settings)?.1);
         }
     }
 
     let mut children = BTreeMap::new();
     for name in Name::ALL {
-        children.insert(name, Child::start(name, &place(&name))?.0);
+        children.insert(name, Child::start(name, &place(&name), settings)?.0);
     }
     children.values_mut().try_for_each(|child| child.ask(&Command::Settle).map(drop))?;
     // Whose files were written last must not matter: all of them are in the system's cache before anything is measured.
@@ -124,7 +128,7 @@ pub(crate) fn size(directory: &Path, items: u64, seconds: f64) -> anyhow::Result
     for (name, child) in &mut children {
         engines.entry(*name).or_default().writing = Some(child.memory()?);
     }
-    Ok(Size { items, engines })
+    Ok(Size { items, settings, engines })
 }
 
 struct Child {
@@ -136,12 +140,13 @@ struct Child {
 
 impl Child {
     /// Starts a child; how many milliseconds opening took.
-    fn start(name: Name, directory: &Path) -> anyhow::Result<(Self, f64)> {
+    fn start(name: Name, directory: &Path, settings: Settings) -> anyhow::Result<(Self, f64)> {
         let name = name.to_string().to_lowercase();
         // Not by its path: a build in between may have put another one there.
         let mut process = process::Command::new("/proc/self/exe")
             .args(["child", &name])
             .arg(directory)
+            .args(["--write-buffer", &settings.write_buffer.to_string(), "--journals", &settings.journals.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -9,6 +9,7 @@ use crate::{
     engines::Name,
     machine::Machine,
     measure::{Figures, Size},
+    settings::Settings,
     workload::Bytes,
 };
 
@@ -200,14 +201,20 @@ pub(crate) fn page(report: &Report) -> String {
 
 fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     let Report { machine, sync_after, seconds, bytes, sizes } = report;
-    let items: Vec<_> = sizes.iter().map(|size| size.items.to_string()).collect();
-    let items = items.join(",");
+    let listed = |of: fn(&Size) -> u64| {
+        let mut each: Vec<_> = sizes.iter().map(of).collect();
+        each.sort_unstable();
+        each.dedup();
+        each.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
+    };
+    let (items, buffers) = (listed(|size| size.items), listed(|size| size.settings.write_buffer));
     writeln!(
         out,
         "## The embedded engine\n\n\
-         Written by `cargo xtask bench engine --items {items} --seconds {seconds} --write`; do not edit.\n\n\
+         Written by `cargo xtask bench engine --items {items} --seconds {seconds} --write-buffer {buffers} --write`; do not edit.\n\n\
          The embedded engine through its port, beside bare fjall (the library below it), redb and SQLite: in the same\n\
-         run, on the same workload, with the same bytes, the same cache size and the same durability. An item has 300\n\
+         run, on the same workload, with the same bytes, the same cache size and the same durability; fjall also with the engine's write buffers\n\
+         and journals. An item has 300\n\
          bytes and lies in one of 1,000 partitions; a write is the item, two index entries with a copy of it, and a\n\
          change record. {WRITERS} writers at once each wait until their item is synced; the engine creates on absence, the\n\
          others write without asking. One thread commits what is queued, up to 64 writes to a sync: fjall with\n\
@@ -242,7 +249,9 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         if bytes.same { ", byte for byte the same" } else { "" },
     )?;
     for size in sizes {
-        writeln!(out, "### {} items\n", grouped(size.items))?;
+        let Settings { write_buffer, journals } = size.settings;
+        let items = grouped(size.items);
+        writeln!(out, "### {items} items, write buffers of {write_buffer} MiB, journals of {journals} MiB\n")?;
         writeln!(out, "| bar | needed | measured | range | |\n|---|---|---|---|---|")?;
         BARS.iter().filter_map(|bar| bar.row(size)).try_for_each(|row| writeln!(out, "{row}"))?;
         if size.items < LARGE {

@@ -5,7 +5,9 @@ use std::{path::Path, sync::LazyLock};
 use anyhow::Context as _;
 use fjall::{Database, KeyspaceCreateOptions, Readable as _};
 use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Clock, Condition, Item, Key, KeySchema, KeyValue, Query, Sort, Store as _, TableSpec, Write, WriteSet};
+use nagaya_store::{
+    Clock, Condition, Item, Key, KeySchema, KeyValue, Query, Sort, Store as _, TableSpec, Write, WriteSet,
+};
 use serde::{Deserialize, Serialize};
 
 /// Partitions that all items lie in.

@@ -1,4 +1,4 @@
-//! The bare library below the engine, with its default settings and the engine's cache size.
+//! The bare library below the engine, with the cache, the write buffers and the journals of the engine.
 
 use std::{hint::black_box, ops::Range, path::Path};
 
@@ -8,6 +8,7 @@ use nagaya_store::limits;
 use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
+    settings::Settings,
     workload::{self, DAY, Entries},
 };
 
@@ -25,9 +26,11 @@ struct Library {
 }
 
 impl Engine for Fjall {
-    async fn open(directory: &Path) -> anyhow::Result<Self> {
-        let database = Database::builder(directory).cache_size(cache_bytes()).open()?;
-        let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
+    async fn open(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
+        let builder = Database::builder(directory).cache_size(cache_bytes());
+        let database = builder.max_journaling_size(settings.journal_bytes()).open()?;
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(settings.write_buffer_bytes());
+        let keyspace = |name| database.keyspace(name, options);
         let (items, index, changes) = (keyspace("items")?, keyspace("index")?, keyspace("changes")?);
         let library = Library { database, items, index, changes };
         let newest = library.changes.last_key_value().map(|entry| entry.key()).transpose()?;

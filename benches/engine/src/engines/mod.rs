@@ -9,6 +9,8 @@ use std::{fmt, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Settings;
+
 pub(crate) use self::{fjall::Fjall, nagaya::Nagaya, redb::Redb, sqlite::Sqlite};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum, Serialize, Deserialize)]
@@ -38,7 +40,7 @@ impl fmt::Display for Name {
 /// A library or engine that has a directory open.
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Opens a directory, or makes one.
-    async fn open(directory: &Path) -> anyhow::Result<Self>;
+    async fn open(directory: &Path, settings: Settings) -> anyhow::Result<Self>;
 
     /// Creates an item; when it answers, the item is on disk.
     fn create(&self, number: u64) -> impl Future<Output = anyhow::Result<()>> + Send;

@@ -1,18 +1,18 @@
-//! The embedded engine, through the port, with its default settings.
+//! The embedded engine, through the port, with the settings of the run.
 
 use std::{ops::Range, path::Path};
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::Embedded;
 use nagaya_store::{Store as _, WriteSet, limits};
 
 use super::Engine;
-use crate::workload;
+use crate::{settings::Settings, workload};
 
 pub(crate) struct Nagaya(Embedded);
 
 impl Engine for Nagaya {
-    async fn open(directory: &Path) -> anyhow::Result<Self> {
-        let store = Embedded::open(directory, Options::default())?;
+    async fn open(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
+        let store = Embedded::open(directory, settings.options()?)?;
         store.ensure(&[workload::table()]).await?;
         Ok(Nagaya(store))
     }

@@ -7,6 +7,7 @@ use redb::{Database, Durability, ReadableDatabase as _, ReadableTable as _, Tabl
 use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
+    settings::Settings,
     workload::{self, DAY, Entries},
 };
 
@@ -25,7 +26,7 @@ pub(crate) struct Redb {
 struct Library(Arc<Database>);
 
 impl Engine for Redb {
-    async fn open(directory: &Path) -> anyhow::Result<Self> {
+    async fn open(directory: &Path, _settings: Settings) -> anyhow::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let database = Database::builder().set_cache_size(cache_bytes() as usize).create(directory.join("data"))?;
         let library = Library(Arc::new(database));

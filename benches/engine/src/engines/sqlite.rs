@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
+    settings::Settings,
     workload::{self, DAY, Entries},
 };
 
@@ -27,7 +28,7 @@ pub(crate) struct Sqlite {
 struct Writer(Connection);
 
 impl Engine for Sqlite {
-    async fn open(directory: &Path) -> anyhow::Result<Self> {
+    async fn open(directory: &Path, _settings: Settings) -> anyhow::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let path = directory.join("data");
         let writer = connect(&path)?;

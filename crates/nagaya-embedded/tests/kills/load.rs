@@ -64,10 +64,9 @@ pub(crate) async fn write_for_ever(store: Arc<Embedded>, large: bool) {
             }
         }
     };
-    let writers: Vec<_> = (0..WRITERS).map(|each| tokio::spawn(writer(each))).collect();
-    for writer in writers {
-        writer.await.expect("a writer runs until it is killed");
-    }
+    let mut writers: Vec<_> = (0..WRITERS).map(|each| tokio::spawn(writer(each))).collect();
+    let last = writers.pop().expect("there are writers");
+    last.await.expect("a writer runs until it is killed");
 }
 
 fn pair(writer: i64, n: i64, large: bool) -> WriteSet {

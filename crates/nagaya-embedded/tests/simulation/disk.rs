@@ -291,7 +291,7 @@ impl Disk {
     /// The power goes: of what is not synced, a part is there and a part is not.
     pub(crate) fn power_loss(&mut self) -> ! {
         let mut random = Random::of(self.seed, "how much is lost");
-        let severity = *random.pick(&[Severity::All, Severity::None, Severity::Some, Severity::Torn]);
+        let severity = *random.pick(&Severity::ALL);
         self.log.line("power loss");
         for (_, file) in std::mem::take(&mut self.files) {
             let mut random = Random::of(self.seed, &file.path.to_string_lossy());
@@ -356,17 +356,24 @@ impl Disk {
 enum Severity {
     All,
     None,
+    /// Half of it.
     Some,
+    /// A page here and there: what holds a journal together is mostly there, and what it holds is not.
+    Few,
     /// Pages are cut within as well.
     Torn,
 }
 
 impl Severity {
+    const ALL: [Severity; 6] =
+        [Severity::All, Severity::None, Severity::Some, Severity::Few, Severity::Few, Severity::Torn];
+
     fn loses(self, random: &mut Random) -> bool {
         match self {
             Severity::All => true,
             Severity::None => false,
             Severity::Some | Severity::Torn => random.once_in(2),
+            Severity::Few => random.once_in(10),
         }
     }
 }

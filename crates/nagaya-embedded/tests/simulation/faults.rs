@@ -120,6 +120,12 @@ fn classify(path: &Path, directory: bool) -> (Class, String) {
 /// The power goes at some operation.
 pub(crate) fn power_loss(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "power loss");
+    if random.once_in(4) {
+        // Right before a sync: a whole batch is written, and nothing of it is safe.
+        let (operation, action) = (Some(Operation::Sync), Action::Crash { after: false });
+        let (after, space) = (random.below(60), space(&mut random));
+        return vec![Fault { operation, class: Class::Journal, space, after, hits: 1, action }];
+    }
     let (class, most) = *random.pick(&[
         (Class::Journal, 300),
         (Class::Journal, 300),
@@ -189,6 +195,24 @@ fn error(random: &mut Random) -> Fault {
     Fault { operation: Some(operation), class, space: space(random), after: random.below(most), hits, action }
 }
 
+/// An error that ends the writing of a store, until it goes.
+pub(crate) fn fatal(seed: u64) -> Vec<Fault> {
+    use Operation::{Open, Sync, Write};
+    let mut random = Random::of(seed, "fatal");
+    let (operation, class, number, most) = *random.pick(&[
+        (Write, Class::Journal, libc::ENOSPC, 60),
+        (Write, Class::Journal, libc::EIO, 60),
+        (Sync, Class::Journal, libc::EIO, 20),
+        (Write, Class::Table, libc::ENOSPC, 2),
+        (Sync, Class::Table, libc::EIO, 2),
+        (Open, Class::Table, libc::EMFILE, 3),
+    ]);
+    let hits = if random.once_in(2) { u64::MAX } else { 1 + random.below(3) };
+    let (operation, action, after) = (Some(operation), Action::Fail(number), 6 + random.below(most));
+    let after = if class == Class::Table { after - 6 } else { after };
+    vec![Fault { operation, class, space: space(&mut random), after, hits, action }]
+}
+
 /// The disk says that it has done what it has not done; then the power goes.
 pub(crate) fn lost_syncs(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "lost syncs");
@@ -205,6 +229,12 @@ pub(crate) fn misdirected_writes(seed: u64) -> Vec<Fault> {
     let (class, most) = *random.pick(&[(Class::Journal, 150), (Class::Table, 6), (Class::Manifest, 6)]);
     let (operation, action) = (Some(Operation::Write), Action::Misdirect);
     vec![Fault { operation, class, space: space(&mut random), after: random.below(most), hits: 1, action }]
+}
+
+/// No sync of a journal is ever made, which the oracle has to notice.
+pub(crate) fn no_syncs() -> Vec<Fault> {
+    let (operation, class, action) = (Some(Operation::Sync), Class::Journal, Action::Lie);
+    vec![Fault { operation, class, space: "0", after: 0, hits: u64::MAX, action }]
 }
 
 fn space(random: &mut Random) -> &'static str {

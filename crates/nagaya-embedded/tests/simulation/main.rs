@@ -4,7 +4,8 @@
 //! told. Then the directory is opened without faults and held against that log (`model`, `verdict`). A seed gives the
 //! same workload and the same faults again; the line that a failure prints repeats it.
 //!
-//! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together, `NAGAYA_SIM_SEED` one seed.
+//! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together and `NAGAYA_SIM_FIRST` the first of each test;
+//! `NAGAYA_SIM_SEED` is one seed.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
@@ -20,7 +21,7 @@ mod symbols;
 mod verdict;
 mod workload;
 
-use run::{Family, seeds};
+use run::{Family, notices, seeds};
 
 /// Proves the engine's part of N9.
 #[test]
@@ -41,6 +42,12 @@ fn a_disk_that_lies_is_found_out() {
 #[test]
 fn a_store_takes_writes_again_by_itself_once_its_faults_have_gone() {
     seeds(Family::Healing);
+}
+
+/// A test of the tests.
+#[test]
+fn the_oracle_finds_writes_that_were_never_synced() {
+    notices(Family::Broken);
 }
 
 /// Not a test of its own: what the others start.

@@ -16,7 +16,9 @@ pub(crate) struct History {
     pub(crate) index_done: bool,
     /// The second of the last step.
     pub(crate) now: i64,
-    /// Faults that have struck.
+    /// Whether the client came to its end.
+    pub(crate) ended: bool,
+    /// Faults that have struck, if it did.
     pub(crate) struck: u64,
     /// Why the process did not take writes again by itself, if it was to.
     pub(crate) not_healed: Option<String>,
@@ -93,7 +95,10 @@ impl History {
             // A sweep may have taken what expires by then.
             "time" => self.now = words.next()?.parse().ok()?,
             "index" => self.index_done = true,
-            "struck" => self.struck += words.next()?.parse::<u64>().ok()?,
+            "struck" => {
+                self.struck += words.next()?.parse::<u64>().ok()?;
+                self.ended = true;
+            }
             "unhealed" => self.not_healed = Some(rest.to_owned()),
             "broken" => self.broken = Some(line.to_owned()),
             _ => {}

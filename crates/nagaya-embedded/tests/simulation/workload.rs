@@ -135,13 +135,15 @@ pub(crate) struct Workload {
     /// What the client believes to be there.
     pub(crate) known: BTreeMap<Place, u64>,
     pub(crate) steps: u64,
+    /// One item in so many is large. Batches of many pages are where a page can be missing from the middle.
+    large: u64,
 }
 
 impl Workload {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = Random::of(seed, "workload");
         let steps = 20 + random.below(60);
-        Workload { random, known: BTreeMap::new(), steps }
+        Workload { random, known: BTreeMap::new(), steps, large: if seed.is_multiple_of(2) { 2 } else { 5 } }
     }
 
     pub(crate) fn step(&mut self, number: u64, now: i64) -> Step {
@@ -167,7 +169,7 @@ impl Workload {
             if changes.iter().any(|change| change.place == place) {
                 continue;
             }
-            let large = self.random.once_in(6);
+            let large = self.random.once_in(self.large);
             let expiry = self.random.once_in(6).then(|| now + 1 + self.random.below(200) as i64);
             let new = Some(Stored { stamp: number, large, expiry });
             let known = self.known.get(&place).copied();

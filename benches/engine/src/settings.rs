@@ -1,0 +1,35 @@
+//! What the engine and the bare library below it are both set to, so that neither has more memory than the other.
+
+use clap::Args;
+use nagaya_embedded::Options;
+use serde::{Deserialize, Serialize};
+
+/// Sizes in MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    /// What each key space holds in memory before it goes to files
+    #[arg(long, default_value_t = ENGINE.write_buffer)]
+    pub(crate) write_buffer: u64,
+    /// Journals before rarely written key spaces are flushed for their sake
+    #[arg(long, default_value_t = ENGINE.journals)]
+    pub(crate) journals: u64,
+}
+
+/// What is built into the engine.
+pub(crate) const ENGINE: Settings = Settings { write_buffer: 16, journals: 192 };
+
+impl Settings {
+    pub(crate) fn write_buffer_bytes(self) -> u64 {
+        self.write_buffer * 1024 * 1024
+    }
+
+    pub(crate) fn journal_bytes(self) -> u64 {
+        self.journals * 1024 * 1024
+    }
+
+    /// The engine with these settings; none of them are options of it yet, so that only what is built in can be had.
+    pub(crate) fn options(self) -> anyhow::Result<Options> {
+        anyhow::ensure!(self == ENGINE, "the engine has its write buffer and journals built in: {ENGINE:?}");
+        Ok(Options::default())
+    }
+}
