@@ -249,6 +249,7 @@ async fn a_restored_store_knows_what_was_swept_away() {
     let (now, store) = moved(&directory.path().join("store"));
     store.ensure(&[spec()]).await.expect("the table is made");
     put(&store, 0..5).await;
+    let second = store.changes(TABLE, From::Oldest, 2).await.expect("changes").next;
     now.store(150_000, Ordering::SeqCst);
     put(&store, 5..7).await;
     while store.sweep().await.expect("a sweep") {}
@@ -265,7 +266,7 @@ async fn a_restored_store_knows_what_was_swept_away() {
         assert_eq!(restore_backup(&file, &target, &mut ignore()).expect("it can be restored").sequence, 7);
         let copy = Embedded::open(&target, quiet()).expect("the copy opens");
         assert_eq!(copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records.len(), kept);
-        let behind = From::After(ChangePosition("2".to_owned()));
+        let behind = From::After(second.clone());
         assert_eq!(copy.changes(TABLE, behind, 10).await.expect_err("it is gone").code(), "gap");
         put(&copy, [50]).await;
         let records = copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records;
@@ -422,6 +423,10 @@ async fn a_backup_of_the_format_before_is_still_restored() {
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     let past = copy.restore_at(0, &directory.path().join("past"), Beside::default(), &mut ignore());
     assert!(past.expect_err("nothing is known of it").to_string().contains("cannot be restored"));
+    // A position of the old directory is behind, whatever it was: its consumer begins anew and misses nothing.
+    let other = filled(&directory.path().join("other"), 5).await;
+    let position = From::After(other.changes(TABLE, From::Now, 1).await.expect("changes").next);
+    assert_eq!(copy.changes(TABLE, position, 10).await.expect_err("it is lost").code(), "gap");
     let again: PathBuf = directory.path().join("again.nagaya");
     copy.backup(&again, &mut ignore()).expect("and backed up anew");
     // A cut or longer file of that format is refused as well.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use nagaya_embedded::{Beside, Embedded, KeyFile, Options, restore_backup};
-use nagaya_store::{ChangePosition, Clock, From, Item, KeySchema, Scan, Store as _, TableSpec, Write, WriteSet};
+use nagaya_store::{Clock, From, Item, KeySchema, Scan, Store as _, TableSpec, Write, WriteSet};
 
 const TABLE: &str = "notes";
 /// Tells a run of this test binary that it is the process that is killed in the middle of a restore.
@@ -201,7 +201,7 @@ async fn a_store_of_a_past_moment_goes_on_with_its_sequences_and_has_objects_and
     assert_eq!(fs::read(path("past/cursor.key")).expect("a key"), b"00");
 
     let past = Embedded::open(path("past"), quiet()).expect("it opens");
-    let behind = From::After(ChangePosition("4".to_owned()));
+    let behind = From::After(timed.store.changes(TABLE, From::Oldest, 4).await.expect("changes").next);
     assert_eq!(past.changes(TABLE, behind, 10).await.expect_err("no change is kept").code(), "gap");
     past.write(Write::put(TABLE, note(9)).into()).await.expect("a put");
     let changes = past.changes(TABLE, From::Oldest, 10).await.expect("changes").records;

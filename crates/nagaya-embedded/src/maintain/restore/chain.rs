@@ -24,8 +24,9 @@ use crate::{
     record::{Table, Trimmed},
 };
 
-/// The sequence of a directory that is restored from a backup without any. It is swept away, so that no earlier state is told.
-const FIRST: u64 = 1;
+/// The sequence of a directory that is restored from a backup without any. It counts as swept away and is above every position
+/// that a consumer of the old directory can have: they are told of a gap, and no earlier state is told.
+const FIRST: u64 = 1 << 40;
 
 /// Fills a new directory from one backup, without keys.
 pub fn restore_backup(file: &Path, directory: &Path, progress: Progress<'_>) -> Result<Restored, Error> {
