@@ -48,7 +48,7 @@ mod sweep;
 pub use engine::Embedded;
 pub use lock::is_in_use;
 pub use maintain::{
-    Backup, Beside, Checked, Content, Finding, KeyFile, Progress, Restored, Since, Source, Stat, TableStat,
+    Backup, Checked, Content, Finding, KeyFile, ObjectsAndKeys, Progress, Restored, Since, Source, Stat, TableStat,
     check_backup, check_chain, is_damaged, new_id, reason, restore_backup, restore_backups, write_backup,
 };
 pub use options::Options;

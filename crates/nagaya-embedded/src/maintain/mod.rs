@@ -13,7 +13,7 @@ pub use backup::{
     Backup, Checked, Content, Since, Source, check_backup, check_chain, is_damaged, new_id, write_backup,
 };
 use nagaya_store::{Error, ErrorKind, Item};
-pub use restore::{Beside, KeyFile, Restored, restore_backup, restore_backups};
+pub use restore::{KeyFile, ObjectsAndKeys, Restored, restore_backup, restore_backups};
 pub(crate) use restore::{UnfinishedRestore, refuse_unfinished_restore};
 pub use stat::{Stat, TableStat};
 pub use verify::Finding;

@@ -1,13 +1,13 @@
 //! `nagaya store`: looking after the embedded store's directory.
 
 mod backup;
+mod failure;
 mod keys;
 mod place;
 mod progress;
 mod restore;
 mod seal;
 pub(super) mod show;
-mod told;
 mod verify_backup;
 
 use serde_json::json;
@@ -24,7 +24,7 @@ use super::Outcome;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "`stat`, `verify` and `backup` work while a server has the directory open: they ask the server, over the \
-                        socket `control.sock` in the directory. `restore` and `compact` want it to themselves.\n\nExit \
+                        socket `control.sock` in the directory. `restore --at` and `compact` need the server to be stopped.\n\nExit \
                         codes: 0 fine, 1 found a problem, 2 wrong usage."
 )]
 pub(super) struct Args {
