@@ -72,10 +72,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "--items has to be a multiple of {step}, so that all days are full"
         );
     }
-    for write_buffer in &args.write_buffer {
-        // Before anything is measured: a run takes long.
-        Settings { write_buffer: *write_buffer, journals: args.journals }.options()?;
-    }
     ensure!(args.seconds > 0.0, "--seconds has to be more than nothing");
     fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
     // Removed when it goes out of scope, after an error too.

@@ -27,9 +27,12 @@ impl Settings {
         self.journals * 1024 * 1024
     }
 
-    /// The engine with these settings; none of them are options of it yet, so that only what is built in can be had.
-    pub(crate) fn options(self) -> anyhow::Result<Options> {
-        anyhow::ensure!(self == ENGINE, "the engine has its write buffer and journals built in: {ENGINE:?}");
-        Ok(Options::default())
+    /// The engine with these settings.
+    pub(crate) fn options(self) -> Options {
+        Options {
+            write_buffer_bytes: self.write_buffer_bytes(),
+            journal_bytes: self.journal_bytes(),
+            ..Options::default()
+        }
     }
 }

@@ -52,8 +52,8 @@ mod upgrade;
 pub use engine::Embedded;
 pub use lock::is_in_use;
 pub use maintain::{
-    Backup, Beside, Checked, Content, Finding, JournalState, KeyFile, Progress, Recovery, Repair, Restored, Since,
-    Source, Stat, TableStat, accept_loss, check_backup, check_chain, inspect_damage, is_damaged, new_id, reason,
+    Backup, Checked, Content, Finding, JournalState, KeyFile, ObjectsAndKeys, Progress, Recovery, Repair, Restored,
+    Since, Source, Stat, TableStat, accept_loss, check_backup, check_chain, inspect_damage, is_damaged, new_id, reason,
     restore_backup, restore_backups, write_backup,
 };
 pub use options::Options;

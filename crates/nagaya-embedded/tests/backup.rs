@@ -12,12 +12,10 @@ use std::{
 };
 
 use nagaya_embedded::{
-    Backup, Beside, Checked, Content, Embedded, KeyFile, Options, Source, check_backup, check_chain, is_damaged,
-    new_id, restore_backup, restore_backups, write_backup,
+    Backup, Checked, Content, Embedded, KeyFile, ObjectsAndKeys, Options, Source, check_backup, check_chain,
+    is_damaged, new_id, restore_backup, restore_backups, write_backup,
 };
-use nagaya_store::{
-    ChangePosition, Clock, Error, From, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Write,
-};
+use nagaya_store::{Clock, Error, From, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Write};
 
 const TABLE: &str = "notes";
 
@@ -249,6 +247,7 @@ async fn a_restored_store_knows_what_was_swept_away() {
     let (now, store) = moved(&directory.path().join("store"));
     store.ensure(&[spec()]).await.expect("the table is made");
     put(&store, 0..5).await;
+    let second = store.changes(TABLE, From::Oldest, 2).await.expect("changes").next;
     now.store(150_000, Ordering::SeqCst);
     put(&store, 5..7).await;
     store.sweep().await.expect("a sweep");
@@ -265,7 +264,7 @@ async fn a_restored_store_knows_what_was_swept_away() {
         assert_eq!(restore_backup(&file, &target, &mut ignore()).expect("it can be restored").sequence, 7);
         let copy = Embedded::open(&target, quiet()).expect("the copy opens");
         assert_eq!(copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records.len(), kept);
-        let behind = From::After(ChangePosition("2".to_owned()));
+        let behind = From::After(second.clone());
         assert_eq!(copy.changes(TABLE, behind, 10).await.expect_err("it is gone").code(), "gap");
         put(&copy, [50]).await;
         let records = copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records;
@@ -306,7 +305,7 @@ async fn incremental_backups_bring_the_full_one_up_to_date() {
 
     let chain = [check(&path("full")), check(&path("inc1")), check(&path("inc2"))];
     let keys = [KeyFile { path: "issuer/keys.json".to_owned(), bytes: b"secret".to_vec() }];
-    let beside = Beside { objects: None, keys: &keys };
+    let beside = ObjectsAndKeys { objects: None, keys: &keys };
     let restored = restore_backups(&chain, &path("restored"), beside, &mut ignore()).expect("it can be restored");
     let expected = store.stat().expect("it can be counted");
     assert_eq!(restored.content_hash, expected.content_hash);
@@ -350,12 +349,12 @@ async fn backups_that_do_not_follow_from_each_other_are_refused() {
             is_damaged(&error) && error.to_string().contains("do not follow from each other"),
             "{wrong:?}: {error}"
         );
-        restore_backups(&chain, &path("restored"), Beside::default(), &mut ignore())
+        restore_backups(&chain, &path("restored"), ObjectsAndKeys::default(), &mut ignore())
             .expect_err("nor are they restored");
         assert!(!path("restored").exists(), "{wrong:?}");
     }
     let chain = ["full", "inc1", "inc2"].map(|name| check(&path(name)));
-    restore_backups(&chain, &path("restored"), Beside::default(), &mut ignore()).expect("these do");
+    restore_backups(&chain, &path("restored"), ObjectsAndKeys::default(), &mut ignore()).expect("these do");
 }
 
 #[tokio::test]
@@ -420,8 +419,12 @@ async fn a_backup_of_the_format_before_is_still_restored() {
     let copy = Embedded::open(&target, quiet()).expect("the copy opens");
     assert_eq!(all(&copy).await.len(), 11);
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
-    let past = copy.restore_at(0, &directory.path().join("past"), Beside::default(), &mut ignore());
+    let past = copy.restore_at(0, &directory.path().join("past"), ObjectsAndKeys::default(), &mut ignore());
     assert!(past.expect_err("nothing is known of it").to_string().contains("cannot be restored"));
+    // A position of the old directory is behind, whatever it was: its consumer begins anew and misses nothing.
+    let other = filled(&directory.path().join("other"), 5).await;
+    let position = From::After(other.changes(TABLE, From::Now, 1).await.expect("changes").next);
+    assert_eq!(copy.changes(TABLE, position, 10).await.expect_err("it is lost").code(), "gap");
     let again: PathBuf = directory.path().join("again.nagaya");
     copy.backup(&again, &mut ignore()).expect("and backed up anew");
     // A cut or longer file of that format is refused as well.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{Beside, Embedded, Options, restore_backup};
+use nagaya_embedded::{Embedded, ObjectsAndKeys, Options, restore_backup};
 use nagaya_store::{Clock, Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write};
 
 const TABLE: &str = "notes";
@@ -142,7 +142,7 @@ async fn a_store_goes_back_to_any_moment_within_its_retention() {
     for (at, (moment, expected)) in states.iter().enumerate().step_by(6) {
         let target = directory.path().join(format!("at-{at}"));
         let restored =
-            store.restore_at(*moment, &target, Beside::default(), &mut ignore()).expect("it can be restored");
+            store.restore_at(*moment, &target, ObjectsAndKeys::default(), &mut ignore()).expect("it can be restored");
         let copy = moved.open(&target);
         assert_eq!(all(&copy).await, *expected, "at {moment}");
         assert_eq!(restored.items, expected.len() as u64);
@@ -153,12 +153,12 @@ async fn a_store_goes_back_to_any_moment_within_its_retention() {
     moved.at(120_000);
     store.sweep().await.expect("a sweep");
     let error = store
-        .restore_at(5_000, &directory.path().join("too-old"), Beside::default(), &mut ignore())
+        .restore_at(5_000, &directory.path().join("too-old"), ObjectsAndKeys::default(), &mut ignore())
         .expect_err("it is too old");
     assert!(error.to_string().contains("cannot be restored"), "{error}");
     assert!(!directory.path().join("too-old").exists());
     let target = directory.path().join("still-kept");
-    store.restore_at(30_000, &target, Beside::default(), &mut ignore()).expect("this moment is still kept");
+    store.restore_at(30_000, &target, ObjectsAndKeys::default(), &mut ignore()).expect("this moment is still kept");
     assert_eq!(all(&moved.open(&target)).await, states[29].1);
 }
 

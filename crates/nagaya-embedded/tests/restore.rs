@@ -10,8 +10,8 @@ use std::{
     },
 };
 
-use nagaya_embedded::{Beside, Embedded, KeyFile, Options, restore_backup};
-use nagaya_store::{ChangePosition, Clock, From, Item, KeySchema, Scan, Store as _, TableSpec, Write, WriteSet};
+use nagaya_embedded::{Embedded, KeyFile, ObjectsAndKeys, Options, restore_backup};
+use nagaya_store::{Clock, From, Item, KeySchema, Scan, Store as _, TableSpec, Write, WriteSet};
 
 const TABLE: &str = "notes";
 /// Tells a run of this test binary that it is the process that is killed in the middle of a restore.
@@ -173,12 +173,13 @@ async fn a_moment_before_the_changes_or_in_the_future_is_refused() {
     timed.put_at(20_000, TABLE, 2).await;
     let target = directory.path().join("past");
     for (moment, why) in [(9_999, "is not known"), (20_001, "in the future")] {
-        let refused = timed.store.restore_at(moment, &target, Beside::default(), &mut ignore());
+        let refused = timed.store.restore_at(moment, &target, ObjectsAndKeys::default(), &mut ignore());
         let error = refused.expect_err("it is refused").to_string();
         assert!(error.contains(why) && error.contains("cannot be restored"), "{moment}: {error}");
         assert!(!target.exists());
     }
-    let restored = timed.store.restore_at(10_000, &target, Beside::default(), &mut ignore()).expect("it is known");
+    let restored =
+        timed.store.restore_at(10_000, &target, ObjectsAndKeys::default(), &mut ignore()).expect("it is known");
     assert_eq!((restored.items, restored.clock_went_back), (1, false));
 }
 
@@ -194,14 +195,14 @@ async fn a_store_of_a_past_moment_goes_on_with_its_sequences_and_has_objects_and
     fs::write(path("store/objects/notes/a"), "a long note").expect("an object");
     let keys = [KeyFile { path: "cursor.key".to_owned(), bytes: b"00".to_vec() }];
     let objects = path("store/objects");
-    let beside = Beside { objects: Some(&objects), keys: &keys };
+    let beside = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
     let restored = timed.store.restore_at(2_000, &path("past"), beside, &mut ignore()).expect("it is known");
     assert_eq!((restored.items, restored.objects, restored.keys, restored.sequence), (2, 1, 1, 5));
     assert_eq!(fs::read(path("past/objects/notes/a")).expect("an object"), b"a long note");
     assert_eq!(fs::read(path("past/cursor.key")).expect("a key"), b"00");
 
     let past = Embedded::open(path("past"), quiet()).expect("it opens");
-    let behind = From::After(ChangePosition("4".to_owned()));
+    let behind = From::After(timed.store.changes(TABLE, From::Oldest, 4).await.expect("changes").next);
     assert_eq!(past.changes(TABLE, behind, 10).await.expect_err("no change is kept").code(), "gap");
     past.write(Write::put(TABLE, note(9)).into()).await.expect("a put");
     let changes = past.changes(TABLE, From::Oldest, 10).await.expect("changes").records;
@@ -220,7 +221,8 @@ async fn a_restored_directory_goes_back_to_moments_before_its_backup() {
     timed.store.backup(&path("backup.nagaya"), &mut ignore()).expect("a backup");
     restore_backup(&path("backup.nagaya"), &path("restored"), &mut ignore()).expect("it can be restored");
     let restored = Embedded::open(path("restored"), quiet()).expect("it opens");
-    let past = restored.restore_at(3_500, &path("past"), Beside::default(), &mut ignore()).expect("it is known");
+    let past =
+        restored.restore_at(3_500, &path("past"), ObjectsAndKeys::default(), &mut ignore()).expect("it is known");
     assert_eq!(past.items, 3);
     assert_eq!(all(&Embedded::open(path("past"), quiet()).expect("it opens")).await.len(), 3);
 }

@@ -52,6 +52,7 @@ impl Processor {
             // What has happened since the events were read may be in the item, and what has happened before may not be yet.
             if checkpoint.version < last && checkpoint.parked.is_none() {
                 parked = self.advance(tenant, &id, events.clone()).await? == Advanced::Parked;
+                verified.behind = u64::from(!parked);
                 checkpoint = self.checkpoint(tenant, &id).await?;
             }
             let item = self.item(tenant, &id).await?;

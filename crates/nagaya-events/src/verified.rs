@@ -23,6 +23,8 @@ pub struct Verified {
     pub wrong_count: u64,
     /// Aggregates that are parked, and therefore not what their events give.
     pub parked: u64,
+    /// Aggregates whose events had not all been applied. They are now, and what differed apart from that is in `wrong`.
+    pub behind: u64,
 }
 
 /// How many items there are, and a hash over all of them, in whatever order they come.
@@ -98,6 +100,7 @@ impl Verified {
         self.found.merge(&other.found);
         self.wrong_count += other.wrong_count;
         self.parked += other.parked;
+        self.behind += other.behind;
         let room = NAMED.saturating_sub(self.wrong.len());
         self.wrong.extend(other.wrong.into_iter().take(room));
     }

@@ -12,7 +12,7 @@ pub(crate) struct Nagaya(Embedded);
 
 impl Engine for Nagaya {
     async fn open(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
-        let store = Embedded::open(directory, settings.options()?)?;
+        let store = Embedded::open(directory, settings.options())?;
         store.ensure(&[workload::table()]).await?;
         Ok(Nagaya(store))
     }

@@ -17,7 +17,7 @@ pub use backup::{
 use nagaya_store::{Error, ErrorKind, Item};
 pub use recover::{JournalState, Recovery, accept_loss, inspect_damage};
 pub use repair::Repair;
-pub use restore::{Beside, KeyFile, Restored, restore_backup, restore_backups};
+pub use restore::{KeyFile, ObjectsAndKeys, Restored, restore_backup, restore_backups};
 pub(crate) use restore::{UnfinishedRestore, refuse_unfinished_restore};
 pub use stat::{Stat, TableStat};
 pub use verify::Finding;

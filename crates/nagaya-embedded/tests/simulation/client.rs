@@ -24,7 +24,9 @@ use crate::{
 /// set: small ones make memory go to files by volume, and not only when the client compacts.
 pub(crate) fn options(now: Arc<AtomicI64>) -> Options {
     let clock = Clock::new(move || now.load(Ordering::SeqCst) * 1000);
-    Options { clock, cache_bytes: 1024 * 1024, sweep_every: None, ..Options::default() }
+    // Small enough that memory goes to files in the course of a run.
+    let write_buffer_bytes = 64 * 1024;
+    Options { clock, cache_bytes: 1024 * 1024, write_buffer_bytes, sweep_every: None, ..Options::default() }
 }
 
 /// Writes that may fail in a row before the client opens the directory anew.

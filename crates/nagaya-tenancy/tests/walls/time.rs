@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use nagaya_embedded::{Beside, Embedded, Options};
+use nagaya_embedded::{Embedded, ObjectsAndKeys, Options};
 use nagaya_store::Clock;
 use nagaya_tenancy::{List, Nagaya, Settings};
 use serde_json::json;
@@ -116,7 +116,9 @@ async fn a_directory_goes_back_to_any_moment_and_tables_say_that_they_can() {
     for n in 0..5 {
         let past = directory.path().join(format!("at-{n}"));
         let store = Embedded::open(&data, time.options()).expect("the directory opens");
-        store.restore_at(NOON + n * 1000 + 500, &past, Beside::default(), &mut |_| {}).expect("it can be restored");
+        store
+            .restore_at(NOON + n * 1000 + 500, &past, ObjectsAndKeys::default(), &mut |_| {})
+            .expect("it can be restored");
         drop(store);
         let found = tenant(&open_at(past), "t1").get("agent", &["a1"]).await.expect("it was there");
         assert_eq!(found.text("name"), Some(n.to_string().as_str()));

@@ -9,8 +9,8 @@ use nagaya_store::{Error, ErrorKind};
 pub(in crate::maintain) enum Damage {
     File(String),
     Chain(String),
-    /// Told already.
-    Told(String),
+    /// A whole message.
+    Message(String),
 }
 
 impl Damage {
@@ -20,8 +20,8 @@ impl Damage {
     }
 
     /// The same with more words.
-    pub(in crate::maintain) fn told(what: impl Into<String>) -> Error {
-        Error::engine(Damage::Told(what.into()))
+    pub(in crate::maintain) fn message(what: impl Into<String>) -> Error {
+        Error::engine(Damage::Message(what.into()))
     }
 
     /// Files do not go on from each other.
@@ -35,7 +35,7 @@ impl fmt::Display for Damage {
         match self {
             Damage::File(what) => write!(f, "the backup is damaged: {what}"),
             Damage::Chain(what) => write!(f, "the backups do not follow from each other: {what}"),
-            Damage::Told(what) => f.write_str(what),
+            Damage::Message(what) => f.write_str(what),
         }
     }
 }

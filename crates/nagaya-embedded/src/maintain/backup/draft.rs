@@ -22,10 +22,10 @@ impl Draft {
         if path.symlink_metadata().is_ok() {
             return Err(exists(path));
         }
-        let mut luck = [0; 8];
-        getrandom::fill(&mut luck).map_err(|error| Error::engine(error.to_string()))?;
-        let luck = u64::from_be_bytes(luck);
-        let beside = path.with_file_name(format!(".{}.{luck:016x}.unfinished", name.to_string_lossy()));
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| Error::engine(error.to_string()))?;
+        let random = u64::from_be_bytes(random);
+        let beside = path.with_file_name(format!(".{}.{random:016x}.unfinished", name.to_string_lossy()));
         let file = private().create_new(true).open(&beside).map_err(|error| failed(path, &error))?;
         Ok((Draft { path: path.to_path_buf(), beside, finished: false }, file))
     }

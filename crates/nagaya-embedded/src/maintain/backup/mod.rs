@@ -25,7 +25,7 @@ pub(super) use objects::Walk;
 use self::{
     draft::Draft,
     frame::{FrameReader, FrameWriter, Kind, MAGIC},
-    read::Known,
+    read::ParentObjects,
     record::{Header, Parent, Snapshot, StoreEnd, decode, encode},
 };
 use super::{Progress, reason};
@@ -102,7 +102,7 @@ pub fn write_backup(file: &Path, content: Content<'_>, progress: Progress<'_>) -
     let mut frames = FrameWriter::new(BufWriter::with_capacity(256 * 1024, &out))?;
     let parent = content.previous.and_then(|previous| previous.current.as_ref());
     if content.previous.is_some() && parent.is_none() {
-        return Err(Error::engine("a backup of an earlier format cannot be gone on from; make a full one"));
+        return Err(Error::engine("a backup of an earlier format cannot be continued; make a full one"));
     }
     let parent_of = |current: &check::Current| Parent { id: current.header.id, hash: current.hash };
     let header = Header { id: content.id, parent: parent.map(parent_of) };
@@ -119,7 +119,7 @@ pub fn write_backup(file: &Path, content: Content<'_>, progress: Progress<'_>) -
         Some(root) => {
             let mut known: Box<dyn Iterator<Item = Result<record::Object, Error>>> = match content.previous.zip(parent)
             {
-                Some((previous, current)) => Box::new(Known::open(&previous.file, current.objects)?),
+                Some((previous, current)) => Box::new(ParentObjects::open(&previous.file, current.objects)?),
                 None => Box::new(std::iter::empty()),
             };
             objects::copy(root, &mut known, &mut frames, progress)?

@@ -227,20 +227,23 @@ fn expect<T: serde::de::DeserializeOwned>(frames: &mut FrameReader<impl Read>, k
 }
 
 /// The objects that a backup names, from where its objects begin. The backup has been checked before.
-pub(super) struct Known {
+pub(super) struct ParentObjects {
     frames: FrameReader<BufReader<File>>,
     ended: bool,
 }
 
-impl Known {
+impl ParentObjects {
     pub(super) fn open(path: &Path, place: Place) -> Result<Self, Error> {
         let mut file = File::open(path).map_err(Error::engine)?;
         file.seek(SeekFrom::Start(place.offset)).map_err(Error::engine)?;
-        Ok(Known { frames: FrameReader::resume(BufReader::with_capacity(256 * 1024, file), place), ended: false })
+        Ok(ParentObjects {
+            frames: FrameReader::resume(BufReader::with_capacity(256 * 1024, file), place),
+            ended: false,
+        })
     }
 }
 
-impl Iterator for Known {
+impl Iterator for ParentObjects {
     type Item = Result<Object, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {

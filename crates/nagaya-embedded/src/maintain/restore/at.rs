@@ -10,7 +10,7 @@ use nagaya_store::Error;
 
 use super::{
     Restored,
-    beside::{Beside, write_keys},
+    beside::{ObjectsAndKeys, write_keys},
     into_new,
 };
 use crate::{
@@ -24,31 +24,31 @@ use crate::{
 
 /// No state of the moment can be told.
 #[derive(Debug)]
-enum NotKept {
+enum UnknownMoment {
     Trimmed { table: String, oldest: i64 },
     BeforeTheFirst { oldest: i64 },
     Future { now: i64 },
 }
 
-impl fmt::Display for NotKept {
+impl fmt::Display for UnknownMoment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotKept::Trimmed { table, oldest } => {
+            UnknownMoment::Trimmed { table, oldest } => {
                 let oldest = instant(*oldest);
                 write!(f, "the changes of `{table}` are kept since {oldest}; an earlier state cannot be restored")
             }
-            NotKept::BeforeTheFirst { oldest } => {
+            UnknownMoment::BeforeTheFirst { oldest } => {
                 let oldest = instant(*oldest);
                 write!(f, "the first change is of {oldest}; what was before it is not known and cannot be restored")
             }
-            NotKept::Future { now } => {
+            UnknownMoment::Future { now } => {
                 write!(f, "it is {} now; a moment in the future cannot be restored", instant(*now))
             }
         }
     }
 }
 
-impl std::error::Error for NotKept {}
+impl std::error::Error for UnknownMoment {}
 
 impl Embedded {
     /// Fills a new directory with the store as it was at this moment (milliseconds since 1970).
@@ -59,14 +59,14 @@ impl Embedded {
         &self,
         moment: i64,
         directory: &Path,
-        beside: Beside<'_>,
+        beside: ObjectsAndKeys<'_>,
         progress: Progress<'_>,
     ) -> Result<Restored, Error> {
         let view = self.backing().view()?;
         let tables = tables(&view)?;
         let now = self.now();
         if moment > now {
-            return Err(Error::engine(NotKept::Future { now }));
+            return Err(Error::engine(UnknownMoment::Future { now }));
         }
         let past = Past::of(&view, &tables, moment)?;
         let sequence = sequence(&view, &tables)?;
@@ -111,7 +111,7 @@ impl Past {
                 any_trimmed = true;
                 if moment < trimmed.at {
                     let table = table.spec.name.clone();
-                    return Err(Error::engine(NotKept::Trimmed { table, oldest: trimmed.at }));
+                    return Err(Error::engine(UnknownMoment::Trimmed { table, oldest: trimmed.at }));
                 }
             }
             let mut last = i64::MIN;
@@ -131,7 +131,7 @@ impl Past {
             })?;
         }
         match oldest.filter(|oldest| moment < *oldest && !any_trimmed) {
-            Some(oldest) => Err(Error::engine(NotKept::BeforeTheFirst { oldest })),
+            Some(oldest) => Err(Error::engine(UnknownMoment::BeforeTheFirst { oldest })),
             None => Ok(Past { first_after, clock_went_back }),
         }
     }
@@ -180,11 +180,13 @@ mod tests {
         let directory = tempfile::tempdir().map_err(Error::engine)?;
         // The clock is an hour ahead for the third write, and right again.
         let jumped = store(&[(0, 10_000), (1, 20_000), (0, 3_600_000), (1, 30_000), (0, 40_000)])?;
-        let restored = jumped.restore_at(35_000, &directory.path().join("a"), Beside::default(), &mut |_| {})?;
+        let restored =
+            jumped.restore_at(35_000, &directory.path().join("a"), ObjectsAndKeys::default(), &mut |_| {})?;
         // From the jump on everything goes, in both tables: the fourth was written after the third.
         assert_eq!((restored.items, restored.clock_went_back, restored.sequence), (2, true, 5));
         let steady = store(&[(0, 10_000), (1, 20_000), (0, 25_000), (1, 30_000), (0, 40_000)])?;
-        let restored = steady.restore_at(35_000, &directory.path().join("b"), Beside::default(), &mut |_| {})?;
+        let restored =
+            steady.restore_at(35_000, &directory.path().join("b"), ObjectsAndKeys::default(), &mut |_| {})?;
         assert_eq!((restored.items, restored.clock_went_back), (4, false));
         Ok(())
     }

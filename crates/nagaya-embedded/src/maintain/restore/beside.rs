@@ -31,7 +31,7 @@ impl std::fmt::Debug for KeyFile {
 
 /// What a restored directory gets besides its store.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Beside<'b> {
+pub struct ObjectsAndKeys<'b> {
     /// The directory whose objects are copied; `None`: those of the backups, or none.
     pub objects: Option<&'b Path>,
     /// Files with keys, which nobody but their owner will read.

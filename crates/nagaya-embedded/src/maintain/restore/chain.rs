@@ -6,7 +6,7 @@ use nagaya_store::Error;
 
 use super::{
     Restored,
-    beside::{Beside, Objects, write_keys},
+    beside::{Objects, ObjectsAndKeys, write_keys},
     into_new,
 };
 use crate::{
@@ -24,13 +24,14 @@ use crate::{
     record::{Table, Trimmed},
 };
 
-/// The sequence of a directory that is restored from a backup without any. It is swept away, so that no earlier state is told.
-const FIRST: u64 = 1;
+/// The sequence of a directory that is restored from a backup without any. It counts as swept away and is above every position
+/// that a consumer of the old directory can have: they are told of a gap, and no earlier state is told.
+const ABOVE_ALL_POSITIONS: u64 = 1 << 40;
 
 /// Fills a new directory from one backup, without keys.
 pub fn restore_backup(file: &Path, directory: &Path, progress: Progress<'_>) -> Result<Restored, Error> {
     let checked = check_backup(file, progress).map_err(|error| super::nothing_restored(&error))?;
-    restore_backups(&[checked], directory, Beside::default(), progress)
+    restore_backups(&[checked], directory, ObjectsAndKeys::default(), progress)
 }
 
 /// Fills a new directory from a full backup and the incremental ones that follow it, in their order.
@@ -40,7 +41,7 @@ pub fn restore_backup(file: &Path, directory: &Path, progress: Progress<'_>) -> 
 pub fn restore_backups(
     chain: &[Checked],
     directory: &Path,
-    beside: Beside<'_>,
+    beside: ObjectsAndKeys<'_>,
     progress: Progress<'_>,
 ) -> Result<Restored, Error> {
     let restored = check_chain(chain).and_then(|()| {
@@ -68,10 +69,10 @@ fn restore_one(
         Opened::Old(mut input) => {
             let now = Options::default().clock.millis();
             old::read_all(&mut input, progress, |part| match part {
-                OldPart::Table(table) => filler.table(table, Trimmed { sequence: FIRST, at: now }),
+                OldPart::Table(table) => filler.table(table, Trimmed { sequence: ABOVE_ALL_POSITIONS, at: now }),
                 OldPart::Item(table, item) => filler.item(table, item),
             })?;
-            filler.sequence(FIRST)
+            filler.sequence(ABOVE_ALL_POSITIONS)
         }
         Opened::Current(reader) => restore_current(checked, last_tables(chain), *reader, filler, objects, progress),
     }

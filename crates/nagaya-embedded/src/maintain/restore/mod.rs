@@ -7,7 +7,7 @@ mod target;
 
 use std::path::Path;
 
-pub use beside::{Beside, KeyFile};
+pub use beside::{KeyFile, ObjectsAndKeys};
 pub use chain::{restore_backup, restore_backups};
 use nagaya_store::Error;
 pub(crate) use target::{UnfinishedRestore, refuse_unfinished_restore};
@@ -59,7 +59,7 @@ fn into_new(
             target.finish().map(|()| restored)
         }
         Err(error) => {
-            target.give_up();
+            target.discard();
             Err(error)
         }
     }
@@ -88,5 +88,5 @@ fn content(backing: &Backing) -> Result<Restored, Error> {
 fn nothing_restored(error: &Error) -> Error {
     let told = format!("{}; nothing was restored", reason(error));
     // Whoever asks is still told whether the backup is to blame.
-    if is_damaged(error) { Damage::told(told) } else { Error::engine(told) }
+    if is_damaged(error) { Damage::message(told) } else { Error::engine(told) }
 }

@@ -120,7 +120,7 @@ impl Target {
     }
 
     /// Removes what was filled in. The mark goes last: what is left if this fails is not taken for a store.
-    pub(super) fn give_up(self) {
+    pub(super) fn discard(self) {
         let remove = || -> std::io::Result<()> {
             for entry in fs::read_dir(&self.directory)? {
                 let path = entry?.path();

@@ -7,13 +7,13 @@
 
 #[cfg(unix)]
 mod client;
-#[cfg(not(unix))]
-mod elsewhere;
 #[cfg(unix)]
 mod server;
+#[cfg(not(unix))]
+mod unsupported;
 
 #[cfg(not(unix))]
-pub(super) use self::elsewhere::{Connection, listen};
+pub(super) use self::unsupported::{Connection, listen};
 #[cfg(unix)]
 pub(super) use self::{client::Connection, server::listen};
 

@@ -23,11 +23,11 @@ use super::{SOCKET, VERSION, unhex};
 use crate::cli::store::{repair, show};
 
 /// Bytes of the longest request.
-const LONGEST: u64 = 64 * 1024;
+const MAX_REQUEST_BYTES: u64 = 64 * 1024;
 /// How long the other side may take to say what it wants, or to read some of the answer. A snapshot is held for it meanwhile.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections at the same time.
-const MOST: usize = 8;
+const MAX_CONNECTIONS: usize = 8;
 
 /// Answers `nagaya store` for as long as the store is there. The directory's lock is held, so a socket that lies there already
 /// is what an ended process has left.
@@ -79,8 +79,9 @@ fn accept(listener: &UnixListener, store: &Weak<Embedded>) {
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        if open.load(Ordering::SeqCst) >= MOST {
-            let _ = say(&mut &stream, &json!({ "error": "too many are asking at the same time; try again later" }));
+        if open.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
+            let _ =
+                send_line(&mut &stream, &json!({ "error": "too many are asking at the same time; try again later" }));
             continue;
         }
         open.fetch_add(1, Ordering::SeqCst);
@@ -100,23 +101,23 @@ fn accept(listener: &UnixListener, store: &Weak<Embedded>) {
 fn answer(stream: &UnixStream, store: &Weak<Embedded>) {
     let mut out = BufWriter::with_capacity(256 * 1024, stream);
     if let Err(error) = serve(stream, &mut out, store) {
-        let _ = say(&mut out, &json!({ "error": format!("{error:#}") }));
+        let _ = send_line(&mut out, &json!({ "error": format!("{error:#}") }));
     }
     let _ = out.flush();
 }
 
 fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
+    BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
     if request["version"] != VERSION {
         bail!("this server speaks version {VERSION} of the control socket; use the `nagaya` that it runs");
     }
     let store = store.upgrade().context("the store is being closed")?;
     match request["do"].as_str() {
-        Some("stat") => say(out, &json!({ "answer": show::stat(&store.stat()?) })),
+        Some("stat") => send_line(out, &json!({ "answer": show::stat(&store.stat()?) })),
         Some("verify") => with_progress(out, |tell| Ok(show::findings(&store.verify(tell)?))),
         Some("reindex") => {
             let (table, index) = (request["table"].as_str(), request["index"].as_str());
@@ -125,7 +126,7 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
         Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
         Some("backup") => {
             let since = since(&request["since"])?;
-            say(out, &json!({ "stream": true }))?;
+            send_line(out, &json!({ "stream": true }))?;
             // A failure is told in the stream.
             let _ = store.export(since.as_ref(), out, &mut |_| {});
             Ok(())
@@ -142,12 +143,12 @@ fn with_progress(
     let mut telling = Ok(());
     let mut tell = |count| {
         if telling.is_ok() {
-            telling = say(out, &json!({ "progress": count }));
+            telling = send_line(out, &json!({ "progress": count }));
         }
     };
     let answer = work(&mut tell)?;
     telling?;
-    say(out, &json!({ "answer": answer }))
+    send_line(out, &json!({ "answer": answer }))
 }
 
 fn since(asked: &Json) -> anyhow::Result<Option<Since>> {
@@ -162,7 +163,7 @@ fn since(asked: &Json) -> anyhow::Result<Option<Since>> {
     Ok(Some(Since { incarnation, sequence }))
 }
 
-fn say(out: &mut impl Write, line: &Json) -> anyhow::Result<()> {
+fn send_line(out: &mut impl Write, line: &Json) -> anyhow::Result<()> {
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }

@@ -6,11 +6,11 @@ use anyhow::{Context as _, bail};
 use nagaya_embedded::{Content, Source, check_backup, new_id, write_backup};
 
 use super::{
+    failure::StoreFailure,
     keys::{self, KeyArgs},
     place::{Access, Place, access},
     progress::with_progress,
     show,
-    told::Told,
 };
 use crate::cli::Outcome;
 
@@ -51,14 +51,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let check = |previous: &PathBuf| {
         with_progress("records checked", |progress| {
             check_backup(previous, progress)
-                .map_err(Told::from)
-                .with_context(|| format!("{} cannot be gone on from", previous.display()))
+                .map_err(StoreFailure::from)
+                .with_context(|| format!("{} cannot be continued", previous.display()))
         })
     };
     let previous = args.since.as_ref().map(check).transpose()?;
     let since = previous.as_ref().and_then(|previous| previous.since());
     if previous.is_some() && since.is_none() {
-        bail!("the previous backup is of a format that cannot be gone on from; make a full one, without --since");
+        bail!("the previous backup is of a format that cannot be continued; make a full one, without --since");
     }
     let objects = place.data.join("objects");
     let mut stream = None;
@@ -72,7 +72,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let content =
         Content { source, previous: previous.as_ref(), objects: Some(&objects), sealed_keys: sealed.as_deref(), id };
-    let made = with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(Told::from)?))?;
+    let made =
+        with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
     let json = show::backup(&made, file);
     show::print(place.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
     Ok(Outcome::Fine)

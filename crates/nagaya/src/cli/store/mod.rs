@@ -1,6 +1,7 @@
 //! `nagaya store`: looking after the embedded store's directory.
 
 mod backup;
+mod failure;
 mod keys;
 mod place;
 mod progress;
@@ -9,7 +10,6 @@ pub(super) mod repair;
 mod restore;
 mod seal;
 pub(super) mod show;
-mod told;
 mod verify_backup;
 
 use serde_json::json;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use nagaya_embedded::{Embedded, Options, is_in_use};
 
-use super::told::Told;
+use super::failure::StoreFailure;
 use crate::cli::control::Connection;
 
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(super) fn access(place: &Place) -> anyhow::Result<Access> {
     };
     match Connection::open(&place.data) {
         Ok(connection) => Ok(Access::Server(connection)),
-        Err(why) => Err(anyhow!("{}; it cannot be asked either: {why:#}", Told::from(in_use))),
+        Err(why) => Err(anyhow!("{}; it cannot be asked either: {why:#}", StoreFailure::from(in_use))),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn open(place: &Place) -> anyhow::Result<Embedded> {
 }
 
 fn unopened(place: &Place, error: nagaya_store::Error) -> anyhow::Error {
-    anyhow::Error::new(Told::from(error)).context(format!("{} cannot be opened", place.data.display()))
+    anyhow::Error::new(StoreFailure::from(error)).context(format!("{} cannot be opened", place.data.display()))
 }
 
 /// Opens a store that is there: looking after one never makes one.

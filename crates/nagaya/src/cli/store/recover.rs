@@ -7,9 +7,9 @@ use nagaya_embedded::{Recovery, accept_loss, inspect_damage};
 use serde_json::{Value as Json, json};
 
 use super::{
+    failure::StoreFailure,
     place::{Place, is_store},
     show::print,
-    told::Told,
 };
 use crate::cli::Outcome;
 
@@ -31,8 +31,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if !is_store(data) {
         bail!("{} is not the directory of a store; name it with --data", data.display());
     }
-    let found = inspect_damage(data).map_err(Told::from)?;
-    let kept = if args.yes && found.is_damaged() { accept_loss(data).map_err(Told::from)? } else { Vec::new() };
+    let found = inspect_damage(data).map_err(StoreFailure::from)?;
+    let kept = if args.yes && found.is_damaged() { accept_loss(data).map_err(StoreFailure::from)? } else { Vec::new() };
     let accepted = args.yes && found.is_damaged();
     let mut json = json(&found);
     json["accepted"] = accepted.into();

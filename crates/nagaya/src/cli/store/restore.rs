@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use nagaya_embedded::{Beside, Checked, KeyFile, Restored, check_backup, check_chain, restore_backups};
+use nagaya_embedded::{Checked, KeyFile, ObjectsAndKeys, Restored, check_backup, check_chain, restore_backups};
 use serde_json::json;
 
 use super::{
+    failure::StoreFailure,
     keys::{self, KeyArgs},
     place::{Place, open},
     progress::with_progress,
     show,
-    told::Told,
 };
 use crate::{cli::Outcome, systems};
 
@@ -46,7 +46,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let restored = match args.at {
         Some(at) => restore_at(args, at)?,
         None => match restore_backups_of(args) {
-            Err(error) if error.chain().any(|cause| cause.downcast_ref().is_some_and(|told: &Told| told.damaged)) => {
+            Err(error)
+                if error.chain().any(|cause| cause.downcast_ref().is_some_and(|told: &StoreFailure| told.damaged)) =>
+            {
                 eprintln!("nagaya: {error:#}");
                 return Ok(Outcome::FoundProblem);
             }
@@ -80,9 +82,9 @@ fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<Restored> {
     let store = open(place)?;
     let keys = if args.keys.without_keys { Vec::new() } else { keys::read(&place.data)? };
     let objects = place.data.join("objects");
-    let beside = Beside { objects: Some(&objects), keys: &keys };
+    let beside = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
     with_progress("entries", |progress| {
-        Ok(store.restore_at(at.as_millisecond(), to, beside, progress).map_err(Told::from)?)
+        Ok(store.restore_at(at.as_millisecond(), to, beside, progress).map_err(StoreFailure::from)?)
     })
 }
 
@@ -90,15 +92,17 @@ fn restore_backups_of(args: &Args) -> anyhow::Result<Restored> {
     let check = |file: &PathBuf| -> anyhow::Result<Checked> {
         with_progress("records checked", |progress| {
             check_backup(file, progress)
-                .map_err(Told::from)
+                .map_err(StoreFailure::from)
                 .with_context(|| format!("{}: nothing was restored", file.display()))
         })
     };
     let chain: Vec<_> = args.from.iter().map(check).collect::<Result<_, _>>()?;
-    check_chain(&chain).map_err(Told::from).context("nothing was restored")?;
+    check_chain(&chain).map_err(StoreFailure::from).context("nothing was restored")?;
     let keys = keys_of(args, &chain).context("nothing was restored")?;
-    let beside = Beside { objects: None, keys: &keys };
-    with_progress("entries", |progress| Ok(restore_backups(&chain, &args.to, beside, progress).map_err(Told::from)?))
+    let beside = ObjectsAndKeys { objects: None, keys: &keys };
+    with_progress("entries", |progress| {
+        Ok(restore_backups(&chain, &args.to, beside, progress).map_err(StoreFailure::from)?)
+    })
 }
 
 /// The keys of the newest backup that has some.

@@ -32,33 +32,33 @@ impl Secret {
 const SALT: usize = 16;
 const NONCE: usize = 24;
 /// Kibibytes, passes and lanes of Argon2: a guess costs 64 MiB and a good part of a second.
-const COSTS: [u32; 3] = [64 * 1024, 3, 1];
+const ARGON2_COSTS: [u32; 3] = [64 * 1024, 3, 1];
 /// What a file may ask for: a damaged one must not take all memory.
-const MOST: [u32; 3] = [1024 * 1024, 64, 16];
-/// Bytes in front of the sealed text.
-const FRONT: usize = 1 + SALT + NONCE + 12;
+const MAX_COSTS: [u32; 3] = [1024 * 1024, 64, 16];
+/// Bytes in head of the sealed text.
+const HEAD: usize = 1 + SALT + NONCE + 12;
 
 /// Seals a text for the backup with this id.
 pub(super) fn seal(secret: &Secret, id: [u8; 16], text: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut luck = [0; SALT + NONCE];
-    getrandom::fill(&mut luck).map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
-    let mut front = vec![secret.kind()];
-    front.extend(luck);
-    front.extend(COSTS.iter().flat_map(|cost| cost.to_be_bytes()));
-    let (cipher, nonce, bound) = cipher(secret, id, &front)?;
+    let mut random = [0; SALT + NONCE];
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+    let mut head = vec![secret.kind()];
+    head.extend(random);
+    head.extend(ARGON2_COSTS.iter().flat_map(|cost| cost.to_be_bytes()));
+    let (cipher, nonce, bound) = cipher(secret, id, &head)?;
     let sealed =
         cipher.encrypt(&nonce, Payload { msg: text, aad: &bound }).map_err(|_| anyhow::anyhow!("no sealing"))?;
-    front.extend(sealed);
-    Ok(front)
+    head.extend(sealed);
+    Ok(head)
 }
 
 /// Opens what was sealed for the backup with this id.
 pub(super) fn unseal(secret: &Secret, id: [u8; 16], sealed: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let (front, text) = sealed.split_at_checked(FRONT).context("the sealed keys are cut off")?;
-    if front[0] != secret.kind() {
-        bail!("the keys are sealed with {}, not with {}", Secret::name(front[0]), Secret::name(secret.kind()));
+    let (head, text) = sealed.split_at_checked(HEAD).context("the sealed keys are cut off")?;
+    if head[0] != secret.kind() {
+        bail!("the keys are sealed with {}, not with {}", Secret::name(head[0]), Secret::name(secret.kind()));
     }
-    let (cipher, nonce, bound) = cipher(secret, id, front)?;
+    let (cipher, nonce, bound) = cipher(secret, id, head)?;
     let opened = cipher.decrypt(&nonce, Payload { msg: text, aad: &bound });
     opened.map_err(|_| {
         anyhow::anyhow!(
@@ -72,12 +72,12 @@ pub(super) fn unseal(secret: &Secret, id: [u8; 16], sealed: &[u8]) -> anyhow::Re
 }
 
 /// The cipher, the nonce, and what the sealed text is bound to.
-fn cipher(secret: &Secret, id: [u8; 16], front: &[u8]) -> anyhow::Result<(XChaCha20Poly1305, XNonce, Vec<u8>)> {
+fn cipher(secret: &Secret, id: [u8; 16], head: &[u8]) -> anyhow::Result<(XChaCha20Poly1305, XNonce, Vec<u8>)> {
     let cut = || "the sealed keys are cut off";
-    let salt = front.get(1..1 + SALT).with_context(cut)?;
+    let salt = head.get(1..1 + SALT).with_context(cut)?;
     let nonce: [u8; NONCE] =
-        front.get(1 + SALT..1 + SALT + NONCE).and_then(|nonce| nonce.try_into().ok()).with_context(cut)?;
-    let costs = front.get(1 + SALT + NONCE..FRONT).with_context(cut)?;
+        head.get(1 + SALT..1 + SALT + NONCE).and_then(|nonce| nonce.try_into().ok()).with_context(cut)?;
+    let costs = head.get(1 + SALT + NONCE..HEAD).with_context(cut)?;
     let key = match secret {
         Secret::Passphrase(passphrase) => stretched(passphrase, salt, costs)?,
         Secret::KeyFile(bytes) => {
@@ -86,7 +86,7 @@ fn cipher(secret: &Secret, id: [u8; 16], front: &[u8]) -> anyhow::Result<(XChaCh
             *hasher.finalize().as_bytes()
         }
     };
-    Ok((XChaCha20Poly1305::new(&key.into()), XNonce::from(nonce), [front, &id].concat()))
+    Ok((XChaCha20Poly1305::new(&key.into()), XNonce::from(nonce), [head, &id].concat()))
 }
 
 fn stretched(passphrase: &[u8], salt: &[u8], costs: &[u8]) -> anyhow::Result<[u8; 32]> {
@@ -94,7 +94,7 @@ fn stretched(passphrase: &[u8], salt: &[u8], costs: &[u8]) -> anyhow::Result<[u8
     for (cost, bytes) in read.iter_mut().zip(costs.as_chunks::<4>().0) {
         *cost = u32::from_be_bytes(*bytes);
     }
-    if read.iter().zip(MOST).any(|(cost, most)| *cost > most) {
+    if read.iter().zip(MAX_COSTS).any(|(cost, most)| *cost > most) {
         bail!("the sealed keys ask for more memory or time than they can need: they are damaged");
     }
     let [memory, passes, lanes] = read;

@@ -7,10 +7,10 @@ use nagaya_embedded::{check_backup, check_chain};
 use serde_json::json;
 
 use super::{
+    failure::StoreFailure,
     keys::{self, KeyArgs},
     progress::with_progress,
     show,
-    told::Told,
 };
 use crate::cli::Outcome;
 
@@ -37,7 +37,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (mut listed, mut text, mut problems) = (Vec::new(), String::new(), Vec::new());
     let mut chain = Vec::new();
     for file in &args.files {
-        match with_progress("records checked", |progress| Ok(check_backup(file, progress).map_err(Told::from)))? {
+        match with_progress("records checked", |progress| Ok(check_backup(file, progress).map_err(StoreFailure::from)))?
+        {
             Ok(checked) => {
                 let mut what = show::backup(&checked.backup, file);
                 what["ok"] = true.into();
@@ -56,7 +57,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     // One incremental backup alone is whole or not by itself; what it goes on from is asked for when it is restored.
     if problems.is_empty()
         && chain.len() > 1
-        && let Err(error) = check_chain(&chain).map_err(Told::from)
+        && let Err(error) = check_chain(&chain).map_err(StoreFailure::from)
     {
         problems.push(error.to_string());
     }

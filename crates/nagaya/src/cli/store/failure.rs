@@ -6,22 +6,22 @@ use nagaya_embedded::{is_damaged, reason};
 
 /// What went wrong.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct StoreFailure {
     what: String,
     /// Whether a backup is to blame.
     pub(super) damaged: bool,
 }
 
-impl From<nagaya_store::Error> for Told {
+impl From<nagaya_store::Error> for StoreFailure {
     fn from(error: nagaya_store::Error) -> Self {
-        Told { what: reason(&error), damaged: is_damaged(&error) }
+        StoreFailure { what: reason(&error), damaged: is_damaged(&error) }
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for StoreFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for StoreFailure {}
