@@ -51,7 +51,11 @@ impl Dynamodb {
             Some(known) if known.learned.elapsed() < self.options.description_age => Ok(known),
             // What was known is better than nothing while the server has no time to describe it.
             Some(known) => match self.learn(table).await {
-                Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unavailable(_) | ErrorKind::Engine(_)) => Ok(known),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unavailable(_) | ErrorKind::Engine(_)) =>
+                {
+                    Ok(known)
+                }
                 answer => answer,
             },
             None => self.learn(table).await,

@@ -92,7 +92,12 @@ async fn what_has_surely_not_happened_is_unavailable() {
 async fn a_write_without_an_answer_may_have_happened() {
     for server in [Server::Failing, Server::Silent] {
         let expected = ["unavailable", "unavailable", "unavailable", "unanswered"];
-        assert_eq!(codes(&open(server, true).await).await, expected);
+        let store = open(server, true).await;
+        assert_eq!(codes(&store).await, expected);
+        let measured = store.measurements();
+        let value = |name| measured.iter().find(|each| each.name == name).map(|each| each.value);
+        assert_eq!(value("unanswered"), Some(1.0));
+        assert!(value("retries").is_some_and(|retries| retries > 0.0), "{measured:?}");
     }
 }
 

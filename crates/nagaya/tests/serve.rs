@@ -182,6 +182,9 @@ fn the_lines_on_the_first_screen_can_be_pasted() {
     }
     // The keys of a server that keeps nothing are nowhere to be found.
     let mut serving = Serving::start(&["todo", "--store", "memory", "--log", "off"], &[]);
+    // Whoever is answered comes after the first screen.
+    let url = serving.told["url"].as_str().expect("a URL");
+    assert_eq!(send("GET", &format!("{url}/healthz"), None, None).0, 200);
     assert!(Command::new("kill").arg(serving.child.id().to_string()).status().expect("kill runs").success());
     let mut screen = String::new();
     serving.child.stderr.take().expect("it has errors").read_to_string(&mut screen).expect("text");
@@ -235,6 +238,43 @@ fn a_refusal_names_the_roles_that_would_do() {
     let (status, refused) = send("GET", &format!("{api}/agents"), Some(run.stdout.trim()), None);
     assert_eq!(status, 403, "{refused}");
     assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("`admin`")), "{refused}");
+}
+
+/// What somebody who watches the server wants to know is among the figures, and little else.
+#[test]
+fn the_figures_of_all_systems_fit_on_a_few_pages() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["--data", text(&data), "--max-requests", "77", "--connections", "55"], &[]);
+    let url = format!("{}/metrics", serving.told["url"].as_str().expect("a URL"));
+    let figures = || send("GET", &url, None, None).1.as_str().expect("a text").to_owned();
+    let idle = figures();
+    assert!(idle.len() < 100_000, "{} bytes", idle.len());
+
+    let (status, made) = serving.ask("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
+    assert_eq!(status, 201, "{made}");
+    let has = |figures: &str, start: &str| figures.lines().any(|line| line.starts_with(start));
+    // The follower has to have had its turn.
+    eventually(|| {
+        let figures = figures();
+        let lines = [
+            "nagaya_requests_in_flight_limit 77",
+            "nagaya_connections_limit 55",
+            "nagaya_process_open_fds ",
+            "nagaya_process_max_fds ",
+            "nagaya_process_resident_memory_bytes ",
+            r#"nagaya_store_operation_duration_seconds_count{operation="write"} "#,
+            "nagaya_store_conflicts_total ",
+            r#"nagaya_tenants_over_quota{system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="todo",system="todo"} "#,
+            r#"nagaya_follower_dead_letters{follower="todo",system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="counts_and_search",system="kondate"} "#,
+            r#"nagaya_requests_total{system="todo",method="POST",route="/todo/todos",status="2xx"} 1"#,
+        ];
+        let missing: Vec<_> = lines.into_iter().filter(|line| !has(&figures, line)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} are not in\n{figures}")) }
+    });
+    assert!(!figures().contains("demo"), "no tenant is among them");
 }
 
 /// A typo in the directory is told, and nothing is made there.

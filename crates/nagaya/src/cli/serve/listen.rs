@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use nagaya_server::{
     Claims, Cors, Issuer, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, raise_file_handles,
 };
-use nagaya_store::{Clock, Store};
+use nagaya_store::{Clock, Measured, Store};
 use tokio::net::TcpListener;
 
 use super::{Args, Kind, limits::OnStoreFailure, show, watch};
@@ -57,7 +57,9 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     }
     let alone = systems.len() == 1;
     let mut sites = Vec::new();
-    let store = opening.await??;
+    let measured = Arc::new(Measured::new(opening.await??));
+    server.measure_store(Arc::clone(&measured));
+    let store: Arc<dyn Store> = measured;
     for system in systems {
         let nagaya = args.place.house(&system, Arc::clone(&store), args.tables()).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
