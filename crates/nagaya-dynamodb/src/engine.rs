@@ -3,7 +3,8 @@
 use std::fmt;
 
 use nagaya_store::{
-    Answer, Capabilities, Changes, Error, From, Item, Key, Page, Query, Scan, Store, TableSpec, WriteSet, Written,
+    Answer, Capabilities, Changes, Error, From, Item, Key, Measurement, Page, Query, Scan, Store, TableSpec, WriteSet,
+    Written,
 };
 
 use crate::{
@@ -87,6 +88,18 @@ impl Store for Dynamodb {
 
     fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
         Box::pin(streams::changes(self, table, from, limit))
+    }
+
+    fn measurements(&self) -> Vec<Measurement> {
+        let Metrics { throttles, retries, timeouts, unprocessed, unanswered, .. } = self.metrics();
+        let counter = |name, help, count: u64| Measurement::counter(name, help, count as f64);
+        vec![
+            counter("throttles", "Attempts that the server refused because there were too many", throttles),
+            counter("retries", "Attempts after the first of a call", retries),
+            counter("timeouts", "Attempts that had no answer in time", timeouts),
+            counter("unprocessed", "Keys and items of batches that the server left for later", unprocessed),
+            counter("unanswered", "Writes of which it is not known whether they happened", unanswered),
+        ]
     }
 }
 

@@ -8,16 +8,26 @@ use aws_sdk_dynamodb::{
 };
 use nagaya_store::{Error, ErrorKind};
 
-/// The failure of a call about a table. For a write that may have happened, see [`is_unanswered`].
-pub(crate) fn of<E, R>(table: &str, failure: SdkError<E, R>) -> Error
+/// The failure of a call about a table, which has changed nothing. For a write that may have happened, see
+/// [`is_unanswered`].
+///
+/// What is the server's trouble, or that of the way to it, is [`ErrorKind::Unavailable`]: it passes, and nobody has asked
+/// for anything wrong.
+pub(crate) fn of<E>(table: &str, failure: SdkError<E, HttpResponse>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    R: fmt::Debug + Send + Sync + 'static,
 {
     let Some(service) = failure.as_service_error() else {
-        let unreachable = matches!(&failure, SdkError::DispatchFailure(dispatch)
-            if dispatch.as_connector_error().is_some_and(|cause| is_never_sent(cause)));
-        return Error::engine(if unreachable { Failure::unreachable(&failure) } else { Failure::of(&failure) });
+        return match &failure {
+            // The request could not even be put together.
+            SdkError::ConstructionFailure(_) => Error::engine(Failure::of(&failure)),
+            SdkError::DispatchFailure(dispatch)
+                if dispatch.as_connector_error().is_some_and(|cause| is_never_sent(cause)) =>
+            {
+                Error::unavailable(Failure::unreachable(&failure))
+            }
+            _ => Error::unavailable(Failure::of(&failure)),
+        };
     };
     match service.code().unwrap_or_default() {
         "ResourceNotFoundException" => ErrorKind::NoTable(table.to_owned()).into(),
@@ -26,6 +36,9 @@ where
             Error::limit("the items of one partition and their local indexes have more than 10 GB")
         }
         code if is_busy(code) => ErrorKind::Busy.into(),
+        _ if failure.raw_response().is_some_and(|answer| answer.status().is_server_error()) => {
+            Error::unavailable(Failure::of(&failure))
+        }
         _ => Error::engine(Failure::of(&failure)),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Arc, PoisonError, RwLock},
     time::Instant,
 };
 
 use aws_sdk_dynamodb::{
+    config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
     types::{
         AttributeDefinition, IndexStatus, KeySchemaElement, KeyType, ScalarAttributeType, TableDescription,
@@ -51,7 +51,11 @@ impl Dynamodb {
             Some(known) if known.learned.elapsed() < self.options.description_age => Ok(known),
             // What was known is better than nothing while the server has no time to describe it.
             Some(known) => match self.learn(table).await {
-                Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Engine(_)) => Ok(known),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unavailable(_) | ErrorKind::Engine(_)) =>
+                {
+                    Ok(known)
+                }
                 answer => answer,
             },
             None => self.learn(table).await,
@@ -84,10 +88,9 @@ impl Dynamodb {
     }
 
     /// An error of the server about a table; one that the table is gone makes it unknown.
-    pub(crate) fn failed<E, R>(&self, table: &str, failure: SdkError<E, R>) -> Error
+    pub(crate) fn failed<E>(&self, table: &str, failure: SdkError<E, HttpResponse>) -> Error
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-        R: fmt::Debug + Send + Sync + 'static,
     {
         let error = error::of(table, failure);
         if matches!(error.kind(), ErrorKind::NoTable(_)) {
@@ -97,14 +100,13 @@ impl Dynamodb {
     }
 
     /// An error of the server about one of several tables.
-    pub(crate) async fn failed_one_of<'t, E, R>(
+    pub(crate) async fn failed_one_of<'t, E>(
         &self,
         tables: impl Iterator<Item = &'t Arc<Table>> + Clone,
-        failure: SdkError<E, R>,
+        failure: SdkError<E, HttpResponse>,
     ) -> Error
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-        R: fmt::Debug + Send + Sync + 'static,
     {
         let error = error::of("", failure);
         if matches!(error.kind(), ErrorKind::NoTable(_)) {

@@ -6,6 +6,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use axum::http::Method;
 use nagaya_design::Verb;
+use nagaya_store::Measurement;
 use nagaya_tenancy::Nagaya;
 use serde_json::Value as Json;
 use tokio::sync::watch;
@@ -38,6 +39,14 @@ pub trait Extension: Send + Sync + 'static {
     fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
         let _ = (nagaya, stop);
         None
+    }
+
+    /// What the system measures about itself, such as how far what follows its writes is behind: see
+    /// [`nagaya_tenancy::FollowerStatus`]. It is asked for when somebody looks at `/metrics`, but no more than every few
+    /// seconds. Names have no prefix; nothing in them or in labels names a tenant or a user.
+    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> Later<'a, Vec<Measurement>> {
+        let _ = nagaya;
+        Box::pin(std::future::ready(Vec::new()))
     }
 
     /// Called after each derived route that did not fail: may change the answer.

@@ -23,6 +23,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
+use nagaya_store::{Measured, Measurement, Store as _};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -53,6 +54,8 @@ pub(crate) struct Entry {
     observer: Arc<Observer>,
     health: Arc<Health>,
     cors: Option<CorsLayer>,
+    /// The store, if it counts what it is asked.
+    store: Option<Arc<Measured>>,
     /// One for each request under way.
     slots: Semaphore,
     /// One for each connection.
@@ -66,10 +69,11 @@ impl Entry {
         observer: Arc<Observer>,
         health: Arc<Health>,
         cors: Option<CorsLayer>,
+        store: Option<Arc<Measured>>,
     ) -> Self {
         let slots = semaphore(limits.concurrent);
         let connections = Arc::new(semaphore(limits.connections));
-        Entry { routers, limits, observer, health, cors, slots, connections }
+        Entry { routers, limits, observer, health, cors, store, slots, connections }
     }
 
     /// Answers a request: within the limits, observed, and whatever happens inside.
@@ -101,7 +105,7 @@ impl Entry {
                 let ready = self.health.ready().await;
                 Some(ready.unwrap_or_else(|problem| problem.into_answer(observed.id())))
             }
-            "/metrics" => Some(self.figures()),
+            "/metrics" => Some(self.figures().await),
             _ => None,
         }
     }
@@ -114,10 +118,24 @@ impl Entry {
         (taken(self.limits.concurrent, &self.slots), taken(self.limits.connections, &self.connections))
     }
 
-    fn figures(&self) -> Response {
+    async fn figures(&self) -> Response {
         let (in_flight, connections) = self.taken();
-        let gauges = Gauges { in_flight, connections, systems: self.health.figures() };
-        let mut response = Response::new(Body::from(self.observer.metrics.text(&gauges)));
+        let limit = |name, help, limit: usize| Measurement::gauge(name, help, limit as f64);
+        let mut measured = vec![
+            limit("requests_in_flight_limit", "Requests that may be under way", self.limits.concurrent),
+            limit("connections_limit", "Connections that may be open", self.limits.connections),
+        ];
+        measured.extend(observe::process_measurements());
+        measured.extend(self.health.measurements().await);
+        let gauges = Gauges {
+            in_flight,
+            connections,
+            systems: self.health.figures(),
+            measured,
+            of_store: self.store.as_ref().map(|store| store.measurements()).unwrap_or_default(),
+            asked: self.store.as_ref().map(|store| store.usage()).unwrap_or_default(),
+        };
+        let mut response = Response::new(Body::from(self.observer.metrics.text(gauges)));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(observe::METRICS_TYPE));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

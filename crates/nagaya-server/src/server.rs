@@ -9,6 +9,7 @@ use std::{
 };
 
 use axum::{Router, extract::Request, response::Response, routing::future::RouteFuture};
+use nagaya_store::Measured;
 use nagaya_tenancy::Nagaya;
 use tokio::{net::TcpListener, task::JoinSet};
 use tower_service::Service;
@@ -46,6 +47,7 @@ pub struct Server {
     log_key: Option<[u8; 32]>,
     slow_request: Duration,
     began: Instant,
+    store: Option<Arc<Measured>>,
 }
 
 impl Server {
@@ -64,6 +66,7 @@ impl Server {
             log_key: None,
             slow_request: SLOW_REQUEST,
             began: Instant::now(),
+            store: None,
         }
     }
 
@@ -97,6 +100,11 @@ impl Server {
     /// When the process began, for the line that says how long it took to be ready; when this server was made otherwise.
     pub fn began(&mut self, began: Instant) {
         self.began = began;
+    }
+
+    /// Shows in `/metrics` what this store is asked, and what it measures about itself: the one that the systems are on.
+    pub fn measure_store(&mut self, store: Arc<Measured>) {
+        self.store = Some(store);
     }
 
     /// Waits until the store of a system has been unavailable for so long without a break, and gives what it says about
@@ -137,7 +145,7 @@ impl Server {
             self.beside.replace(self.beside.router().merge(pages::of_server(&self.systems)));
         }
         let routers = Routers::new(self.mounts, self.beside);
-        Entry::new(routers, self.limits, observer, self.health, self.cors.layer())
+        Entry::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store)
     }
 
     /// Answers requests until told to stop, and finishes what has begun by then.
@@ -209,7 +217,7 @@ pub struct Mounted {
 impl Mounted {
     /// Serves this from now on. Requests that are under way end as they began.
     pub fn serve(&self, system: System, nagaya: Nagaya) {
-        self.health.watch(&self.path, &system.name, &nagaya, &self.verifier);
+        self.health.watch(&self.path, &system, &nagaya, &self.verifier, &self.limits);
         let (limits, verifier) = (Arc::clone(&self.limits), Arc::clone(&self.verifier));
         let served = Arc::new(Served::new(system, nagaya, verifier, limits, Arc::clone(&self.path)));
         self.current.replace(served.router(&self.metrics, self.beside.clone()));

@@ -18,6 +18,7 @@ mod note;
 mod once;
 mod plan;
 mod principal;
+mod progress;
 mod record;
 mod referers;
 mod room;
@@ -38,6 +39,7 @@ pub use self::{
     list::{List, Page},
     note::{Keeper, Note},
     principal::Principal,
+    progress::FollowerStatus,
     record::Record,
     set::Set,
     settings::{Ids, Settings},

@@ -182,10 +182,34 @@ fn the_lines_on_the_first_screen_can_be_pasted() {
     }
     // The keys of a server that keeps nothing are nowhere to be found.
     let mut serving = Serving::start(&["todo", "--store", "memory", "--log", "off"], &[]);
+    // Whoever is answered comes after the first screen.
+    let url = serving.told["url"].as_str().expect("a URL");
+    assert_eq!(send("GET", &format!("{url}/healthz"), None, None).0, 200);
     assert!(Command::new("kill").arg(serving.child.id().to_string()).status().expect("kill runs").success());
     let mut screen = String::new();
     serving.child.stderr.take().expect("it has errors").read_to_string(&mut screen).expect("text");
     assert!(screen.contains("curl ") && !screen.contains("nagaya token"), "{screen}");
+}
+
+/// Load balancers see that the server stops before it refuses connections.
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_to_stop_says_so_before_it_does() {
+    let serving = Serving::start(&["todo", "--store", "memory"], &[("NAGAYA_GRACE", "600")]);
+    let url = serving.told["url"].as_str().expect("a URL");
+    let ask = |path: &str| send("GET", &format!("{url}{path}"), None, None);
+    eventually(|| match ask("/readyz").0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+    let id = serving.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+    eventually(|| match ask("/readyz") {
+        (503, problem) if problem["code"] == "stopping" => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    assert_eq!(ask("/healthz").0, 200);
+    assert_eq!(serving.ask("todo", "GET", "/todos", None).0, 200, "whoever still comes is still served");
 }
 
 /// The lines that a server logs from its start to its end.
@@ -235,6 +259,43 @@ fn a_refusal_names_the_roles_that_would_do() {
     let (status, refused) = send("GET", &format!("{api}/agents"), Some(run.stdout.trim()), None);
     assert_eq!(status, 403, "{refused}");
     assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("`admin`")), "{refused}");
+}
+
+/// What somebody who watches the server wants to know is among the figures, and little else.
+#[test]
+fn the_figures_of_all_systems_fit_on_a_few_pages() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["--data", text(&data), "--max-requests", "77", "--connections", "55"], &[]);
+    let url = format!("{}/metrics", serving.told["url"].as_str().expect("a URL"));
+    let figures = || send("GET", &url, None, None).1.as_str().expect("a text").to_owned();
+    let idle = figures();
+    assert!(idle.len() < 100_000, "{} bytes", idle.len());
+
+    let (status, made) = serving.ask("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
+    assert_eq!(status, 201, "{made}");
+    let has = |figures: &str, start: &str| figures.lines().any(|line| line.starts_with(start));
+    // The follower has to have had its turn.
+    eventually(|| {
+        let figures = figures();
+        let lines = [
+            "nagaya_requests_in_flight_limit 77",
+            "nagaya_connections_limit 55",
+            "nagaya_process_open_fds ",
+            "nagaya_process_max_fds ",
+            "nagaya_process_resident_memory_bytes ",
+            r#"nagaya_store_operation_duration_seconds_count{operation="write"} "#,
+            "nagaya_store_conflicts_total ",
+            r#"nagaya_tenants_over_quota{system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="todo",system="todo"} "#,
+            r#"nagaya_follower_dead_letters{follower="todo",system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="counts_and_search",system="kondate"} "#,
+            r#"nagaya_requests_total{system="todo",method="POST",route="/todo/todos",status="2xx"} 1"#,
+        ];
+        let missing: Vec<_> = lines.into_iter().filter(|line| !has(&figures, line)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} are not in\n{figures}")) }
+    });
+    assert!(!figures().contains("demo"), "no tenant is among them");
 }
 
 /// A typo in the directory is told, and nothing is made there.
@@ -395,6 +456,56 @@ fn what_cannot_be_served_says_why() {
     let env = [("DATA_STORE_DRIVER", "paper")];
     let run = nagaya_in(&["serve", "todo"], "", &env);
     assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");
+}
+
+/// A server of the API of DynamoDB that has no tables; the operations that it was asked for.
+#[cfg(feature = "dynamodb")]
+fn without_tables() -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let asked = std::sync::Arc::<std::sync::Mutex<Vec<String>>>::default();
+    let noted = std::sync::Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let noted = std::sync::Arc::clone(&noted);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 65_536];
+                while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                    let head = String::from_utf8_lossy(&buffer[..read]).to_lowercase();
+                    let operation = head.split("x-amz-target:").nth(1).and_then(|rest| rest.split_whitespace().next());
+                    noted.lock().expect("no panic").push(operation.unwrap_or_default().to_owned());
+                    let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException"}"#;
+                    let length = body.len();
+                    let answer = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {length}\r\n\r\n{body}");
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (endpoint, asked)
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn a_typo_in_the_name_of_tables_is_told_and_makes_none() {
+    let (endpoint, asked) = without_tables();
+    let directory = tempfile::tempdir().expect("a directory");
+    let env = [("DYNAMODB_ENDPOINT", endpoint.as_str()), ("DYNAMODB_TABLE_NAME", "prodd")];
+    let at = ["--store", "dynamodb", "--data", text(directory.path())];
+    let run = nagaya_in(&[&["serve", "aiagent", "--listen", "127.0.0.1:0"][..], &at].concat(), "", &env);
+    assert_eq!(run.status, 2, "{run}");
+    for told in ["`prodd-app`", "DYNAMODB_TABLE_NAME", "nagaya tables apply", "--create-tables"] {
+        assert!(run.stderr.contains(told), "{told} is not in {run}");
+    }
+    // What has no such flag does not speak of it.
+    let run = nagaya_in(&[&["events", "run", "todo"][..], &at].concat(), "", &env);
+    assert!(run.status == 2 && run.stderr.contains("nagaya tables apply"), "{run}");
+    assert!(!run.stderr.contains("--create-tables"), "{run}");
+    let asked = asked.lock().expect("no panic").clone();
+    assert!(!asked.is_empty() && asked.iter().all(|operation| !operation.contains("createtable")), "{asked:?}");
 }
 
 /// A name with a typo in it must not end in new tables, and in a server that has none of its data.

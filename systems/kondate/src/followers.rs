@@ -10,7 +10,7 @@ use std::{collections::HashSet, time::Duration};
 
 use nagaya_server::Stop;
 use nagaya_store::{ChangePosition, ErrorKind as StoreKind, From};
-use nagaya_tenancy::{Error, ErrorKind, Follower, Nagaya, Operator, Principal};
+use nagaya_tenancy::{Error, ErrorKind, Follower, FollowerStatus, Nagaya, Operator, Principal};
 
 use self::work::Work;
 
@@ -29,13 +29,17 @@ const TRIES: u32 = 10;
 const USER: &str = "followers";
 
 /// Follows until it is told to stop.
-pub(crate) async fn run(nagaya: Nagaya, mut stop: Stop) {
+pub(crate) async fn run(nagaya: Nagaya, mut stop: Stop, status: FollowerStatus) {
+    let clock = nagaya.clock();
     let mut followers = Followers::new(nagaya);
+    followers.status = status;
     let mut idle = PAUSE;
     loop {
+        let began = clock.millis();
         // A step is finished once it has begun: what it has read is worked on before the process ends.
         let pause = match followers.step().await {
             Ok(0) => {
+                followers.status.caught_up(began);
                 let pause = idle;
                 idle = (idle * 2).min(LONGEST_PAUSE);
                 pause
@@ -80,12 +84,13 @@ pub(crate) struct Followers {
     read_on: Option<(ChangePosition, ChangePosition)>,
     /// Steps that have failed since one did not.
     failures: u32,
+    status: FollowerStatus,
 }
 
 impl Followers {
     pub(crate) fn new(nagaya: Nagaya) -> Self {
         let operator = nagaya.operator("keeps saved counts and the search in step", &Principal::new("", USER));
-        Followers { nagaya, operator, follower: None, read_on: None, failures: 0 }
+        Followers { nagaya, operator, follower: None, read_on: None, failures: 0, status: FollowerStatus::default() }
     }
 
     /// Reads changes once, and works on them; how many were read.
@@ -148,6 +153,7 @@ impl Followers {
             // It is not the store that fails: what fails once more fails by itself.
             left.extend(work::run(&self.nagaya, again.drain(..).map(|(job, _)| job)).await);
         }
+        self.status.gave_up(left.len());
         for (job, error) in left {
             tracing::error!(?job, %error, "this cannot be brought in step, and is left as it is");
         }

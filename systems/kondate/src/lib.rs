@@ -29,5 +29,9 @@ pub use self::{
 
 /// The system on its design.
 pub fn system(name: &'static str, design: Design, payments: Arc<dyn Payments>) -> System {
-    System::new(name, design.clone(), product::Seam { design, payments })
+    System::new(
+        name,
+        design.clone(),
+        product::Seam { design, payments, followers: nagaya_tenancy::FollowerStatus::default() },
+    )
 }

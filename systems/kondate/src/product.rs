@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use nagaya_design::Design;
 use nagaya_server::{Extension, Later, OwnRoute, Problem, Stop};
-use nagaya_tenancy::{Error, ErrorKind, List, Nagaya, Record, Tenant};
+use nagaya_store::Measurement;
+use nagaya_tenancy::{Error, ErrorKind, FollowerStatus, List, Nagaya, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
@@ -23,6 +24,8 @@ const LARGEST: usize = 1_000;
 pub(crate) struct Seam {
     pub(crate) design: Design,
     pub(crate) payments: Arc<dyn Payments>,
+    /// How far what follows the changes is.
+    pub(crate) followers: FollowerStatus,
 }
 
 impl Extension for Seam {
@@ -47,7 +50,13 @@ impl Extension for Seam {
 
     /// Keeps saved counts and the search in step with what is written.
     fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
-        Some(Box::pin(followers::run(nagaya, stop)))
+        Some(Box::pin(followers::run(nagaya, stop, self.followers.clone())))
+    }
+
+    /// How far saved counts and the search are behind.
+    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> Later<'a, Vec<Measurement>> {
+        let measured = self.followers.measurements("counts_and_search", nagaya.clock().millis());
+        Box::pin(std::future::ready(measured))
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use aws_sdk_dynamodbstreams::{
+    config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
     types::ShardIteratorType,
 };
@@ -195,10 +196,9 @@ impl Reader<'_> {
         answer.shard_iterator.ok_or_else(|| Error::engine("the server gave no iterator"))
     }
 
-    fn failed<E, R>(&self, failure: SdkError<E, R>) -> Error
+    fn failed<E>(&self, failure: SdkError<E, HttpResponse>) -> Error
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-        R: std::fmt::Debug + Send + Sync + 'static,
     {
         match code(&failure) {
             // The shard is gone, or its records before this point; DynamoDB Local calls the number invalid then.

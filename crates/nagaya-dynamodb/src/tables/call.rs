@@ -1,8 +1,9 @@
 //! Steps as calls to the server.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::{
+    config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
     types::{
         AttributeDefinition, BillingMode, CreateGlobalSecondaryIndexAction, DeleteGlobalSecondaryIndexAction,
@@ -31,10 +32,9 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn of<E, R>(table: &str, failure: SdkError<E, R>) -> Self
+    fn of<E>(table: &str, failure: SdkError<E, HttpResponse>) -> Self
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-        R: fmt::Debug + Send + Sync + 'static,
     {
         let service = failure.as_service_error();
         let code = service.and_then(ProvideErrorMetadata::code).unwrap_or_default().to_owned();

@@ -20,7 +20,7 @@ use std::{
 
 use futures_util::FutureExt as _;
 use nagaya_store::{ChangePosition, From};
-use nagaya_tenancy::{Follower, Nagaya, Operator, Principal, Tenant};
+use nagaya_tenancy::{Follower, FollowerStatus, Nagaya, Operator, Principal, Tenant};
 use tokio::{sync::OnceCell, task::JoinSet};
 
 pub(crate) use self::{
@@ -45,6 +45,7 @@ pub struct Processor {
     pub(crate) table: String,
     /// The houses of the generations that have been used.
     houses: Arc<Mutex<BTreeMap<u32, Nagaya>>>,
+    status: FollowerStatus,
     pub(crate) options: Options,
 }
 
@@ -116,8 +117,19 @@ impl Processor {
             read_on,
             table,
             houses: Arc::default(),
+            status: FollowerStatus::default(),
             options,
         })
+    }
+
+    /// The projection that it keeps in step.
+    pub fn projection(&self) -> &str {
+        self.projection.entity()
+    }
+
+    /// How far it is, in this process.
+    pub fn status(&self) -> &FollowerStatus {
+        &self.status
     }
 
     /// Works until told to stop. What goes wrong is logged, and tried again.
@@ -126,9 +138,14 @@ impl Processor {
         let mut failures = 0_u32;
         loop {
             // A step is finished once it has begun: what it has read is applied before the process ends.
+            let began = self.nagaya.clock().millis();
             let pause = match self.step().await {
                 Ok(step) => {
                     failures = 0;
+                    // A step that is not full has read all that there was when it began.
+                    if step.read < self.options.batch {
+                        self.status.caught_up(began);
+                    }
                     if step.read == 0 { self.options.pause } else { Duration::ZERO }
                 }
                 Err(error) => {

@@ -1,5 +1,6 @@
 //! Whether the process lives, and whether it may be sent requests.
 
+mod measured;
 mod stores;
 
 use std::{
@@ -20,8 +21,9 @@ use nagaya_tenancy::Nagaya;
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
-    Problem,
+    Problem, System,
     identity::Verifier,
+    limits::Enforced,
     observe::{Household as Figures, TARGET},
 };
 
@@ -46,18 +48,37 @@ struct Household {
     system: String,
     nagaya: Nagaya,
     verifier: Arc<Verifier>,
+    limits: Arc<Enforced>,
+    /// What the system measures about itself.
+    own: Arc<measured::Own>,
     /// Breaches of what was served in its place before.
     earlier: u64,
 }
 
 impl Health {
     /// Watches what is served at a place from now on.
-    pub(crate) fn watch(&self, mount: &Arc<str>, system: &str, nagaya: &Nagaya, verifier: &Arc<Verifier>) {
+    pub(crate) fn watch(
+        &self,
+        mount: &Arc<str>,
+        system: &System,
+        nagaya: &Nagaya,
+        verifier: &Arc<Verifier>,
+        limits: &Arc<Enforced>,
+    ) {
         let mut systems = self.systems.write().unwrap_or_else(PoisonError::into_inner);
         let former = systems.iter().position(|each| each.mount == *mount).map(|at| systems.swap_remove(at));
         let earlier = former.map_or(0, |former| former.breaches());
-        let (mount, system, verifier) = (Arc::clone(mount), system.to_owned(), Arc::clone(verifier));
-        systems.push(Household { mount, system, nagaya: nagaya.clone(), verifier, earlier });
+        let own = Arc::new(measured::Own::new(system, nagaya));
+        let (mount, system, verifier) = (Arc::clone(mount), system.name.clone(), Arc::clone(verifier));
+        systems.push(Household {
+            mount,
+            system,
+            nagaya: nagaya.clone(),
+            verifier,
+            limits: Arc::clone(limits),
+            own,
+            earlier,
+        });
     }
 
     /// Says that no more requests should come.

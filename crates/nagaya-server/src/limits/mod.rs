@@ -77,6 +77,11 @@ impl Enforced {
         Enforced { body_bytes: limits.body_bytes, tenants: shares(), users: shares(), visitors: shares() }
     }
 
+    /// How many tenants, and users without one, were refused something in the last minute.
+    pub(crate) fn over_quota(&self) -> usize {
+        self.tenants.over_quota() + self.users.over_quota()
+    }
+
     /// Bytes of a body.
     pub(crate) fn body_bytes(&self) -> usize {
         self.body_bytes

@@ -17,6 +17,8 @@ use dashmap::DashMap;
 
 /// How much may come at once: what the rate gives in this time.
 const BURST: Duration = Duration::from_secs(2);
+/// For how long it is remembered that somebody was refused.
+const RECENT: Duration = Duration::from_secs(60);
 /// Below this, forgetting is not worth the looking.
 const FEW: usize = 1_024;
 
@@ -39,6 +41,8 @@ struct Share {
     used_until: AtomicU64,
     /// Requests under way.
     inside: AtomicUsize,
+    /// The nanosecond at which a request was last refused; 0: none was.
+    refused_at: AtomicU64,
 }
 
 /// The place of a request under way.
@@ -69,6 +73,7 @@ impl Shares {
         let share = self.share(name, now);
         if share.inside.fetch_add(1, Relaxed) >= self.concurrent {
             share.inside.fetch_sub(1, Relaxed);
+            share.refused_at.store(now.max(1), Relaxed);
             return Err(Duration::ZERO);
         }
         let place = Place(share);
@@ -77,8 +82,21 @@ impl Shares {
         let within = |used: u64| Some(next(used)).filter(|next| *next <= full);
         match place.0.used_until.fetch_update(Relaxed, Relaxed, within) {
             Ok(_) => Ok(place),
-            Err(used) => Err(Duration::from_nanos(next(used) - full)),
+            Err(used) => {
+                place.0.refused_at.store(now.max(1), Relaxed);
+                Err(Duration::from_nanos(next(used) - full))
+            }
         }
+    }
+
+    /// How many were refused something in the last minute.
+    pub(super) fn over_quota(&self) -> usize {
+        self.over_quota_at(self.started.elapsed())
+    }
+
+    fn over_quota_at(&self, now: Duration) -> usize {
+        let now = nanos(now);
+        self.taken.iter().filter(|share| share.was_refused(now)).count()
     }
 
     fn share(&self, name: &str, now: u64) -> Arc<Share> {
@@ -94,9 +112,17 @@ impl Shares {
     /// Forgets those whose share is as if they had never come. One of them may be coming back this very moment, and have
     /// its request counted for nothing: that is once, and one.
     fn forget_idle(&self, now: u64) {
-        self.taken.retain(|_, share| share.inside.load(Relaxed) > 0 || share.used_until.load(Relaxed) > now);
+        let takes = |share: &Share| share.inside.load(Relaxed) > 0 || share.used_until.load(Relaxed) > now;
+        self.taken.retain(|_, share| takes(share) || share.was_refused(now));
         // Twice what is left: looking through all of them is paid for by as many that came.
         self.forget_at.store(self.taken.len().saturating_mul(2).max(FEW), Relaxed);
+    }
+}
+
+impl Share {
+    fn was_refused(&self, now: u64) -> bool {
+        let at = self.refused_at.load(Relaxed);
+        at > 0 && now.saturating_sub(at) < nanos(RECENT)
     }
 }
 
@@ -142,6 +168,18 @@ mod tests {
         let shares = shares(100, 10);
         assert_eq!(admitted(&shares, "flood", SECOND, 100_000), 200);
         assert_eq!(admitted(&shares, "calm", SECOND, 200), 200);
+    }
+
+    #[test]
+    fn who_was_refused_is_counted_for_a_minute_however_often_it_was() {
+        let shares = shares(100, 10);
+        assert_eq!(admitted(&shares, "calm", SECOND, 200), 200);
+        assert_eq!(shares.over_quota_at(SECOND), 0);
+        admitted(&shares, "flood", SECOND, 1_000);
+        admitted(&shares, "other", SECOND * 30, 201);
+        assert_eq!(shares.over_quota_at(SECOND * 31), 2);
+        assert_eq!(shares.over_quota_at(SECOND * 62), 1);
+        assert_eq!(shares.over_quota_at(SECOND * 91), 0);
     }
 
     #[test]

@@ -2,18 +2,23 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use axum::http::Method;
+use nagaya_store::{Measurement, Usage};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::{Registry, Unit},
 };
 
-use super::logs;
+use super::{
+    logs,
+    measured::{Asked, Measured},
+    process,
+};
 
 /// The type of what [`Metrics::text`] gives.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -30,8 +35,7 @@ type Histograms = Family<Labels<3>, Histogram, fn() -> Histogram>;
 /// All figures of a server.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<Labels<4>, Counter>,
-    durations: Histograms,
+    families: Families,
     rejected: [Counter; 4],
     in_flight: Gauge,
     connections: Gauge,
@@ -39,6 +43,10 @@ pub(crate) struct Metrics {
     tokens: Family<Labels<1>, Counter>,
     dropped: Counter,
     memory: Gauge,
+    /// What else is looked up when somebody asks.
+    measured: Measured,
+    of_store: Measured,
+    asked: Asked,
     nowhere: Arc<Spot>,
     /// Scrapes go one after the other, so that none shows the figures of another.
     scrape: Mutex<()>,
@@ -77,6 +85,12 @@ pub(crate) struct Gauges {
     pub(crate) in_flight: usize,
     pub(crate) connections: usize,
     pub(crate) systems: Vec<Household>,
+    /// What else there is, of the server, its systems and the process.
+    pub(crate) measured: Vec<Measurement>,
+    /// What the store measures about itself.
+    pub(crate) of_store: Vec<Measurement>,
+    /// What the store has been asked.
+    pub(crate) asked: Usage,
 }
 
 /// What is counted of a system elsewhere.
@@ -94,18 +108,49 @@ pub(crate) struct Spot {
     pub(crate) system: String,
     /// The template of its path: what is in its place in a request may be personal.
     pub(crate) route: String,
-    requests: [Counter; 5],
-    duration: Histogram,
+    method: &'static str,
+    families: Families,
+    // Made with the first request. Most routes have few classes of answers, and many have no requests at all: hundreds of
+    // routes with nothing but zeros would be a megabyte at every look.
+    requests: [OnceLock<Counter>; 5],
+    duration: OnceLock<Histogram>,
+}
+
+/// Where the counters of routes are.
+#[derive(Debug, Clone)]
+struct Families {
+    requests: Family<Labels<4>, Counter>,
+    durations: Histograms,
 }
 
 impl Spot {
+    fn new(families: &Families, system: &str, method: &'static str, route: &str) -> Self {
+        Spot {
+            system: system.to_owned(),
+            route: route.to_owned(),
+            method,
+            families: families.clone(),
+            requests: Default::default(),
+            duration: OnceLock::new(),
+        }
+    }
+
     /// Counts a request.
     pub(crate) fn count(&self, status: u16, took: Duration) {
         let class = usize::from(status / 100).clamp(1, CLASSES.len()) - 1;
-        if let Some(requests) = self.requests.get(class) {
-            requests.inc();
+        if let (Some(requests), Some(class)) = (self.requests.get(class), CLASSES.get(class)) {
+            let make = || {
+                let [system, method, route] = self.labels();
+                self.families.requests.get_or_create_owned(&[system, method, route, ("status", (*class).to_owned())])
+            };
+            requests.get_or_init(make).inc();
         }
-        self.duration.observe(took.as_secs_f64());
+        let make = || self.families.durations.get_or_create_owned(&self.labels());
+        self.duration.get_or_init(make).observe(took.as_secs_f64());
+    }
+
+    fn labels(&self) -> Labels<3> {
+        [("system", self.system.clone()), ("method", self.method.to_owned()), ("route", self.route.clone())]
     }
 }
 
@@ -138,12 +183,18 @@ impl Metrics {
         let process = registry.sub_registry_with_prefix("process");
         process.register_with_unit("resident_memory", "Memory in use", Unit::Bytes, memory.clone());
 
-        let nowhere = Arc::new(spot(&requests, &durations, "none", "none", "none"));
+        let (measured, of_store, asked) = (Measured::default(), Measured::default(), Asked::default());
+        registry.register_collector(Box::new(measured.clone()));
+        let store = registry.sub_registry_with_prefix("store");
+        store.register_collector(Box::new(of_store.clone()));
+        store.register_collector(Box::new(asked.clone()));
+
+        let families = Families { requests, durations };
+        let nowhere = Arc::new(Spot::new(&families, "none", "none", "none"));
         let scrape = Mutex::new(());
         Metrics {
             registry,
-            requests,
-            durations,
+            families,
             rejected,
             in_flight,
             connections,
@@ -151,6 +202,9 @@ impl Metrics {
             tokens,
             dropped,
             memory,
+            measured,
+            of_store,
+            asked,
             nowhere,
             scrape,
         }
@@ -158,7 +212,7 @@ impl Metrics {
 
     /// The counters of a route: looked up once, when it is mounted.
     pub(crate) fn spot(&self, system: &str, method: &Method, route: &str) -> Arc<Spot> {
-        Arc::new(spot(&self.requests, &self.durations, system, self::method(method), route))
+        Arc::new(Spot::new(&self.families, system, self::method(method), route))
     }
 
     /// The counters of everything that is no route.
@@ -173,7 +227,7 @@ impl Metrics {
     }
 
     /// All figures as text.
-    pub(crate) fn text(&self, gauges: &Gauges) -> String {
+    pub(crate) fn text(&self, gauges: Gauges) -> String {
         let _one_at_a_time = self.scrape.lock().unwrap_or_else(PoisonError::into_inner);
         self.in_flight.set(signed(gauges.in_flight as u64));
         self.connections.set(signed(gauges.connections as u64));
@@ -183,31 +237,14 @@ impl Metrics {
             self.tokens.get_or_create(&labels).inner().store(household.tokens_checked, Relaxed);
         }
         self.dropped.inner().store(logs::dropped(), Relaxed);
-        self.memory.set(signed(resident_bytes().unwrap_or(0)));
+        self.memory.set(signed(process::resident_bytes().unwrap_or(0)));
+        self.measured.show(gauges.measured);
+        self.of_store.show(gauges.of_store);
+        self.asked.show(gauges.asked);
         let mut text = String::new();
         // Writing into a text cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
-    }
-}
-
-fn spot(
-    requests: &Family<Labels<4>, Counter>,
-    durations: &Histograms,
-    system: &str,
-    method: &str,
-    route: &str,
-) -> Spot {
-    let labels = [("system", system.to_owned()), ("method", method.to_owned()), ("route", route.to_owned())];
-    let counter = |class: &str| {
-        let [system, method, route] = labels.clone();
-        requests.get_or_create_owned(&[system, method, route, ("status", class.to_owned())])
-    };
-    Spot {
-        system: system.to_owned(),
-        route: route.to_owned(),
-        requests: CLASSES.map(counter),
-        duration: durations.get_or_create_owned(&labels),
     }
 }
 
@@ -229,22 +266,22 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The memory that this process has in use, where the system says so. `status` and not `statm`: it does not count in pages,
-/// whose size would have to be known.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
+    use nagaya_store::{Consumed, DURATION_BUCKETS, OperationUsage};
+
     use super::*;
 
     fn text(metrics: &Metrics) -> String {
         let household = Household { system: "todo".into(), breaches: 2, tokens_checked: 7 };
-        metrics.text(&Gauges { in_flight: 3, connections: 5, systems: vec![household] })
+        metrics.text(Gauges {
+            in_flight: 3,
+            connections: 5,
+            systems: vec![household],
+            measured: Vec::new(),
+            of_store: Vec::new(),
+            asked: Usage::default(),
+        })
     }
 
     #[track_caller]
@@ -289,8 +326,58 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
-    fn the_memory_of_the_process_is_among_them() {
-        assert!(resident_bytes().is_some_and(|bytes| bytes > 1024 * 1024));
+    fn what_has_not_happened_takes_no_room() {
+        let metrics = Metrics::new();
+        let spot = metrics.spot("todo", &Method::GET, "/todos");
+        assert!(!text(&metrics).contains("/todos"));
+        spot.count(200, Duration::ZERO);
+        let text = text(&metrics);
+        assert_eq!(text.lines().filter(|line| line.contains(r#"route="/todos""#)).count(), 1 + BUCKETS.len() + 1 + 2);
+        assert!(!text.contains("nagaya_store_"), "a server without a store that counts says nothing of it");
+    }
+
+    #[test]
+    fn what_is_measured_elsewhere_is_shown_in_its_form() {
+        let metrics = Metrics::new();
+        let mut buckets = [0; DURATION_BUCKETS.len() + 1];
+        (buckets[3], buckets[13]) = (4, 1);
+        let gauges = Gauges {
+            in_flight: 0,
+            connections: 0,
+            systems: Vec::new(),
+            measured: vec![
+                Measurement::gauge("follower_lag_seconds", "How far", 1.5).label("follower", "list"),
+                Measurement::counter("follower_given_up", "What", 0.0),
+            ],
+            of_store: vec![
+                Measurement::gauge("disk_bytes", "Size", 7.0).label("part", "journal"),
+                Measurement::counter("compactions", "How often", 3.0),
+                Measurement::gauge("disk_bytes", "Size", 0.0).label("part", "items"),
+            ],
+            asked: Usage {
+                operations: vec![OperationUsage { name: "get", buckets, seconds: 9.5 }],
+                conflicts: 2,
+                errors: vec![("busy", 6)],
+                consumed: Consumed { read_units: 0.5, write_units: 0.0 },
+            },
+        };
+        let text = metrics.text(gauges);
+        has(&text, "# TYPE nagaya_follower_lag_seconds gauge");
+        has(&text, r#"nagaya_follower_lag_seconds{follower="list"} 1.5"#);
+        assert!(!text.contains("given_up"), "{text}");
+        has(&text, "# HELP nagaya_store_disk_bytes Size.");
+        has(&text, r#"nagaya_store_disk_bytes{part="journal"} 7.0"#);
+        has(&text, r#"nagaya_store_disk_bytes{part="items"} 0.0"#);
+        assert_eq!(text.matches("# TYPE nagaya_store_disk_bytes").count(), 1, "{text}");
+        has(&text, "nagaya_store_compactions_total 3.0");
+        has(&text, r#"nagaya_store_operation_duration_seconds_bucket{le="0.0005",operation="get"} 0"#);
+        has(&text, r#"nagaya_store_operation_duration_seconds_bucket{le="0.001",operation="get"} 4"#);
+        has(&text, r#"nagaya_store_operation_duration_seconds_bucket{le="+Inf",operation="get"} 5"#);
+        has(&text, r#"nagaya_store_operation_duration_seconds_count{operation="get"} 5"#);
+        has(&text, r#"nagaya_store_operation_duration_seconds_sum{operation="get"} 9.5"#);
+        has(&text, r#"nagaya_store_errors_total{code="busy"} 6"#);
+        has(&text, "nagaya_store_conflicts_total 2.0");
+        has(&text, "nagaya_store_consumed_read_units_total 0.5");
+        has(&text, "# EOF");
     }
 }

@@ -10,7 +10,9 @@ mod access;
 mod ids;
 mod libraries;
 mod logs;
+mod measured;
 mod metrics;
+mod process;
 mod repeats;
 mod stream;
 
@@ -33,6 +35,7 @@ pub(crate) use self::{
     ids::{CAUSATION_ID, CORRELATION_ID, REQUEST_ID},
     logs::last_panic,
     metrics::{CONTENT_TYPE as METRICS_TYPE, Gauges, Household, Metrics, Rejection, Spot},
+    process::measurements as process_measurements,
     repeats::Repeats,
 };
 use crate::{Origin, Problem, identity::Caller, limits};

@@ -49,7 +49,9 @@ async fn requests_are_counted_by_system_route_method_and_class() {
 async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
     let house = House::open(Limits::default()).await;
     let mut client = house.connect("acme").await;
+    // One of each kind: what has not been asked has no figures yet.
     client.get("/nowhere").await;
+    client.get("/notes/x").await;
     let before = figures(&mut client).await.lines().count();
     for at in 0..50 {
         assert_eq!(client.get(&format!("/nowhere/{at}")).await.status, 404);
@@ -60,6 +62,30 @@ async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
     let figures = figures(&mut client).await;
     assert_eq!(figures.lines().count(), before);
     has(&figures, r#"nagaya_requests_total{system="none",method="none",route="none",status="4xx"} 101"#);
+}
+
+#[tokio::test]
+async fn limits_stand_beside_what_is_held_to_them() {
+    let limits = Limits { concurrent: 12, connections: 34, tenant_concurrent: 1, ..Limits::default() };
+    let house = House::open(limits).await;
+    let mut client = house.connect("acme").await;
+    let figures_before = figures(&mut client).await;
+    has(&figures_before, "nagaya_requests_in_flight_limit 12.0");
+    has(&figures_before, "nagaya_connections_limit 34.0");
+    has(&figures_before, r#"nagaya_tenants_over_quota{system="desk"} 0.0"#);
+
+    let mut held = house.connect("acme").await;
+    let holding = tokio::spawn(async move { held.get("/hold").await.status });
+    house.holding(1).await;
+    for _ in 0..3 {
+        assert_eq!(client.get("/notes").await.status, 429);
+    }
+    let figures_then = figures(&mut client).await;
+    has(&figures_then, r#"nagaya_requests_rejected_total{reason="rate"} 3"#);
+    has(&figures_then, r#"nagaya_tenants_over_quota{system="desk"} 1.0"#);
+    assert!(!figures_then.contains("acme"));
+    house.release(1);
+    assert_eq!(holding.await.expect("no panic"), 200);
 }
 
 #[tokio::test]

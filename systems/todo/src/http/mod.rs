@@ -8,12 +8,16 @@ mod note;
 mod read;
 mod stream;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::http::Method;
 use nagaya_design::{Design, Verb};
 use nagaya_events::{Context, Error, Events, Feed, Options, Processor, ProcessorOptions, Recorded, follow_generations};
 use nagaya_server::{Answer, Call, Extension, Later, OwnRoute, Problem, Stop, tag};
+use nagaya_store::Measurement;
 use nagaya_tenancy::{Nagaya, Tenant};
 use serde_json::{Map, Value as Json, json};
 
@@ -29,12 +33,14 @@ pub(crate) struct Todos {
     events: Events<Todo>,
     feed: Feed,
     notes: Notes,
+    /// What keeps the list in step, if this process does.
+    processors: OnceLock<Vec<Processor>>,
 }
 
 impl Todos {
     pub(crate) fn new(design: &Design, notes: Notes) -> Result<Self, Error> {
         let events = Events::of(design, AGGREGATE, Options::default())?;
-        Ok(Todos { events, feed: Feed::new(design, AGGREGATE)?, notes })
+        Ok(Todos { events, feed: Feed::new(design, AGGREGATE)?, notes, processors: OnceLock::new() })
     }
 
     fn context(call: &Call) -> Context {
@@ -132,21 +138,44 @@ impl Extension for Seam {
         ]
     }
 
+    /// How far the list is behind, and what could not be applied to it.
+    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> Later<'a, Vec<Measurement>> {
+        Box::pin(async move {
+            let mut measured = Vec::new();
+            for processor in self.0.processors.get().into_iter().flatten() {
+                let name = processor.projection();
+                measured.extend(processor.status().measurements(name, nagaya.clock().millis()));
+                match processor.dead_letters().await {
+                    Ok(letters) => {
+                        let help = "Aggregates whose next event cannot be applied, and waits for somebody to decide";
+                        let count = Measurement::gauge("follower_dead_letters", help, letters.len() as f64);
+                        measured.push(count.label("follower", name));
+                    }
+                    Err(error) => tracing::warn!(%error, name, "dead letters cannot be counted"),
+                }
+            }
+            measured
+        })
+    }
+
     /// Keeps the list in step, tells listeners, and notices when another process has built the list anew.
     fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
         let todos = Arc::clone(&self.0);
         Some(Box::pin(async move {
             let mut work: Vec<Later<'_, ()>> = Vec::new();
+            let mut processors = Vec::new();
             for projection in projections() {
                 let name = projection.entity().to_owned();
                 match Processor::new(&nagaya, projection, ProcessorOptions { pause: PAUSE, ..Default::default() }) {
                     Ok(processor) => {
+                        processors.push(processor.clone());
                         let mut stop = stop.clone();
                         work.push(Box::pin(async move { processor.run(stop.told()).await }));
                     }
                     Err(error) => tracing::error!(%error, name, "the projection is not kept in step"),
                 }
             }
+            let _ = todos.processors.set(processors);
             let (mut first, mut second) = (stop.clone(), stop);
             let (house, feed) = (&nagaya, &todos.feed);
             work.push(Box::pin(async move { feed.run(house, PAUSE, first.told()).await }));

@@ -73,7 +73,7 @@ pub(crate) async fn answer(store: &dyn Store, operation: &Operation, kept: Optio
 /// Nothing of a failure but its kind is the same everywhere, and the items that conditions found.
 fn failed(error: Error) -> Answer {
     let conditions = error.failed_conditions().unwrap_or_default().to_vec();
-    if error.code() == "engine" || error.code() == "busy" {
+    if matches!(error.code(), "engine" | "unavailable" | "busy") {
         panic!("the engine failed: {error} {error:?}");
     }
     Answer::Failed(error.code(), conditions, Message(error.to_string()))

@@ -126,7 +126,7 @@ async fn attempt(store: &Dynamodb, rng: &mut Rng, marker: String) -> Try {
                 let own = failed.iter().any(|failed| failed.found.as_ref().is_some_and(|item| has(item, &marker)));
                 if own { Outcome::RefusedByItself } else { Outcome::Refused }
             }
-            ErrorKind::Busy | ErrorKind::Engine(_) => Outcome::Failed,
+            ErrorKind::Busy | ErrorKind::Unavailable(_) | ErrorKind::Engine(_) => Outcome::Failed,
             ErrorKind::Unanswered(_) => Outcome::Unknown,
             _ => panic!("{kind:?}: {error}"),
         },

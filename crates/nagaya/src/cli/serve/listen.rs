@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use nagaya_server::{
     Claims, Cors, Issuer, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, raise_file_handles,
 };
-use nagaya_store::{Clock, Store};
+use nagaya_store::{Clock, Measured, Store};
 use tokio::net::TcpListener;
 
 use super::{Args, Kind, limits::OnStoreFailure, show, watch};
@@ -57,7 +57,9 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     }
     let alone = systems.len() == 1;
     let mut sites = Vec::new();
-    let store = opening.await??;
+    let measured = Arc::new(Measured::new(opening.await??));
+    server.measure_store(Arc::clone(&measured));
+    let store: Arc<dyn Store> = measured;
     for system in systems {
         let nagaya = args.place.house(&system, Arc::clone(&store), args.tables()).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
@@ -165,4 +167,83 @@ pub(in crate::cli) async fn stop() {
     }
     #[cfg(not(unix))]
     interrupt.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use nagaya_embedded::{Embedded, Options};
+    use nagaya_store::{
+        Answer, Capabilities, Changes, From, Health, Item, Key, Page, Query, Scan, TableSpec, WriteSet, Written,
+    };
+    use nagaya_tenancy::Nagaya;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// A store that has failed for good.
+    struct Failed(Embedded);
+
+    impl Store for Failed {
+        fn capabilities(&self) -> Capabilities {
+            self.0.capabilities()
+        }
+
+        fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
+            self.0.ensure(tables)
+        }
+
+        fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
+            self.0.get(table, key)
+        }
+
+        fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+            self.0.batch_get(keys)
+        }
+
+        fn query(&self, query: Query) -> Answer<'_, Page> {
+            self.0.query(query)
+        }
+
+        fn scan(&self, scan: Scan) -> Answer<'_, Page> {
+            self.0.scan(scan)
+        }
+
+        fn write(&self, set: WriteSet) -> Answer<'_, Written> {
+            self.0.write(set)
+        }
+
+        fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
+            self.0.changes(table, from, limit)
+        }
+
+        fn health(&self) -> Health {
+            Health::Unavailable("the disk is gone".to_owned())
+        }
+    }
+
+    /// Serves on a store that has failed.
+    async fn serve(line: &str) -> Outcome {
+        let Cli { args } = Cli::try_parse_from(line.split(' ')).expect("the line is fine");
+        let system = chosen(&args).expect("it is built in").expect("it is sound").remove(0);
+        let nagaya = Nagaya::open(system.design.clone(), Failed(Embedded::memory(Options::default()).expect("memory")));
+        let mut server = server(&args, None).expect("the settings are fine");
+        let verifier = verifier(&args, &system, None, None);
+        server.mount("", system, nagaya, verifier);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        run(&args, server, listener).await.expect("it runs")
+    }
+
+    #[tokio::test]
+    async fn a_store_that_does_not_recover_ends_the_process_if_that_is_wanted() {
+        let line = "serve aiagent --store memory --store-failure-timeout 0.05";
+        assert_eq!(serve(&format!("{line} --on-store-failure exit")).await, Outcome::FoundProblem);
+        let goes_on = tokio::time::timeout(std::time::Duration::from_millis(300), serve(line)).await;
+        assert!(goes_on.is_err(), "by default the store opens itself again");
+    }
 }
