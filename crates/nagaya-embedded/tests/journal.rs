@@ -169,3 +169,30 @@ async fn a_journal_that_is_gone_is_noticed_and_can_be_given_up() {
     let store = Embedded::open(directory.path(), options()).expect("it opens");
     assert_eq!(found(&store, 4).await, 3);
 }
+
+/// The lists of sorted files have checksums of their own.
+#[tokio::test]
+async fn a_damaged_list_of_files_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 3).await;
+    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
+    let mut damaged = 0;
+    for space in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
+        let current = fs::read(space.path().join("current")).expect("it can be read");
+        let id = u64::from_le_bytes(current[..8].try_into().expect("a number"));
+        for name in [format!("v{id}"), "current".to_owned()] {
+            let (path, whole) = (space.path().join(&name), fs::read(space.path().join(&name)).expect("it can be read"));
+            for at in (0..whole.len()).step_by(7) {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 0x10;
+                fs::write(&path, &bytes).expect("it can be written");
+                let error = Embedded::open(directory.path(), options()).expect_err("it is damaged");
+                assert!(error.to_string().contains("is damaged"), "{name} at {at}: {error}");
+                damaged += 1;
+            }
+            fs::write(&path, &whole).expect("it can be written");
+        }
+    }
+    assert!(damaged > 100, "{damaged}");
+    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+}

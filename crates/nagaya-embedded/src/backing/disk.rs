@@ -15,7 +15,7 @@ use std::{
 use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
 use nagaya_store::Error;
 
-use super::{Op, View, journal, mark::Mark};
+use super::{Op, View, journal, manifest, mark::Mark};
 use crate::{
     layout::{self, Space},
     maintain::{UnfinishedRestore, refuse_unfinished_restore},
@@ -367,6 +367,7 @@ impl Published {
 
 impl Data {
     fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        manifest::check(path)?;
         let database = Database::builder(path)
             .cache_size(options.cache_bytes)
             .max_journaling_size(options.journal_bytes)

@@ -2,6 +2,7 @@
 
 mod disk;
 mod journal;
+mod manifest;
 mod mark;
 
 use std::{
