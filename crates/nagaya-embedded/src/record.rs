@@ -8,13 +8,15 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The format that this version writes. It reads the ones before, and brings them up to date when it opens them.
 ///
-/// 1: the first. 2: tables say what is being built of them; directories have an incarnation and count their commits.
+/// 1: the first. 2: tables say what is being built of them; directories have an incarnation, and number and tag their commits.
 pub(crate) const FORMAT: u32 = 2;
 
 /// The format's key in the meta space.
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
 /// The key of the random bytes that tell this directory from all others: a copy that is restored is another one.
 pub(crate) const INCARNATION_KEY: &[u8] = b"incarnation";
+/// The key of what commits are tagged with; the file `acknowledged` has it too.
+pub(crate) const COMMIT_KEY_KEY: &[u8] = b"commit-key";
 /// The key of the highest sequence that has been given out, kept when changes are swept away.
 pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 

@@ -8,9 +8,9 @@ use std::{
 use nagaya_store::Error;
 
 use crate::{
-    backing::{Backing, Op},
+    backing::{Backing, CommitKey, Op},
     layout::{self, Space},
-    record::{self, BuiltTable, FORMAT, FORMAT_KEY, INCARNATION_KEY, Table},
+    record::{self, BuiltTable, COMMIT_KEY_KEY, FORMAT, FORMAT_KEY, INCARNATION_KEY, Table},
 };
 
 /// The directory was written by a later version.
@@ -45,7 +45,10 @@ pub(crate) fn bring_up_to_date(backing: &Backing) -> Result<(), Error> {
 }
 
 fn from_1(backing: &Backing) -> Result<(), Error> {
-    let mut ops = current()?;
+    let mut ops = match backing.disk() {
+        Some(disk) => current(disk.commit_key())?,
+        None => current(&CommitKey::random()?)?,
+    };
     let prefix = record::table_key("");
     let end = layout::after_prefix(&prefix);
     backing.view()?.range(Space::Meta, Bound::Included(prefix), end, false, |key, value| {
@@ -60,15 +63,16 @@ fn from_1(backing: &Backing) -> Result<(), Error> {
 
 /// Marks an empty store as one of this version.
 pub(crate) fn begin(backing: &Backing) -> Result<(), Error> {
-    backing.commit(current()?)
+    backing.commit(current(&CommitKey::random()?)?)
 }
 
-/// What a store of this version has: its format, and random bytes that tell it from all others.
-pub(crate) fn current() -> Result<Vec<Op>, Error> {
+/// What a store of this version has: its format, random bytes that tell it from all others, and the key of its commits.
+pub(crate) fn current(key: &CommitKey) -> Result<Vec<Op>, Error> {
     let mut incarnation = [0; 16];
     getrandom::fill(&mut incarnation).map_err(|error| Error::engine(error.to_string()))?;
     Ok(vec![
         Op::Put(Space::Meta, FORMAT_KEY.into(), record::encode(&FORMAT)?.into()),
         Op::Put(Space::Meta, INCARNATION_KEY.into(), incarnation.into()),
+        Op::Put(Space::Meta, COMMIT_KEY_KEY.into(), key.bytes().into()),
     ])
 }

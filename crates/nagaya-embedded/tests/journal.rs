@@ -102,6 +102,43 @@ async fn a_torn_end_is_cut_off_and_kept() {
     assert!(fs::read_dir(directory.path().join("torn")).expect("what was cut off is kept").count() > 0);
 }
 
+/// Bytes that are a whole batch to fjall, and a part of a text to whoever wrote them.
+fn planted() -> String {
+    for keyspace in 0_u64.. {
+        let clear = [&[4][..], &(0x4141_4141_0000_0000_u64 | keyspace).to_le_bytes()].concat();
+        let sum = xxhash_rust::xxh3::xxh3_64(&clear).to_le_bytes();
+        let batch = [&[1, 1, 0, 0, 0][..], b"SEQNUMBR", &clear, &[3], &sum, b"FJL\x03"].concat();
+        // Most sums are no text.
+        if let Ok(text) = String::from_utf8(batch) {
+            return text;
+        }
+    }
+    unreachable!("some sum is a text")
+}
+
+/// What tenants write lies in the journal as it is, and must not make a torn end look like damage.
+#[tokio::test]
+async fn what_is_written_cannot_pass_for_a_commit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 2).await;
+    let (before, mark) = (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a mark"));
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    // Short enough not to be compressed.
+    let text = planted().repeat(20);
+    let item = |n: usize| Item::new().with("PK", "Q").with("SK", format!("{n}")).with("text", text.as_str());
+    store.write((0..20).map(|n| Write::put(TABLE, item(n))).collect()).await.expect("a set");
+    drop(store);
+    let whole = written(directory.path());
+    assert!(whole.windows(text.len()).any(|bytes| bytes == text.as_bytes()), "the text lies in the journal as it is");
+    let mut torn = whole.clone();
+    torn.truncate(before.len() + (whole.len() - before.len()) * 2 / 3);
+    fs::write(journal(directory.path()), torn).expect("the journal can be written");
+    fs::write(directory.path().join("acknowledged"), mark).expect("the mark can be written");
+    let store = Embedded::open(directory.path(), options()).expect("a torn end is cut off");
+    assert_eq!(found(&store, 2).await, 2);
+    assert_eq!(store.get(TABLE, &Key::new("Q", "0")).await.expect("a read"), None);
+}
+
 #[tokio::test]
 async fn damage_is_refused_or_harmless_wherever_it_is() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -162,15 +162,17 @@ async fn a_store_goes_back_to_any_moment_within_its_retention() {
     assert_eq!(all(&moved.open(&target)).await, states[29].1);
 }
 
-/// Changes the bytes below the engine, in a commit with the next number: one without it would be noticed as foreign.
+/// Changes the bytes below the engine, in a commit with the next number and its tag: one without would be noticed as foreign.
 fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace, &mut fjall::OwnedWriteBatch)) {
     let database = fjall::Database::builder(directory.join("data")).open().expect("the bytes open");
     let open = |space| database.keyspace(space, fjall::KeyspaceCreateOptions::default).expect("the space is there");
     let (keyspace, changes) = (open(space), open("changes"));
     let last = changes.get([0]).expect("a read").expect("commits have numbers");
-    let next = u64::from_be_bytes((*last).try_into().expect("a number")) + 1;
+    let next = (u64::from_be_bytes(last[..8].try_into().expect("a number")) + 1).to_be_bytes();
+    let key = open("meta").get("commit-key").expect("a read").expect("commits have tags");
+    let tag = blake3::keyed_hash((*key).try_into().expect("a key"), &next);
     let mut batch = database.batch().durability(Some(fjall::PersistMode::SyncAll));
-    batch.insert(&changes, [0], next.to_be_bytes());
+    batch.insert(&changes, [0], [&next, &tag.as_bytes()[..16]].concat());
     change(&keyspace, &mut batch);
     batch.commit().expect("the bytes are synced");
 }

@@ -15,12 +15,17 @@ use std::{
 use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
 use nagaya_store::Error;
 
-use super::{Op, View, journal, manifest, mark::Mark};
+use super::{
+    Op, View, journal, manifest,
+    mark::Mark,
+    tag::{self, CommitKey},
+};
 use crate::{
     layout::{self, Space},
     maintain::{UnfinishedRestore, refuse_unfinished_restore},
     options::Options,
     read,
+    record::COMMIT_KEY_KEY,
 };
 
 /// What the data of a directory lies under.
@@ -104,8 +109,8 @@ impl Disk {
         }
         // Making a fresh store was interrupted: nothing was ever acknowledged, and it is made anew. Earlier versions marked a
         // restore in the same way, but a fresh store has no tables before it is whole.
-        let left = Data::open(&data(directory), options).and_then(|data| Disk::of(directory, options, data, 0));
-        let tables = left.and_then(|disk| read::tables(&View::Disk(disk.published()?)));
+        let left = Data::open(&data(directory), options);
+        let tables = left.and_then(|data| read::tables(&View::Disk(Arc::new(Published::of(Arc::new(data))))));
         if tables.is_ok_and(|tables| !tables.is_empty()) {
             return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
         }
@@ -113,8 +118,9 @@ impl Disk {
     }
 
     fn open_existing(directory: &Path, options: &Options) -> Result<Self, Error> {
-        let acknowledged = Mark::read(directory).map_err(Error::engine)?;
-        let journals = journal::Journals::read(&data(directory))?;
+        let said = Mark::read(directory).map_err(Error::engine)?;
+        let acknowledged = said.commit;
+        let journals = journal::Journals::read(&data(directory), said.key.as_ref())?;
         if let Some(damage) = journals.damage(acknowledged) {
             return Err(Error::engine(damage));
         }
@@ -128,11 +134,15 @@ impl Disk {
             let directory = directory.to_path_buf();
             return Err(Error::engine(Lost { directory, acknowledged, found }));
         }
-        Disk::of(directory, options, data, found)
+        // A directory of the first format has none yet.
+        let key = data.commit_key()?.or(said.key).map_or_else(CommitKey::random, Ok)?;
+        Disk::of(directory, options, data, key, found)
     }
 
-    fn of(directory: &Path, options: &Options, data: Data, commits: u64) -> Result<Self, Error> {
-        let mark = Mark::open(directory).map_err(Error::engine)?;
+    fn of(directory: &Path, options: &Options, data: Data, key: CommitKey, commits: u64) -> Result<Self, Error> {
+        let mark = Mark::open(directory, key).map_err(Error::engine)?;
+        // The file may have been lost, and with it the key.
+        mark.write(commits).map_err(Error::engine)?;
         let disk = Disk {
             directory: directory.to_path_buf(),
             options: options.clone(),
@@ -154,7 +164,7 @@ impl Disk {
             fs::remove_dir_all(&data).map_err(Error::engine)?;
         }
         Mark::forget(directory).map_err(Error::engine)?;
-        let disk = Disk::of(directory, options, Data::open(&data, options)?, 0)?;
+        let disk = Disk::of(directory, options, Data::open(&data, options)?, CommitKey::random()?, 0)?;
         // fjall does not sync the names of the folders that it makes. A journal is of no use without them.
         sync_folders(&data).map_err(Error::engine)?;
         Ok(disk)
@@ -173,6 +183,11 @@ impl Disk {
         Data::open(&data(directory), &Options::default())?.last_commit()
     }
 
+    /// The key of the commits.
+    pub(crate) fn commit_key(&self) -> &CommitKey {
+        self.mark.key()
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -185,8 +200,7 @@ impl Disk {
 
     /// Lets readers see the state after the last commit. For the committing thread.
     fn publish(&self, data: Arc<Data>) {
-        let snapshot = data.database.snapshot();
-        let published = Arc::new(Published { data, snapshot });
+        let published = Arc::new(Published::of(data));
         let former = self.published.write().unwrap_or_else(PoisonError::into_inner).replace(published);
         // Outside of the lock: closing a snapshot may sweep.
         drop(former);
@@ -221,7 +235,7 @@ impl Disk {
                 Op::Remove(space, key) => batch.remove(data.space(space), key),
             }
         }
-        batch.insert(data.space(Space::Changes), layout::COMMIT, commit.to_be_bytes());
+        batch.insert(data.space(Space::Changes), layout::COMMIT, self.mark.key().tagged(commit));
         match batch.commit() {
             Ok(()) => {}
             // Refused before anything was written: something failed in the background.
@@ -301,8 +315,8 @@ impl Disk {
             std::thread::sleep(Duration::from_millis(20));
         }
         let (path, acknowledged) = (data(&self.directory), self.commits.load(Ordering::Acquire));
-        journal::cut_after(&path, acknowledged, &kept_aside(&self.directory)).map_err(note)?;
-        let journals = journal::Journals::read(&path)?;
+        journal::cut_after(&path, self.mark.key(), acknowledged, &kept_aside(&self.directory)).map_err(note)?;
+        let journals = journal::Journals::read(&path, Some(self.mark.key()))?;
         if let Some(damage) = journals.damage(acknowledged) {
             return Err(Error::engine(damage));
         }
@@ -352,6 +366,11 @@ impl Disk {
 }
 
 impl Published {
+    fn of(data: Arc<Data>) -> Self {
+        let snapshot = data.database.snapshot();
+        Published { data, snapshot }
+    }
+
     pub(super) fn space(&self, space: Space) -> &Keyspace {
         self.data.space(space)
     }
@@ -407,7 +426,13 @@ impl Data {
     fn last_commit(&self) -> Result<u64, Error> {
         let found = self.database.snapshot().get(self.space(Space::Changes), layout::COMMIT).map_err(Error::engine)?;
         let damaged = || Error::engine("the number of the last commit is damaged");
-        found.map_or(Ok(0), |bytes| Ok(u64::from_be_bytes((*bytes).try_into().map_err(|_| damaged())?)))
+        found.map_or(Ok(0), |bytes| tag::number(&bytes).ok_or_else(damaged))
+    }
+
+    /// The key of the commits, if the directory has one.
+    fn commit_key(&self) -> Result<Option<CommitKey>, Error> {
+        let found = self.database.snapshot().get(self.space(Space::Meta), COMMIT_KEY_KEY).map_err(Error::engine)?;
+        Ok(found.and_then(|bytes| CommitKey::of(&bytes)))
     }
 }
 

@@ -6,7 +6,8 @@
 //! refused.
 //!
 //! A batch is a start (1, count, sequence number), items (2, …) or clears (4, …), and an end (3, checksum, magic). The
-//! checksum covers the items alone, so the sequence numbers are held to grow.
+//! checksum covers the items alone, so the sequence numbers are held to grow. Every batch has an item with the number of its
+//! commit, tagged with the key of the directory: what tenants write cannot pass for a commit.
 
 use std::{
     fmt,
@@ -18,6 +19,7 @@ use std::{
 use nagaya_store::Error;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::tag::{self, CommitKey};
 use crate::layout;
 
 const START: u8 = 1;
@@ -26,8 +28,6 @@ const END: u8 = 3;
 const CLEAR: u8 = 4;
 const MAGIC: &[u8] = b"FJL\x03";
 
-/// No batch has a value that is larger: a length beyond it is damage, and must not claim memory.
-const MAX_VALUE: usize = 64 * 1024 * 1024;
 /// Sequence numbers of one batch and the next are closer than this.
 const MAX_STEP: u64 = 1 << 40;
 
@@ -55,9 +55,9 @@ pub(crate) struct Journal {
 pub(crate) enum Tail {
     /// Nothing, or room for what is to come.
     Empty,
-    /// Bytes that are no whole batch, with no whole batch after them.
+    /// Bytes that are no whole batch, and no later commit after them.
     Torn { bytes: u64 },
-    /// Damage: whole batches follow.
+    /// Damage: later commits follow.
     Damaged { next: u64 },
 }
 
@@ -96,20 +96,25 @@ struct Batch {
 
 impl Journals {
     /// Reads the journals of a directory, from the oldest to the one that is written.
-    pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(directory: &Path, key: Option<&CommitKey>) -> Result<Self, Error> {
         let mut journals = Journals { files: Vec::new(), last_commit: None };
         let mut last_sequence = None;
         for (_, path) in paths(directory).map_err(Error::engine)? {
-            let journal = journals.read_one(&path, &mut last_sequence).map_err(Error::engine)?;
+            let journal = journals.read_one(&path, key, &mut last_sequence).map_err(Error::engine)?;
             journals.files.push(journal);
         }
         Ok(journals)
     }
 
-    fn read_one(&mut self, path: &Path, last_sequence: &mut Option<u64>) -> io::Result<Journal> {
+    fn read_one(
+        &mut self,
+        path: &Path,
+        key: Option<&CommitKey>,
+        last_sequence: &mut Option<u64>,
+    ) -> io::Result<Journal> {
         let mut journal = Journal { path: path.to_path_buf(), batches: 0, end: 0, tail: Tail::Empty };
-        let mut input = Input { inner: BufReader::with_capacity(256 * 1024, File::open(path)?), read: 0 };
-        while let Some(batch) = batch(&mut input)? {
+        let mut input = Input::file(path)?;
+        while let Some(batch) = batch(&mut input, key)? {
             let grows = last_sequence.is_none_or(|last| batch.sequence > last && batch.sequence - last < MAX_STEP);
             // Before the first commit with a number, batches have none.
             let follows = self.last_commit.is_none_or(|last| batch.commit.is_some_and(|commit| commit == last + 1));
@@ -122,7 +127,7 @@ impl Journals {
             journal.batches += 1;
             journal.end = input.read;
         }
-        journal.tail = tail(path, journal.end)?;
+        journal.tail = tail(path, journal.end, key.zip(self.last_commit))?;
         Ok(journal)
     }
 
@@ -137,7 +142,7 @@ impl Journals {
             Tail::Damaged { next } if next == journal.end => {
                 "the batch there does not follow the one before".to_owned()
             }
-            Tail::Damaged { next } => format!("whole batches go on at byte {next}"),
+            Tail::Damaged { next } => format!("later commits go on at byte {next}"),
             _ => "the journals after it are whole".to_owned(),
         };
         if let Some(journal) = damaged {
@@ -187,11 +192,11 @@ impl Journal {
 
 /// Cuts off commits that were never acknowledged: what a failed sync has left would otherwise count as written, although
 /// it may never have reached the disk.
-pub(crate) fn cut_after(directory: &Path, acknowledged: u64, aside: &Path) -> io::Result<()> {
+pub(crate) fn cut_after(directory: &Path, key: &CommitKey, acknowledged: u64, aside: &Path) -> io::Result<()> {
     for (_, path) in paths(directory)? {
-        let mut input = Input { inner: BufReader::new(File::open(&path)?), read: 0 };
+        let mut input = Input::file(&path)?;
         let mut end = 0;
-        while let Some(batch) = batch(&mut input)? {
+        while let Some(batch) = batch(&mut input, Some(key))? {
             if batch.commit.is_some_and(|commit| commit > acknowledged) {
                 cut(&path, end, aside)?;
                 break;
@@ -243,8 +248,8 @@ fn paths(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// What follows the last whole batch of a journal.
-fn tail(path: &Path, end: u64) -> io::Result<Tail> {
+/// What follows the last whole batch of a journal. `known`: the key of commits, and the number of the last one.
+fn tail(path: &Path, end: u64, known: Option<(&CommitKey, u64)>) -> io::Result<Tail> {
     let last = last_data(path)?;
     if last <= end {
         return Ok(Tail::Empty);
@@ -253,14 +258,43 @@ fn tail(path: &Path, end: u64) -> io::Result<Tail> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(end))?;
     file.take(last - end).read_to_end(&mut rest)?;
+    let next = match known {
+        // The number of the very next commit may be what is left of a batch that was torn. Any later one was written after
+        // that batch had been synced.
+        Some((key, last)) => later_commit(&rest, key, last),
+        // Without numbers, any batch counts.
+        None => whole_batch(&rest)?,
+    };
+    Ok(match next {
+        Some(at) => Tail::Damaged { next: end + at as u64 },
+        None => Tail::Torn { bytes: last - end },
+    })
+}
+
+/// Where the number of a commit lies in some bytes that was written after the one after the last.
+fn later_commit(bytes: &[u8], key: &CommitKey, last: u64) -> Option<usize> {
+    let length = key.tagged(0).len();
+    // A number comes right after its key, which is a zero byte.
+    let places = bytes.iter().enumerate().filter(|(_, byte)| **byte == layout::COMMIT[0]).map(|(at, _)| at + 1);
+    let later = |at: &usize| {
+        let stored = bytes.get(*at..at + length)?;
+        // Looked at before the tag is worked out: most places are zeros among zeros.
+        tag::number(stored).filter(|commit| *commit > last + 1 && commit - last < MAX_STEP)?;
+        key.check(stored)
+    };
+    places.into_iter().find(|at| later(at).is_some())
+}
+
+/// Where the first whole batch lies in some bytes.
+fn whole_batch(bytes: &[u8]) -> io::Result<Option<usize>> {
     // A batch may begin at any byte.
-    for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == START) {
-        let mut input = Input { inner: &rest[at..], read: 0 };
-        if batch(&mut input)?.is_some() {
-            return Ok(Tail::Damaged { next: end + at as u64 });
+    for (at, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == START) {
+        let rest = &bytes[at..];
+        if batch(&mut Input { inner: rest, read: 0, length: rest.len() as u64 }, None)?.is_some() {
+            return Ok(Some(at));
         }
     }
-    Ok(Tail::Torn { bytes: last - end })
+    Ok(None)
 }
 
 /// Where the last byte of a file lies that is not zero.
@@ -304,10 +338,19 @@ fn allocated_end(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.len())
 }
 
-/// Bytes, counted and hashed.
+/// Bytes, counted.
 struct Input<R> {
     inner: R,
     read: u64,
+    length: u64,
+}
+
+impl Input<BufReader<File>> {
+    fn file(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        Ok(Input { inner: BufReader::with_capacity(256 * 1024, file), read: 0, length })
+    }
 }
 
 impl<R: Read> Input<R> {
@@ -329,8 +372,8 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// The next batch; `None` if what comes is not a whole one.
-fn batch(input: &mut Input<impl Read>) -> io::Result<Option<Batch>> {
+/// The next batch; `None` if what comes is not a whole one, or has a number that the key has not tagged.
+fn batch(input: &mut Input<impl Read>, tags: Option<&CommitKey>) -> io::Result<Option<Batch>> {
     let Some([START]) = input.bytes()? else { return Ok(None) };
     let (Some(count), Some(sequence)) = (input.bytes()?, input.bytes()?) else { return Ok(None) };
     let mut batch = Batch { sequence: u64::from_le_bytes(sequence), commit: None };
@@ -339,8 +382,12 @@ fn batch(input: &mut Input<impl Read>) -> io::Result<Option<Batch>> {
     for _ in 0..u32::from_le_bytes(count) {
         match input.bytes()? {
             Some([ITEM]) => {
-                if !item(input, &mut hash, &mut value, &mut batch)? {
-                    return Ok(None);
+                let Some(number) = item(input, &mut hash, &mut value)? else { return Ok(None) };
+                if let Some(stored) = number {
+                    batch.commit = tags.map_or_else(|| tag::number(stored), |tags| tags.check(stored));
+                    if batch.commit.is_none() {
+                        return Ok(None);
+                    }
                 }
             }
             Some([CLEAR]) => {
@@ -358,25 +405,27 @@ fn batch(input: &mut Input<impl Read>) -> io::Result<Option<Batch>> {
     Ok((magic == *MAGIC && u64::from_le_bytes(checksum) == hash.digest()).then_some(batch))
 }
 
-/// The rest of an item; whether it is whole.
-fn item(input: &mut Input<impl Read>, hash: &mut Xxh3, value: &mut Vec<u8>, batch: &mut Batch) -> io::Result<bool> {
+/// The rest of an item, if it is whole: the stored number of the commit, if it is that.
+fn item<'v>(
+    input: &mut Input<impl Read>,
+    hash: &mut Xxh3,
+    value: &'v mut Vec<u8>,
+) -> io::Result<Option<Option<&'v [u8]>>> {
     // Kind, compression, keyspace, length of the key, of the value, and of the value as it is written.
-    let Some(head) = input.bytes::<20>()? else { return Ok(false) };
+    let Some(head) = input.bytes::<20>()? else { return Ok(None) };
     let key_length = usize::from(u16::from_le_bytes([head[10], head[11]]));
     let stored = u32::from_le_bytes([head[16], head[17], head[18], head[19]]) as usize;
-    if stored > MAX_VALUE {
-        return Ok(false);
+    // A length that is damaged must not claim memory.
+    if (key_length + stored) as u64 > input.length.saturating_sub(input.read) {
+        return Ok(None);
     }
     value.resize(key_length + stored, 0);
     if !input.fill(value)? {
-        return Ok(false);
+        return Ok(None);
     }
     hash.update(&[ITEM]);
     hash.update(&head);
     hash.update(value);
     let (key, value) = value.split_at(key_length);
-    if key == layout::COMMIT {
-        batch.commit = value.try_into().ok().map(u64::from_be_bytes);
-    }
-    Ok(true)
+    Ok(Some((key == layout::COMMIT).then_some(value)))
 }

@@ -3,6 +3,8 @@
 //! A journal that ends early looks like one that was never longer. This file knows better. It is written after each commit
 //! and synced now and then: after a killed process it is exact, after a power cut it may be some commits behind, and it
 //! never claims more than has been synced.
+//!
+//! The file also has the key by which commits are recognised in a journal, before the store can be read.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,46 +16,70 @@ use std::{
     },
 };
 
-use xxhash_rust::xxh3::xxh3_64;
+use super::tag::CommitKey;
 
 /// The name of the file in the directory of a store.
 const NAME: &str = "acknowledged";
-/// The number, and its checksum.
-const LENGTH: usize = 16;
+/// The number, the key, and a checksum of both.
+const LENGTH: usize = 8 + CommitKey::LENGTH + 8;
 
 /// The file with the number of the last acknowledged commit.
 #[derive(Debug)]
 pub(crate) struct Mark {
     file: Mutex<File>,
+    key: CommitKey,
     unsynced: AtomicBool,
+}
+
+/// What the file of a directory says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Acknowledged {
+    /// The number of the last acknowledged commit; 0 if it is not known.
+    pub(crate) commit: u64,
+    /// The key of the commits, if it is known.
+    pub(crate) key: Option<CommitKey>,
 }
 
 impl Mark {
     /// Opens the file of a directory, or makes it.
-    pub(crate) fn open(directory: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(directory.join(NAME))?;
-        Ok(Mark { file: Mutex::new(file), unsynced: AtomicBool::new(false) })
+    pub(crate) fn open(directory: &Path, key: CommitKey) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Mark { file: Mutex::new(options.open(directory.join(NAME))?), key, unsynced: AtomicBool::new(false) })
     }
 
-    /// The number that a directory has; 0 if it has none that can be read.
-    pub(crate) fn read(directory: &Path) -> io::Result<u64> {
+    /// What the file of a directory says.
+    pub(crate) fn read(directory: &Path) -> io::Result<Acknowledged> {
         let mut bytes = Vec::new();
         match File::open(directory.join(NAME)) {
             Ok(file) => file.take(LENGTH as u64).read_to_end(&mut bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Acknowledged::default()),
             Err(error) => return Err(error),
         };
-        let number = bytes.first_chunk::<8>().zip(bytes.last_chunk::<8>()).filter(|_| bytes.len() == LENGTH);
-        let whole = number.filter(|(number, sum)| xxh3_64(*number) == u64::from_be_bytes(**sum));
-        if whole.is_none() && !bytes.is_empty() {
-            tracing::warn!(
-                "the number of acknowledged commits cannot be read: lost commits cannot be noticed this time"
-            );
-        }
-        Ok(whole.map_or(0, |(number, _)| u64::from_be_bytes(*number)))
+        let whole =
+            bytes.split_last_chunk::<8>().filter(|(said, sum)| bytes.len() == LENGTH && checksum(said) == **sum);
+        let Some((number, key)) = whole.and_then(|(said, _)| said.split_first_chunk::<8>()) else {
+            tracing::warn!("the file `{NAME}` is damaged: lost commits cannot be noticed this time");
+            return Ok(Acknowledged::default());
+        };
+        Ok(Acknowledged { commit: u64::from_be_bytes(*number), key: CommitKey::of(key) })
     }
 
-    /// Removes the file: commits that are given up on purpose are not asked for again.
+    /// Forgets the number, but not the key: commits that are given up on purpose are not asked for again.
+    pub(crate) fn reset(directory: &Path) -> io::Result<()> {
+        match Mark::read(directory)?.key {
+            Some(key) => {
+                let mark = Mark::open(directory, key)?;
+                mark.write(0)?;
+                mark.sync()
+            }
+            None => Mark::forget(directory),
+        }
+    }
+
+    /// Removes the file.
     pub(crate) fn forget(directory: &Path) -> io::Result<()> {
         match fs::remove_file(directory.join(NAME)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -61,12 +87,16 @@ impl Mark {
         }
     }
 
+    pub(crate) fn key(&self) -> &CommitKey {
+        &self.key
+    }
+
     /// Writes the number down, without waiting for the disk.
     pub(crate) fn write(&self, commit: u64) -> io::Result<()> {
-        let mut bytes = [0; LENGTH];
-        let number = commit.to_be_bytes();
-        bytes[..8].copy_from_slice(&number);
-        bytes[8..].copy_from_slice(&xxh3_64(&number).to_be_bytes());
+        let mut bytes = Vec::with_capacity(LENGTH);
+        bytes.extend(commit.to_be_bytes());
+        bytes.extend(self.key.bytes());
+        bytes.extend(checksum(&bytes));
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.rewind()?;
         file.write_all(&bytes)?;
@@ -83,4 +113,8 @@ impl Mark {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
         file.sync_data().inspect_err(|_| self.unsynced.store(true, Ordering::Release))
     }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 8] {
+    xxhash_rust::xxh3::xxh3_64(bytes).to_be_bytes()
 }

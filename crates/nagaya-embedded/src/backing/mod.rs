@@ -4,6 +4,7 @@ mod disk;
 mod journal;
 mod manifest;
 mod mark;
+mod tag;
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +20,8 @@ use self::disk::Published;
 pub(crate) use self::{
     disk::{Disk, data, kept_aside, sync_folder, sync_folders},
     journal::{Journals, Tail},
-    mark::Mark,
+    mark::{Acknowledged, Mark},
+    tag::CommitKey,
 };
 use crate::{layout::Space, options::Options, upgrade};
 
@@ -57,9 +59,11 @@ impl Backing {
         options: &Options,
         fill: impl FnOnce(&Backing) -> Result<T, Error>,
     ) -> Result<(Self, T), Error> {
-        let backing = Backing::Disk(Disk::begin(directory, options)?);
+        let disk = Disk::begin(directory, options)?;
+        let current = upgrade::current(disk.commit_key())?;
+        let backing = Backing::Disk(disk);
         let made = fill(&backing)?;
-        backing.commit(upgrade::current()?)?;
+        backing.commit(current)?;
         if let Backing::Disk(disk) = &backing {
             disk.finish()?;
         }

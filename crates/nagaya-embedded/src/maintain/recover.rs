@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nagaya_store::Error;
 
 use crate::{
-    backing::{Disk, Journals, Mark, Tail, data, kept_aside},
+    backing::{Acknowledged, Disk, Journals, Mark, Tail, data, kept_aside},
     lock::Lock,
 };
 
@@ -54,8 +54,8 @@ pub fn inspect_damage(directory: &Path) -> Result<Recovery, Error> {
 }
 
 fn look(directory: &Path) -> Result<(Recovery, Journals), Error> {
-    let journals = Journals::read(&data(directory))?;
-    let acknowledged = Mark::read(directory).map_err(Error::engine)?;
+    let Acknowledged { commit: acknowledged, key } = Mark::read(directory).map_err(Error::engine)?;
+    let journals = Journals::read(&data(directory), key.as_ref())?;
     let states = journals.files.iter().map(|journal| JournalState {
         path: journal.path.clone(),
         batches: journal.batches,
@@ -84,6 +84,6 @@ pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let (_, journals) = look(directory)?;
     let kept = journals.cut_damaged(&kept_aside(directory)).map_err(Error::engine)?;
     // What is known to have been acknowledged is gone, and opening must not ask for it again.
-    Mark::forget(directory).map_err(Error::engine)?;
+    Mark::reset(directory).map_err(Error::engine)?;
     Ok(kept)
 }
