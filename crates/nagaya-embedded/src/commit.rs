@@ -21,7 +21,7 @@ use crate::{
     layout::{self, Space},
     plan::{self, Deed, Image, Prepared},
     read,
-    record::{self, Change, SEQUENCE_KEY, Table},
+    record::{self, SEQUENCE_KEY, Table},
     sweep::Trim,
 };
 
@@ -75,7 +75,7 @@ impl Committer {
             let end = layout::after_prefix(&prefix);
             view.range(Space::Changes, Bound::Included(prefix), end, true, |key, value| {
                 sequence = sequence.max(layout::sequence(key).unwrap_or(0));
-                stamp = stamp.max(record::decode::<Change>(value)?.at);
+                stamp = stamp.max(record::decode_change(value)?.at);
                 Ok(ControlFlow::Break(()))
             })?;
         }

@@ -9,7 +9,7 @@ use nagaya_store::{Error, Health, Measurement};
 
 use crate::engine::{Client, Shared};
 
-/// The thread that keeps house; it ends when this is dropped.
+/// The maintenance thread; it ends when this is dropped.
 pub(crate) struct Housekeeping {
     /// `None` only while it is dropped: closing the channel ends the thread.
     stop: Option<Sender<()>>,
@@ -25,14 +25,15 @@ impl Housekeeping {
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(Error::engine)?;
         let work = move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                client.shared.keep_house();
+                client.shared.maintain();
                 // A sweep that fails is tried again; what it should have removed is not returned meanwhile.
                 if let Err(error) = runtime.block_on(client.sweep()) {
                     tracing::debug!(%error, "a sweep has not ended");
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("nagaya-house".to_owned()).spawn(work).map_err(Error::engine)?;
+        let thread =
+            std::thread::Builder::new().name("nagaya-maintain".to_owned()).spawn(work).map_err(Error::engine)?;
         Ok(Some(Housekeeping { stop: Some(stop), thread: Some(thread) }))
     }
 }
@@ -47,7 +48,7 @@ impl Drop for Housekeeping {
 }
 
 impl Shared {
-    fn keep_house(&self) {
+    fn maintain(&self) {
         self.space.look(&self.backing);
         if let Some(disk) = self.backing.disk() {
             disk.sync_mark();
@@ -59,11 +60,8 @@ impl Shared {
         if let Some(failure) = self.backing.disk().and_then(|disk| disk.failure()) {
             return Health::Unavailable(failure);
         }
-        match self.space.shortage() {
-            Some((reason, true)) => Health::Unavailable(reason),
-            Some((reason, false)) => Health::Warning(reason),
-            None => Health::Ready,
-        }
+        // A disk that is nearly full keeps nobody from reading, and a restart does not help.
+        self.space.shortage().map_or(Health::Ready, Health::Warning)
     }
 
     /// What the store measures about itself.

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     fs::{self, File, OpenOptions, TryLockError},
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -38,7 +38,7 @@ pub fn is_in_use(error: &Error) -> bool {
 
 impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Lock, Error> {
-        fs::create_dir_all(directory).map_err(Error::engine)?;
+        create_private(directory).map_err(Error::engine)?;
         let path = directory.join("lock");
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = open.map_err(Error::engine)?;
@@ -57,4 +57,23 @@ impl Lock {
         writeln!(file, "process {}", std::process::id()).map_err(Error::engine)?;
         Ok(Lock { _file: file })
     }
+}
+
+/// Makes a directory that only its owner enters, unless it is there: it holds what all tenants have written.
+pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(directory)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let directory = directory.display();
+            tracing::warn!(%directory, mode = format!("{mode:o}"), "other users can enter the data directory; chmod 700 it");
+        }
+    }
+    Ok(())
 }

@@ -233,7 +233,7 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
         let end = layout::after_prefix(&layout::table(table.id));
         view.range(Space::Changes, start, end, false, |key, value| {
             let sequence = layout::sequence(key).ok_or_else(|| Error::engine("a stored change has a damaged key"))?;
-            let Change { key, old, new, cause, .. } = record::decode(value)?;
+            let Change { key, old, new, cause, .. } = record::decode_change(value)?;
             records.push(ChangeRecord { key, old, new, cause, sequence: sequence.into() });
             last = sequence;
             Ok(if records.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fjall::Slice;
-use nagaya_store::{Cause, Error, Item, Key, SmolStr, TableSpec, Value};
+use nagaya_store::{Cause, Error, Item, Key, SmolStr, TableSpec, Value, limits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The format that this version writes. It reads the ones before, and brings them up to date when it opens them.
@@ -119,6 +119,23 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     postcard::from_bytes(bytes).map_err(Error::engine)
 }
 
+/// Reads a change; what [`decode`] would do, without trusting how deep its items are nested.
+pub(crate) fn decode_change(bytes: &[u8]) -> Result<Change, Error> {
+    let (key, rest) = postcard::take_from_bytes(bytes).map_err(Error::engine)?;
+    let (old, rest) = take_image(rest)?;
+    let (new, rest) = take_image(rest)?;
+    let (cause, at) = postcard::from_bytes(rest).map_err(Error::engine)?;
+    Ok(Change { key, old, new, cause, at })
+}
+
+fn take_image(bytes: &[u8]) -> Result<(Option<Item>, &[u8]), Error> {
+    match bytes.split_first() {
+        Some((0, rest)) => Ok((None, rest)),
+        Some((1, rest)) => take_item(None, rest).map(|(item, rest)| (Some(item), rest)),
+        _ => Err(Error::engine("a stored change is cut off")),
+    }
+}
+
 pub(crate) fn decode_item(bytes: &[u8]) -> Result<Item, Error> {
     decode_item_like(None, bytes)
 }
@@ -126,6 +143,11 @@ pub(crate) fn decode_item(bytes: &[u8]) -> Result<Item, Error> {
 /// Reads an item: what [`decode`] does, in half of the time for the texts that most attributes are. Every item of every
 /// page goes through here. Items of a page mostly have the same attributes, so names are taken from the one before.
 pub(crate) fn decode_item_like(before: Option<&Item>, bytes: &[u8]) -> Result<Item, Error> {
+    take_item(before, bytes).map(|(item, _)| item)
+}
+
+/// Reads an item, and what comes after it.
+pub(crate) fn take_item<'b>(before: Option<&Item>, bytes: &'b [u8]) -> Result<(Item, &'b [u8]), Error> {
     let (count, mut rest) = postcard::take_from_bytes::<usize>(bytes).map_err(Error::engine)?;
     // A damaged count must not claim memory: an attribute has two bytes at least.
     let mut attributes: Vec<(SmolStr, Value)> = Vec::with_capacity(count.min(rest.len() / 2));
@@ -137,23 +159,39 @@ pub(crate) fn decode_item_like(before: Option<&Item>, bytes: &[u8]) -> Result<It
             _ => utf8(name)?,
         };
         let value;
-        (value, rest) = decode_value(after)?;
+        (value, rest) = take_value(after, 0)?;
         attributes.push((name, value));
     }
-    Ok(attributes.into_iter().collect())
+    Ok((attributes.into_iter().collect(), rest))
 }
 
 /// The number of [`Value::String`] among the kinds of values.
 const STRING: u8 = 3;
+/// The number of [`Value::List`] among them.
+const LIST: u8 = 5;
 /// The number of [`Value::Map`] among them.
 const MAP: u8 = 6;
 
 /// Reads a value, and what comes after it.
-fn decode_value(bytes: &[u8]) -> Result<(Value, &[u8]), Error> {
+fn take_value(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), Error> {
+    // No item that was written is nested deeper; damage must not use up the stack.
+    if depth > limits::MAX_DEPTH + 1 {
+        return Err(Error::engine("a stored value is nested too deep"));
+    }
     match bytes.split_first() {
         Some((&STRING, after)) => {
             let (text, rest) = text(after)?;
             Ok((Value::String(utf8(text)?), rest))
+        }
+        Some((&LIST, after)) => {
+            let (count, mut rest) = postcard::take_from_bytes::<usize>(after).map_err(Error::engine)?;
+            let mut values = Vec::with_capacity(count.min(rest.len()));
+            for _ in 0..count {
+                let value;
+                (value, rest) = take_value(rest, depth + 1)?;
+                values.push(value);
+            }
+            Ok((Value::List(values), rest))
         }
         Some((&MAP, after)) => {
             let (count, mut rest) = postcard::take_from_bytes::<usize>(after).map_err(Error::engine)?;
@@ -161,7 +199,7 @@ fn decode_value(bytes: &[u8]) -> Result<(Value, &[u8]), Error> {
             for _ in 0..count {
                 let (name, after) = text(rest)?;
                 let value;
-                (value, rest) = decode_value(after)?;
+                (value, rest) = take_value(after, depth + 1)?;
                 values.insert(str::from_utf8(name).map_err(Error::engine)?.to_owned(), value);
             }
             Ok((Value::Map(values), rest))
@@ -226,7 +264,29 @@ mod tests {
                 let put_together = change(&key, [bytes(&old)?, bytes(&new)?], cause, at)?;
                 let whole = Change { key: key.clone(), old: old.clone(), new, cause, at };
                 assert_eq!(put_together, encode(&whole)?);
+                let read = decode_change(&put_together)?;
+                assert_eq!(
+                    (read.key, read.old, read.new, read.cause, read.at),
+                    (whole.key, whole.old, whole.new, cause, at)
+                );
+                for end in 0..put_together.len() {
+                    assert!(decode_change(&put_together[..end]).is_err(), "cut at {end}");
+                }
             }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn damage_does_not_use_up_the_stack() -> Result<(), Error> {
+        let nested = |depth: usize| (0..depth).fold(Value::Null, |inner, _| Value::List(vec![inner]));
+        let deepest = Item::new().with("deep", nested(limits::MAX_DEPTH));
+        assert_eq!(decode_item(&encode(&deepest)?)?, deepest);
+        for kind in [vec![LIST, 1], vec![MAP, 1, 0]] {
+            let bytes = [vec![1, 1, b'a'], kind.repeat(1_000_000)].concat();
+            assert!(decode_item(&bytes).is_err());
+            let change = [encode(&Key::new("p", "s"))?, vec![1], bytes].concat();
+            assert!(decode_change(&change).is_err());
         }
         Ok(())
     }

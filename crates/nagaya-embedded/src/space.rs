@@ -50,10 +50,10 @@ impl FreeSpace {
         }
     }
 
-    /// What to say while there is little room, and whether writes are refused.
-    pub(crate) fn shortage(&self) -> Option<(String, bool)> {
+    /// What to say while there is little room.
+    pub(crate) fn shortage(&self) -> Option<String> {
         let free = self.free()?;
-        (free < self.least.saturating_mul(2)).then(|| (self.reason(free), free < self.least))
+        (free < self.least.saturating_mul(2)).then(|| self.reason(free))
     }
 
     fn reason(&self, free: u64) -> String {

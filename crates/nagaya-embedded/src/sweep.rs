@@ -18,7 +18,7 @@ use crate::{
     layout::{self, Space, TableId},
     plan::Image,
     read,
-    record::{self, Change, SEQUENCE_KEY, Table, Trimmed},
+    record::{self, SEQUENCE_KEY, Table, Trimmed},
 };
 
 /// Expired items or old changes that are removed at once.
@@ -101,7 +101,7 @@ fn change_at(view: &View<'_>, table: &Table, sequence: u64) -> Result<Option<Tri
     let from = Bound::Included(layout::change(table.id, sequence));
     let end = layout::after_prefix(&layout::table(table.id));
     view.range(Space::Changes, from, end, false, |key, value| {
-        let at = record::decode::<Change>(value)?.at;
+        let at = record::decode_change(value)?.at;
         found = layout::sequence(key).map(|sequence| Trimmed { sequence, at });
         Ok(ControlFlow::Break(()))
     })?;

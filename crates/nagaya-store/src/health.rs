@@ -5,9 +5,9 @@
 pub enum Health {
     /// It reads and writes.
     Ready,
-    /// It reads and writes, but will stop to do so unless somebody acts.
+    /// It serves, but somebody has to act: the disk is filling up, or so full that writes are refused.
     Warning(String),
-    /// It refuses writes, or everything. Requests should go elsewhere until this has passed.
+    /// It has failed. Requests should go elsewhere until this has passed.
     Unavailable(String),
 }
 

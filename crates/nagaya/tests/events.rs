@@ -648,7 +648,7 @@ fn on_dynamodb_processes_work_side_by_side() {
         let args: Vec<&str> = ["events"].into_iter().chain(line.split(' ')).collect();
         nagaya_in(&args, "", &env)
     };
-    let serving = Serving::start(&[], &env);
+    let serving = Serving::start(&["--create-tables"], &env);
     let mut processors: Vec<_> = (0..2).map(|_| Process::start(&["events", "run", "todo", "--json"], &env)).collect();
     for process in &mut processors {
         assert!(process.line().contains("\"todo\""));

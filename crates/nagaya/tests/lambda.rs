@@ -128,7 +128,9 @@ fn http(token: &str, method: &str, path: &str, body: &Value) -> Value {
 fn the_api_answers_as_a_function() {
     let data = tempfile::tempdir().expect("a directory");
     let place = data.path().to_str().expect("a path");
-    let token = nagaya(&["token", "--system", "todo", "--tenant", "f-123", "--user", "u-1", "--data", place]).stdout;
+    let token =
+        nagaya(&["token", "--system", "todo", "--tenant", "f-123", "--user", "u-1", "--data", place, "--create"])
+            .stdout;
     let token = token.trim();
     let mut runtime = Runtime::start("todo.api", data.path());
 

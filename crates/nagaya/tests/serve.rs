@@ -688,7 +688,7 @@ fn the_whole_path_of_kondate_is_gone_on_dynamodb() {
         ("AWS_SECRET_ACCESS_KEY", "local"),
         ("NAGAYA_DATA", text(directory.path())),
     ];
-    let serving = Serving::start(&["kondate"], &env);
+    let serving = Serving::start(&["kondate", "--create-tables"], &env);
     let api = serving.system("kondate")["api"].as_str().expect("a URL");
     let gone = nagaya_in(&["smoke", "kondate", "--url", api.trim_end_matches("/v1"), "--json"], "", &env);
     assert_eq!(gone.status, 0, "{gone}");

@@ -8,7 +8,7 @@ use super::{Hash, each_item, tables as tables_of};
 use crate::{
     Embedded,
     layout::{self, Space},
-    record::{self, Change},
+    record,
 };
 
 /// What is in a store.
@@ -74,7 +74,7 @@ impl Embedded {
             let end = layout::after_prefix(&prefix);
             view.range(Space::Changes, Bound::Included(prefix), end, false, |_, value| {
                 if changes == 0 {
-                    oldest_change = Some(record::decode::<Change>(value)?.at);
+                    oldest_change = Some(record::decode_change(value)?.at);
                 }
                 changes += 1;
                 Ok(ControlFlow::Continue(()))

@@ -13,7 +13,7 @@ use crate::{
     backing::View,
     layout::{self, Space},
     read::index_number,
-    record::{self, Change, Table},
+    record::{self, Table},
 };
 
 /// Findings that are named; more are counted only.
@@ -183,7 +183,7 @@ impl<'a> Verifier<'a> {
         let prefix = layout::table(table.id);
         let end = layout::after_prefix(&prefix);
         view.range(Space::Changes, Bound::Included(prefix), end, false, |bytes, value| {
-            let change: Change = record::decode(value)?;
+            let change = record::decode_change(value)?;
             let key = layout::item(table.id, &change.key);
             if shares > 1 && share_of(&key, shares) != share {
                 return Ok(ControlFlow::Continue(()));

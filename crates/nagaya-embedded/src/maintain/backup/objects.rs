@@ -146,3 +146,18 @@ fn entries(folder: &Path) -> Result<vec::IntoIter<Entry>, Error> {
 fn unreadable(place: &Path, error: &std::io::Error) -> Error {
     Error::engine(format!("{} cannot be read: {error}", place.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_nowhere_else() {
+        for path in ["a", "a/b", "..a/b..", "a b", "長屋/ノート"] {
+            assert!(is_inside(path), "{path}");
+        }
+        for path in ["", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a\\b", "c:a", "a\0"] {
+            assert!(!is_inside(path), "{path:?}");
+        }
+    }
+}

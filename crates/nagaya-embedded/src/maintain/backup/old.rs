@@ -89,6 +89,9 @@ pub(in crate::maintain) fn read_all(
     }
 }
 
+/// The number of [`Record::Item`] among the records.
+const ITEM: u8 = 1;
+
 fn read(input: &mut impl Read) -> Result<Record, Error> {
     let cut = |_| Damage::error("it ends too early");
     let mut length = [0; 4];
@@ -99,8 +102,16 @@ fn read(input: &mut impl Read) -> Result<Record, Error> {
     }
     let mut bytes = vec![0; length];
     input.read_exact(&mut bytes).map_err(cut)?;
-    match postcard::take_from_bytes(&bytes) {
-        Ok((record, [])) => Ok(record),
-        _ => Err(Damage::error("a record cannot be read")),
+    let unreadable = || Damage::error("a record cannot be read");
+    match bytes.split_first() {
+        // Items may be nested deeper than any that was written.
+        Some((&ITEM, item)) => match record::take_item(None, item) {
+            Ok((item, [])) => Ok(Record::Item(item)),
+            _ => Err(unreadable()),
+        },
+        _ => match postcard::take_from_bytes(&bytes) {
+            Ok((record, [])) => Ok(record),
+            _ => Err(unreadable()),
+        },
     }
 }

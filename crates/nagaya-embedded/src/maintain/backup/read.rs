@@ -2,6 +2,7 @@
 
 use std::{
     cmp::Ordering,
+    collections::HashSet,
     fs::File,
     io::{BufReader, Read, Seek as _, SeekFrom},
     path::Path,
@@ -50,6 +51,7 @@ pub(in crate::maintain) struct Reader<R> {
     last_sequence: u64,
     hash: Hash,
     counted: StoreEnd,
+    table_ids: HashSet<u16>,
     last_object: Option<Object>,
     /// Bytes of the object that are still to come.
     left: u64,
@@ -109,6 +111,7 @@ impl<R: Read> Reader<R> {
             last_sequence: 0,
             hash: Hash::default(),
             counted: StoreEnd::default(),
+            table_ids: HashSet::new(),
             last_object: None,
             left: 0,
         })
@@ -162,6 +165,9 @@ impl<R: Read> Reader<R> {
         if self.table.as_ref().is_some_and(|last| last.spec.name >= table.spec.name) {
             return Err(self.frames.damaged("the tables are not in order"));
         }
+        if !self.table_ids.insert(table.id) {
+            return Err(self.frames.damaged("two tables have one number"));
+        }
         self.counted.tables += 1;
         self.hash.table(&table)?;
         self.last_item.clear();
@@ -190,7 +196,7 @@ impl<R: Read> Reader<R> {
             return Err(self.frames.damaged("a change is not in its place"));
         }
         body.drain(..8);
-        let change = record::decode(&body).map_err(|_| self.frames.damaged("a change cannot be read"))?;
+        let change = record::decode_change(&body).map_err(|_| self.frames.damaged("a change cannot be read"))?;
         self.last_sequence = sequence;
         self.counted.changes += 1;
         Ok(Part::Change { sequence, change, bytes: body })

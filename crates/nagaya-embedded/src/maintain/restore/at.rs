@@ -19,7 +19,7 @@ use crate::{
     layout::{self, Space},
     maintain::{Progress, each_item, filler::Filler, instant::instant, sequence, tables},
     read,
-    record::{self, Change, Table, Trimmed},
+    record::{self, Table, Trimmed},
 };
 
 /// No state of the moment can be told.
@@ -118,7 +118,7 @@ impl Past {
             let prefix = layout::table(table.id);
             let end = layout::after_prefix(&prefix);
             view.range(Space::Changes, Bound::Included(prefix), end, false, |place, value| {
-                let at = record::decode::<Change>(value)?.at;
+                let at = record::decode_change(value)?.at;
                 let sequence = layout::sequence(place).unwrap_or(0);
                 clock_went_back |= at < last;
                 last = at;
@@ -143,7 +143,7 @@ fn undo(view: &View<'_>, table: &Table, first: Option<u64>, filler: &mut Filler<
     let first = layout::change(table.id, first);
     let end = layout::after_prefix(&layout::table(table.id));
     view.range(Space::Changes, Bound::Included(first), end, true, |_, value| {
-        let change: Change = record::decode(value)?;
+        let change = record::decode_change(value)?;
         filler.replace(table, &change.key, [change.new, change.old])?;
         Ok(ControlFlow::Continue(()))
     })

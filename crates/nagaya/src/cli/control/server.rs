@@ -80,20 +80,35 @@ fn accept(listener: &UnixListener, store: &Weak<Embedded>) {
             continue;
         };
         if open.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
-            let _ =
-                send_line(&mut &stream, &json!({ "error": "too many are asking at the same time; try again later" }));
+            let _ = send_line(
+                &mut &stream,
+                &json!({ "error": "too many control connections at the same time; try again later" }),
+            );
             continue;
         }
-        open.fetch_add(1, Ordering::SeqCst);
-        let (store, count) = (store.clone(), Arc::clone(&open));
+        let (store, slot) = (store.clone(), Slot::take(&open));
         let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
-        let started = thread.spawn(move || {
+        // Whoever asked is told nothing if no thread can be had, and tries again.
+        let _ = thread.spawn(move || {
             answer(&stream, &store);
-            count.fetch_sub(1, Ordering::SeqCst);
+            drop(slot);
         });
-        if started.is_err() {
-            open.fetch_sub(1, Ordering::SeqCst);
-        }
+    }
+}
+
+/// One of the connections at the same time; given back however its thread ends.
+struct Slot(Arc<AtomicUsize>);
+
+impl Slot {
+    fn take(open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::SeqCst);
+        Slot(Arc::clone(open))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -131,7 +146,7 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
             let _ = store.export(since.as_ref(), out, &mut |_| {});
             Ok(())
         }
-        _ => bail!("this server does not know what is asked of it; use the `nagaya` that it runs"),
+        _ => bail!("unknown request; use the same version of `nagaya` as the server"),
     }
 }
 

@@ -61,7 +61,6 @@ impl Place {
         match self.store {
             Kind::Embedded => {
                 let directory = self.data.clone();
-                fs::create_dir_all(&directory).with_context(|| format!("{} cannot be made", directory.display()))?;
                 let options = self.directory.options();
                 let opening = move || Embedded::open(&directory, options);
                 let store = Arc::new(tokio::task::spawn_blocking(opening).await??);

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -80,9 +81,13 @@ pub(in crate::cli) fn is_store(directory: &Path) -> bool {
 pub(super) fn read_small(path: &Path) -> anyhow::Result<Vec<u8>> {
     /// No key or passphrase is longer.
     const LONGEST: u64 = 1024 * 1024;
-    let size = fs::metadata(path).with_context(|| format!("{} cannot be read", path.display()))?.len();
-    if size > LONGEST {
+    let unreadable = || format!("{} cannot be read", path.display());
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).with_context(unreadable)?;
+    // A device has no length, and no end.
+    file.take(LONGEST + 1).read_to_end(&mut bytes).with_context(unreadable)?;
+    if bytes.len() as u64 > LONGEST {
         bail!("{} is too long for a key or a passphrase", path.display());
     }
-    fs::read(path).with_context(|| format!("{} cannot be read", path.display()))
+    Ok(bytes)
 }
