@@ -68,11 +68,16 @@ pub(crate) fn begin(backing: &Backing) -> Result<(), Error> {
 
 /// What a store of this version has: its format, random bytes that tell it from all others, and the key of its commits.
 pub(crate) fn current(key: &CommitKey) -> Result<Vec<Op>, Error> {
-    let mut incarnation = [0; 16];
-    getrandom::fill(&mut incarnation).map_err(|error| Error::engine(error.to_string()))?;
     Ok(vec![
         Op::Put(Space::Meta, FORMAT_KEY.into(), record::encode(&FORMAT)?.into()),
-        Op::Put(Space::Meta, INCARNATION_KEY.into(), incarnation.into()),
+        incarnation()?,
         Op::Put(Space::Meta, COMMIT_KEY_KEY.into(), key.bytes().into()),
     ])
+}
+
+/// Makes a store another one than it was: positions and backups of before do not go on from here.
+pub(crate) fn incarnation() -> Result<Op, Error> {
+    let mut incarnation = [0; 16];
+    getrandom::fill(&mut incarnation).map_err(|error| Error::engine(error.to_string()))?;
+    Ok(Op::Put(Space::Meta, INCARNATION_KEY.into(), incarnation.into()))
 }

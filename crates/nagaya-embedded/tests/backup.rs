@@ -433,3 +433,37 @@ async fn a_backup_of_the_format_before_is_still_restored() {
     longer.write_all(&[whole.as_slice(), &[0]].concat()).expect("it can be written");
     check_backup(&directory.path().join("longer"), &mut ignore()).expect_err("something follows");
 }
+
+/// A directory that was rolled back has given out the same sequences for other changes.
+#[tokio::test]
+async fn an_incremental_backup_of_a_directory_that_was_rolled_back_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let objects = path("objects");
+    let store = Embedded::open(path("store"), quiet()).expect("the directory opens");
+    store.ensure(&[spec()]).await.expect("the table is made");
+    put(&store, 0..10).await;
+    drop(store);
+    copy_tree(&path("store"), &path("earlier"));
+    let store = Embedded::open(path("store"), quiet()).expect("the directory opens");
+    put(&store, 10..20).await;
+    back_up(&store, &objects, None, &path("full")).expect("a full one");
+    drop(store);
+
+    let store = Embedded::open(path("earlier"), quiet()).expect("the copy opens");
+    put(&store, 50..80).await;
+    let error = back_up(&store, &objects, Some(&check(&path("full"))), &path("inc")).expect_err("it does not go on");
+    assert!(error.to_string().contains("rolled back"), "{error}");
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder can be made");
+    for entry in fs::read_dir(from).expect("a folder can be read").flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_tree(&path, &to);
+        } else {
+            fs::copy(&path, &to).expect("a file can be copied");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nagaya_embedded::{Embedded, Options, accept_loss, inspect_damage};
-use nagaya_store::{Item, Key, KeySchema, Store as _, TableSpec, Write};
+use nagaya_store::{From, Item, Key, KeySchema, Store as _, TableSpec, Write};
 
 const TABLE: &str = "blobs";
 const PAGE: usize = 4096;
@@ -179,6 +179,12 @@ async fn a_journal_that_ends_early_is_noticed_and_can_be_given_up() {
     assert!(error.to_string().contains("acknowledged commits are missing"), "{error}");
     assert!(error.to_string().contains("nagaya store recover"), "{error}");
 
+    fs::write(&path, &whole).expect("the journal can be written");
+    let store = Embedded::open(directory.path(), options()).expect("it is whole");
+    let position = store.changes(TABLE, From::Oldest, 2).await.expect("changes").next;
+    drop(store);
+    fs::write(&path, &whole[..whole.len() / 2]).expect("the journal can be written");
+
     let recovery = inspect_damage(directory.path()).expect("it can be looked at");
     let last = recovery.last_commit.expect("some commits are whole");
     assert!(recovery.acknowledged > last && recovery.damage.is_some(), "{recovery:?}");
@@ -187,6 +193,9 @@ async fn a_journal_that_ends_early_is_noticed_and_can_be_given_up() {
     let left = found(&store, 6).await;
     assert!((1..6).contains(&left), "{left}");
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
+    // Whoever followed the changes has seen some that are gone.
+    let error = store.changes(TABLE, From::After(position), 10).await.expect_err("it is another store now");
+    assert_eq!(error.code(), "gap");
 }
 
 #[tokio::test]

@@ -246,7 +246,18 @@ async fn accept(listener: &TcpListener, entry: &Arc<Entry>, graceful: &GracefulS
         };
         // While there is no room for it, it waits, and all others wait behind it where they cost nothing. Nobody closes the
         // semaphore.
-        let Ok(place) = Arc::clone(&entry.connections).acquire_owned().await else { return };
+        let free = Arc::clone(&entry.connections).try_acquire_owned();
+        if free.is_err() {
+            let limit = entry.limits.connections;
+            tracing::warn!(target: "nagaya::server", limit, "all connections are taken: new ones wait, probes too");
+        }
+        let place = match free {
+            Ok(place) => place,
+            Err(_) => match Arc::clone(&entry.connections).acquire_owned().await {
+                Ok(place) => place,
+                Err(_) => return,
+            },
+        };
         prepare(&stream, idle);
         let entry = Arc::clone(entry);
         let peer = address(peer);

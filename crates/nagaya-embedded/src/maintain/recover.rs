@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use nagaya_store::Error;
 
 use crate::{
-    backing::{Acknowledged, Disk, Journals, Mark, Tail, data, kept_aside},
+    Options,
+    backing::{Acknowledged, Backing, Disk, Journals, Mark, Tail, data, kept_aside},
     lock::Lock,
+    upgrade,
 };
 
 /// What can be saved of a directory, by its journals.
@@ -85,5 +87,9 @@ pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let kept = journals.cut_damaged(&kept_aside(directory)).map_err(Error::engine)?;
     // What is known to have been acknowledged is gone, and opening must not ask for it again.
     Mark::reset(directory).map_err(Error::engine)?;
+    // It is another store from now on: whoever followed its changes or backed it up has seen what is gone.
+    let backing = Backing::open(directory, &Options { sweep_every: None, ..Options::default() })?;
+    upgrade::bring_up_to_date(&backing)?;
+    backing.commit(vec![upgrade::incarnation()?])?;
     Ok(kept)
 }

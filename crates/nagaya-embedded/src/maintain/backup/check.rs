@@ -45,7 +45,11 @@ impl Checked {
     /// Where an incremental backup that follows this one begins; `None`: none can follow.
     pub fn since(&self) -> Option<Since> {
         let snapshot = &self.current.as_ref()?.snapshot;
-        Some(Since { incarnation: snapshot.incarnation.clone(), sequence: snapshot.sequence })
+        Some(Since {
+            incarnation: snapshot.incarnation.clone(),
+            sequence: snapshot.sequence,
+            last_change: snapshot.last_change,
+        })
     }
 
     /// The id that the keys of this backup are sealed for.

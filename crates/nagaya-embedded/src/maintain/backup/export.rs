@@ -28,6 +28,8 @@ pub struct Since {
     pub incarnation: Option<Vec<u8>>,
     /// The highest sequence that it knows.
     pub sequence: u64,
+    /// The hash of the change with that sequence: a directory that was rolled back has another one there.
+    pub last_change: Option<[u8; 32]>,
 }
 
 /// Why no incremental backup can be made.
@@ -42,7 +44,9 @@ impl fmt::Display for NeedsFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NeedsFull::OtherDirectory => {
-                f.write_str("the previous backup is of another directory, or of this one before it was restored")?;
+                f.write_str(
+                    "the previous backup is of another directory, or of this one before it was restored or rolled back",
+                )?;
             }
             NeedsFull::NoId => f.write_str("the directory was made by an earlier version and has no id to compare")?,
             NeedsFull::Trimmed { table } => {
@@ -78,10 +82,12 @@ impl Embedded {
         let view = self.backing().view()?;
         // The tables of the snapshot, not those of now: one that is made meanwhile is not in it.
         let tables = tables(&view)?;
+        let sequence = sequence(&view, &tables)?;
         let snapshot = Snapshot {
             format: FORMAT,
             incarnation: incarnation(&view)?,
-            sequence: sequence(&view, &tables)?,
+            sequence,
+            last_change: last_change(&view, &tables, sequence)?,
             since: since.map(|since| since.sequence),
             at: self.now(),
         };
@@ -113,7 +119,22 @@ fn goes_on(view: &View<'_>, snapshot: &Snapshot, since: &Since, tables: &[Table]
             return Err(Error::engine(NeedsFull::Trimmed { table: table.spec.name.clone() }));
         }
     }
+    // One that has been swept away since cannot be compared.
+    let there = last_change(view, tables, since.sequence)?;
+    if there.is_some() && there != since.last_change {
+        return Err(Error::engine(NeedsFull::OtherDirectory));
+    }
     Ok(())
+}
+
+/// The hash of the change with a sequence, if it is kept.
+fn last_change(view: &View<'_>, tables: &[Table], sequence: u64) -> Result<Option<[u8; 32]>, Error> {
+    for table in tables {
+        if let Some(change) = view.get(Space::Changes, &layout::change(table.id, sequence))? {
+            return Ok(Some(*blake3::hash(&change).as_bytes()));
+        }
+    }
+    Ok(None)
 }
 
 struct Export<'e, 'p, W> {

@@ -34,6 +34,8 @@ pub(in crate::maintain) struct Snapshot {
     pub(in crate::maintain) incarnation: Option<Vec<u8>>,
     /// The highest sequence given out.
     pub(in crate::maintain) sequence: u64,
+    /// The hash of the change with that sequence, if it was kept.
+    pub(in crate::maintain) last_change: Option<[u8; 32]>,
     /// An incremental one has the changes after this sequence, and no items.
     pub(in crate::maintain) since: Option<u64>,
     /// Milliseconds since 1970.

@@ -51,8 +51,13 @@ impl Connection {
 
     /// Asks for the store's part of a backup.
     pub(in crate::cli) fn stream(mut self, since: Option<&Since>) -> anyhow::Result<Box<dyn Read>> {
-        let since = since
-            .map(|since| json!({ "incarnation": since.incarnation.as_deref().map(hex), "sequence": since.sequence }));
+        let since = since.map(|since| {
+            json!({
+                "incarnation": since.incarnation.as_deref().map(hex),
+                "sequence": since.sequence,
+                "lastChange": since.last_change.map(|hash| hex(&hash)),
+            })
+        });
         self.send(&json!({ "version": VERSION, "do": "backup", "since": since }))?;
         match self.line()?.get("stream") {
             Some(_) => Ok(Box::new(self.stream)),

@@ -40,10 +40,8 @@ pub(in crate::cli) fn listen(data: &Path, store: &Arc<Embedded>) {
         thread.spawn(move || accept(&listener, &store))
     });
     if let Err(error) = started {
-        eprintln!(
-            "nagaya: no control socket in {}: {error}; `nagaya store` cannot look after it while this process runs",
-            data.display()
-        );
+        let data = data.display();
+        tracing::warn!(%error, %data, "no control socket: `nagaya store` cannot look after the directory while this process runs");
     }
 }
 
@@ -175,7 +173,14 @@ fn since(asked: &Json) -> anyhow::Result<Option<Since>> {
         text => Some(text.as_str().and_then(unhex).context("`incarnation` is not hexadecimal")?),
     };
     let sequence = asked["sequence"].as_u64().context("`sequence` is not a number")?;
-    Ok(Some(Since { incarnation, sequence }))
+    let last_change = match &asked["lastChange"] {
+        Json::Null => None,
+        text => {
+            let hash = text.as_str().and_then(unhex).and_then(|bytes| bytes.try_into().ok());
+            Some(hash.context("`lastChange` is not a hash")?)
+        }
+    };
+    Ok(Some(Since { incarnation, sequence, last_change }))
 }
 
 fn send_line(out: &mut impl Write, line: &Json) -> anyhow::Result<()> {

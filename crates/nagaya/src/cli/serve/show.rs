@@ -18,7 +18,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) fn serving(args: &Args, url: &str, sites: &[Site], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
     let tokens = sites.iter().map(|site| issuer.map(|issuer| token(issuer, &site.system)).transpose());
     let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
-    eprint!("{}", text(args, url, sites, &tokens));
+    // A screen that nobody can see is no reason not to serve.
+    let _ = write!(std::io::stderr().lock(), "{}", text(args, url, sites, &tokens));
     // Last: whoever reads this may stop the process at once.
     if args.json {
         let systems = sites.iter().zip(&tokens).map(|(site, token)| json(url, site, token.as_deref()));
