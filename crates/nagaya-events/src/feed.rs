@@ -66,15 +66,18 @@ impl Feed {
     /// Takes in what happens, until told to stop. Every process that has listeners does this for itself.
     pub async fn run(&self, nagaya: &Nagaya, pause: Duration, stop: impl Future<Output = ()>) {
         let work = async {
-            let mut from = From::Now;
+            let (mut from, mut failures) = (From::Now, 0_u32);
             loop {
                 if let Err(error) = self.follow(nagaya, pause, &mut from).await {
+                    failures = failures.saturating_add(1);
                     if is_lost(&error) {
                         // Nobody knows what has been missed: whoever listens begins anew.
                         let _ = self.events.send(None);
                         from = From::Now;
                     }
-                    tracing::warn!(%error, "events cannot be followed");
+                    if failures.is_power_of_two() {
+                        tracing::warn!(%error, failures, "events cannot be followed");
+                    }
                     tokio::time::sleep(pause.max(Duration::from_millis(500))).await;
                 }
             }

@@ -49,7 +49,9 @@ pub(crate) async fn run(nagaya: Nagaya, mut stop: Stop, status: FollowerStatus) 
                 Duration::ZERO
             }
             Err(error) => {
-                tracing::warn!(%error, failures = followers.failures, "what follows the changes failed");
+                if followers.failures.is_power_of_two() {
+                    tracing::warn!(%error, failures = followers.failures, "what follows the changes failed");
+                }
                 BACKOFF.saturating_mul(1 << followers.failures.min(10)).min(LONGEST)
             }
         };

@@ -150,7 +150,10 @@ impl Processor {
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
-                    tracing::warn!(%error, projection = self.projection.entity(), failures, "the processor failed");
+                    // The first, the second, the fourth …: a store that is down for an hour does not fill the log.
+                    if failures.is_power_of_two() {
+                        tracing::warn!(%error, projection = self.projection.entity(), failures, "the processor failed");
+                    }
                     (self.options.backoff * failures.min(100)).min(Duration::from_secs(5))
                 }
             };
