@@ -121,8 +121,11 @@ impl Committer {
         if index.is_none() && table.spec.ttl.is_some() && !table.building.contains(&Building::Expiries) {
             table.building.push(Building::Expiries);
         }
+        self.put_tables(vec![table.clone()])?;
+        // From the beginning, whatever was being built before.
         self.builds.tasks.retain(|task| task.table != table.spec.name);
-        self.put_tables(vec![table])
+        self.builds.add(&table);
+        Ok(())
     }
 
     /// Takes one step of what is to be built.

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
         Arc, PoisonError, RwLock,
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) space: FreeSpace,
     /// Set when the store is being dropped.
     stopping: AtomicBool,
+    /// Set when nobody is left to commit.
+    pub(crate) committer_died: AtomicBool,
 }
 
 /// Asks the committing thread.
@@ -74,7 +77,7 @@ impl Client {
         &self,
         request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
     ) -> Result<T, Error> {
-        let stopped = || Error::engine("the committing thread has stopped");
+        let stopped = || Error::unavailable("the committing thread has stopped");
         let (reply, replied) = oneshot::channel();
         self.requests.send(request(reply)).map_err(|_| stopped())?;
         replied.await.map_err(|_| stopped())?
@@ -123,11 +126,20 @@ impl Embedded {
             incarnation,
             swept: Swept::default(),
             stopping: AtomicBool::new(false),
+            committer_died: AtomicBool::new(false),
         });
         let (requests, incoming) = channel();
         let committer = Committer::new(Arc::clone(&shared))?;
         let thread = std::thread::Builder::new().name("nagaya-commit".to_owned());
-        let committer = thread.spawn(move || committer.run(&incoming)).map_err(Error::engine)?;
+        let watched = Arc::clone(&shared);
+        let run = move || {
+            // A store that cannot commit must not be taken for one that can.
+            if catch_unwind(AssertUnwindSafe(|| committer.run(&incoming))).is_err() {
+                tracing::error!("the committing thread has panicked; the process has to be started again");
+                watched.committer_died.store(true, Ordering::Release);
+            }
+        };
+        let committer = thread.spawn(run).map_err(Error::engine)?;
         let client = Client { shared: Arc::clone(&shared), requests };
         let housekeeping = Housekeeping::start(&client)?;
         Ok(Embedded { client: Some(client), shared, committer: Some(committer), housekeeping, _lock: lock })

@@ -1,7 +1,10 @@
 //! What a store does for itself beside the requests: sweeping, looking at the disk, syncing what is not urgent.
 
 use std::{
-    sync::mpsc::{RecvTimeoutError, Sender, channel},
+    sync::{
+        atomic::Ordering,
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
     thread::JoinHandle,
 };
 
@@ -23,12 +26,19 @@ impl Housekeeping {
         let (stop, stopped) = channel::<()>();
         let client = client.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(Error::engine)?;
+        let mut failures = 0_u32;
         let work = move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 client.shared.maintain();
                 // A sweep that fails is tried again; what it should have removed is not returned meanwhile.
-                if let Err(error) = runtime.block_on(client.sweep()) {
-                    tracing::debug!(%error, "a sweep has not ended");
+                match runtime.block_on(client.sweep()) {
+                    Ok(()) => failures = 0,
+                    Err(error) => {
+                        failures = failures.saturating_add(1);
+                        if failures.is_power_of_two() && client.check_running().is_ok() {
+                            tracing::warn!(%error, failures, "what has expired or is too old could not be removed");
+                        }
+                    }
                 }
             }
         };
@@ -57,6 +67,9 @@ impl Shared {
 
     /// Whether the store can serve.
     pub(crate) fn health(&self) -> Health {
+        if self.committer_died.load(Ordering::Acquire) {
+            return Health::Unavailable("the committing thread has panicked".to_owned());
+        }
         if let Some(failure) = self.backing.disk().and_then(|disk| disk.failure()) {
             return Health::Unavailable(failure);
         }

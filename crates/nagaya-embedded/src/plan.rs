@@ -13,6 +13,9 @@ use crate::{
     record::{self, Table},
 };
 
+/// Bytes that an update is taken to bring, so that a group of many does not grow without end.
+const ASSUMED_BYTES: usize = 16 * 1024;
+
 /// An action, checked and encoded.
 pub(crate) struct Prepared {
     pub(crate) table: Arc<Table>,
@@ -74,7 +77,9 @@ impl Prepared {
     pub(crate) fn bytes(&self) -> usize {
         match &self.deed {
             Deed::Put(image) => image.bytes.len(),
-            Deed::Update(_) | Deed::Delete | Deed::Check => 0,
+            // How large the item will be is not known yet.
+            Deed::Update(_) => ASSUMED_BYTES,
+            Deed::Delete | Deed::Check => 0,
         }
     }
 

@@ -14,7 +14,7 @@ use nagaya_store::{
 use crate::{
     backing::View,
     engine::Shared,
-    layout::{self, Space},
+    layout::{self, Space, TableId},
     record::{self, Change, Table, Trimmed},
 };
 
@@ -71,7 +71,7 @@ pub(crate) fn alive(table: &Table, item: Option<Item>, now: i64) -> Option<Item>
 }
 
 pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
-    let table = shared.table(&query.table)?;
+    let (table, view) = table_in_view(shared, &query.table)?;
     let index = match &query.index {
         None => None,
         Some(name) => {
@@ -102,7 +102,7 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
     };
     let now = shared.options.clock.seconds();
     let mut pager = Pager::new(query.limit);
-    shared.backing.view()?.range(space, from, to, query.descending, |_, value| {
+    view.range(space, from, to, query.descending, |_, value| {
         let item = record::decode_item_like(pager.page.items.last(), value)?;
         if table.spec.is_expired(&item, now) {
             return Ok(ControlFlow::Continue(()));
@@ -115,6 +115,17 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
         Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(pager.page)
+}
+
+/// A table, and a view in which it is like that: an index may have been built, or begun to be built anew, in between.
+fn table_in_view<'s>(shared: &'s Shared, name: &str) -> Result<(Arc<Table>, View<'s>), Error> {
+    loop {
+        let table = shared.table(name)?;
+        let view = shared.backing.view()?;
+        if Arc::ptr_eq(&table, &shared.table(name)?) {
+            return Ok((table, view));
+        }
+    }
 }
 
 /// Counts what is read, and ends the page when it is full.
@@ -214,7 +225,7 @@ fn segment_of(partition: &KeyValue, segments: u32) -> u32 {
 pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -> Result<Changes, Error> {
     let table = shared.table(table)?;
     let view = shared.backing.view()?;
-    let trimmed = trimmed(&view, &table)?.sequence;
+    let trimmed = trimmed(&view, table.id)?.sequence;
     let mut last = match from {
         From::Oldest => trimmed,
         From::Now => newest(&view, &table)?.max(trimmed),
@@ -243,9 +254,8 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
 }
 
 /// The last change of a table that has been swept away.
-pub(crate) fn trimmed(view: &View<'_>, table: &Table) -> Result<Trimmed, Error> {
-    let found =
-        view.get(Space::Meta, &record::trimmed_key(table.id))?.map(|value| record::decode(&value)).transpose()?;
+pub(crate) fn trimmed(view: &View<'_>, table: TableId) -> Result<Trimmed, Error> {
+    let found = view.get(Space::Meta, &record::trimmed_key(table))?.map(|value| record::decode(&value)).transpose()?;
     Ok(found.unwrap_or_default())
 }
 

@@ -81,7 +81,7 @@ fn too_old(shared: &Shared, table: &Table) -> Result<Option<Trimmed>, Error> {
     let retention = i64::try_from(shared.options.retention.as_millis()).unwrap_or(i64::MAX);
     let oldest = shared.options.clock.millis().saturating_sub(retention);
     let view = shared.backing.view()?;
-    let trimmed = read::trimmed(&view, table)?;
+    let trimmed = read::trimmed(&view, table.id)?;
     let newest = read::newest(&view, table)?;
     // Stamps grow with sequences, so that the first one to keep is found without reading all that go.
     let (mut old, mut kept) = (trimmed, newest + 1);
@@ -127,15 +127,20 @@ impl Swept {
     }
 
     fn reached(&self, table: TableId, sequence: u64) {
-        self.changes().insert(table, sequence);
+        let mut changes = self.changes();
+        let reached = changes.entry(table).or_default();
+        *reached = sequence.max(*reached);
     }
 }
 
 impl Committer {
     /// Removes changes, after readers can know of it: the mark goes first, or with the first of them.
     pub(crate) fn trim(&mut self, trim: Trim) -> Result<(), Error> {
+        let former = read::trimmed(&self.shared.backing.view()?, trim.table)?;
+        // Of two sweeps at the same time, one may be behind.
+        let trimmed = if former.sequence > trim.trimmed.sequence { former } else { trim.trimmed };
         let mut ops = vec![
-            Op::Put(Space::Meta, record::trimmed_key(trim.table).into(), record::encode(&trim.trimmed)?.into()),
+            Op::Put(Space::Meta, record::trimmed_key(trim.table).into(), record::encode(&trimmed)?.into()),
             // Sequences go on from here even when no change is left to tell how far they were.
             Op::Put(Space::Meta, SEQUENCE_KEY.into(), record::encode(&self.sequence)?.into()),
         ];

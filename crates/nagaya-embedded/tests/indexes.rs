@@ -133,3 +133,27 @@ async fn an_index_can_be_built_anew() {
         assert_eq!(store.reindex("others", None).await.expect_err("there is none").code(), "no_table");
     }
 }
+
+/// Either the index is not there, or it has everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_beside_a_new_build_never_sees_a_part() {
+    let store = Arc::new(Embedded::memory(options()).expect("memory"));
+    store.ensure(&[indexed()]).await.expect("the table is made");
+    let set: WriteSet = (0..100).map(|n| Write::put(TABLE, note(n))).collect();
+    store.write(set).await.expect("a set");
+    let building = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            for _ in 0..300 {
+                store.reindex(TABLE, None).await.expect("it is built anew");
+            }
+        }
+    });
+    while !building.is_finished() {
+        match store.query(Query::index(TABLE, "GSI1", "all")).await {
+            Ok(page) => assert_eq!(page.items.len(), 100),
+            Err(error) => assert_eq!(error.code(), "no_index"),
+        }
+    }
+    building.await.expect("the task ends");
+}

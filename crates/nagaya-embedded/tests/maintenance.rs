@@ -170,9 +170,10 @@ fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace, &
     let last = changes.get([0]).expect("a read").expect("commits have numbers");
     let next = (u64::from_be_bytes(last[..8].try_into().expect("a number")) + 1).to_be_bytes();
     let key = open("meta").get("commit-key").expect("a read").expect("commits have tags");
-    let tag = blake3::keyed_hash((*key).try_into().expect("a key"), &next);
+    let said = [next, database.seqno().to_be_bytes()].concat();
+    let tag = blake3::keyed_hash((*key).try_into().expect("a key"), &said);
     let mut batch = database.batch().durability(Some(fjall::PersistMode::SyncAll));
-    batch.insert(&changes, [0], [&next, &tag.as_bytes()[..16]].concat());
+    batch.insert(&changes, [0], [&said, &tag.as_bytes()[..16]].concat());
     change(&keyspace, &mut batch);
     batch.commit().expect("the bytes are synced");
 }

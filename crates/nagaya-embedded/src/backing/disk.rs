@@ -6,7 +6,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -18,7 +18,7 @@ use nagaya_store::Error;
 use super::{
     Op, View, journal, manifest,
     mark::Mark,
-    tag::{self, CommitKey},
+    tag::{self, Commit, CommitKey},
 };
 use crate::{
     layout::{self, Space},
@@ -58,6 +58,8 @@ pub(crate) struct Disk {
     mark: Mark,
     /// Why commits are refused.
     failure: RwLock<Option<String>>,
+    /// What is being closed, as long as somebody still reads it.
+    closing: Mutex<Option<Arc<Data>>>,
 }
 
 /// The data, and the state after a commit.
@@ -101,10 +103,10 @@ impl Disk {
     /// Opens the data of a directory; `None` if it has none, or only what was left when making it was interrupted.
     pub(super) fn open(directory: &Path, options: &Options) -> Result<Option<Self>, Error> {
         refuse_unfinished_restore(directory)?;
-        if !data(directory).exists() {
+        if !is_there(&data(directory))? {
             return Ok(None);
         }
-        if !directory.join(UNFINISHED).exists() {
+        if !is_there(&directory.join(UNFINISHED))? {
             return Disk::open_existing(directory, options).map(Some);
         }
         // Making a fresh store was interrupted: nothing was ever acknowledged, and it is made anew. Earlier versions marked a
@@ -128,7 +130,11 @@ impl Disk {
             let kept = kept.display();
             tracing::warn!(%kept, "the end of a journal was torn, as after a power cut; it was cut off and is kept");
         }
+        if journals.last_commit.is_some_and(|last| last > acknowledged) {
+            journals.rewrite_newest().map_err(Error::engine)?;
+        }
         let data = Data::open(&data(directory), options)?;
+        data.check_oldest(journals.first, directory)?;
         let found = data.last_commit()?;
         if found < acknowledged {
             let directory = directory.to_path_buf();
@@ -150,6 +156,7 @@ impl Disk {
             commits: AtomicU64::new(commits),
             mark,
             failure: RwLock::new(None),
+            closing: Mutex::new(None),
         };
         disk.publish(Arc::new(data));
         Ok(disk)
@@ -158,11 +165,15 @@ impl Disk {
     /// Begins to make the data of a directory.
     pub(super) fn begin(directory: &Path, options: &Options) -> Result<Self, Error> {
         let data = data(directory);
-        File::create(directory.join(UNFINISHED)).map_err(Error::engine)?;
-        sync(directory)?;
-        if data.exists() {
+        if is_there(&data)? {
+            // Only what is marked as never finished is made anew.
+            if !is_there(&directory.join(UNFINISHED))? {
+                return Err(Error::engine(format!("{} has appeared meanwhile; try again", data.display())));
+            }
             fs::remove_dir_all(&data).map_err(Error::engine)?;
         }
+        File::create(directory.join(UNFINISHED)).map_err(Error::engine)?;
+        sync(directory)?;
         Mark::forget(directory).map_err(Error::engine)?;
         let disk = Disk::of(directory, options, Data::open(&data, options)?, CommitKey::random()?, 0)?;
         // fjall does not sync the names of the folders that it makes. A journal is of no use without them.
@@ -176,11 +187,6 @@ impl Disk {
         fs::remove_file(self.directory.join(UNFINISHED)).map_err(Error::engine)?;
         sync(&self.directory)?;
         self.directory.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync)
-    }
-
-    /// The number of the last commit of a directory whose journals are whole.
-    pub(crate) fn last_commit(directory: &Path) -> Result<u64, Error> {
-        Data::open(&data(directory), &Options::default())?.last_commit()
     }
 
     /// The key of the commits.
@@ -235,7 +241,8 @@ impl Disk {
                 Op::Remove(space, key) => batch.remove(data.space(space), key),
             }
         }
-        batch.insert(data.space(Space::Changes), layout::COMMIT, self.mark.key().tagged(commit));
+        let tagged = self.mark.key().tagged(Commit { number: commit, sequence: data.database.seqno() });
+        batch.insert(data.space(Space::Changes), layout::COMMIT, tagged);
         match batch.commit() {
             Ok(()) => {}
             // Refused before anything was written: something failed in the background.
@@ -297,23 +304,7 @@ impl Disk {
             Error::unavailable(cause)
         };
         probe(&self.directory).map_err(note)?;
-        let former = self.published.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(former) = former {
-            former.data.closing.store(true, Ordering::Release);
-            let data = Arc::clone(&former.data);
-            drop(former);
-            let began = Instant::now();
-            while Arc::strong_count(&data) > 1 {
-                if began.elapsed() > READS {
-                    return Err(Error::unavailable("reads are still under way"));
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            drop(data);
-            // The threads of fjall have ended, but the last of them may still be letting go of the journal, and write what is
-            // left in its buffer.
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.close()?;
         let (path, acknowledged) = (data(&self.directory), self.commits.load(Ordering::Acquire));
         journal::cut_after(&path, self.mark.key(), acknowledged, &kept_aside(&self.directory)).map_err(note)?;
         let journals = journal::Journals::read(&path, Some(self.mark.key()))?;
@@ -331,6 +322,44 @@ impl Disk {
         *self.failure.write().unwrap_or_else(PoisonError::into_inner) = None;
         tracing::info!("the store has been opened again and takes writes");
         Ok(())
+    }
+
+    /// Closes the data, once nobody reads it any more.
+    fn close(&self) -> Result<(), Error> {
+        let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = self.published.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(former) = former {
+            former.data.closing.store(true, Ordering::Release);
+            *closing = Some(Arc::clone(&former.data));
+        }
+        let Some(data) = closing.take() else { return Ok(()) };
+        let began = Instant::now();
+        while Arc::strong_count(&data) > 1 {
+            if began.elapsed() > READS {
+                *closing = Some(data);
+                return Err(Error::unavailable("reads are still under way"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // The threads of fjall end with it. Should one of them still write what is left in a buffer, it does so to a file that
+        // has been replaced by then.
+        drop(data);
+        Ok(())
+    }
+
+    /// Moves everything to sorted files, and empties the journals: what comes next is numbered from here.
+    pub(crate) fn empty_journals(directory: &Path) -> Result<(), Error> {
+        let path = data(directory);
+        if journal::Journals::read(&path, None)?.files.is_empty() {
+            journal::empty(&path).map_err(Error::engine)?;
+        }
+        let opened = Data::open(&path, &Options::default())?;
+        for space in &opened.spaces {
+            space.rotate_memtable().map_err(Error::engine)?;
+            opened.wait_while(|| space.tree.sealed_memtable_count() > 0).map_err(Error::engine)?;
+        }
+        drop(opened);
+        journal::empty(&path).map_err(Error::engine)
     }
 
     /// Bytes on disk.
@@ -406,7 +435,7 @@ impl Data {
     /// Whether so much waits for being flushed or compacted that fjall would hold up the next commit. It does not notice when
     /// nobody is left to do that, and would wait for ever.
     fn is_behind(&self) -> bool {
-        const SEALED: usize = 3;
+        const SEALED: usize = 2;
         const RUNS: usize = 28;
         let behind =
             |space: &Keyspace| space.tree.sealed_memtable_count() >= SEALED || space.tree.l0_run_count() >= RUNS;
@@ -426,13 +455,38 @@ impl Data {
     fn last_commit(&self) -> Result<u64, Error> {
         let found = self.database.snapshot().get(self.space(Space::Changes), layout::COMMIT).map_err(Error::engine)?;
         let damaged = || Error::engine("the number of the last commit is damaged");
-        found.map_or(Ok(0), |bytes| tag::number(&bytes).ok_or_else(damaged))
+        found.map_or(Ok(0), |bytes| tag::read(&bytes).map(|commit| commit.number).ok_or_else(damaged))
+    }
+
+    /// Whether everything before the first commit of the journals is in sorted files: if not, an older journal is missing.
+    fn check_oldest(&self, first: Option<Commit>, directory: &Path) -> Result<(), Error> {
+        let Some(Commit { number, sequence }) = first else { return Ok(()) };
+        let changes = &self.space(Space::Changes).tree;
+        if changes.get_highest_persisted_seqno().is_some_and(|persisted| persisted >= sequence) {
+            return Ok(());
+        }
+        let before = changes.get(layout::COMMIT, sequence).map_err(Error::engine)?;
+        let found = before.and_then(|bytes| tag::read(&bytes)).map_or(0, |commit| commit.number);
+        if found + 1 < number {
+            let lost = Lost { directory: directory.to_path_buf(), acknowledged: number - 1, found };
+            return Err(Error::engine(lost));
+        }
+        Ok(())
     }
 
     /// The key of the commits, if the directory has one.
     fn commit_key(&self) -> Result<Option<CommitKey>, Error> {
         let found = self.database.snapshot().get(self.space(Space::Meta), COMMIT_KEY_KEY).map_err(Error::engine)?;
         Ok(found.and_then(|bytes| CommitKey::of(&bytes)))
+    }
+}
+
+/// Whether something has this name, even a link that leads nowhere: a volume may be away for a while. Not to know is an error.
+fn is_there(path: &Path) -> Result<bool, Error> {
+    match path.symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::engine(format!("{} cannot be looked at: {error}", path.display()))),
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, BufReader, Read, Seek as _, SeekFrom},
     path::{Path, PathBuf},
 };
@@ -19,7 +19,10 @@ use std::{
 use nagaya_store::Error;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::tag::{self, CommitKey};
+use super::{
+    disk::sync_folder,
+    tag::{self, Commit, CommitKey},
+};
 use crate::layout;
 
 const START: u8 = 1;
@@ -28,13 +31,18 @@ const END: u8 = 3;
 const CLEAR: u8 = 4;
 const MAGIC: &[u8] = b"FJL\x03";
 
-/// Sequence numbers of one batch and the next are closer than this.
+/// Numbers of one batch and the next are closer than this.
 const MAX_STEP: u64 = 1 << 40;
+/// The sequence number of a batch is at most this much above the one that was reached before: flushes take some.
+const MAX_TAKEN: u64 = 1 << 20;
 
 /// What is in the journals of a directory.
 #[derive(Debug)]
 pub(crate) struct Journals {
+    directory: PathBuf,
     pub(crate) files: Vec<Journal>,
+    /// The first whole commit in the journals, with the sequence number of its batch.
+    pub(crate) first: Option<Commit>,
     /// The number of the last whole commit, if one is in the journals.
     pub(crate) last_commit: Option<u64>,
 }
@@ -91,13 +99,24 @@ impl std::error::Error for Damage {}
 /// The next batch, as far as it matters here.
 struct Batch {
     sequence: u64,
-    commit: Option<u64>,
+    commit: Found,
+}
+
+/// What a batch says about its commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nothing: it was written by a version that did not number commits.
+    Nothing,
+    Commit(Commit),
+    /// Something that the key of the directory has not tagged.
+    Foreign,
 }
 
 impl Journals {
     /// Reads the journals of a directory, from the oldest to the one that is written.
     pub(crate) fn read(directory: &Path, key: Option<&CommitKey>) -> Result<Self, Error> {
-        let mut journals = Journals { files: Vec::new(), last_commit: None };
+        let mut journals =
+            Journals { directory: directory.to_path_buf(), files: Vec::new(), first: None, last_commit: None };
         let mut last_sequence = None;
         for (_, path) in paths(directory).map_err(Error::engine)? {
             let journal = journals.read_one(&path, key, &mut last_sequence).map_err(Error::engine)?;
@@ -115,15 +134,15 @@ impl Journals {
         let mut journal = Journal { path: path.to_path_buf(), batches: 0, end: 0, tail: Tail::Empty };
         let mut input = Input::file(path)?;
         while let Some(batch) = batch(&mut input, key)? {
-            let grows = last_sequence.is_none_or(|last| batch.sequence > last && batch.sequence - last < MAX_STEP);
-            // Before the first commit with a number, batches have none.
-            let follows = self.last_commit.is_none_or(|last| batch.commit.is_some_and(|commit| commit == last + 1));
-            if !grows || !follows {
+            if !self.follows(&batch, *last_sequence) {
                 journal.tail = Tail::Damaged { next: journal.end };
                 return Ok(journal);
             }
             *last_sequence = Some(batch.sequence);
-            self.last_commit = batch.commit.or(self.last_commit);
+            if let Found::Commit(Commit { number, .. }) = batch.commit {
+                self.first.get_or_insert(Commit { number, sequence: batch.sequence });
+                self.last_commit = Some(number);
+            }
             journal.batches += 1;
             journal.end = input.read;
         }
@@ -131,9 +150,28 @@ impl Journals {
         Ok(journal)
     }
 
+    /// Whether a batch can come after those that have been read.
+    fn follows(&self, batch: &Batch, last_sequence: Option<u64>) -> bool {
+        let grows = last_sequence.is_none_or(|last| batch.sequence > last && batch.sequence - last < MAX_STEP);
+        let numbered = match (batch.commit, self.last_commit) {
+            (Found::Foreign, _) | (Found::Nothing, Some(_)) => false,
+            // Before the first commit with a number, batches have none.
+            (Found::Nothing, None) => true,
+            (Found::Commit(commit), last) => {
+                let taken = batch.sequence.checked_sub(commit.sequence);
+                last.is_none_or(|last| commit.number == last + 1) && taken.is_some_and(|taken| taken < MAX_TAKEN)
+            }
+        };
+        grows && numbered
+    }
+
     /// The first place where acknowledged commits are damaged, if there is one. `acknowledged` is the number of the last
     /// commit that is known to have been acknowledged.
     pub(crate) fn damage(&self, acknowledged: u64) -> Option<Damage> {
+        if self.files.is_empty() {
+            let what = "its journals are gone".to_owned();
+            return Some(Damage { path: self.directory.clone(), at: 0, what });
+        }
         let (newest, sealed) = self.written().split_last()?;
         // A journal that batches of another one follow was synced before they were written.
         let torn = sealed.iter().find(|journal| journal.tail != Tail::Empty);
@@ -159,6 +197,12 @@ impl Journals {
         &self.files[..last.map_or(0, |last| last + 1)]
     }
 
+    /// Writes the newest journal anew: what a process has written and not synced before it ended may look whole, and still
+    /// never reach the disk.
+    pub(crate) fn rewrite_newest(&self) -> io::Result<()> {
+        self.written().last().map_or(Ok(()), |journal| replace(&journal.path, journal.end))
+    }
+
     /// Cuts off what is torn at the end of the newest journal, and keeps it in a file of its own; where, if there was
     /// anything.
     pub(crate) fn cut_torn(&self, aside: &Path) -> io::Result<Option<PathBuf>> {
@@ -174,7 +218,8 @@ impl Journals {
         let whole = self.files.iter().take_while(|journal| journal.tail == Tail::Empty).count();
         let mut kept = Vec::new();
         for (at, journal) in self.files.iter().enumerate().skip(whole) {
-            kept.push(journal.cut(aside)?);
+            // Of the journals after the damage, everything is kept.
+            kept.push(cut(&journal.path, if at == whole { journal.end } else { 0 }, aside)?);
             if at > whole {
                 fs::remove_file(&journal.path)?;
             }
@@ -197,7 +242,7 @@ pub(crate) fn cut_after(directory: &Path, key: &CommitKey, acknowledged: u64, as
         let mut input = Input::file(&path)?;
         let mut end = 0;
         while let Some(batch) = batch(&mut input, Some(key))? {
-            if batch.commit.is_some_and(|commit| commit > acknowledged) {
+            if matches!(batch.commit, Found::Commit(commit) if commit.number > acknowledged) {
                 cut(&path, end, aside)?;
                 break;
             }
@@ -226,11 +271,33 @@ fn cut(path: &Path, end: u64, aside: &Path) -> io::Result<PathBuf> {
     let length = last_data(path)?.saturating_sub(end);
     io::copy(&mut input.take(length), &mut out)?;
     out.sync_all()?;
-    File::open(aside)?.sync_all()?;
-    let journal = OpenOptions::new().write(true).open(path)?;
-    journal.set_len(end)?;
-    journal.sync_all()?;
+    sync_folder(aside)?;
+    replace(path, end)?;
     Ok(kept)
+}
+
+/// Puts a file with its first bytes in the place of a file. It is another file to whoever still has the former one open.
+fn replace(path: &Path, end: u64) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut out = File::create(&new)?;
+    io::copy(&mut File::open(path)?.take(end), &mut out)?;
+    out.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Leaves one journal in a directory that is not open, with nothing in it. fjall has to find one: without any it begins to
+/// count its sequence numbers from nothing, and shows nothing of what is there.
+pub(crate) fn empty(directory: &Path) -> io::Result<()> {
+    let mut paths = paths(directory)?;
+    match paths.pop() {
+        Some((_, newest)) => replace(&newest, 0)?,
+        None => File::create(directory.join("0.jnl"))?.sync_all()?,
+    }
+    for (_, path) in paths {
+        fs::remove_file(path)?;
+    }
+    sync_folder(directory)
 }
 
 /// The journals of a directory with their numbers, the oldest first.
@@ -273,13 +340,12 @@ fn tail(path: &Path, end: u64, known: Option<(&CommitKey, u64)>) -> io::Result<T
 
 /// Where the number of a commit lies in some bytes that was written after the one after the last.
 fn later_commit(bytes: &[u8], key: &CommitKey, last: u64) -> Option<usize> {
-    let length = key.tagged(0).len();
     // A number comes right after its key, which is a zero byte.
     let places = bytes.iter().enumerate().filter(|(_, byte)| **byte == layout::COMMIT[0]).map(|(at, _)| at + 1);
     let later = |at: &usize| {
-        let stored = bytes.get(*at..at + length)?;
+        let stored = bytes.get(*at..at + tag::LENGTH)?;
         // Looked at before the tag is worked out: most places are zeros among zeros.
-        tag::number(stored).filter(|commit| *commit > last + 1 && commit - last < MAX_STEP)?;
+        tag::read(stored).filter(|commit| commit.number > last + 1 && commit.number - last < MAX_STEP)?;
         key.check(stored)
     };
     places.into_iter().find(|at| later(at).is_some())
@@ -372,11 +438,11 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// The next batch; `None` if what comes is not a whole one, or has a number that the key has not tagged.
+/// The next batch; `None` if what comes is not a whole one.
 fn batch(input: &mut Input<impl Read>, tags: Option<&CommitKey>) -> io::Result<Option<Batch>> {
     let Some([START]) = input.bytes()? else { return Ok(None) };
     let (Some(count), Some(sequence)) = (input.bytes()?, input.bytes()?) else { return Ok(None) };
-    let mut batch = Batch { sequence: u64::from_le_bytes(sequence), commit: None };
+    let mut batch = Batch { sequence: u64::from_le_bytes(sequence), commit: Found::Nothing };
     let mut hash = Xxh3::new();
     let mut value = Vec::new();
     for _ in 0..u32::from_le_bytes(count) {
@@ -384,10 +450,8 @@ fn batch(input: &mut Input<impl Read>, tags: Option<&CommitKey>) -> io::Result<O
             Some([ITEM]) => {
                 let Some(number) = item(input, &mut hash, &mut value)? else { return Ok(None) };
                 if let Some(stored) = number {
-                    batch.commit = tags.map_or_else(|| tag::number(stored), |tags| tags.check(stored));
-                    if batch.commit.is_none() {
-                        return Ok(None);
-                    }
+                    let commit = tags.map_or_else(|| tag::read(stored), |tags| tags.check(stored));
+                    batch.commit = commit.map_or(Found::Foreign, Found::Commit);
                 }
             }
             Some([CLEAR]) => {

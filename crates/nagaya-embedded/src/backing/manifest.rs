@@ -8,17 +8,19 @@ use std::{fmt, fs, io, path::Path};
 use nagaya_store::Error;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// A list that is not what was written.
-#[derive(Debug)]
-struct Rotten(String);
+use crate::layout::Space;
 
-impl fmt::Display for Rotten {
+/// A list that is missing, or not what was written.
+#[derive(Debug)]
+struct CorruptManifest(String);
+
+impl fmt::Display for CorruptManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is damaged: it is not what was written. Nothing was changed; restore a backup", self.0)
+        write!(f, "{} is damaged: it is missing or not what was written. Nothing was changed; restore a backup", self.0)
     }
 }
 
-impl std::error::Error for Rotten {}
+impl std::error::Error for CorruptManifest {}
 
 /// Checks the lists of all spaces below a data directory.
 pub(super) fn check(data: &Path) -> Result<(), Error> {
@@ -26,22 +28,25 @@ pub(super) fn check(data: &Path) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         spaces => spaces.map_err(Error::engine)?,
     };
+    let rotten = |path: &Path| Error::engine(CorruptManifest(path.display().to_string()));
+    let mut found = 0;
     for space in spaces {
         let space = space.map_err(Error::engine)?.path();
+        if !space.is_dir() {
+            continue;
+        }
+        found += 1;
         let current = space.join("current");
-        let said = match fs::read(&current) {
-            // A space without it was being made, and fjall makes it anew.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            said => said.map_err(Error::engine)?,
-        };
-        let rotten = |path: &Path| Error::engine(Rotten(path.display().to_string()));
+        // fjall would take a space without it for one that was being made, and empty it.
+        let said = fs::read(&current).map_err(|_| rotten(&current))?;
         let (id, checksum) = read(&said).ok_or_else(|| rotten(&current))?;
         let list = space.join(format!("v{id}"));
         if xxh3_128(&fs::read(&list).map_err(|_| rotten(&list))?) != checksum {
             return Err(rotten(&list));
         }
     }
-    Ok(())
+    // fjall has a space of its own beside ours.
+    if found <= Space::ALL.len() { Err(rotten(&data.join("keyspaces"))) } else { Ok(()) }
 }
 
 /// Which list counts, and its checksum.

@@ -7,9 +7,19 @@ use std::fmt;
 
 use nagaya_store::Error;
 
-/// Bytes of a number with its tag.
-const TAGGED: usize = 8 + TAG;
+/// Bytes of what is tagged: the number, and the sequence number that fjall had reached.
+const SAID: usize = 16;
 const TAG: usize = 16;
+const TAGGED: usize = SAID + TAG;
+
+/// What a commit says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Commit {
+    /// Its number.
+    pub(crate) number: u64,
+    /// The sequence number that fjall had reached before: its batch has this one, or one a little higher.
+    pub(crate) sequence: u64,
+}
 
 /// What the tags of a directory's commits are made with.
 #[derive(Clone, PartialEq, Eq)]
@@ -38,31 +48,37 @@ impl CommitKey {
         &self.0
     }
 
-    /// The number of a commit as it is stored.
-    pub(crate) fn tagged(&self, commit: u64) -> [u8; TAGGED] {
+    /// A commit as it is stored.
+    pub(crate) fn tagged(&self, commit: Commit) -> [u8; TAGGED] {
         let mut bytes = [0; TAGGED];
-        let (number, tag) = bytes.split_at_mut(8);
-        number.copy_from_slice(&commit.to_be_bytes());
-        tag.copy_from_slice(&self.tag(commit));
+        bytes[..8].copy_from_slice(&commit.number.to_be_bytes());
+        bytes[8..SAID].copy_from_slice(&commit.sequence.to_be_bytes());
+        let tag = self.tag(&bytes[..SAID]);
+        bytes[SAID..].copy_from_slice(&tag);
         bytes
     }
 
-    fn tag(&self, commit: u64) -> [u8; TAG] {
+    fn tag(&self, said: &[u8]) -> [u8; TAG] {
         let mut tag = [0; TAG];
-        tag.copy_from_slice(&blake3::keyed_hash(&self.0, &commit.to_be_bytes()).as_bytes()[..TAG]);
+        tag.copy_from_slice(&blake3::keyed_hash(&self.0, said).as_bytes()[..TAG]);
         tag
     }
 
-    /// The number of a commit from what is stored, if this key made its tag.
-    pub(crate) fn check(&self, stored: &[u8]) -> Option<u64> {
-        number(stored).filter(|commit| self.tag(*commit) == stored[8..])
+    /// A commit from what is stored, if this key made its tag.
+    pub(crate) fn check(&self, stored: &[u8]) -> Option<Commit> {
+        read(stored).filter(|_| self.tag(&stored[..SAID]) == stored[SAID..])
     }
 }
 
-/// The number of a commit from what is stored, whoever made its tag.
-pub(crate) fn number(stored: &[u8]) -> Option<u64> {
-    let (number, tag) = stored.split_first_chunk::<8>()?;
-    (tag.len() == TAG).then(|| u64::from_be_bytes(*number))
+/// Bytes of a stored commit.
+pub(crate) const LENGTH: usize = TAGGED;
+
+/// A commit from what is stored, whoever made its tag.
+pub(crate) fn read(stored: &[u8]) -> Option<Commit> {
+    let (number, rest) = stored.split_first_chunk()?;
+    let (sequence, tag) = rest.split_first_chunk()?;
+    let (number, sequence) = (u64::from_be_bytes(*number), u64::from_be_bytes(*sequence));
+    (tag.len() == TAG).then_some(Commit { number, sequence })
 }
 
 #[cfg(test)]
@@ -72,14 +88,15 @@ mod tests {
     #[test]
     fn a_number_is_believed_if_its_tag_is_right() -> Result<(), Error> {
         let (own, other) = (CommitKey::random()?, CommitKey::random()?);
-        let stored = own.tagged(7);
-        assert_eq!((own.check(&stored), other.check(&stored), number(&stored)), (Some(7), None, Some(7)));
+        let commit = Commit { number: 7, sequence: 30 };
+        let stored = own.tagged(commit);
+        assert_eq!((own.check(&stored), other.check(&stored), read(&stored)), (Some(commit), None, Some(commit)));
         for at in 0..stored.len() {
             let mut changed = stored;
             changed[at] ^= 1;
             assert_eq!(own.check(&changed), None);
         }
-        assert_eq!((own.check(&stored[..8]), number(&stored[..8])), (None, None));
+        assert_eq!((own.check(&stored[..8]), read(&stored[..8])), (None, None));
         Ok(())
     }
 }

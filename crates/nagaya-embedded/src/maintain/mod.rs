@@ -57,7 +57,7 @@ fn sequence(view: &View<'_>, tables: &[Table]) -> Result<u64, Error> {
     let mut highest: u64 =
         view.get(Space::Meta, SEQUENCE_KEY)?.map(|value| record::decode(&value)).transpose()?.unwrap_or(0);
     for table in tables {
-        highest = highest.max(read::trimmed(view, table)?.sequence);
+        highest = highest.max(read::trimmed(view, table.id)?.sequence);
         let prefix = layout::table(table.id);
         let end = layout::after_prefix(&prefix);
         view.range(Space::Changes, Bound::Included(prefix), end, true, |key, _| {

@@ -67,26 +67,21 @@ fn look(directory: &Path) -> Result<(Recovery, Journals), Error> {
             Tail::Empty | Tail::Damaged { .. } => 0,
         },
     });
-    let (mut last_commit, mut damage) =
-        (journals.last_commit, journals.damage(acknowledged).map(|damage| damage.place()));
-    // Journals that are gone leave nothing to read, but the sorted files tell how far they were.
-    if damage.is_none() && last_commit.is_none() {
-        let found = Disk::last_commit(directory)?;
-        last_commit = Some(found);
-        damage = (found < acknowledged)
-            .then(|| format!("{} has lost its last commits: a journal is missing", directory.display()));
-    }
+    let damage = journals.damage(acknowledged).map(|damage| damage.place());
+    let last_commit = journals.last_commit;
     Ok((Recovery { journals: states.collect(), last_commit, acknowledged, damage }, journals))
 }
 
-/// Gives up the commits that are damaged, and all after them: the store is then as it was before the first of them. What is
-/// cut off is kept; where, is what this gives back.
+/// Gives up the commits that are damaged, and all after them, as far as they had not gone to sorted files yet. What is cut off is
+/// kept; where, is what this gives back. Indexes may have to be repaired afterwards.
 pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let _lock = Lock::take(directory)?;
     let (_, journals) = look(directory)?;
     let kept = journals.cut_damaged(&kept_aside(directory)).map_err(Error::engine)?;
     // What is known to have been acknowledged is gone, and opening must not ask for it again.
     Mark::reset(directory).map_err(Error::engine)?;
+    // Sorted files may be ahead of what is left of the journals. What is left goes there too, and numbers go on from there.
+    Disk::empty_journals(directory)?;
     // It is another store from now on: whoever followed its changes or backed it up has seen what is gone.
     let backing = Backing::open(directory, &Options { sweep_every: None, ..Options::default() })?;
     upgrade::bring_up_to_date(&backing)?;

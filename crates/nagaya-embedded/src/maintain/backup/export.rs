@@ -115,7 +115,7 @@ fn goes_on(view: &View<'_>, snapshot: &Snapshot, since: &Since, tables: &[Table]
         return Err(Error::engine(NeedsFull::NoId));
     }
     for table in tables {
-        if read::trimmed(view, table)?.sequence > since.sequence {
+        if read::trimmed(view, table.id)?.sequence > since.sequence {
             return Err(Error::engine(NeedsFull::Trimmed { table: table.spec.name.clone() }));
         }
     }
@@ -147,7 +147,7 @@ struct Export<'e, 'p, W> {
 
 impl<W: Write> Export<'_, '_, W> {
     fn table(&mut self, table: &Table, snapshot: &Snapshot) -> Result<(), Error> {
-        let trimmed = read::trimmed(self.view, table)?;
+        let trimmed = read::trimmed(self.view, table.id)?;
         self.end.tables += 1;
         self.hash.table(table)?;
         let record = TableRecord { id: table.id, spec: table.spec.clone(), trimmed };

@@ -106,7 +106,7 @@ impl Past {
         let (mut first_after, mut clock_went_back) = (None::<u64>, false);
         let (mut oldest, mut any_trimmed) = (None::<i64>, false);
         for table in tables {
-            let trimmed = read::trimmed(view, table)?;
+            let trimmed = read::trimmed(view, table.id)?;
             if trimmed.sequence > 0 {
                 any_trimmed = true;
                 if moment < trimmed.at {
@@ -168,7 +168,7 @@ mod tests {
             let key = Key::new("P", sequence.to_string());
             let item = Item::new().with("PK", "P").with("SK", sequence.to_string());
             ops.push(Op::Put(Space::Items, layout::item(*table, &key).into(), record::encode(&item)?.into()));
-            let change = Change { key, old: None, new: Some(item), cause: Cause::Write, at: *at };
+            let change = record::Change { key, old: None, new: Some(item), cause: Cause::Write, at: *at };
             ops.push(Op::Put(Space::Changes, layout::change(*table, sequence).into(), record::encode(&change)?.into()));
         }
         store.backing().commit(ops)?;
