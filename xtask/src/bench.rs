@@ -38,7 +38,7 @@ pub(crate) struct Engine {
     #[arg(long, default_value = "5")]
     seconds: String,
     /// MiB of the write buffers of the engine and of bare fjall; several sizes with commas
-    #[arg(long, default_value = "16")]
+    #[arg(long, default_value = "24")]
     write_buffer: String,
     #[command(flatten)]
     output: Output,

@@ -15,8 +15,8 @@ pub(crate) struct Settings {
     pub(crate) journals: u64,
 }
 
-/// What is built into the engine.
-pub(crate) const ENGINE: Settings = Settings { write_buffer: 16, journals: 192 };
+/// What the engine does by default.
+pub(crate) const ENGINE: Settings = Settings { write_buffer: 24, journals: 192 };
 
 impl Settings {
     pub(crate) fn write_buffer_bytes(self) -> u64 {

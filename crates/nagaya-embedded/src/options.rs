@@ -29,7 +29,7 @@ impl Default for Options {
             clock: Clock::steady(),
             retention: Duration::from_secs(7 * 24 * 3600),
             cache_bytes: 64 * 1024 * 1024,
-            write_buffer_bytes: 16 * 1024 * 1024,
+            write_buffer_bytes: 24 * 1024 * 1024,
             journal_bytes: 192 * 1024 * 1024,
             min_free_bytes: 256 * 1024 * 1024,
             sweep_every: Some(Duration::from_secs(1)),
