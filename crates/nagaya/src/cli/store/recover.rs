@@ -15,13 +15,14 @@ use crate::cli::Outcome;
 
 /// Show what can be saved of a directory whose journal is damaged, and with --yes give up the rest
 ///
-/// Commits are whole up to the damage. With --yes the directory is opened as it was then: the damaged commit and all after it
-/// are cut off and kept in `torn/`. Try a backup first, and keep a copy of the directory.
+/// Commits are whole up to the damage. With --yes the damaged commit and all after it are cut off the journals and kept in
+/// `torn/`. What later commits had already moved to sorted files stays, so run `verify` and `repair` afterwards. Try a backup
+/// first, and keep a copy of the directory.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Give up the damaged commit and all after it
+    /// Discard the damaged commit and every later one
     #[arg(long)]
     yes: bool,
 }
@@ -43,9 +44,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             // Writing to a string does not fail.
             let _ = writeln!(text, "cut off, and kept in {}", path.display());
         }
-        text.push_str("the directory opens again; run `nagaya store repair` on it\n");
+        text.push_str("the directory opens again; run `nagaya store verify` and `nagaya store repair` on it\n");
     } else if found.is_damaged() {
-        text.push_str("nothing was changed; --yes gives up what is missing or damaged, and all after it\n");
+        text.push_str("nothing was changed; --yes discards the damaged commit and every later one\n");
     }
     print(args.place.json, &json, &text)?;
     Ok(if found.is_damaged() && !accepted { Outcome::FoundProblem } else { Outcome::Fine })
