@@ -18,7 +18,8 @@ impl Files {
     /// Makes the directory unless it is there.
     pub(super) fn at(data: &Path) -> Result<Self, IssuerError> {
         let path = data.join("issuer");
-        match fs::create_dir_all(data).and_then(|()| private_directory().create(&path)) {
+        // The data directory is its owner's alone as well, should this be the first to make it.
+        match private_directory().recursive(true).create(data).and_then(|()| private_directory().create(&path)) {
             Err(error) if !path.is_dir() => return Err(failed(&path, "cannot be made", &error)),
             // A copy that somebody has put back may be open to all. Whose directory it is not cannot close it.
             Err(_) => close(&path),
