@@ -145,8 +145,10 @@ impl Embedded {
         Ok(Embedded { client: Some(client), shared, committer: Some(committer), housekeeping, _lock: lock })
     }
 
-    /// Removes all items that have expired and all changes that are older than the retention.
+    /// Does at once what is done every so often: removes all items that have expired and all changes that are older than the
+    /// retention, and syncs what is not urgent.
     pub async fn sweep(&self) -> Result<(), Error> {
+        self.shared.maintain();
         self.client()?.sweep().await
     }
 

@@ -58,7 +58,8 @@ impl Drop for Housekeeping {
 }
 
 impl Shared {
-    fn maintain(&self) {
+    /// Looks at the disk, and syncs what is not urgent.
+    pub(crate) fn maintain(&self) {
         self.space.look(&self.backing);
         if let Some(disk) = self.backing.disk() {
             disk.sync_mark();

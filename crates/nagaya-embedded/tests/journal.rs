@@ -233,6 +233,34 @@ async fn a_missing_list_of_files_is_refused() {
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
+/// Publishing a list has failed twice in a row: `current` has the checksum of the first, and the file holds the second.
+#[tokio::test]
+async fn a_list_whose_checksum_could_not_be_published_is_accepted_with_exactly_its_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 3).await;
+    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
+    let mut tables = Vec::new();
+    for space in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
+        let current = space.path().join("current");
+        let mut bytes = fs::read(&current).expect("it can be read");
+        bytes[8..24].fill(7);
+        fs::write(&current, bytes).expect("it can be written");
+        tables.extend(fs::read_dir(space.path().join("tables")).expect("a folder").flatten().map(|entry| entry.path()));
+    }
+    assert!(!tables.is_empty());
+    for table in tables {
+        let mut bytes = fs::read(&table).expect("it can be read");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&table, &bytes).expect("it can be written");
+        let error = Embedded::open(directory.path(), options()).expect_err("a file is not the one in the list");
+        assert!(error.to_string().contains("is damaged"), "{error}");
+        bytes[middle] ^= 1;
+        fs::write(&table, &bytes).expect("it can be written");
+    }
+    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+}
+
 /// A volume that is away for one start must not cost anything.
 #[cfg(unix)]
 #[tokio::test]
@@ -267,13 +295,13 @@ async fn a_journal_that_is_gone_is_noticed_and_can_be_given_up() {
     assert_eq!(found(&store, 4).await, 3);
 }
 
-/// The lists of sorted files have checksums of their own.
+/// The lists of sorted files have checksums of their own. What does not say which files there are may change.
 #[tokio::test]
-async fn a_damaged_list_of_files_is_refused() {
+async fn a_damaged_list_of_files_is_refused_or_harmless() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
     Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
-    let mut damaged = 0;
+    let (mut refused, mut harmless) = (0, 0);
     for space in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
         let current = fs::read(space.path().join("current")).expect("it can be read");
         let id = u64::from_le_bytes(current[..8].try_into().expect("a number"));
@@ -283,13 +311,18 @@ async fn a_damaged_list_of_files_is_refused() {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 0x10;
                 fs::write(&path, &bytes).expect("it can be written");
-                let error = Embedded::open(directory.path(), options()).expect_err("it is damaged");
-                assert!(error.to_string().contains("is damaged"), "{name} at {at}: {error}");
-                damaged += 1;
+                match Embedded::open(directory.path(), options()) {
+                    Err(_) => refused += 1,
+                    Ok(store) => {
+                        assert_eq!(found(&store, 3).await, 3, "{name} at {at}");
+                        assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{name} at {at}");
+                        harmless += 1;
+                    }
+                }
             }
             fs::write(&path, &whole).expect("it can be written");
         }
     }
-    assert!(damaged > 100, "{damaged}");
+    assert!(refused > 100 && refused > harmless, "{refused} refused, {harmless} harmless");
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }

@@ -133,8 +133,6 @@ impl Disk {
         if journals.last_commit.is_some_and(|last| last > acknowledged) {
             journals.rewrite_newest().map_err(Error::engine)?;
         }
-        // Not when it is opened again after a fault: a list that could not be published twice in a row is whole, and has another
-        // checksum than the one that was told of it.
         manifest::check(&data(directory))?;
         let data = Data::open(&data(directory), options)?;
         data.check_oldest(journals.first, directory)?;
@@ -315,6 +313,7 @@ impl Disk {
             return Err(Error::engine(damage));
         }
         journals.cut_torn(&kept_aside(&self.directory)).map_err(note)?;
+        manifest::check(&path)?;
         let data = Data::open(&path, &self.options)?;
         let found = data.last_commit()?;
         if found != acknowledged {

@@ -19,6 +19,8 @@ use crate::{
 
 pub(crate) const PAGE: u64 = 4096;
 const SECTOR: usize = 512;
+/// The file with the number of acknowledged commits.
+const ACKNOWLEDGED: &str = "acknowledged";
 
 /// The exit code of a process whose power went.
 pub(crate) const POWER_LOST: i32 = 77;
@@ -152,6 +154,9 @@ impl Disk {
             let offset = offset.unwrap_or_else(|| position(fd, open.appends));
             if matches!(struck, Some(Action::Misdirect)) {
                 let elsewhere = self.another_page(&open, offset);
+                if open.path.extension().is_some_and(|extension| extension == "jnl") {
+                    self.log.line("misdirected");
+                }
                 self.keep_pages(fd, &open, elsewhere, length as u64);
                 return Fate::Elsewhere(elsewhere);
             }
@@ -219,6 +224,9 @@ impl Disk {
             self.files.insert(open.inode, file);
         }
         self.log.synced();
+        if open.path == Path::new(ACKNOWLEDGED) {
+            self.log.line("counted");
+        }
         if matches!(struck, Some(Action::Crash { .. })) {
             self.power_loss();
         }

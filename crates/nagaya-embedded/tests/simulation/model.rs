@@ -42,8 +42,21 @@ enum Event {
     },
     /// Something was really synced.
     Synced,
+    /// The number of acknowledged commits was really synced.
+    Counted,
+    /// A write of a journal went elsewhere.
+    Misdirected,
     /// The directory was opened anew.
     Opened,
+}
+
+/// What a disk does that not even its own contents can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lie {
+    /// It acknowledges syncs that it does not make.
+    LostSyncs,
+    /// It writes elsewhere, and then loses what was not synced, the number of acknowledged commits among it.
+    MisdirectedBeforePowerLoss,
 }
 
 /// A state, and the writes without an answer that may still come to be: the journal may hold what memory does not show
@@ -90,6 +103,8 @@ impl History {
                 self.events.push(Event::Read { now, place, stamp });
             }
             "synced" => self.events.push(Event::Synced),
+            "counted" => self.events.push(Event::Counted),
+            "misdirected" => self.events.push(Event::Misdirected),
             "opened" => self.events.push(Event::Opened),
             "compact" => self.hangs |= rest == "hangs",
             // A sweep may have taken what expires by then.
@@ -117,14 +132,13 @@ impl History {
         }
     }
 
-    /// Every state that may be there. After a sync that was a lie, what was acknowledged since the last true one may be
-    /// gone from some point on: there is nothing on the disk that could tell.
-    pub(crate) fn possible(&self, lies: bool) -> Result<BTreeSet<State>, String> {
+    /// Every state that may be there.
+    pub(crate) fn possible(&self, lie: Option<Lie>) -> Result<BTreeSet<State>, String> {
         let mut possible = Possible::from([(State::new(), Vec::new())]);
-        let honest = self.events.iter().rposition(|event| matches!(event, Event::Synced)).unwrap_or(0);
+        let lossy = lie.map_or(self.events.len(), |lie| self.lossy_from(lie));
         let mut all = BTreeSet::new();
         for at in 0..self.events.len() {
-            if lies && at >= honest {
+            if at >= lossy {
                 all.extend(self.settled(&possible).into_iter().map(|(state, _)| state));
             }
             possible = self.after(at, possible)?;
@@ -134,6 +148,23 @@ impl History {
         }
         all.extend(self.settled(&possible).into_iter().map(|(state, _)| state));
         Ok(all)
+    }
+
+    /// The event from which on acknowledged writes may be gone without a word: there is nothing on the disk that could tell.
+    fn lossy_from(&self, lie: Lie) -> usize {
+        let last = |wanted: fn(&Event) -> bool| self.events.iter().rposition(wanted);
+        match lie {
+            Lie::LostSyncs => last(|event| matches!(event, Event::Synced)).unwrap_or(0),
+            Lie::MisdirectedBeforePowerLoss => {
+                let misdirected = last(|event| matches!(event, Event::Misdirected));
+                let written = last(|event| matches!(event, Event::Write { outcome: Outcome::Done, .. }));
+                // A commit that follows shows that one is missing before it.
+                match misdirected > written {
+                    true => last(|event| matches!(event, Event::Counted)).unwrap_or(0),
+                    false => self.events.len(),
+                }
+            }
+        }
     }
 
     /// Each state with any of its writes without an answer, in their order.
@@ -170,7 +201,7 @@ impl History {
 
     fn after(&self, at: usize, mut possible: Possible) -> Result<Possible, String> {
         match &self.events[at] {
-            Event::Synced => {}
+            Event::Synced | Event::Counted | Event::Misdirected => {}
             Event::Opened => {
                 possible = self.settled(&possible).into_iter().map(|(state, _)| (state, Vec::new())).collect();
             }

@@ -19,7 +19,7 @@ use crate::{
     disk::{Disk, POWER_LOST},
     faults::{self, Fault, Faults},
     log::Log,
-    model::History,
+    model::{History, Lie},
     random::Random,
     symbols::{self, with_disk},
     verdict::{self, Wrong},
@@ -71,14 +71,14 @@ struct Scenario {
     recovery: Option<Vec<Fault>>,
     /// Whether bytes change while nobody has it open.
     rot: bool,
-    /// Whether syncs were acknowledged and not made.
-    lost_syncs: bool,
+    /// What the disk does that its contents do not show.
+    lie: Option<Lie>,
 }
 
 impl Scenario {
     fn of(family: Family, seed: u64) -> Self {
         let mut random = Random::of(seed, "scenario");
-        let plain = Scenario { faults: Vec::new(), power_loss: true, recovery: None, rot: false, lost_syncs: false };
+        let plain = Scenario { faults: Vec::new(), power_loss: true, recovery: None, rot: false, lie: None };
         match family {
             Family::PowerLoss => {
                 let recovery = random.once_in(2).then(|| faults::power_loss_in_recovery(seed));
@@ -88,8 +88,12 @@ impl Scenario {
             Family::Broken => Scenario { faults: faults::no_syncs(), ..plain },
             Family::Healing => Scenario { faults: faults::fatal(seed), power_loss: random.once_in(2), ..plain },
             Family::Lies => match random.below(5) {
-                0..=1 => Scenario { faults: faults::lost_syncs(seed), lost_syncs: true, ..plain },
-                2 => Scenario { faults: faults::misdirected_writes(seed), power_loss: random.once_in(2), ..plain },
+                0..=1 => Scenario { faults: faults::lost_syncs(seed), lie: Some(Lie::LostSyncs), ..plain },
+                2 => {
+                    let power_loss = random.once_in(2);
+                    let lie = power_loss.then_some(Lie::MisdirectedBeforePowerLoss);
+                    Scenario { faults: faults::misdirected_writes(seed), power_loss, lie, ..plain }
+                }
                 _ => Scenario { rot: true, power_loss: false, ..plain },
             },
         }
@@ -112,7 +116,7 @@ const DIRECTORY: &str = "NAGAYA_SIM_DIRECTORY";
 const DEFAULT_SEEDS: u64 = 200;
 
 /// After this a process hangs; it takes far less than a second.
-const HANGS: Duration = Duration::from_secs(20);
+const HANGS: Duration = Duration::from_secs(40);
 
 /// Runs the seeds of a family, and fails with a line for each that fails.
 pub(crate) fn seeds(family: Family) {
@@ -318,7 +322,7 @@ fn mount(seed: u64, base: &Path, faults: Faults, log: &Log) {
 
 async fn check(base: &Path, scenario: &Scenario) {
     let log = fs::read_to_string(base.join("log")).expect("the log can be read");
-    let verdict = match verdict::check(&base.join("store"), &History::read(&log), scenario.lost_syncs).await {
+    let verdict = match verdict::check(&base.join("store"), &History::read(&log), scenario.lie).await {
         Ok(()) => "fine".to_owned(),
         Err(Wrong::Told(what)) => format!("told {what}"),
         Err(Wrong::Silent(what)) => format!("silent {what}"),

@@ -11,7 +11,7 @@ use nagaya_store::{From as Start, Item, Query, Scan, Store as _, Write};
 
 use crate::{
     client::{options, stamp},
-    model::{History, State},
+    model::{History, Lie, State},
     workload::{Place, TABLES, grown, specs},
 };
 
@@ -30,8 +30,8 @@ fn told(what: &'static str) -> impl FnOnce(nagaya_store::Error) -> Wrong {
 }
 
 /// Opens a directory and holds it against what its client was told.
-pub(crate) async fn check(directory: &Path, history: &History, lies: bool) -> Checked {
-    let possible = history.possible(lies).map_err(Wrong::Silent)?;
+pub(crate) async fn check(directory: &Path, history: &History, lie: Option<Lie>) -> Checked {
+    let possible = history.possible(lie).map_err(Wrong::Silent)?;
     let now = Arc::new(AtomicI64::new(history.now));
     let store = Embedded::open(directory, options(Arc::clone(&now))).map_err(told("opening"))?;
     store.ensure(&specs()).await.map_err(told("making the tables"))?;

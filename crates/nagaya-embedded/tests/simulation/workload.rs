@@ -123,7 +123,8 @@ pub(crate) enum Step {
     Get(Place),
     /// Everything goes to sorted files, which are merged.
     Compact,
-    Sweep,
+    /// What a store does by itself every second.
+    Maintain,
     /// The tables get their second index.
     Index,
     Reopen,
@@ -149,10 +150,10 @@ impl Workload {
     pub(crate) fn step(&mut self, number: u64, now: i64) -> Step {
         match self.random.below(40) {
             0..=1 => Step::Compact,
-            2 => Step::Sweep,
-            3 => Step::Index,
-            4 => Step::Reopen,
-            5..=9 => Step::Get(self.place()),
+            2..=4 => Step::Maintain,
+            5 => Step::Index,
+            6 => Step::Reopen,
+            7..=10 => Step::Get(self.place()),
             _ => Step::Write(self.changes(number, now)),
         }
     }
