@@ -51,14 +51,19 @@ async fn found(store: &Embedded, most: usize) -> usize {
     count
 }
 
-fn journal(directory: &Path) -> PathBuf {
+/// The journals, the oldest first.
+fn journals(directory: &Path) -> Vec<PathBuf> {
     let mut found: Vec<_> = fs::read_dir(directory.join("data"))
         .expect("a folder")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "jnl"))
         .collect();
     found.sort();
-    found.pop().expect("a journal")
+    found
+}
+
+fn journal(directory: &Path) -> PathBuf {
+    journals(directory).pop().expect("a journal")
 }
 
 /// The bytes of the journal without the room at its end.
@@ -325,4 +330,84 @@ async fn a_damaged_list_of_files_is_refused_or_harmless() {
     }
     assert!(refused > 100 && refused > harmless, "{refused} refused, {harmless} harmless");
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+}
+
+/// fjall begins another journal after 64 MB, and keeps those before it until everything in them is in sorted files.
+#[tokio::test]
+async fn only_the_newest_of_several_journals_may_be_torn() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = |n: usize| Item::new().with("PK", "pages").with("SK", format!("{n:03}")).with("noise", noise(n, 380_000));
+    filled(directory.path(), 3).await;
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    let mut pages = 0;
+    while journals(directory.path()).len() < 2 {
+        assert!(pages < 500, "there is still only one journal");
+        store.write(Write::put(TABLE, page(pages)).into()).await.expect("a put");
+        pages += 1;
+    }
+    for n in pages..pages + 3 {
+        store.write(Write::put(TABLE, page(n)).into()).await.expect("a put");
+    }
+    drop(store);
+    let [sealed, newest] = journals(directory.path()).try_into().expect("two journals");
+    let mark = fs::read(directory.path().join("acknowledged")).expect("a mark");
+    let end = |path: &Path| {
+        let bytes = fs::read(path).expect("it can be read");
+        bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    };
+    // Also when nobody knows how many commits were acknowledged.
+    for knows in [true, false] {
+        for path in [&sealed, &newest] {
+            let (bytes, end) = (fs::read(path).expect("it can be read"), end(path));
+            fs::write(path, &bytes[..end - 1]).expect("it can be cut");
+            if !knows {
+                fs::remove_file(directory.path().join("acknowledged")).expect("the mark can be removed");
+            }
+            let opened = Embedded::open(directory.path(), options());
+            let told = opened.as_ref().err().map(ToString::to_string);
+            let expected = match (path == &sealed, knows) {
+                (true, _) => Some("the journals after it are whole"),
+                (false, true) => Some("acknowledged commits are missing"),
+                (false, false) => None,
+            };
+            match (told, expected) {
+                (None, None) => {}
+                (Some(told), Some(expected)) if told.contains(expected) => {}
+                other => panic!("{other:?} at the end of {}", path.display()),
+            }
+            drop(opened);
+            fs::write(path, &bytes).expect("it can be written");
+            fs::write(directory.path().join("acknowledged"), &mark).expect("the mark can be written");
+        }
+    }
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    assert_eq!(found(&store, 3).await, 3);
+    for n in 0..pages + 3 {
+        let key = Key::new("pages", format!("{n:03}"));
+        assert_eq!(store.get(TABLE, &key).await.expect("a read"), Some(page(n)));
+    }
+    assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
+}
+
+/// A disk that loses the syncs of one file and keeps those of another.
+#[tokio::test]
+async fn a_journal_that_ends_before_the_sorted_files_is_refused_and_can_be_given_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 3).await;
+    let (journal, mark) = (journal(directory.path()), directory.path().join("acknowledged"));
+    let earlier = [&journal, &mark].map(|path| (path, fs::read(path).expect("it can be read")));
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
+    store.compact().expect("all is in sorted files");
+    drop(store);
+    for (path, bytes) in &earlier {
+        fs::write(path, bytes).expect("it can be written");
+    }
+    let error = Embedded::open(directory.path(), options()).expect_err("the journal ends early");
+    assert!(error.to_string().contains("has lost acknowledged commits"), "{error}");
+    let recovery = inspect_damage(directory.path()).expect("it can be looked at");
+    assert!(recovery.is_damaged() && recovery.lost() == Some(1), "{recovery:?}");
+    accept_loss(directory.path()).expect("it is accepted");
+    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    assert_eq!(found(&store, 5).await, 4);
 }

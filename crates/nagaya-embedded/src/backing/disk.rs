@@ -78,22 +78,26 @@ struct Data {
 }
 
 /// Commits that were acknowledged are not there.
-#[derive(Debug)]
-struct Lost {
+#[derive(Debug, Clone)]
+pub(crate) struct Lost {
     directory: PathBuf,
-    acknowledged: u64,
-    found: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) found: u64,
+}
+
+impl Lost {
+    /// Where it is, and what.
+    pub(crate) fn place(&self) -> String {
+        let Lost { directory, acknowledged, found } = self;
+        let directory = directory.display();
+        format!("{directory} has lost acknowledged commits: {acknowledged} were acknowledged, {found} are there")
+    }
 }
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Lost { directory, acknowledged, found } = self;
-        write!(
-            f,
-            "{} has lost acknowledged commits: {acknowledged} were acknowledged, {found} are there. \
-             `nagaya store recover` shows what can be saved; a backup may have more",
-            directory.display()
-        )
+        let place = self.place();
+        write!(f, "{place}. `nagaya store recover` shows what can be saved; a backup may have more")
     }
 }
 
@@ -101,7 +105,7 @@ impl std::error::Error for Lost {}
 
 impl Disk {
     /// Opens the data of a directory; `None` if it has none, or only what was left when making it was interrupted.
-    pub(super) fn open(directory: &Path, options: &Options) -> Result<Option<Self>, Error> {
+    pub(crate) fn open(directory: &Path, options: &Options) -> Result<Option<Self>, Error> {
         refuse_unfinished_restore(directory)?;
         if !is_there(&data(directory))? {
             return Ok(None);
@@ -137,9 +141,11 @@ impl Disk {
         let data = Data::open(&data(directory), options)?;
         data.check_oldest(journals.first, directory)?;
         let found = data.last_commit()?;
-        if found < acknowledged {
+        // Sorted files may know of commits that the journals have lost: a disk may lose one file and keep another.
+        let (there, acknowledged) = (journals.last_commit.unwrap_or(found), acknowledged.max(found));
+        if there < acknowledged {
             let directory = directory.to_path_buf();
-            return Err(Error::engine(Lost { directory, acknowledged, found }));
+            return Err(Error::engine(Lost { directory, acknowledged, found: there }));
         }
         // A directory of the first format has none yet.
         let key = data.commit_key()?.or(said.key).map_or_else(CommitKey::random, Ok)?;

@@ -18,7 +18,7 @@ use nagaya_store::Error;
 
 use self::disk::Published;
 pub(crate) use self::{
-    disk::{Disk, data, kept_aside, sync_folder, sync_folders},
+    disk::{Disk, Lost, data, kept_aside, sync_folder, sync_folders},
     journal::{Journals, Tail},
     mark::{Acknowledged, Mark},
     tag::CommitKey,

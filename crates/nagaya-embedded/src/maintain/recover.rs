@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use nagaya_store::Error;
+use nagaya_store::{Error, ErrorKind};
 
 use crate::{
     Options,
-    backing::{Acknowledged, Backing, Disk, Journals, Mark, Tail, data, kept_aside},
+    backing::{Acknowledged, Backing, Disk, Journals, Lost, Mark, Tail, data, kept_aside},
     lock::Lock,
     upgrade,
 };
@@ -49,7 +49,7 @@ pub struct JournalState {
     pub torn_bytes: u64,
 }
 
-/// Looks at the journals of a directory, and changes nothing.
+/// Looks at the journals of a directory. If they are whole, it is opened as well: sorted files may show what journals do not.
 pub fn inspect_damage(directory: &Path) -> Result<Recovery, Error> {
     let _lock = Lock::take(directory)?;
     look(directory).map(|(recovery, _)| recovery)
@@ -69,7 +69,24 @@ fn look(directory: &Path) -> Result<(Recovery, Journals), Error> {
     });
     let damage = journals.damage(acknowledged).map(|damage| damage.place());
     let last_commit = journals.last_commit;
-    Ok((Recovery { journals: states.collect(), last_commit, acknowledged, damage }, journals))
+    let mut recovery = Recovery { journals: states.collect(), last_commit, acknowledged, damage };
+    if recovery.damage.is_none()
+        && let Some(lost) = lost(directory)?
+    {
+        recovery.damage = Some(lost.place());
+        (recovery.last_commit, recovery.acknowledged) = (Some(lost.found), lost.acknowledged);
+    }
+    Ok((recovery, journals))
+}
+
+/// The commits that are missing although the journals are whole.
+fn lost(directory: &Path) -> Result<Option<Lost>, Error> {
+    let Err(error) = Disk::open(directory, &Options::default()) else { return Ok(None) };
+    let lost = match error.kind() {
+        ErrorKind::Engine(cause) => cause.downcast_ref::<Lost>(),
+        _ => None,
+    };
+    lost.cloned().map(Some).ok_or(error)
 }
 
 /// Gives up the commits that are damaged, and all after them, as far as they had not gone to sorted files yet. What is cut off is
