@@ -336,7 +336,8 @@ async fn a_damaged_list_of_files_is_refused_or_harmless() {
 #[tokio::test]
 async fn only_the_newest_of_several_journals_may_be_torn() {
     let directory = tempfile::tempdir().expect("a directory");
-    let page = |n: usize| Item::new().with("PK", "pages").with("SK", format!("{n:03}")).with("noise", noise(n, 380_000));
+    let page =
+        |n: usize| Item::new().with("PK", "pages").with("SK", format!("{n:03}")).with("noise", noise(n, 380_000));
     filled(directory.path(), 3).await;
     let store = Embedded::open(directory.path(), options()).expect("it opens");
     let mut pages = 0;
