@@ -22,7 +22,12 @@ struct Serving {
 
 impl Serving {
     fn start(args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
+        Serving::start_as(Command::new(env!("CARGO_BIN_EXE_nagaya")), args, env)
+    }
+
+    /// Starts it by a command that takes its arguments.
+    fn start_as(mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .args(args)
             .envs(env.iter().copied())
@@ -210,6 +215,28 @@ fn a_server_that_is_told_to_stop_says_so_before_it_does() {
     });
     assert_eq!(ask("/healthz").0, 200);
     assert_eq!(serving.ask("todo", "GET", "/todos", None).0, 200, "whoever still comes is still served");
+}
+
+/// A limit on the size of files is a fault of the store, not the end of the server.
+#[cfg(unix)]
+#[test]
+fn a_server_whose_files_may_not_grow_goes_on_answering() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let args = ["todo", "--data", text(directory.path())];
+    // The journal takes its room when the directory is made.
+    assert_eq!(Serving::start(&args, &[]).stop(), Some(0));
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
+    let serving = Serving::start_as(limited, &args, &[]);
+    let todo = json!({ "title": "x".repeat(200) });
+    let create = |_| serving.ask("todo", "POST", "/todos", Some(&todo));
+    let refused = (0..5_000).map(create).find(|(status, _)| *status != 201).expect("the files are full at some time");
+    assert_eq!(refused.0, 503, "{refused:?}");
+    // Reads are refused only for the moments in which the store tries to open again.
+    eventually(|| match serving.ask("todo", "GET", "/todos", None).0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
 }
 
 /// The lines that a server logs from its start to its end.

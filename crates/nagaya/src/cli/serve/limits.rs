@@ -18,19 +18,19 @@ const GRACE: Duration = Duration::from_secs(5);
 #[command(next_help_heading = "Limits")]
 pub(super) struct Limits {
     /// Bytes of a body
-    #[arg(long, value_name = "BYTES", default_value = "1048576", env = "NAGAYA_MAX_BODY")]
+    #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = at_least_one, env = "NAGAYA_MAX_BODY")]
     max_body: usize,
     /// Bytes of a head: its first line and all headers
-    #[arg(long, value_name = "BYTES", default_value = "32768", env = "NAGAYA_MAX_HEAD")]
+    #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = at_least_one, env = "NAGAYA_MAX_HEAD")]
     max_head: usize,
     /// Seconds of a request
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, env = "NAGAYA_TIMEOUT")]
     timeout: Duration,
     /// Requests at the same time
-    #[arg(long, value_name = "N", default_value = "1024", env = "NAGAYA_MAX_REQUESTS")]
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one, env = "NAGAYA_MAX_REQUESTS")]
     max_requests: usize,
     /// Connections at the same time; fewer if the process may not have as many file handles
-    #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_CONNECTIONS")]
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one, env = "NAGAYA_CONNECTIONS")]
     connections: usize,
     /// Seconds of a connection without a request, or for the head of one
     #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds, env = "NAGAYA_IDLE")]
@@ -39,7 +39,7 @@ pub(super) struct Limits {
     #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_TENANT_RATE")]
     tenant_rate: u32,
     /// Requests of a tenant at the same time
-    #[arg(long, value_name = "N", default_value = "768", env = "NAGAYA_TENANT_CONCURRENT")]
+    #[arg(long, value_name = "N", default_value = "768", value_parser = at_least_one, env = "NAGAYA_TENANT_CONCURRENT")]
     tenant_concurrent: usize,
 }
 
@@ -115,6 +115,13 @@ impl Ending {
     }
 }
 
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("has to be at least 1".to_owned()),
+        parsed => parsed.map_err(|error: std::num::ParseIntError| error.to_string()),
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     seconds_or_zero(text)
         .and_then(|time| if time.is_zero() { Err("has to be more than 0".to_owned()) } else { Ok(time) })
@@ -144,6 +151,15 @@ mod tests {
         let Cli { limits, .. } = Cli::try_parse_from(["serve"]).expect("nothing is needed");
         assert_eq!(format!("{:?}", limits.within(None)), format!("{:?}", nagaya_server::Limits::default()));
         assert_eq!(limits.within(Some(1_024)).connections, 512);
+    }
+
+    #[test]
+    fn limits_that_would_refuse_everybody_are_refused() {
+        for flag in ["--max-body", "--max-head", "--max-requests", "--connections", "--tenant-concurrent", "--timeout"]
+        {
+            let refused = Cli::try_parse_from(["serve", flag, "0"]).expect_err("nobody could be served");
+            assert!(refused.to_string().contains(flag), "{refused}");
+        }
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     // The logs of this process, until it ends; before the store is opened, which may have something to say.
     let _logs = args.reach.logs.begin()?;
     let file_handles = raise_file_handles();
+    survive_file_size_limit();
     let address = args.reach.listen;
     let listener = TcpListener::bind(address)
         .await
@@ -69,24 +70,31 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
         sites.push(Site { system, mount, store: Arc::clone(&store), mounted });
     }
+    // Before anybody is told that this serves: whoever stops it then stops it in order.
+    let stopped = stop();
     show::serving(args, &url, &sites, issuer.as_deref())?;
     if args.watch
         && let (Some(path), Some(site)) = (&args.system, sites.pop())
     {
         tokio::spawn(watch::watch(Path::new(path).to_owned(), args.place.clone(), args.tables(), site));
     }
-    run(args, server, listener).await
+    run(args, server, listener, stopped).await
 }
 
 /// Serves until the process is told to stop, or its store has failed for good.
-async fn run(args: &Args, server: Server, listener: TcpListener) -> anyhow::Result<Outcome> {
+async fn run(
+    args: &Args,
+    server: Server,
+    listener: TcpListener,
+    stopped: impl Future<Output = ()>,
+) -> anyhow::Result<Outcome> {
     let failing = server.store_failed(args.ending.store_failure_timeout);
     let mut cause = None;
     let ended = async {
         match args.ending.on_store_failure {
-            OnStoreFailure::Reopen => stop().await,
+            OnStoreFailure::Reopen => stopped.await,
             OnStoreFailure::Exit => tokio::select! {
-                () = stop() => {}
+                () = stopped => {}
                 reason = failing => {
                     tracing::error!(target: TARGET, reason, "the store does not recover: the process ends");
                     cause = Some(reason);
@@ -147,26 +155,42 @@ fn verifier(args: &Args, system: &System, local: Option<&Arc<LocalIssuer>>, remo
     verifier
 }
 
-/// When the process is told to stop.
-pub(in crate::cli) async fn stop() {
-    let interrupt = async {
-        // Without a handler the signal ends the process, which is what it is for.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
+/// A file that reaches the limit of its size (`ulimit -f`) is a failed write, which the store answers for, and not the end of
+/// the process.
+fn survive_file_size_limit() {
     #[cfg(unix)]
     {
-        let terminate = async {
-            match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        // The same number on Linux, macOS and the BSDs.
+        const SIGXFSZ: i32 = 25;
+        let kind = tokio::signal::unix::SignalKind::from_raw(SIGXFSZ);
+        // Once it is listened for, the signal does nothing else. Whoever cannot listen is where it was before.
+        let _ = tokio::signal::unix::signal(kind);
+    }
+}
+
+/// Ends when the process is told to stop, from the call of this on.
+pub(in crate::cli) fn stop() -> impl Future<Output = ()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{Signal, SignalKind, signal};
+        // Without a handler the signal ends the process, which is what it is for.
+        let received = |signal: std::io::Result<Signal>| async {
+            match signal {
                 Ok(mut signal) => drop(signal.recv().await),
                 Err(_) => std::future::pending().await,
             }
         };
-        tokio::select! { () = interrupt => {}, () = terminate => {} }
+        let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        async move {
+            tokio::select! { () = received(interrupt) => {}, () = received(terminate) => {} }
+        }
     }
     #[cfg(not(unix))]
-    interrupt.await;
+    async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 #[cfg(test)]
