@@ -260,7 +260,7 @@ mod tests {
         let verifier = verifier(&args, &system, None, None);
         server.mount("", system, nagaya, verifier);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        run(&args, server, listener).await.expect("it runs")
+        run(&args, server, listener, stop()).await.expect("it runs")
     }
 
     #[tokio::test]
