@@ -103,7 +103,9 @@ impl Soak {
         let (fine, output) = outputs(command)?;
         if !fine {
             let repeat = format!("NAGAYA_KILLS={kills} cargo test --release -p nagaya-embedded --test kills");
-            self.failures.push(format!("{}\n  repeat: {repeat}", last_lines(&output)));
+            let failure = format!("{}\n  repeat: {repeat}", last_lines(&output));
+            eprintln!("{FAILED}{failure}");
+            self.failures.push(failure);
         }
         self.kills += kills;
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, thread};
 
-use nagaya_embedded::{Embedded, Options, restore_backup};
+use nagaya_embedded::restore_backup;
 use nagaya_store::Store as _;
 
 use crate::load;
@@ -37,7 +37,7 @@ pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
         println!("restored");
         return;
     }
-    let store = Arc::new(Embedded::open(base.join("store"), Options::default()).expect("the directory opens"));
+    let store = Arc::new(crate::open(&base.join("store")));
     // The indexes of earlier rounds are there, or were killed before they were.
     store.ensure(&load::specs(round)).await.expect("the tables are made");
     let busy = Arc::clone(&store);

@@ -16,7 +16,7 @@ use std::{
 
 use child::Activity;
 use load::Acknowledged;
-use nagaya_embedded::{Embedded, Options, restore_backup};
+use nagaya_embedded::{Embedded, Options, is_in_use, restore_backup};
 use nagaya_store::{ErrorKind, Query, Store as _};
 
 const ACTIVITY: &str = "NAGAYA_KILLS_ACTIVITY";
@@ -104,8 +104,19 @@ fn delay(round: u32, most: u64) -> Duration {
     Duration::from_micros(most * 1_000 * part / 65_536)
 }
 
+/// Opens a directory that no other process has open. One that is being started by another test holds the lock for a moment:
+/// it has all open files of this process until it becomes another program.
+fn open(directory: &Path) -> Embedded {
+    loop {
+        match Embedded::open(directory, Options::default()) {
+            Err(error) if is_in_use(&error) => std::thread::sleep(Duration::from_millis(1)),
+            opened => return opened.expect("the directory opens"),
+        }
+    }
+}
+
 async fn filled(base: &Path) -> Embedded {
-    let store = Embedded::open(base.join("store"), Options::default()).expect("the directory opens");
+    let store = open(&base.join("store"));
     store.ensure(&load::specs(0)).await.expect("the tables are made");
     load::fill(&store).await;
     store
@@ -135,7 +146,7 @@ async fn kills(activity: Activity) {
 }
 
 async fn check(base: &Path, round: u32, indexed: bool, acknowledged: &Acknowledged) {
-    let store = Embedded::open(base.join("store"), Options::default()).expect("the directory opens after a kill");
+    let store = open(&base.join("store"));
     load::check(&store, acknowledged).await;
     let findings = store.verify(&mut |_| {}).expect("it can be verified");
     assert!(findings.is_empty(), "round {round}: {} findings, the first: {:?}", findings.len(), findings[0]);

@@ -50,6 +50,12 @@ struct Open {
     appends: bool,
 }
 
+impl Open {
+    fn is_journal(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "jnl")
+    }
+}
+
 /// What has not been synced of a file.
 struct Unsynced {
     file: File,
@@ -154,7 +160,7 @@ impl Disk {
             let offset = offset.unwrap_or_else(|| position(fd, open.appends));
             if matches!(struck, Some(Action::Misdirect)) {
                 let elsewhere = self.another_page(&open, offset);
-                if open.path.extension().is_some_and(|extension| extension == "jnl") {
+                if open.is_journal() {
                     self.log.line("misdirected");
                 }
                 self.keep_pages(fd, &open, elsewhere, length as u64);
@@ -223,8 +229,9 @@ impl Disk {
             file.length = file.file.metadata().map_or(file.length, |metadata| metadata.len());
             self.files.insert(open.inode, file);
         }
-        self.log.synced();
-        if open.path == Path::new(ACKNOWLEDGED) {
+        if open.is_journal() {
+            self.log.synced();
+        } else if open.path == Path::new(ACKNOWLEDGED) {
             self.log.line("counted");
         }
         if matches!(struck, Some(Action::Crash { .. })) {

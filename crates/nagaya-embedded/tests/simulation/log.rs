@@ -13,7 +13,7 @@ use std::{
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
     file: Arc<File>,
-    /// Whether the last line already says that something was synced.
+    /// Whether the last line already says that a journal was synced.
     synced: Arc<AtomicBool>,
 }
 
@@ -29,7 +29,7 @@ impl Log {
         let _ = (&*self.file).write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Something was really synced.
+    /// A journal was really synced.
     pub(crate) fn synced(&self) {
         if !self.synced.swap(true, Ordering::SeqCst) {
             let _ = (&*self.file).write_all(b"synced\n");

@@ -40,7 +40,7 @@ enum Event {
         place: Place,
         stamp: Option<u64>,
     },
-    /// Something was really synced.
+    /// A journal was really synced.
     Synced,
     /// The number of acknowledged commits was really synced.
     Counted,
@@ -154,7 +154,7 @@ impl History {
     fn lossy_from(&self, lie: Lie) -> usize {
         let last = |wanted: fn(&Event) -> bool| self.events.iter().rposition(wanted);
         match lie {
-            Lie::LostSyncs => last(|event| matches!(event, Event::Synced)).unwrap_or(0),
+            Lie::LostSyncs => last(|event| matches!(event, Event::Synced | Event::Counted)).unwrap_or(0),
             Lie::MisdirectedBeforePowerLoss => {
                 let misdirected = last(|event| matches!(event, Event::Misdirected));
                 let written = last(|event| matches!(event, Event::Write { outcome: Outcome::Done, .. }));

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     fs::{self, OpenOptions},
-    io::ErrorKind,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
@@ -54,6 +54,36 @@ pub(crate) fn refuse_unfinished_restore(directory: &Path) -> Result<(), Error> {
     }
 }
 
+/// Makes a directory with the mark in it, or tells that something is there already. Whoever looks never sees it without the
+/// mark: it would pass for the empty directory of a new store.
+fn make_marked(directory: &Path) -> io::Result<bool> {
+    if directory.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let draft =
+        parent.join(format!(".{name}.{:016x}", getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?));
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(&draft)?;
+    let made = fs::File::create_new(draft.join(MARK)).and_then(|mark| mark.sync_all()).and_then(|()| {
+        sync_folder(&draft)?;
+        match fs::rename(&draft, directory) {
+            Ok(()) => Ok(true),
+            // Somebody else has made it meanwhile.
+            Err(_) if directory.symlink_metadata().is_ok() => Ok(false),
+            Err(error) => Err(error),
+        }
+    });
+    if !matches!(made, Ok(true)) {
+        // What is left of it is in nobody's way.
+        let _ = fs::remove_dir_all(&draft);
+    }
+    made
+}
+
 /// A directory that this restore alone fills.
 pub(super) struct Target {
     directory: PathBuf,
@@ -65,28 +95,23 @@ pub(super) struct Target {
 impl Target {
     /// Claims a directory that is not there yet, or is empty.
     pub(super) fn claim(directory: &Path) -> Result<Self, Error> {
-        let failed = |error: std::io::Error| Error::engine(format!("{} cannot be made: {error}", directory.display()));
+        let failed = |error: io::Error| Error::engine(format!("{} cannot be made: {error}", directory.display()));
         if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(failed)?;
         }
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let made = match builder.create(directory) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(failed(error)),
-        };
+        let made = make_marked(directory).map_err(failed)?;
         let mark = directory.join(MARK);
-        // Of two restores at the same time one makes the mark, and the other touches nothing.
-        match OpenOptions::new().write(true).create_new(true).open(&mark) {
-            Ok(file) => file.sync_all().map_err(failed)?,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
+        if !made {
+            // Of two restores at the same time one makes the mark, and the other touches nothing.
+            match OpenOptions::new().write(true).create_new(true).open(&mark) {
+                Ok(file) => file.sync_all().map_err(failed)?,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
+                }
+                Err(error) => return Err(failed(error)),
             }
-            Err(error) => return Err(failed(error)),
         }
-        let alone = || -> std::io::Result<bool> {
+        let alone = || -> io::Result<bool> {
             sync_folder(directory)?;
             Ok(fs::read_dir(directory)?.flatten().all(|entry| entry.file_name() == MARK))
         };
@@ -124,7 +149,7 @@ impl Target {
 
     /// Removes what was filled in. The mark goes last: what is left if this fails is not taken for a store.
     pub(super) fn discard(self) {
-        let remove = || -> std::io::Result<()> {
+        let remove = || -> io::Result<()> {
             for entry in fs::read_dir(&self.directory)? {
                 let path = entry?.path();
                 match path.is_dir() {
