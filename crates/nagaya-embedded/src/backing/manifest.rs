@@ -5,22 +5,35 @@
 //!
 //! A list may also be newer than its checksum. When publishing one fails after `current` was replaced, fjall writes the next
 //! list to the same file; when that fails too, the list is whole, and `current` has the checksum of the one before it. Such a
-//! list is accepted if its files are exactly those that it describes.
+//! list is accepted if its files are exactly those that it describes, and then published.
 
-use std::{fmt, fs, io, path::Path};
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
 
 use nagaya_store::Error;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::disk::{sync_folder, sync_folders};
 use crate::layout::Space;
+
+/// The kind of checksum that fjall uses.
+const XXH3: u8 = 0;
 
 /// A list that is missing, or not what was written.
 #[derive(Debug)]
-struct CorruptManifest(String);
+struct CorruptManifest {
+    path: PathBuf,
+    what: String,
+}
 
 impl fmt::Display for CorruptManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is damaged: it is missing or not what was written. Nothing was changed; restore a backup", self.0)
+        let CorruptManifest { path, what } = self;
+        write!(f, "{} is damaged: {what}. Nothing was changed; restore a backup", path.display())
     }
 }
 
@@ -32,7 +45,9 @@ pub(super) fn check(data: &Path) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         spaces => spaces.map_err(Error::engine)?,
     };
-    let rotten = |path: &Path| Error::engine(CorruptManifest(path.display().to_string()));
+    let rotten =
+        |path: &Path, what: &str| Error::engine(CorruptManifest { path: path.to_path_buf(), what: what.to_owned() });
+    let read = |path: &Path| fs::read(path).map_err(|error| rotten(path, &format!("it cannot be read ({error})")));
     let mut found = 0;
     for space in spaces {
         let space = space.map_err(Error::engine)?.path();
@@ -40,28 +55,61 @@ pub(super) fn check(data: &Path) -> Result<(), Error> {
             continue;
         }
         found += 1;
+        // fjall removes lists that do not count any more. Which one counts has to survive a power cut before that.
+        sync_folder(&space).map_err(Error::engine)?;
         let current = space.join("current");
         // fjall would take a space without it for one that was being made, and empty it.
-        let said = fs::read(&current).map_err(|_| rotten(&current))?;
-        let (id, checksum) = read(&said).ok_or_else(|| rotten(&current))?;
+        let (id, checksum) = parse(&read(&current)?).ok_or_else(|| rotten(&current, "it is not what was written"))?;
         let list = space.join(format!("v{id}"));
-        let bytes = fs::read(&list).map_err(|_| rotten(&list))?;
-        if xxh3_128(&bytes) != checksum && !is_whole(&space, &list, &bytes) {
-            return Err(rotten(&list));
+        let bytes = read(&list)?;
+        if xxh3_128(&bytes) != checksum {
+            if !is_whole(&space, &list, &bytes) {
+                return Err(rotten(&list, "it is not what was written"));
+            }
+            tracing::warn!(list = %list.display(), "a list of files could not be published before; it is whole");
+            publish(&space, id, &bytes).map_err(Error::engine)?;
         }
     }
     // fjall has a space of its own beside ours.
-    if found <= Space::ALL.len() { Err(rotten(&data.join("keyspaces"))) } else { Ok(()) }
+    if found <= Space::ALL.len() { Err(rotten(&data.join("keyspaces"), "folders are missing")) } else { Ok(()) }
 }
 
 /// Which list counts, and its checksum.
-fn read(said: &[u8]) -> Option<(u64, u128)> {
+fn parse(said: &[u8]) -> Option<(u64, u128)> {
     let (id, rest) = said.split_first_chunk::<8>()?;
     let (checksum, kind) = rest.split_first_chunk::<16>()?;
-    (kind == [0]).then(|| (u64::from_le_bytes(*id), u128::from_le_bytes(*checksum)))
+    (kind == [XXH3]).then(|| (u64::from_le_bytes(*id), u128::from_le_bytes(*checksum)))
 }
 
-/// Whether every byte of a list's table section is understood, and the files are those that it describes.
+/// Writes a list and its checksum as fjall does. What is there may never have reached the disk.
+fn publish(space: &Path, id: u64, list: &[u8]) -> io::Result<()> {
+    sync_folders(space)?;
+    replace(&space.join(format!("v{id}")), list)?;
+    let current = [&id.to_le_bytes()[..], &xxh3_128(list).to_le_bytes(), &[XXH3]].concat();
+    replace(&space.join("current"), &current)
+}
+
+/// Puts a file with these bytes in the place of a file.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// The sections that are the same in all lists of ours: fjall panics when it finds something else in some of them.
+const FIXED: [(&str, &[u8]); 6] = [
+    ("format_version", &[3]),
+    ("tree_type", &[0]),
+    ("level_count", &[7]),
+    ("filter_hash_type", &[XXH3]),
+    ("blob_files", &[0; 4]),
+    ("blob_gc_stats", &[0; 4]),
+];
+
+/// Whether every byte of a list that matters is understood, and the files are those that it describes.
 fn is_whole(space: &Path, list: &Path, bytes: &[u8]) -> bool {
     // This checks the names, places and lengths of the sections.
     let Ok(reader) = sfa::Reader::new(list) else { return false };
@@ -70,9 +118,8 @@ fn is_whole(space: &Path, list: &Path, bytes: &[u8]) -> bool {
         let start = usize::try_from(entry.pos()).ok()?;
         bytes.get(start..start.checked_add(usize::try_from(entry.len()).ok()?)?)
     };
-    // fjall would look for blobs, which we do not use.
-    let has_no_blobs = section("blob_files") == Some(&[0; 4]);
-    has_no_blobs && section("tables").and_then(files).is_some_and(|files| files.iter().all(|file| file.is_in(space)))
+    let fixed = FIXED.iter().all(|(name, bytes)| section(name) == Some(*bytes));
+    fixed && section("tables").and_then(files).is_some_and(|files| files.iter().all(|file| file.is_in(space)))
 }
 
 /// A sorted file as a list describes it.
