@@ -42,7 +42,7 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// Write sets that share one sync.
 const GROUP: usize = 512;
-/// Bytes of new items after which a group is closed, so that large writes do not pile up in memory.
+/// Bytes after which a group is closed, so that large writes do not pile up in memory.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
 /// How long a failed store waits before it tries to open its directory again: at first, and at most.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -163,6 +163,7 @@ impl Committer {
                 }
                 other => {
                     self.group(std::mem::take(&mut writes));
+                    bytes = 0;
                     self.serve_other(other);
                 }
             }
@@ -197,17 +198,28 @@ impl Committer {
         self.shared.backing.commit(ops).inspect_err(|_| self.sequence = sequence_before)
     }
 
-    /// Commits write sets with one sync, then answers each.
+    /// Commits write sets, with one sync if they are not too large together.
     fn group(&mut self, writes: Vec<(Vec<Prepared>, Reply<Written>)>) {
-        if writes.is_empty() {
-            return;
+        let mut writes = writes.into_iter();
+        while writes.len() > 0 {
+            self.commit_next(&mut writes);
         }
+    }
+
+    /// Commits the next write sets with one sync, then answers each.
+    fn commit_next(&mut self, writes: &mut impl ExactSizeIterator<Item = (Vec<Prepared>, Reply<Written>)>) {
         let before = self.sequence;
         let mut pending = Pending::with_capacity(writes.len());
         let mut ops = Vec::with_capacity(writes.len() * 4);
         let mut outcomes = Vec::with_capacity(writes.len());
-        for (actions, reply) in writes {
+        let mut bytes = 0;
+        // Deletes and updates bring what was there before, which only shows now.
+        while bytes < GROUP_BYTES
+            && let Some((actions, reply)) = writes.next()
+        {
+            let counted = ops.len();
             outcomes.push((reply, self.write_set(actions, &mut pending, &mut ops)));
+            bytes += ops[counted..].iter().map(Op::bytes).sum::<usize>();
         }
         let committed = self.commit(ops, before);
         // Even a failed condition is only told once the writes that it failed against are on disk.

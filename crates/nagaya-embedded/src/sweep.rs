@@ -6,6 +6,7 @@ use std::{
     collections::HashMap,
     ops::{Bound, ControlFlow},
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use fjall::Slice;
@@ -23,6 +24,8 @@ use crate::{
 
 /// Expired items or old changes that are removed at once.
 const STEP: usize = 500;
+/// A sweep may take minutes; what else is done every so often goes on meanwhile.
+const MAINTAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// Changes to remove.
 pub(crate) struct Trim {
@@ -42,15 +45,22 @@ pub(crate) struct Swept {
 
 impl Client {
     /// Removes all items that have expired and all changes that are older than the retention.
+    ///
+    /// Old changes go first: to remove an item takes room for the change.
     pub(crate) async fn sweep(&self) -> Result<(), Error> {
-        while let Some(due) = due(&self.shared)? {
+        let mut maintained = Instant::now();
+        let mut next = || {
             self.check_running()?;
-            self.ask(|reply| Request::Expire(due, reply)).await?;
-        }
+            if maintained.elapsed() >= MAINTAIN_EVERY {
+                self.shared.maintain();
+                maintained = Instant::now();
+            }
+            Ok::<_, Error>(())
+        };
         for table in self.shared.sorted_tables() {
             let Some(trimmed) = too_old(&self.shared, &table)? else { continue };
             loop {
-                self.check_running()?;
+                next()?;
                 let keys = self.shared.swept.next(&self.shared, &table, trimmed.sequence)?;
                 let done = keys.len() < STEP;
                 let last = keys.last().and_then(|key| layout::sequence(key));
@@ -60,6 +70,13 @@ impl Client {
                     break;
                 }
             }
+        }
+        // What has expired is not returned, and can wait for a disk with more room.
+        while self.shared.space.check().is_ok()
+            && let Some(due) = due(&self.shared)?
+        {
+            next()?;
+            self.ask(|reply| Request::Expire(due, reply)).await?;
         }
         Ok(())
     }

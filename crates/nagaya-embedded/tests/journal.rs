@@ -282,6 +282,19 @@ async fn data_that_is_away_is_not_made_anew() {
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
+/// An empty store must not take the place of one whose data is gone.
+#[tokio::test]
+async fn data_that_is_missing_is_not_made_anew() {
+    let directory = tempfile::tempdir().expect("a directory");
+    filled(directory.path(), 3).await;
+    let (data, away) = (directory.path().join("data"), directory.path().join("away"));
+    fs::rename(&data, &away).expect("it can be moved");
+    let error = Embedded::open(directory.path(), options()).expect_err("the data is missing");
+    assert!(error.to_string().contains("is missing, although"), "{error}");
+    fs::rename(&away, &data).expect("it can be moved");
+    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+}
+
 #[tokio::test]
 async fn a_journal_that_is_gone_is_noticed_and_can_be_given_up() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -411,6 +424,12 @@ async fn a_journal_that_ends_before_the_sorted_files_is_refused_and_can_be_given
     assert!(error.to_string().contains("has lost acknowledged commits"), "{error}");
     let recovery = inspect_damage(directory.path()).expect("it can be looked at");
     assert!(recovery.is_damaged() && recovery.lost() == Some(1), "{recovery:?}");
+    let known = fs::read(&mark).expect("it can be read");
+    accept_loss(directory.path()).expect("it is accepted");
+    // As if it had been interrupted before its end: it is refused, and can be done again.
+    fs::write(&mark, known).expect("it can be written");
+    fs::write(&journal, &earlier[0].1).expect("it can be written");
+    Embedded::open(directory.path(), options()).expect_err("giving up was interrupted");
     accept_loss(directory.path()).expect("it is accepted");
     let store = Embedded::open(directory.path(), options()).expect("it opens");
     assert_eq!(found(&store, 5).await, 4);

@@ -12,7 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice};
+use fjall::{
+    AbstractTree as _, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Slice,
+};
 use nagaya_store::Error;
 
 use super::{
@@ -107,11 +109,12 @@ impl Disk {
     /// Opens the data of a directory; `None` if it has none, or only what was left when making it was interrupted.
     pub(crate) fn open(directory: &Path, options: &Options) -> Result<Option<Self>, Error> {
         refuse_unfinished_restore(directory)?;
-        if !is_there(&data(directory))? {
-            return Ok(None);
-        }
-        if !is_there(&directory.join(UNFINISHED))? {
-            return Disk::open_existing(directory, options).map(Some);
+        let (has_data, unfinished) = (is_there(&data(directory))?, is_there(&directory.join(UNFINISHED))?);
+        match (has_data, unfinished) {
+            (true, false) => return Disk::open_existing(directory, options).map(Some),
+            (false, false) => return refuse_lost_data(directory).map(|()| None),
+            (false, true) => return Ok(None),
+            (true, true) => {}
         }
         // Making a fresh store was interrupted: nothing was ever acknowledged, and it is made anew. Earlier versions marked a
         // restore in the same way, but a fresh store has no tables before it is whole.
@@ -142,7 +145,8 @@ impl Disk {
         data.check_oldest(journals.first, directory)?;
         let found = data.last_commit()?;
         // Sorted files may know of commits that the journals have lost: a disk may lose one file and keep another.
-        let (there, acknowledged) = (journals.last_commit.unwrap_or(found), acknowledged.max(found));
+        let there = journals.last_commit.map_or(found, |last| last.min(found));
+        let acknowledged = acknowledged.max(found).max(journals.last_commit.unwrap_or(0));
         if there < acknowledged {
             let directory = directory.to_path_buf();
             return Err(Error::engine(Lost { directory, acknowledged, found: there }));
@@ -319,6 +323,7 @@ impl Disk {
             return Err(Error::engine(damage));
         }
         journals.cut_torn(&kept_aside(&self.directory)).map_err(note)?;
+        journals.detach_newest().map_err(note)?;
         manifest::check(&path)?;
         let data = Data::open(&path, &self.options)?;
         let found = data.last_commit()?;
@@ -349,20 +354,26 @@ impl Disk {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // The threads of fjall end with it. Should one of them still write what is left in a buffer, it does so to a file that
-        // has been replaced by then.
+        // The threads of fjall end with it. Should one of them still write what is left in a buffer, it has to do so to a file
+        // that has been replaced by then.
         drop(data);
         Ok(())
     }
 
-    /// Moves everything to sorted files, and empties the journals: what comes next is numbered from here.
-    pub(crate) fn empty_journals(directory: &Path) -> Result<(), Error> {
+    /// Moves everything to sorted files, together with one more value, and empties the journals: what comes next is numbered
+    /// from here.
+    pub(crate) fn empty_journals(directory: &Path, with: Op) -> Result<(), Error> {
         let path = data(directory);
         if journal::Journals::read(&path, None)?.files.is_empty() {
             journal::empty(&path).map_err(Error::engine)?;
         }
         manifest::check(&path)?;
         let opened = Data::open(&path, &Options::default())?;
+        match with {
+            Op::Put(space, key, value) => opened.space(space).insert(key, value),
+            Op::Remove(space, key) => opened.space(space).remove(key),
+        }
+        .map_err(Error::engine)?;
         for space in &opened.spaces {
             space.rotate_memtable().map_err(Error::engine)?;
             opened.wait_while(|| space.tree.sealed_memtable_count() > 0).map_err(Error::engine)?;
@@ -427,6 +438,8 @@ impl Data {
         let database = Database::builder(path)
             .cache_size(options.cache_bytes)
             .max_journaling_size(options.journal_bytes)
+            // fjall compresses once more to check what it replays, and another version of the compressor may give other bytes.
+            .journal_compression(CompressionType::None)
             .open()
             .map_err(Error::engine)?;
         let settings = || KeyspaceCreateOptions::default().max_memtable_size(options.write_buffer_bytes);
@@ -487,6 +500,19 @@ impl Data {
         let found = self.database.snapshot().get(self.space(Space::Meta), COMMIT_KEY_KEY).map_err(Error::engine)?;
         Ok(found.and_then(|bytes| CommitKey::of(&bytes)))
     }
+}
+
+/// Refuses a directory without data that had some: a volume may be away, and an empty store must not take its place.
+fn refuse_lost_data(directory: &Path) -> Result<(), Error> {
+    let (data, acknowledged) = (data(directory), Mark::read(directory).map_err(Error::engine)?.commit);
+    if acknowledged == 0 {
+        return Ok(());
+    }
+    Err(Error::engine(format!(
+        "{} is missing, although {acknowledged} commits to it were acknowledged. Bring it back, or restore a backup into a new \
+         directory",
+        data.display()
+    )))
 }
 
 /// Whether something has this name, even a link that leads nowhere: a volume may be away for a while. Not to know is an error.

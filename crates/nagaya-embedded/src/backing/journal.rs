@@ -203,6 +203,12 @@ impl Journals {
         self.written().last().map_or(Ok(()), |journal| replace(&journal.path, journal.end))
     }
 
+    /// Puts another file in the place of the journal that was being written: whoever still has that one open, with something
+    /// left to write, does not write to this one.
+    pub(crate) fn detach_newest(&self) -> io::Result<()> {
+        self.files.last().map_or(Ok(()), |journal| replace(&journal.path, journal.end))
+    }
+
     /// Cuts off what is torn at the end of the newest journal, and keeps it in a file of its own; where, if there was
     /// anything.
     pub(crate) fn cut_torn(&self, aside: &Path) -> io::Result<Option<PathBuf>> {

@@ -41,6 +41,16 @@ pub(crate) enum Op {
     Remove(Space, Slice),
 }
 
+impl Op {
+    /// Bytes that it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Op::Put(_, key, value) => key.len() + value.len(),
+            Op::Remove(_, key) => key.len(),
+        }
+    }
+}
+
 /// The state at one moment: commits that come later are not seen, and none is seen by half.
 pub(crate) enum View<'b> {
     Disk(Arc<Published>),

@@ -95,13 +95,13 @@ pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let _lock = Lock::take(directory)?;
     let (_, journals) = look(directory)?;
     let kept = journals.cut_damaged(&kept_aside(directory)).map_err(Error::engine)?;
-    // What is known to have been acknowledged is gone, and opening must not ask for it again.
+    // Sorted files may be ahead of what is left of the journals. What is left goes there too, and numbers go on from there. It is
+    // another store from now on: whoever followed its changes or backed it up has seen what is gone.
+    Disk::empty_journals(directory, upgrade::incarnation()?)?;
+    // What is known to have been acknowledged is gone, and opening must not ask for it again. Last, so that whoever is
+    // interrupted is refused and does all of this again.
     Mark::reset(directory).map_err(Error::engine)?;
-    // Sorted files may be ahead of what is left of the journals. What is left goes there too, and numbers go on from there.
-    Disk::empty_journals(directory)?;
-    // It is another store from now on: whoever followed its changes or backed it up has seen what is gone.
     let backing = Backing::open(directory, &Options { sweep_every: None, ..Options::default() })?;
     upgrade::bring_up_to_date(&backing)?;
-    backing.commit(vec![upgrade::incarnation()?])?;
     Ok(kept)
 }

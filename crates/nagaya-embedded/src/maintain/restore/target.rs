@@ -95,29 +95,40 @@ pub(super) struct Target {
 impl Target {
     /// Claims a directory that is not there yet, or is empty.
     pub(super) fn claim(directory: &Path) -> Result<Self, Error> {
+        // Without a `.` at its end, which a directory cannot be renamed to.
+        let directory = &directory.components().collect::<PathBuf>();
         let failed = |error: io::Error| Error::engine(format!("{} cannot be made: {error}", directory.display()));
         if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(failed)?;
         }
+        let in_the_way = || Error::engine(InTheWay(directory.to_path_buf()));
+        let is_alone =
+            || -> io::Result<bool> { Ok(fs::read_dir(directory)?.flatten().all(|entry| entry.file_name() == MARK)) };
         let made = make_marked(directory).map_err(failed)?;
         let mark = directory.join(MARK);
         if !made {
+            // Before it is marked: a store that is there must not be taken for an unfinished restore if this is killed.
+            refuse_unfinished_restore(directory)?;
+            if !is_alone().map_err(failed)? {
+                return Err(in_the_way());
+            }
             // Of two restores at the same time one makes the mark, and the other touches nothing.
             match OpenOptions::new().write(true).create_new(true).open(&mark) {
-                Ok(file) => file.sync_all().map_err(failed)?,
+                Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
                 }
                 Err(error) => return Err(failed(error)),
             }
         }
-        let alone = || -> io::Result<bool> {
+        let marked = || -> io::Result<bool> {
+            fs::File::open(&mark)?.sync_all()?;
             sync_folder(directory)?;
-            Ok(fs::read_dir(directory)?.flatten().all(|entry| entry.file_name() == MARK))
+            is_alone()
         };
-        let claimed = match alone() {
+        let claimed = match marked() {
             Ok(true) => Lock::take(directory),
-            Ok(false) => Err(Error::engine(InTheWay(directory.to_path_buf()))),
+            Ok(false) => Err(in_the_way()),
             Err(error) => Err(failed(error)),
         };
         match claimed {
