@@ -75,7 +75,11 @@ impl Shared {
             return Health::Unavailable(failure);
         }
         // A disk that is nearly full keeps nobody from reading, and a restart does not help.
-        self.space.shortage().map_or(Health::Ready, Health::Warning)
+        match self.space.shortage() {
+            None => Health::Ready,
+            Some(reason) if self.space.check().is_err() => Health::ReadOnly(reason),
+            Some(reason) => Health::Warning(reason),
+        }
     }
 
     /// What the store measures about itself.

@@ -54,6 +54,6 @@ pub use lock::is_in_use;
 pub use maintain::{
     Backup, Checked, Content, Finding, JournalState, KeyFile, ObjectsAndKeys, Progress, Recovery, Repair, Restored,
     Since, Source, Stat, TableStat, accept_loss, check_backup, check_chain, inspect_damage, is_damaged, new_id, reason,
-    restore_backup, restore_backups, write_backup,
+    restore_backup, restore_backups, verify_objects, write_backup,
 };
 pub use options::Options;

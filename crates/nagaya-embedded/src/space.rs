@@ -64,12 +64,12 @@ impl FreeSpace {
 
 /// Bytes that the disk of a directory has left for this process.
 #[cfg(unix)]
-fn free(directory: &Path) -> Option<u64> {
+pub(crate) fn free(directory: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(directory).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 #[cfg(not(unix))]
-fn free(_: &Path) -> Option<u64> {
+pub(crate) fn free(_: &Path) -> Option<u64> {
     None
 }

@@ -167,6 +167,6 @@ async fn writes_are_refused_before_the_disk_is_full() {
     let error = put(&store, 1).await.expect_err("there is no room");
     assert_eq!(error.code(), "out_of_space", "{error}");
     assert!(error.to_string().contains("MiB left"), "{error}");
-    assert!(matches!(store.health(), Health::Warning(_)));
+    assert!(matches!(store.health(), Health::ReadOnly(_)));
     assert_eq!(store.get(TABLE, &Key::new("P", "000001")).await.expect("reading goes on"), None);
 }

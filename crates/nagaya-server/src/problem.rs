@@ -127,6 +127,12 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something failed inside the server.")
     }
 
+    /// There is no room for what should be written.
+    pub fn insufficient_storage() -> Self {
+        let detail = "The store has no room for more. Nothing was written; reading still works.";
+        Problem::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", detail)
+    }
+
     /// The answer, with the id by which the logs know the request.
     pub fn into_answer(self, request: &str) -> Response {
         let title = self.status.canonical_reason().unwrap_or("Error");
@@ -239,10 +245,7 @@ fn store(error: &nagaya_store::Error) -> Problem {
             unavailable("table_missing", "A table that this needs is not there yet.".to_owned()).retry_after(60)
         }
         StoreErrorKind::Busy => unavailable("busy", "The store is busy.".to_owned()),
-        StoreErrorKind::OutOfSpace(_) => {
-            let detail = "The store has no room for more. Nothing was written; reading still works.";
-            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", detail)
-        }
+        StoreErrorKind::OutOfSpace(_) => Problem::insufficient_storage(),
         StoreErrorKind::Unavailable(_) => {
             let detail = "The store is not available. Nothing has happened; try again later.";
             unavailable("store_unavailable", detail.to_owned()).retry_after(STORE_RETRY)

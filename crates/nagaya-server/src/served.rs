@@ -10,6 +10,7 @@ use axum::{
     response::Response,
     routing::{MethodFilter, MethodRouter, on},
 };
+use nagaya_store::Health;
 use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
@@ -113,6 +114,12 @@ impl Served {
         let _place = self.limits.admit(&caller, seen.origin.address.as_deref())?;
         // Its roles allow what the route does.
         self.permits(&route, &caller)?;
+        // The store takes what is written: a system may write to more than its store, and should not begin in vain.
+        if !route.method.is_safe()
+            && let Health::ReadOnly(reason) = self.nagaya.store_health()
+        {
+            return Err(Problem::insufficient_storage().because(reason));
+        }
         // What is asked is readable.
         let query = query(parts.uri.query().unwrap_or_default())?;
         if !matches!(route.act, Act::List(_) | Act::Own(_))

@@ -5,8 +5,10 @@
 pub enum Health {
     /// It reads and writes.
     Ready,
-    /// It serves, but somebody has to act: the disk is filling up, or so full that writes are refused.
+    /// It serves, but somebody has to act: the disk is filling up.
     Warning(String),
+    /// It reads. Writes are refused: the disk is nearly full.
+    ReadOnly(String),
     /// It has failed. Requests should go elsewhere until this has passed.
     Unavailable(String),
 }

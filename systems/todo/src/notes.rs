@@ -1,6 +1,7 @@
 //! Notes: short ones are in their event, long ones are objects that the event names.
 
 use std::{
+    io,
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
@@ -74,21 +75,62 @@ impl Notes {
     /// The text of a long note.
     pub(crate) async fn text(&self, object: &str) -> Result<String, Problem> {
         let path = Path::parse(object).map_err(|error| failed(&error.into()))?;
-        let found = self.objects()?.get(&path).await.map_err(|error| failed(&error))?;
+        let found = match self.objects()?.get(&path).await {
+            // It was written before its event: somebody has removed it.
+            Err(object_store::Error::NotFound { .. }) => return Err(lost(object, "is missing")),
+            found => found.map_err(|error| failed(&error))?,
+        };
         let bytes = found.bytes().await.map_err(|error| failed(&error))?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| Problem::internal())
+        if path.filename() != Some(blake3::hash(&bytes).to_hex().as_str()) {
+            return Err(lost(object, "is not what was written"));
+        }
+        String::from_utf8(bytes.to_vec()).map_err(|_| lost(object, "is not text"))
     }
 }
 
+/// A note that cannot be read, however often it is asked for.
+fn lost(object: &str, what: &str) -> Problem {
+    Problem::internal().because(format!("the object `{object}` {what}: restore it from a backup"))
+}
+
 fn failed(error: &object_store::Error) -> Problem {
-    tracing::error!(%error, "the object storage failed");
     let detail = "The storage of notes does not answer.";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "notes_unavailable", detail).retry_after(5)
+    let problem = match is_full(error) {
+        true => Problem::insufficient_storage(),
+        false => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "notes_unavailable", detail).retry_after(5),
+    };
+    problem.because(error.to_string())
+}
+
+/// Whether the disk below the object storage is full.
+fn is_full(error: &object_store::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_note_that_was_changed_or_removed_is_not_passed_off_as_the_note() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let notes = Notes::in_directory(directory.path().to_owned());
+        let kept = notes.keep("f-1", "t-1", "x".repeat(SHORT + 1)).await.expect("it is kept");
+        let Note::Object { object, .. } = kept else { panic!("a long one is an object") };
+        for changed in ["y".repeat(SHORT + 1), String::new()] {
+            std::fs::write(directory.path().join(&object), changed).expect("it can be written");
+            assert_eq!(notes.text(&object).await.expect_err("it is another").status(), 500);
+        }
+        std::fs::remove_file(directory.path().join(&object)).expect("it can be removed");
+        assert_eq!(notes.text(&object).await.expect_err("it is gone").status(), 500);
+    }
 
     /// Proves the notes part of T4.
     #[tokio::test]

@@ -18,7 +18,7 @@ use fjall::{
 use nagaya_store::Error;
 
 use super::{
-    Op, View, journal, manifest,
+    Op, View, failed, journal, manifest,
     mark::Mark,
     tag::{self, Commit, CommitKey},
 };
@@ -28,6 +28,7 @@ use crate::{
     options::Options,
     read,
     record::COMMIT_KEY_KEY,
+    space,
 };
 
 /// What the data of a directory lies under.
@@ -127,7 +128,7 @@ impl Disk {
     }
 
     fn open_existing(directory: &Path, options: &Options) -> Result<Self, Error> {
-        let said = Mark::read(directory).map_err(Error::engine)?;
+        let said = Mark::read(directory)?;
         let acknowledged = said.commit;
         let journals = journal::Journals::read(&data(directory), said.key.as_ref())?;
         if let Some(damage) = journals.damage(acknowledged) {
@@ -231,7 +232,7 @@ impl Disk {
     }
 
     pub(super) fn latest(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Error> {
-        self.published()?.space(space).get(key).map_err(Error::engine)
+        self.published()?.space(space).get(key).map_err(failed)
     }
 
     /// Makes all changes or none; when it returns, they survive a power cut.
@@ -242,7 +243,7 @@ impl Disk {
         let published = self.published()?;
         let data = &published.data;
         if let Err(error) = data.wait_while(|| data.is_behind()) {
-            return Err(self.fail(&format!("writing sorted files failed in the background ({error})")));
+            return Err(self.fail(&self.background_failure(&format!(" ({error})"))));
         }
         let commit = self.commits.load(Ordering::Acquire) + 1;
         let mut batch = data.database.batch().durability(Some(PersistMode::SyncData));
@@ -257,7 +258,7 @@ impl Disk {
         match batch.commit() {
             Ok(()) => {}
             // Refused before anything was written: something failed in the background.
-            Err(fjall::Error::Poisoned) => return Err(self.fail("writing sorted files failed in the background")),
+            Err(fjall::Error::Poisoned) => return Err(self.fail(&self.background_failure(""))),
             Err(error) => {
                 self.fail(&error.to_string());
                 return Err(Error::unanswered(error));
@@ -290,6 +291,14 @@ impl Disk {
         self.unavailable()
     }
 
+    /// What to say when fjall does not tell why something failed. The cause is in its log; mostly it is this one.
+    fn background_failure(&self, error: &str) -> String {
+        const LITTLE: u64 = 16 * 1024 * 1024;
+        let free = space::free(&self.directory).filter(|free| *free < LITTLE);
+        let full = free.map_or(String::new(), |free| format!("; the disk is full: it has {} KiB left", free / 1024));
+        format!("writing sorted files failed in the background{error}{full}")
+    }
+
     fn unavailable(&self) -> Error {
         let cause = self.failure().unwrap_or_else(|| "it is being opened again".to_owned());
         Error::unavailable(cause)
@@ -301,7 +310,7 @@ impl Disk {
             && let Ok(published) = self.published()
             && let Err(error) = published.data.database.persist(PersistMode::Buffer)
         {
-            self.fail(&format!("writing files failed in the background ({error})"));
+            self.fail(&self.background_failure(&format!(" ({error})")));
         }
     }
 
@@ -382,6 +391,11 @@ impl Disk {
         journal::empty(&path).map_err(Error::engine)
     }
 
+    /// Sorted files that are missing or not what was written.
+    pub(crate) fn damaged_files(&self) -> Result<Vec<PathBuf>, Error> {
+        manifest::damaged_files(&data(&self.directory))
+    }
+
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> Result<u64, Error> {
         self.published()?.data.database.disk_space().map_err(Error::engine)
@@ -410,7 +424,7 @@ impl Disk {
         let (data, space) = (&published.data, published.space(space));
         space.rotate_memtable().map_err(Error::engine)?;
         data.wait_while(|| space.tree.sealed_memtable_count() > 0).map_err(Error::unavailable)?;
-        space.major_compact().map_err(Error::engine)
+        space.major_compact().map_err(failed)
     }
 }
 
@@ -441,9 +455,9 @@ impl Data {
             // fjall compresses once more to check what it replays, and another version of the compressor may give other bytes.
             .journal_compression(CompressionType::None)
             .open()
-            .map_err(Error::engine)?;
+            .map_err(failed)?;
         let settings = || KeyspaceCreateOptions::default().max_memtable_size(options.write_buffer_bytes);
-        let open = |space: Space| database.keyspace(space.name(), settings).map_err(Error::engine);
+        let open = |space: Space| database.keyspace(space.name(), settings).map_err(failed);
         let [a, b, c, d, e] = Space::ALL;
         let spaces = [open(a)?, open(b)?, open(c)?, open(d)?, open(e)?];
         Ok(Data { database, spaces, closing: AtomicBool::new(false) })
@@ -504,7 +518,7 @@ impl Data {
 
 /// Refuses a directory without data that had some: a volume may be away, and an empty store must not take its place.
 fn refuse_lost_data(directory: &Path) -> Result<(), Error> {
-    let (data, acknowledged) = (data(directory), Mark::read(directory).map_err(Error::engine)?.commit);
+    let (data, acknowledged) = (data(directory), Mark::read(directory)?.commit);
     if acknowledged == 0 {
         return Ok(());
     }

@@ -22,6 +22,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{
     disk::sync_folder,
     tag::{self, Commit, CommitKey},
+    unreadable,
 };
 use crate::layout;
 
@@ -118,8 +119,9 @@ impl Journals {
         let mut journals =
             Journals { directory: directory.to_path_buf(), files: Vec::new(), first: None, last_commit: None };
         let mut last_sequence = None;
-        for (_, path) in paths(directory).map_err(Error::engine)? {
-            let journal = journals.read_one(&path, key, &mut last_sequence).map_err(Error::engine)?;
+        for (_, path) in paths(directory).map_err(|error| unreadable(directory, &error))? {
+            let journal = journals.read_one(&path, key, &mut last_sequence);
+            let journal = journal.map_err(|error| unreadable(&path, &error))?;
             journals.files.push(journal);
         }
         Ok(journals)

@@ -10,14 +10,17 @@
 use std::{
     fmt,
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
 use nagaya_store::Error;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::disk::{sync_folder, sync_folders};
+use super::{
+    disk::{sync_folder, sync_folders},
+    unreadable,
+};
 use crate::layout::Space;
 
 /// The kind of checksum that fjall uses.
@@ -39,39 +42,115 @@ impl fmt::Display for CorruptManifest {
 
 impl std::error::Error for CorruptManifest {}
 
-/// Checks the lists of all spaces below a data directory.
-pub(super) fn check(data: &Path) -> Result<(), Error> {
-    let spaces = match fs::read_dir(data.join("keyspaces")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        spaces => spaces.map_err(Error::engine)?,
-    };
-    let rotten =
-        |path: &Path, what: &str| Error::engine(CorruptManifest { path: path.to_path_buf(), what: what.to_owned() });
-    let read = |path: &Path| fs::read(path).map_err(|error| rotten(path, &format!("it cannot be read ({error})")));
-    let mut found = 0;
-    for space in spaces {
-        let space = space.map_err(Error::engine)?.path();
-        if !space.is_dir() {
-            continue;
-        }
-        found += 1;
-        // fjall removes lists that do not count any more. Which one counts has to survive a power cut before that.
-        sync_folder(&space).map_err(Error::engine)?;
+/// The list of sorted files that counts in a space.
+struct Manifest {
+    id: u64,
+    checksum: u128,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Manifest {
+    fn read(space: &Path) -> Result<Self, Error> {
         let current = space.join("current");
         // fjall would take a space without it for one that was being made, and empty it.
-        let (id, checksum) = parse(&read(&current)?).ok_or_else(|| rotten(&current, "it is not what was written"))?;
-        let list = space.join(format!("v{id}"));
-        let bytes = read(&list)?;
-        if xxh3_128(&bytes) != checksum {
-            if !is_whole(&space, &list, &bytes) {
-                return Err(rotten(&list, "it is not what was written"));
+        let (id, checksum) = parse(&read(&current)?).ok_or_else(|| damaged(&current, "it is not what was written"))?;
+        let path = space.join(format!("v{id}"));
+        let bytes = read(&path)?;
+        Ok(Manifest { id, checksum, path, bytes })
+    }
+
+    /// Whether `current` knows it.
+    fn is_published(&self) -> bool {
+        xxh3_128(&self.bytes) == self.checksum
+    }
+
+    /// The files that it describes, if every byte that matters is understood.
+    fn files(&self) -> Option<Vec<SortedFile>> {
+        // This checks the names, places and lengths of the sections.
+        let reader = sfa::Reader::new(&self.path).ok()?;
+        let section = |name: &str| {
+            let entry = reader.toc().section(name.as_bytes())?;
+            let start = usize::try_from(entry.pos()).ok()?;
+            self.bytes.get(start..start.checked_add(usize::try_from(entry.len()).ok()?)?)
+        };
+        let fixed = FIXED.iter().all(|(name, bytes)| section(name) == Some(*bytes));
+        section("tables").filter(|_| fixed).and_then(files)
+    }
+
+    /// Writes the list and its checksum as fjall does. What is there may never have reached the disk.
+    fn publish(&self, space: &Path) -> io::Result<()> {
+        sync_folders(space)?;
+        replace(&self.path, &self.bytes)?;
+        let current = [&self.id.to_le_bytes()[..], &xxh3_128(&self.bytes).to_le_bytes(), &[XXH3]].concat();
+        replace(&space.join("current"), &current)
+    }
+}
+
+fn damaged(path: &Path, what: &str) -> Error {
+    Error::engine(CorruptManifest { path: path.to_path_buf(), what: what.to_owned() })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => damaged(path, "it is missing"),
+        _ => unreadable(path, &error),
+    })
+}
+
+/// The folders of the spaces below a data directory.
+fn spaces(data: &Path) -> Result<Vec<PathBuf>, Error> {
+    let folder = data.join("keyspaces");
+    let spaces = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        spaces => spaces.and_then(|spaces| {
+            let paths = spaces.map(|space| space.map(|space| space.path())).collect::<io::Result<Vec<_>>>()?;
+            Ok(paths.into_iter().filter(|path| path.is_dir()).collect::<Vec<_>>())
+        }),
+    };
+    let spaces = spaces.map_err(|error| unreadable(&folder, &error))?;
+    // fjall has a space of its own beside ours.
+    if spaces.len() <= Space::ALL.len() { Err(damaged(&folder, "folders are missing")) } else { Ok(spaces) }
+}
+
+/// Checks the lists of all spaces below a data directory.
+pub(super) fn check(data: &Path) -> Result<(), Error> {
+    for space in spaces(data)? {
+        // fjall removes lists that do not count any more. Which one counts has to survive a power cut before that.
+        sync_folder(&space).map_err(|error| unreadable(&space, &error))?;
+        let manifest = Manifest::read(&space)?;
+        if !manifest.is_published() {
+            let list = manifest.path.display();
+            if !manifest.files().is_some_and(|files| files.iter().all(|file| file.is_in(&space))) {
+                return Err(damaged(&manifest.path, "it is not what was written"));
             }
-            tracing::warn!(list = %list.display(), "a list of files could not be published before; it is whole");
-            publish(&space, id, &bytes).map_err(Error::engine)?;
+            tracing::warn!(%list, "a list of files could not be published before; it is whole");
+            manifest.publish(&space).map_err(Error::engine)?;
         }
     }
-    // fjall has a space of its own beside ours.
-    if found <= Space::ALL.len() { Err(rotten(&data.join("keyspaces"), "folders are missing")) } else { Ok(()) }
+    Ok(())
+}
+
+/// Sorted files that are missing or not what was written. The store may be in use.
+pub(super) fn damaged_files(data: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    for space in spaces(data)? {
+        let mut manifest = Manifest::read(&space)?;
+        loop {
+            let files = manifest.files().ok_or_else(|| damaged(&manifest.path, "it is not what was written"))?;
+            let bad: Vec<_> = files.iter().filter(|file| !file.is_in(&space)).map(|file| file.path(&space)).collect();
+            // What compaction has replaced meanwhile is gone.
+            let now = if bad.is_empty() { None } else { Some(Manifest::read(&space)?) };
+            match now.filter(|now| now.id != manifest.id) {
+                Some(now) => manifest = now,
+                None => {
+                    found.extend(bad);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Which list counts, and its checksum.
@@ -79,14 +158,6 @@ fn parse(said: &[u8]) -> Option<(u64, u128)> {
     let (id, rest) = said.split_first_chunk::<8>()?;
     let (checksum, kind) = rest.split_first_chunk::<16>()?;
     (kind == [XXH3]).then(|| (u64::from_le_bytes(*id), u128::from_le_bytes(*checksum)))
-}
-
-/// Writes a list and its checksum as fjall does. What is there may never have reached the disk.
-fn publish(space: &Path, id: u64, list: &[u8]) -> io::Result<()> {
-    sync_folders(space)?;
-    replace(&space.join(format!("v{id}")), list)?;
-    let current = [&id.to_le_bytes()[..], &xxh3_128(list).to_le_bytes(), &[XXH3]].concat();
-    replace(&space.join("current"), &current)
 }
 
 /// Puts a file with these bytes in the place of a file.
@@ -109,19 +180,6 @@ const FIXED: [(&str, &[u8]); 6] = [
     ("blob_gc_stats", &[0; 4]),
 ];
 
-/// Whether every byte of a list that matters is understood, and the files are those that it describes.
-fn is_whole(space: &Path, list: &Path, bytes: &[u8]) -> bool {
-    // This checks the names, places and lengths of the sections.
-    let Ok(reader) = sfa::Reader::new(list) else { return false };
-    let section = |name: &str| {
-        let entry = reader.toc().section(name.as_bytes())?;
-        let start = usize::try_from(entry.pos()).ok()?;
-        bytes.get(start..start.checked_add(usize::try_from(entry.len()).ok()?)?)
-    };
-    let fixed = FIXED.iter().all(|(name, bytes)| section(name) == Some(*bytes));
-    fixed && section("tables").and_then(files).is_some_and(|files| files.iter().all(|file| file.is_in(space)))
-}
-
 /// A sorted file as a list describes it.
 struct SortedFile {
     id: u64,
@@ -129,9 +187,22 @@ struct SortedFile {
 }
 
 impl SortedFile {
+    fn path(&self, space: &Path) -> PathBuf {
+        space.join("tables").join(self.id.to_string())
+    }
+
     fn is_in(&self, space: &Path) -> bool {
-        let found = fs::read(space.join("tables").join(self.id.to_string()));
-        found.is_ok_and(|bytes| xxh3_128(&bytes) == self.checksum)
+        let mut hash = Xxh3::new();
+        let hashed = File::open(self.path(space)).and_then(|mut file| {
+            let mut part = vec![0; 256 * 1024];
+            loop {
+                match file.read(&mut part)? {
+                    0 => return Ok(()),
+                    count => hash.update(&part[..count]),
+                }
+            }
+        });
+        hashed.is_ok() && hash.digest128() == self.checksum
     }
 }
 

@@ -16,7 +16,9 @@ use std::{
     },
 };
 
-use super::tag::CommitKey;
+use nagaya_store::Error;
+
+use super::{tag::CommitKey, unreadable};
 
 /// The name of the file in the directory of a store.
 const NAME: &str = "acknowledged";
@@ -51,12 +53,13 @@ impl Mark {
     }
 
     /// What the file of a directory says.
-    pub(crate) fn read(directory: &Path) -> io::Result<Acknowledged> {
+    pub(crate) fn read(directory: &Path) -> Result<Acknowledged, Error> {
         let mut bytes = Vec::new();
-        match File::open(directory.join(NAME)) {
-            Ok(file) => file.take(LENGTH as u64).read_to_end(&mut bytes)?,
+        let path = directory.join(NAME);
+        let read = File::open(&path).and_then(|file| file.take(LENGTH as u64).read_to_end(&mut bytes));
+        match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Acknowledged::default()),
-            Err(error) => return Err(error),
+            read => read.map_err(|error| unreadable(&path, &error))?,
         };
         let whole =
             bytes.split_last_chunk::<8>().filter(|(said, sum)| bytes.len() == LENGTH && checksum(said) == **sum);
@@ -68,15 +71,12 @@ impl Mark {
     }
 
     /// Forgets the number, but not the key: commits that are given up on purpose are not asked for again.
-    pub(crate) fn reset(directory: &Path) -> io::Result<()> {
-        match Mark::read(directory)?.key {
-            Some(key) => {
-                let mark = Mark::open(directory, key)?;
-                mark.write(0)?;
-                mark.sync()
-            }
+    pub(crate) fn reset(directory: &Path) -> Result<(), Error> {
+        let reset = match Mark::read(directory)?.key {
+            Some(key) => Mark::open(directory, key).and_then(|mark| mark.write(0).and_then(|()| mark.sync())),
             None => Mark::forget(directory),
-        }
+        };
+        reset.map_err(Error::engine)
     }
 
     /// Removes the file.

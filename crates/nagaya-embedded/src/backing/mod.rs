@@ -8,12 +8,13 @@ mod tag;
 
 use std::{
     collections::BTreeMap,
+    io,
     ops::{Bound, ControlFlow},
     path::Path,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
-use fjall::{Readable as _, Slice};
+use fjall::{LsmError, Readable as _, Slice};
 use nagaya_store::Error;
 
 use self::disk::Published;
@@ -134,7 +135,7 @@ impl Backing {
 impl View<'_> {
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Error> {
         match self {
-            View::Disk(state) => state.snapshot.get(state.space(space), key).map_err(Error::engine),
+            View::Disk(state) => state.snapshot.get(state.space(space), key).map_err(failed),
             View::Memory(spaces) => Ok(spaces[space as usize].get(key).cloned()),
         }
     }
@@ -158,7 +159,7 @@ impl View<'_> {
                 loop {
                     let entry = if descending { entries.next_back() } else { entries.next() };
                     let Some(entry) = entry else { return Ok(()) };
-                    let (key, value) = entry.into_inner().map_err(Error::engine)?;
+                    let (key, value) = entry.into_inner().map_err(failed)?;
                     // A long read would keep a directory from being opened again.
                     state.check_open()?;
                     if visit(&key, &value)?.is_break() {
@@ -177,6 +178,22 @@ impl View<'_> {
                 }
             }
         }
+    }
+}
+
+/// A file that is there, and cannot be read: by this user, most likely.
+fn unreadable(path: &Path, error: &io::Error) -> Error {
+    Error::engine(format!("{} cannot be read: {error}", path.display()))
+}
+
+/// A failure of fjall, in the words of whoever looks after the store.
+fn failed(error: fjall::Error) -> Error {
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => Error::engine(error),
+        fjall::Error::Storage(error) => Error::engine(format!(
+            "a sorted file of the store is missing or damaged ({error:?}). `nagaya store verify` names it; restore a backup"
+        )),
+        error => Error::engine(error),
     }
 }
 

@@ -12,7 +12,8 @@ mod verify;
 use std::ops::{Bound, ControlFlow};
 
 pub use backup::{
-    Backup, Checked, Content, Since, Source, check_backup, check_chain, is_damaged, new_id, write_backup,
+    Backup, Checked, Content, Since, Source, check_backup, check_chain, is_damaged, new_id, verify_objects,
+    write_backup,
 };
 use nagaya_store::{Error, ErrorKind, Item};
 pub use recover::{JournalState, Recovery, accept_loss, inspect_damage};

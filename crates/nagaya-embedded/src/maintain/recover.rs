@@ -56,7 +56,7 @@ pub fn inspect_damage(directory: &Path) -> Result<Recovery, Error> {
 }
 
 fn look(directory: &Path) -> Result<(Recovery, Journals), Error> {
-    let Acknowledged { commit: acknowledged, key } = Mark::read(directory).map_err(Error::engine)?;
+    let Acknowledged { commit: acknowledged, key } = Mark::read(directory)?;
     let journals = Journals::read(&data(directory), key.as_ref())?;
     let states = journals.files.iter().map(|journal| JournalState {
         path: journal.path.clone(),
@@ -100,7 +100,7 @@ pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Disk::empty_journals(directory, upgrade::incarnation()?)?;
     // What is known to have been acknowledged is gone, and opening must not ask for it again. Last, so that whoever is
     // interrupted is refused and does all of this again.
-    Mark::reset(directory).map_err(Error::engine)?;
+    Mark::reset(directory)?;
     let backing = Backing::open(directory, &Options { sweep_every: None, ..Options::default() })?;
     upgrade::bring_up_to_date(&backing)?;
     Ok(kept)

@@ -1,8 +1,9 @@
 //! Whether a directory is whole: items, index entries, expiries and changes agree.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     ops::{Bound, ControlFlow},
+    path::PathBuf,
 };
 
 use nagaya_store::{Error, Item};
@@ -32,11 +33,29 @@ pub struct Finding {
 }
 
 impl Embedded {
-    /// Checks that every index entry, expiry and change agrees with the items, and names what does not.
+    /// Checks that the sorted files are what was written, and that every index entry, expiry and change agrees with the items;
+    /// names what is not so.
     pub fn verify(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
+        let files = self.backing().disk().map_or(Ok(Vec::new()), |disk| disk.damaged_files())?;
+        let finding = |path: &PathBuf| {
+            let what = format!("{} is missing or not what was written; restore a backup", path.display());
+            Finding { table: String::new(), what }
+        };
+        let mut findings: Vec<_> = files.iter().map(finding).collect();
+        match self.verify_entries(progress) {
+            Ok(found) => findings.extend(found),
+            // What lies in a damaged file cannot be read, and the file has been named.
+            Err(error) if findings.is_empty() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(findings)
+    }
+
+    fn verify_entries(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
         let view = self.backing().view()?;
         let tables = tables(&view)?;
-        let mut verifier = Verifier { view: &view, tables: &tables, findings: Vec::new(), more: 0, seen: 0, progress };
+        let (findings, more) = (Vec::new(), BTreeMap::new());
+        let mut verifier = Verifier { view: &view, tables: &tables, findings, more, seen: 0, progress };
         for table in &tables {
             verifier.items(table)?;
             verifier.changes(table)?;
@@ -44,9 +63,7 @@ impl Embedded {
         verifier.index_entries()?;
         verifier.expiries()?;
         let Verifier { mut findings, more, .. } = verifier;
-        if more > 0 {
-            findings.push(Finding { table: String::new(), what: format!("and {more} more") });
-        }
+        findings.extend(more.into_iter().map(|(table, more)| Finding { table, what: format!("and {more} more") }));
         Ok(findings)
     }
 }
@@ -55,8 +72,8 @@ struct Verifier<'a> {
     view: &'a View<'a>,
     tables: &'a [Table],
     findings: Vec<Finding>,
-    /// Findings that are not named.
-    more: u64,
+    /// Findings that are not named, by table.
+    more: BTreeMap<String, u64>,
     seen: u64,
     progress: Progress<'a>,
 }
@@ -66,7 +83,7 @@ impl<'a> Verifier<'a> {
         if self.findings.len() < NAMED {
             self.findings.push(Finding { table: table.to_owned(), what });
         } else {
-            self.more += 1;
+            *self.more.entry(table.to_owned()).or_default() += 1;
         }
     }
 
@@ -249,8 +266,14 @@ mod tests {
         let tables = tables(&view)?;
         let found = |shares: u64| {
             let progress: Progress<'_> = &mut |_| {};
-            let mut verifier =
-                Verifier { view: &view, tables: &tables, findings: Vec::new(), more: 0, seen: 0, progress };
+            let mut verifier = Verifier {
+                view: &view,
+                tables: &tables,
+                findings: Vec::new(),
+                more: BTreeMap::new(),
+                seen: 0,
+                progress,
+            };
             for share in 0..shares {
                 verifier.changes_of(&tables[0], share, shares)?;
             }

@@ -61,7 +61,7 @@ impl Health {
     pub(super) fn unavailable(&self) -> Option<(String, String)> {
         self.stores().into_iter().find_map(|(system, health)| match health {
             StoreHealth::Unavailable(reason) => Some((system, reason)),
-            StoreHealth::Ready | StoreHealth::Warning(_) => None,
+            StoreHealth::Ready | StoreHealth::Warning(_) | StoreHealth::ReadOnly(_) => None,
         })
     }
 
@@ -92,7 +92,9 @@ impl Trouble {
             StoreHealth::Unavailable(reason) if repeats.pass(&format!("unavailable {systems}")).is_some() => {
                 tracing::error!(target: TARGET, systems, reason, "the store is not available");
             }
-            StoreHealth::Warning(reason) if repeats.pass(&format!("warning {systems}")).is_some() => {
+            StoreHealth::Warning(reason) | StoreHealth::ReadOnly(reason)
+                if repeats.pass(&format!("warning {systems}")).is_some() =>
+            {
                 tracing::warn!(target: TARGET, systems, reason, "the store needs attention");
             }
             _ => {}

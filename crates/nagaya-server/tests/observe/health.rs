@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::{body::Body, http::Method};
 use nagaya_server::{Limits, Server, observe::LogFormat};
 use nagaya_store::Health;
+use serde_json::json;
 
 use crate::{clock::Stopped, house::House, logs::Lines};
 
@@ -49,6 +50,10 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
 
     // What will become a problem is told, and is none yet.
     house.faults.say(Health::Warning("2 % of the disk are left".into()));
+    clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(client.get("/readyz").await.status, 200);
+
+    house.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
@@ -118,4 +123,17 @@ async fn probes_can_be_asked_for_their_head_alone_and_for_nothing_else() {
         let got = client.send(Method::DELETE, path, &[], Body::empty()).await;
         assert_eq!(got.status, 404, "{path}");
     }
+}
+
+/// A system may write to more than its store, objects for example.
+#[tokio::test]
+async fn a_store_without_room_refuses_writes_before_a_system_begins_one() {
+    let house = House::open(Limits::default()).await;
+    let mut client = house.connect("acme").await;
+    house.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
+    // The handler of this route panics.
+    assert_eq!(client.post("/panic", &json!({})).await.problem(), (507, "insufficient_storage".to_owned()));
+    assert_eq!(client.get("/notes").await.status, 200);
+    house.faults.say(Health::Ready);
+    assert_eq!(client.post("/panic", &json!({})).await.status, 500);
 }

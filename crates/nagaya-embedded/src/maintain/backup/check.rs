@@ -11,6 +11,7 @@ use super::{
     Backup, Since,
     damage::Damage,
     frame::Place,
+    objects::CheckedNames,
     old,
     read::{Opened, Part, Reader, open},
     record::{Header, Snapshot, TableRecord},
@@ -73,6 +74,7 @@ fn check<R: Read>(file: &Path, mut reader: Reader<R>, progress: Progress<'_>) ->
     let mut tables = Vec::new();
     let (mut seen, mut objects, mut object_bytes) = (0_u64, 0, 0);
     let mut sealed_keys = None;
+    let mut names = CheckedNames::default();
     let mut begin = reader.place();
     let hash = loop {
         seen += 1;
@@ -81,11 +83,15 @@ fn check<R: Read>(file: &Path, mut reader: Reader<R>, progress: Progress<'_>) ->
         }
         match reader.next()? {
             Part::Table(table) => tables.push(table),
-            Part::Item(_) | Part::Change { .. } | Part::ObjectBytes(_) => {}
+            Part::Item(_) | Part::Change { .. } => {}
+            Part::ObjectBytes(bytes) => names.bytes(&bytes),
             Part::StoreEnd => begin = reader.place(),
             Part::Object(object) => {
                 objects += u64::from(object.here);
                 object_bytes += if object.here { object.size } else { 0 };
+                if object.here {
+                    names.begin(object);
+                }
             }
             Part::Keys(sealed) => sealed_keys = Some(sealed),
             Part::End(hash) => break hash,
@@ -100,6 +106,7 @@ fn check<R: Read>(file: &Path, mut reader: Reader<R>, progress: Progress<'_>) ->
         changes: counted.changes,
         objects,
         object_bytes,
+        damaged_objects: names.damaged,
         has_keys: sealed_keys.is_some(),
         sequence: reader.snapshot.sequence,
         at: Some(reader.snapshot.at),

@@ -21,6 +21,7 @@ pub use damage::is_damaged;
 pub use export::Since;
 use nagaya_store::Error;
 pub(super) use objects::Walk;
+pub use objects::verify_objects;
 
 use self::{
     draft::Draft,
@@ -48,6 +49,8 @@ pub struct Backup {
     pub objects: u64,
     /// The bytes of these objects.
     pub object_bytes: u64,
+    /// The paths of objects that were already damaged when they were copied.
+    pub damaged_objects: Vec<String>,
     /// Whether it has sealed keys.
     pub has_keys: bool,
     /// The highest sequence of its changes.
@@ -139,6 +142,7 @@ pub fn write_backup(file: &Path, content: Content<'_>, progress: Progress<'_>) -
         changes: end.changes,
         objects: copied.objects,
         object_bytes: copied.bytes,
+        damaged_objects: copied.names.damaged,
         has_keys: content.sealed_keys.is_some(),
         sequence: snapshot.sequence,
         at: Some(snapshot.at),

@@ -2,6 +2,8 @@
 //!
 //! An object is written, whole and synced, before the item that names it, it is named by its content, and nothing removes or
 //! changes it. So whoever takes the store's snapshot first and lists the objects then has every object that the snapshot names.
+//!
+//! The last part of an object's path is the BLAKE3 hash of its content, in hexadecimal digits: damage is noticed by it.
 
 use std::{
     cmp::Ordering,
@@ -17,16 +19,74 @@ use super::{
     frame::{FrameWriter, Kind},
     record::{Object, encode},
 };
-use crate::maintain::Progress;
+use crate::maintain::{Finding, Progress};
 
 /// Bytes of an object in one frame.
 const PART: usize = 256 * 1024;
 
 /// What has been written.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 pub(super) struct Copied {
     pub(super) objects: u64,
     pub(super) bytes: u64,
+    pub(super) names: CheckedNames,
+}
+
+/// Whether objects that pass by have the content that their names say.
+#[derive(Debug, Default)]
+pub(super) struct CheckedNames {
+    open: Option<(Object, blake3::Hasher)>,
+    left: u64,
+    /// The paths of those that do not.
+    pub(super) damaged: Vec<String>,
+}
+
+impl CheckedNames {
+    /// The next object; its bytes follow.
+    pub(super) fn begin(&mut self, object: Object) {
+        self.left = object.size;
+        self.open = Some((object, blake3::Hasher::new()));
+        self.bytes(&[]);
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        let Some((_, hasher)) = &mut self.open else { return };
+        hasher.update(bytes);
+        self.left = self.left.saturating_sub(bytes.len() as u64);
+        if self.left == 0
+            && let Some((object, hasher)) = self.open.take()
+            && !is_named_by(&object.path, &hasher)
+        {
+            self.damaged.push(object.path);
+        }
+    }
+}
+
+/// Names the objects below a directory whose content is not what was written.
+pub fn verify_objects(root: &Path, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    let mut seen = 0;
+    for found in Walk::new(root)? {
+        let (path, place) = found?;
+        let mut hasher = blake3::Hasher::new();
+        let hashed = File::open(&place).and_then(|file| hasher.update_reader(file).map(drop));
+        hashed.map_err(|error| unreadable(&place, &error))?;
+        if !is_named_by(&path, &hasher) {
+            findings.push(Finding { table: OBJECTS.to_owned(), what: format!("`{path}` is not what was written") });
+        }
+        seen += 1;
+        progress(seen);
+    }
+    Ok(findings)
+}
+
+/// What stands where a finding has its table.
+const OBJECTS: &str = "objects";
+
+/// Whether a path is that of this content, as far as it names one.
+fn is_named_by(path: &str, content: &blake3::Hasher) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    blake3::Hash::from_hex(name).map_or(true, |hash| hash == content.finalize())
 }
 
 /// Writes every object below a directory; of those that a backup before has, only that they are there.
@@ -48,10 +108,12 @@ pub(super) fn copy<W: Write>(
             next = known.next().transpose()?;
         }
         let here = next.as_ref().is_none_or(|known| known.path != path || known.size != size);
-        frames.put(Kind::Object, &[&encode(&Object { path, size, here })?])?;
+        let object = Object { path, size, here };
+        frames.put(Kind::Object, &[&encode(&object)?])?;
         if !here {
             continue;
         }
+        copied.names.begin(object);
         let mut left = size;
         while left > 0 {
             let most = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -59,6 +121,7 @@ pub(super) fn copy<W: Write>(
             if count == 0 {
                 return Err(Error::engine(format!("{} became shorter while it was read", place.display())));
             }
+            copied.names.bytes(&part[..count]);
             frames.put(Kind::ObjectPart, &[&part[..count]])?;
             left -= count as u64;
         }

@@ -36,7 +36,7 @@ impl Site {
 
     async fn on(at: &At, system: System) -> anyhow::Result<Self> {
         // Looking after events never makes a store.
-        if at.place.store == Kind::Embedded && !is_store(&at.place.data) {
+        if at.place.store == Kind::Embedded && !is_store(&at.place.data)? {
             bail!("{} is not the directory of a store; name it with --data", at.place.data.display());
         }
         let store = open(at).await?;

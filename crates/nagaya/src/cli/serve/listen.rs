@@ -48,17 +48,18 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let early = built_in.then(|| open(&args.place));
     let Some(systems) = chosen(args)? else { return Ok(Outcome::FoundProblem) };
     let opening = early.unwrap_or_else(|| open(&args.place));
-    let issuer = issuer(args, &url)?;
     let remote = args.reach.issuer.as_deref().map(Issuer::remote).transpose()?;
 
     let mut server = server(args, file_handles)?;
     server.began(began);
-    if let Some(issuer) = &issuer {
-        server.routes(issuer_routes(Arc::clone(issuer)));
-    }
     let alone = systems.len() == 1;
     let mut sites = Vec::new();
     let measured = Arc::new(Measured::new(opening.await??));
+    // After the store: no keys are made in a directory that is refused.
+    let issuer = issuer(args, &url)?;
+    if let Some(issuer) = &issuer {
+        server.routes(issuer_routes(Arc::clone(issuer)));
+    }
     server.measure_store(Arc::clone(&measured));
     let store: Arc<dyn Store> = measured;
     for system in systems {

@@ -76,5 +76,5 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
     let json = show::backup(&made, file);
     show::print(place.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
-    Ok(Outcome::Fine)
+    Ok(if made.damaged_objects.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
 }

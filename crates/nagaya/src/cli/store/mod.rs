@@ -12,10 +12,12 @@ mod seal;
 pub(super) mod show;
 mod verify_backup;
 
+use nagaya_embedded::verify_objects;
 use serde_json::json;
 
 pub(super) use self::place::is_store;
 use self::{
+    failure::StoreFailure,
     place::{Access, Place, access, open},
     progress::with_progress,
     show::print,
@@ -81,10 +83,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 fn verify(place: &Place) -> anyhow::Result<Outcome> {
     let access = access(place)?;
-    let found = with_progress("entries", |progress| match access {
-        Access::Own(store) => Ok(show::findings(&store.verify(progress)?)),
+    let mut found = with_progress("entries", |progress| match access {
+        Access::Own(store) => Ok(show::findings(&store.verify(progress).map_err(StoreFailure::from)?)),
         Access::Server(connection) => connection.ask(&json!({ "do": "verify" }), progress),
     })?;
+    let objects = with_progress("objects", |progress| {
+        Ok(verify_objects(&place.data.join("objects"), progress).map_err(StoreFailure::from)?)
+    })?;
+    show::add_findings(&mut found, &objects);
     print(place.json, &found, &show::findings_text(&found))?;
     Ok(if found["ok"] == true { Outcome::Fine } else { Outcome::FoundProblem })
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Read as _,
+    io::{ErrorKind, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -54,11 +54,13 @@ fn unopened(place: &Place, error: nagaya_store::Error) -> anyhow::Error {
 
 /// Opens a store that is there: looking after one never makes one.
 fn try_open(place: &Place) -> anyhow::Result<Result<Embedded, nagaya_store::Error>> {
-    if !is_store(&place.data) {
+    if !is_store(&place.data)? {
         // A directory may hold several, for example copies.
         let inside = fs::read_dir(&place.data).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut inside: Vec<_> =
-            inside.filter(|path| is_store(path)).map(|path| format!("--data {}", path.display())).collect();
+        let mut inside: Vec<_> = inside
+            .filter(|path| is_store(path).unwrap_or(false))
+            .map(|path| format!("--data {}", path.display()))
+            .collect();
         inside.sort();
         let there = if inside.is_empty() {
             "name it with --data".to_owned()
@@ -73,8 +75,14 @@ fn try_open(place: &Place) -> anyhow::Result<Result<Embedded, nagaya_store::Erro
 }
 
 /// Whether a directory is one of the embedded store.
-pub(in crate::cli) fn is_store(directory: &Path) -> bool {
-    directory.join("data").is_dir()
+pub(in crate::cli) fn is_store(directory: &Path) -> anyhow::Result<bool> {
+    match fs::metadata(directory.join("data")) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(error).with_context(|| format!("this user cannot look into {}", directory.display()))
+        }
+        Err(_) => Ok(false),
+    }
 }
 
 /// Reads a small file.

@@ -29,7 +29,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let data = &args.place.data;
-    if !is_store(data) {
+    if !is_store(data)? {
         bail!("{} is not the directory of a store; name it with --data", data.display());
     }
     let found = inspect_damage(data).map_err(StoreFailure::from)?;
@@ -82,7 +82,7 @@ fn text(found: &Recovery) -> String {
         };
     }
     match &found.damage {
-        None => out.push_str("no damage\n"),
+        None => out.push_str("the journals are whole; `nagaya store verify` checks everything else\n"),
         Some(damage) => {
             let _ = writeln!(out, "{damage}");
             if let Some(lost) = found.lost() {

@@ -73,13 +73,26 @@ pub(in crate::cli) fn findings(findings: &[Finding]) -> Json {
     json!({ "ok": findings.is_empty(), "findings": listed })
 }
 
+/// Adds what was found elsewhere.
+pub(super) fn add_findings(found: &mut Json, more: &[Finding]) {
+    let Json::Object(more) = findings(more) else { return };
+    if let (Some(Json::Array(listed)), Some(Json::Array(more))) = (found.get_mut("findings"), more.get("findings")) {
+        listed.extend(more.iter().cloned());
+        let is_fine = listed.is_empty();
+        found["ok"] = is_fine.into();
+    }
+}
+
 pub(super) fn findings_text(found: &Json) -> String {
     if found["ok"] == true {
         return "everything agrees\n".to_owned();
     }
     let line = |each: &Json| {
         let text = |name: &str| each[name].as_str().unwrap_or_default();
-        format!("{}: {}\n", text("table"), text("what"))
+        match text("table") {
+            "" => format!("{}\n", text("what")),
+            table => format!("{table}: {}\n", text("what")),
+        }
     };
     found["findings"].as_array().into_iter().flatten().map(line).collect()
 }
@@ -96,6 +109,7 @@ pub(super) fn backup(made: &Backup, file: &Path) -> Json {
         "changes": made.changes,
         "objects": made.objects,
         "objectBytes": made.object_bytes,
+        "damagedObjects": made.damaged_objects,
         "keys": made.has_keys,
         "contentHash": made.content_hash,
     })
@@ -112,6 +126,10 @@ pub(super) fn backup_text(made: &Backup, place: &str) -> String {
         made.objects,
         bytes(made.object_bytes),
     );
+    for object in &made.damaged_objects {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "damaged: the object `{object}` is not what was written; an older backup may have it");
+    }
     if let Some(hash) = &made.content_hash {
         // Writing to a string does not fail.
         let _ = writeln!(out, "content {hash}");

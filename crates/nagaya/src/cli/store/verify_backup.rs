@@ -41,7 +41,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         {
             Ok(checked) => {
                 let mut what = show::backup(&checked.backup, file);
-                what["ok"] = true.into();
+                let damaged = checked.backup.damaged_objects.len();
+                what["ok"] = (damaged == 0).into();
+                if damaged > 0 {
+                    problems.push(format!("{}: {damaged} objects were damaged when it was made", file.display()));
+                }
                 listed.push(what);
                 text.push_str(&show::backup_text(&checked.backup, &format!("in {}", file.display())));
                 chain.push(checked);
