@@ -68,7 +68,7 @@ impl Manifest {
     /// The files that it describes, if every byte that matters is understood.
     fn files(&self) -> Option<Vec<SortedFile>> {
         // This checks the names, places and lengths of the sections.
-        let reader = sfa::Reader::new(&self.path).ok()?;
+        let reader = sfa::Reader::from_reader(&mut io::Cursor::new(&self.bytes)).ok()?;
         let section = |name: &str| {
             let entry = reader.toc().section(name.as_bytes())?;
             let start = usize::try_from(entry.pos()).ok()?;
@@ -121,7 +121,10 @@ pub(super) fn check(data: &Path) -> Result<(), Error> {
         let manifest = Manifest::read(&space)?;
         if !manifest.is_published() {
             let list = manifest.path.display();
-            if !manifest.files().is_some_and(|files| files.iter().all(|file| file.is_in(&space))) {
+            if !manifest
+                .files()
+                .is_some_and(|files| files.iter().all(|file| file.imported_at == 0 && file.is_in(&space)))
+            {
                 return Err(damaged(&manifest.path, "it is not what was written"));
             }
             tracing::warn!(%list, "a list of files could not be published before; it is whole");
@@ -135,22 +138,24 @@ pub(super) fn check(data: &Path) -> Result<(), Error> {
 pub(super) fn damaged_files(data: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for space in spaces(data)? {
-        let mut manifest = Manifest::read(&space)?;
         loop {
-            let files = manifest.files().ok_or_else(|| damaged(&manifest.path, "it is not what was written"))?;
-            let bad: Vec<_> = files.iter().filter(|file| !file.is_in(&space)).map(|file| file.path(&space)).collect();
-            // What compaction has replaced meanwhile is gone.
-            let now = if bad.is_empty() { None } else { Some(Manifest::read(&space)?) };
-            match now.filter(|now| now.id != manifest.id) {
-                Some(now) => manifest = now,
-                None => {
-                    found.extend(bad);
-                    break;
-                }
+            let before = read(&space.join("current"))?;
+            let damaged = damaged_in(&space);
+            // What was replaced meanwhile is gone, list and files.
+            let is_fine = matches!(&damaged, Ok(damaged) if damaged.is_empty());
+            if is_fine || read(&space.join("current"))? == before {
+                found.extend(damaged?);
+                break;
             }
         }
     }
     Ok(found)
+}
+
+fn damaged_in(space: &Path) -> Result<Vec<PathBuf>, Error> {
+    let manifest = Manifest::read(space)?;
+    let files = manifest.files().ok_or_else(|| damaged(&manifest.path, "it is not what was written"))?;
+    Ok(files.iter().filter(|file| !file.is_in(space)).map(|file| file.path(space)).collect())
 }
 
 /// Which list counts, and its checksum.
@@ -184,6 +189,8 @@ const FIXED: [(&str, &[u8]); 6] = [
 struct SortedFile {
     id: u64,
     checksum: u128,
+    /// The sequence number of all its entries, if it was imported; 0 in all files but those of fjall's own space.
+    imported_at: u64,
 }
 
 impl SortedFile {
@@ -215,12 +222,11 @@ fn files(mut rest: &[u8]) -> Option<Vec<SortedFile>> {
                 let id = u64::from_le_bytes(take(&mut rest)?);
                 let [kind] = take(&mut rest)?;
                 let checksum = u128::from_le_bytes(take(&mut rest)?);
-                // Only files that were imported have another sequence number than 0.
-                let sequence = u64::from_le_bytes(take(&mut rest)?);
-                if (kind, sequence) != (0, 0) {
+                let imported_at = u64::from_le_bytes(take(&mut rest)?);
+                if kind != XXH3 {
                     return None;
                 }
-                files.push(SortedFile { id, checksum });
+                files.push(SortedFile { id, checksum, imported_at });
             }
         }
     }
