@@ -216,7 +216,10 @@ impl Disk {
                 }
                 return Fate::Fail(number);
             }
-            Some(Action::Lie) => return Fate::Answer(0),
+            Some(Action::Lie) => {
+                self.log.line("lied");
+                return Fate::Answer(0);
+            }
             _ => {}
         }
         if open.directory {

@@ -44,6 +44,8 @@ enum Event {
     Synced,
     /// The number of acknowledged commits was really synced.
     Counted,
+    /// A sync was acknowledged and not made.
+    Lied,
     /// A write of a journal went elsewhere.
     Misdirected,
     /// The directory was opened anew.
@@ -104,6 +106,7 @@ impl History {
             }
             "synced" => self.events.push(Event::Synced),
             "counted" => self.events.push(Event::Counted),
+            "lied" => self.events.push(Event::Lied),
             "misdirected" => self.events.push(Event::Misdirected),
             "opened" => self.events.push(Event::Opened),
             "compact" => self.hangs |= rest == "hangs",
@@ -154,7 +157,13 @@ impl History {
     fn lossy_from(&self, lie: Lie) -> usize {
         let last = |wanted: fn(&Event) -> bool| self.events.iter().rposition(wanted);
         match lie {
-            Lie::LostSyncs => last(|event| matches!(event, Event::Synced | Event::Counted)).unwrap_or(0),
+            Lie::LostSyncs => {
+                let honest = last(|event| matches!(event, Event::Synced | Event::Counted)).unwrap_or(0);
+                // A flush may have synced the journal between the beginning of a write and its own sync, which was the lie.
+                let lied = last(|event| matches!(event, Event::Lied)).is_some_and(|lied| lied > honest);
+                let under_way = self.events[..honest].iter().rposition(|event| matches!(event, Event::Write { .. }));
+                under_way.filter(|_| lied).unwrap_or(honest)
+            }
             Lie::MisdirectedBeforePowerLoss => {
                 let misdirected = last(|event| matches!(event, Event::Misdirected));
                 let written = last(|event| matches!(event, Event::Write { outcome: Outcome::Done, .. }));
@@ -201,7 +210,7 @@ impl History {
 
     fn after(&self, at: usize, mut possible: Possible) -> Result<Possible, String> {
         match &self.events[at] {
-            Event::Synced | Event::Counted | Event::Misdirected => {}
+            Event::Synced | Event::Counted | Event::Lied | Event::Misdirected => {}
             Event::Opened => {
                 possible = self.settled(&possible).into_iter().map(|(state, _)| (state, Vec::new())).collect();
             }
