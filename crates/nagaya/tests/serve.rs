@@ -231,7 +231,8 @@ fn a_server_whose_files_may_not_grow_goes_on_answering() {
     let todo = json!({ "title": "x".repeat(200) });
     let create = |_| serving.ask("todo", "POST", "/todos", Some(&todo));
     let refused = (0..5_000).map(create).find(|(status, _)| *status != 201).expect("the files are full at some time");
-    assert_eq!(refused.0, 503, "{refused:?}");
+    // The write that fails may have happened; those after it have not.
+    assert!([503, 504].contains(&refused.0), "{refused:?}");
     // Reads are refused only for the moments in which the store tries to open again.
     eventually(|| match serving.ask("todo", "GET", "/todos", None).0 {
         200 => Ok(()),
