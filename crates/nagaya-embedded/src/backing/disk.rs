@@ -18,7 +18,9 @@ use fjall::{
 use nagaya_store::Error;
 
 use super::{
-    Op, View, failed, journal, manifest,
+    Op, View, failed,
+    files::{is_there, probe, sync_folder, sync_folders},
+    journal, manifest,
     mark::Mark,
     tag::{self, Commit, CommitKey},
 };
@@ -291,7 +293,7 @@ impl Disk {
         self.unavailable()
     }
 
-    /// What to say when fjall does not tell why something failed. The cause is in its log; mostly it is this one.
+    /// What to say when fjall does not tell why something failed. Mostly the disk is full, so that is looked at.
     fn background_failure(&self, error: &str) -> String {
         const LITTLE: u64 = 16 * 1024 * 1024;
         let free = space::free(&self.directory).filter(|free| *free < LITTLE);
@@ -529,48 +531,7 @@ fn refuse_lost_data(directory: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Whether something has this name, even a link that leads nowhere: a volume may be away for a while. Not to know is an error.
-fn is_there(path: &Path) -> Result<bool, Error> {
-    match path.symlink_metadata() {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::engine(format!("{} cannot be looked at: {error}", path.display()))),
-    }
-}
-
 /// Makes the names in a directory last.
 fn sync(directory: &Path) -> Result<(), Error> {
     sync_folder(directory).map_err(Error::engine)
-}
-
-/// Makes the names in a directory last.
-pub(crate) fn sync_folder(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
-}
-
-/// Makes the names in a directory and in all below it last.
-pub(crate) fn sync_folders(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync_folders(&entry.path())?;
-        }
-    }
-    sync_folder(directory)
-}
-
-/// Whether the directory can be written: some files at once, and some bytes that are synced.
-fn probe(directory: &Path) -> io::Result<()> {
-    const FILES: usize = 8;
-    const BYTES: usize = 1024 * 1024;
-    let path = directory.join("probe");
-    let probed = (|| {
-        let file = File::create(&path)?;
-        io::Write::write_all(&mut &file, &vec![1; BYTES])?;
-        file.sync_all()?;
-        (0..FILES).map(|_| File::open(&path)).collect::<io::Result<Vec<_>>>().map(drop)
-    })();
-    // What cannot be removed now is overwritten by the next probe.
-    let _ = fs::remove_file(&path);
-    probed
 }

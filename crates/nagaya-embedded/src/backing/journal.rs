@@ -20,7 +20,7 @@ use nagaya_store::Error;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    disk::sync_folder,
+    files::{self, sync_folder},
     tag::{self, Commit, CommitKey},
     unreadable,
 };
@@ -286,12 +286,7 @@ fn cut(path: &Path, end: u64, aside: &Path) -> io::Result<PathBuf> {
 
 /// Puts a file with its first bytes in the place of a file. It is another file to whoever still has the former one open.
 fn replace(path: &Path, end: u64) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut out = File::create(&new)?;
-    io::copy(&mut File::open(path)?.take(end), &mut out)?;
-    out.sync_all()?;
-    fs::rename(&new, path)?;
-    path.parent().map_or(Ok(()), sync_folder)
+    files::replace(path, |out| io::copy(&mut File::open(path)?.take(end), out).map(drop))
 }
 
 /// Leaves one journal in a directory that is not open, with nothing in it. fjall has to find one: without any it begins to

@@ -18,7 +18,7 @@ use nagaya_store::Error;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::{
-    disk::{sync_folder, sync_folders},
+    files::{replace, sync_folder, sync_folders},
     unreadable,
 };
 use crate::layout::Space;
@@ -81,9 +81,9 @@ impl Manifest {
     /// Writes the list and its checksum as fjall does. What is there may never have reached the disk.
     fn publish(&self, space: &Path) -> io::Result<()> {
         sync_folders(space)?;
-        replace(&self.path, &self.bytes)?;
+        replace(&self.path, |file| file.write_all(&self.bytes))?;
         let current = [&self.id.to_le_bytes()[..], &xxh3_128(&self.bytes).to_le_bytes(), &[XXH3]].concat();
-        replace(&space.join("current"), &current)
+        replace(&space.join("current"), |file| file.write_all(&current))
     }
 }
 
@@ -163,16 +163,6 @@ fn parse(said: &[u8]) -> Option<(u64, u128)> {
     let (id, rest) = said.split_first_chunk::<8>()?;
     let (checksum, kind) = rest.split_first_chunk::<16>()?;
     (kind == [XXH3]).then(|| (u64::from_le_bytes(*id), u128::from_le_bytes(*checksum)))
-}
-
-/// Puts a file with these bytes in the place of a file.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    path.parent().map_or(Ok(()), sync_folder)
 }
 
 /// The sections that are the same in all lists of ours: fjall panics when it finds something else in some of them.

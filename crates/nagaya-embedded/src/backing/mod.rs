@@ -1,6 +1,7 @@
 //! The ordered bytes below the engine: a directory, or memory for tests.
 
 mod disk;
+mod files;
 mod journal;
 mod manifest;
 mod mark;
@@ -19,7 +20,8 @@ use nagaya_store::Error;
 
 use self::disk::Published;
 pub(crate) use self::{
-    disk::{Disk, Lost, data, kept_aside, sync_folder, sync_folders},
+    disk::{Disk, Lost, data, kept_aside},
+    files::{sync_folder, sync_folders},
     journal::{Journals, Tail},
     mark::{Acknowledged, Mark},
     tag::CommitKey,

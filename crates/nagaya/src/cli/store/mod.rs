@@ -40,7 +40,7 @@ pub(super) struct Args {
 enum Verb {
     /// Count what is in the directory
     Stat(Place),
-    /// Check that items, indexes, expiries and changes agree, and name what does not
+    /// Check that files and objects are what was written, and that items, indexes, expiries and changes agree
     Verify(Place),
     Backup(backup::Args),
     VerifyBackup(verify_backup::Args),
