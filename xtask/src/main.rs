@@ -1,7 +1,8 @@
-//! Tasks for contributors: `cargo xtask test`, `servers`, `schemathesis`, `mission`, `fuzz`, `mutate`, `soak`
+//! Tasks for contributors: `cargo xtask test`, `docs`, `servers`, `schemathesis`, `mission`, `fuzz`, `mutate`, `soak`
 //! and `bench`.
 
 mod bench;
+mod docs;
 mod fuzz;
 mod mission;
 mod mutate;
@@ -23,8 +24,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Set up what is missing, then format check, lints, licences and all tests
+    /// Install missing tools, then check format, documentation, lints and licences, and run all tests
     Test,
+    /// Check links, code map and walks of the documentation
+    Docs,
     /// Start the servers that engines are tried on, and tell where they are
     Servers(servers::Args),
     /// Hold the API of every system against its OpenAPI document
@@ -46,6 +49,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Test => test::run(),
+        Task::Docs => docs::run(),
         Task::Servers(args) => servers::run(&args),
         Task::Schemathesis(args) => schemathesis::run(&args),
         Task::Mission(args) => mission::run(&args),
