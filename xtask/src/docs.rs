@@ -28,6 +28,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     for package in packages(&root)?.difference(&named) {
         wrong.push(format!("ARCHITECTURE.md: the code map does not name `{package}`"));
     }
+    if examples(&read(&root.join("README.md"))?) != examples(&read(&root.join("README.ja.md"))?) {
+        wrong.push("README.ja.md: its examples are not those of README.md".to_owned());
+    }
     let walks = walks(&architecture);
     for (walk, files) in &walks {
         let mut left = BTreeSet::new();
@@ -92,6 +95,12 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
         inside ^= is_fence;
         !inside && !is_fence
     })
+}
+
+/// The lines of a page inside fenced blocks.
+fn examples(text: &str) -> Vec<&str> {
+    let mut inside = false;
+    text.lines().filter(|line| std::mem::replace(&mut inside, inside ^ line.starts_with("```"))).collect()
 }
 
 /// The lines between a second-level heading and the next.
