@@ -1,0 +1,245 @@
+//! `nagaya events dlq`: events that a projection cannot take in.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use nagaya_events::{DeadLetter, Processor, Projection, Settled};
+use serde_json::{Value as Json, json};
+
+use super::{
+    At,
+    confirm::confirmed,
+    print::{self, counted, instant, plain, print},
+    site::Site,
+};
+use crate::Outcome;
+
+/// See to events that a projection cannot take in
+///
+/// An event that still fails after its retries stops its own aggregate, and no other: the events behind it wait until it is
+/// tried again with success, or left out.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  nagaya events dlq list todo\n  nagaya events dlq retry todo --all\n  nagaya events dlq drop todo \
+                  01KG9S5Q60T4N2Y8ZC3M7VXR1E --yes"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// List the aggregates that wait; ends with 1 when there are any
+    List(Which),
+    /// Show one: the event, why it fails, and what waits behind it
+    Show {
+        #[command(flatten)]
+        which: Which,
+        /// The aggregate
+        id: String,
+    },
+    /// Try again, with the events behind; ends with 1 when it fails again
+    #[command(
+        after_help = "Examples:\n  nagaya events dlq retry todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n  nagaya events dlq retry todo --all"
+    )]
+    Retry {
+        #[command(flatten)]
+        which: Which,
+        /// The aggregate
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// All that wait
+        #[arg(long)]
+        all: bool,
+    },
+    /// Leave the event out of the projection, and go on with those behind it
+    ///
+    /// The event itself stays. A projection that is built anew meets it again.
+    Drop {
+        #[command(flatten)]
+        which: Which,
+        /// The aggregate
+        id: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Which dead letters.
+#[derive(Debug, clap::Args)]
+struct Which {
+    #[command(flatten)]
+    at: At,
+    /// The projection, where there are several; all of them without it
+    #[arg(long, value_name = "NAME")]
+    projection: Option<String>,
+}
+
+/// A dead letter, and who can see to it.
+struct Found {
+    projection: Arc<dyn Projection>,
+    processor: Processor,
+    letter: DeadLetter,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let (Verb::List(which) | Verb::Show { which, .. } | Verb::Retry { which, .. } | Verb::Drop { which, .. }) =
+        &args.verb;
+    let Some((site, projections)) = Site::with_projections(&which.at).await? else {
+        return Ok(Outcome::FoundProblem);
+    };
+    let mut found = letters(which, &site, projections).await?;
+    if let Verb::Show { id, .. } | Verb::Retry { id: Some(id), .. } | Verb::Drop { id, .. } = &args.verb {
+        // One for each projection that cannot take in its event.
+        found.retain(|each| each.letter.aggregate == *id);
+        if found.is_empty() {
+            eprintln!(
+                "nagaya: {} is not among the dead letters; `nagaya events dlq list` shows those that are",
+                plain(id)
+            );
+            return Ok(Outcome::FoundProblem);
+        }
+    }
+    match &args.verb {
+        Verb::List(_) => list(which, &found),
+        Verb::Show { .. } => show(which, &site, &found).await,
+        Verb::Retry { .. } => settle(which, &found, false).await,
+        Verb::Drop { yes, .. } => {
+            if !yes {
+                found.iter().for_each(|each| eprint!("{}", text(each)));
+                eprintln!(
+                    "the event would be left out; it stays among the events, and what is built anew meets it again"
+                );
+            }
+            confirmed(*yes, "leave it out?")?;
+            settle(which, &found, true).await
+        }
+    }
+}
+
+/// All dead letters that are asked for.
+async fn letters(which: &Which, site: &Site, projections: Vec<Arc<dyn Projection>>) -> anyhow::Result<Vec<Found>> {
+    let known: Vec<_> = projections.iter().map(|each| each.entity().to_owned()).collect();
+    if let Some(asked) = &which.projection
+        && !known.contains(asked)
+    {
+        bail!("{} has no projection `{asked}`, but {}", site.name, known.join(", "));
+    }
+    let mut found = Vec::new();
+    for projection in projections {
+        if which.projection.as_deref().is_some_and(|asked| asked != projection.entity()) {
+            continue;
+        }
+        let processor = site.processor(&projection)?;
+        for letter in processor.dead_letters().await? {
+            found.push(Found { projection: Arc::clone(&projection), processor: processor.clone(), letter });
+        }
+    }
+    Ok(found)
+}
+
+fn list(which: &Which, found: &[Found]) -> anyhow::Result<Outcome> {
+    let mut out: String = found.iter().map(text).collect();
+    let _ = match found.len() {
+        0 => writeln!(out, "no dead letters"),
+        count => writeln!(out, "{}", counted(count as u64, "dead letter")),
+    };
+    let listed: Vec<_> = found.iter().map(json).collect();
+    print(which.at.json, &json!({ "ok": found.is_empty(), "deadLetters": listed }), &out)?;
+    Ok(if found.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
+}
+
+async fn show(which: &Which, site: &Site, chosen: &[Found]) -> anyhow::Result<Outcome> {
+    let (mut out, mut shown) = (String::new(), Vec::new());
+    for each in chosen {
+        let Found { projection, letter, .. } = each;
+        let tenant = site.tenant("nagaya events dlq show", &letter.tenant)?;
+        let events = site.inspector(projection.aggregate())?.events(&tenant, &letter.aggregate).await?;
+        let event = events.iter().find(|event| event.id == letter.event);
+        let behind = events.iter().filter(|event| event.version > letter.version).count();
+        out.push_str(&text(each));
+        if let Some(event) = event {
+            let _ = writeln!(out, "  {}", print::data(event));
+            let about = |path: &str| plain(event.about(path).unwrap_or("-"));
+            let _ = writeln!(
+                out,
+                "  by {} at {}, part of {}",
+                about("actor.userId"),
+                about("timestamp"),
+                about("correlationId")
+            );
+        }
+        let _ = writeln!(out, "  {behind} behind it");
+        let mut all = json(each);
+        all["event"] = event.map_or(Json::Null, print::event);
+        all["behind"] = behind.into();
+        shown.push(all);
+    }
+    print(which.at.json, &json!({ "deadLetters": shown }), &out)?;
+    Ok(Outcome::Fine)
+}
+
+/// Tries events again, or leaves them out.
+async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Result<Outcome> {
+    let (mut out, mut settled, mut in_step) = (String::new(), Vec::new(), 0_usize);
+    for each in chosen {
+        let Found { projection, processor, letter } = each;
+        let done = match leave_out {
+            false => processor.retry(letter).await,
+            true => processor.drop_event(letter).await,
+        };
+        let done = done.with_context(|| format!("{} is as it was", letter.aggregate))?;
+        in_step += usize::from(done == Settled::InStep);
+        let left_out =
+            if leave_out { format!("version {} is left out, and it ", letter.version) } else { String::new() };
+        let became = match (done, leave_out) {
+            (Settled::InStep, _) => "is in step with its events again",
+            (Settled::ParkedAgain, false) => "still waits at an event that cannot be applied",
+            (Settled::ParkedAgain, true) => "waits at a later one that cannot be applied",
+        };
+        let _ = writeln!(out, "{} of {}: {left_out}{became}", plain(&letter.aggregate), plain(&letter.tenant));
+        settled.push(json!({
+            "projection": projection.entity(), "tenant": letter.tenant, "id": letter.aggregate, "version": letter.version,
+            "inStep": done == Settled::InStep,
+        }));
+    }
+    if chosen.is_empty() {
+        out.push_str("no dead letters\n");
+    }
+    let fine = in_step == chosen.len();
+    print(which.at.json, &json!({ "ok": fine, "settled": settled }), &out)?;
+    Ok(if fine { Outcome::Fine } else { Outcome::FoundProblem })
+}
+
+fn text(found: &Found) -> String {
+    let Found { projection, letter, .. } = found;
+    format!(
+        "{} of {}: `{}` is stuck at version {}, {} ({})\n  {}\n  parked {} after {}\n",
+        plain(&letter.aggregate),
+        plain(&letter.tenant),
+        projection.entity(),
+        letter.version,
+        plain(&letter.event_type),
+        plain(&letter.event),
+        plain(&letter.error),
+        instant(letter.at),
+        counted(letter.attempts, "attempt"),
+    )
+}
+
+fn json(found: &Found) -> Json {
+    let Found { projection, letter, .. } = found;
+    json!({
+        "projection": projection.entity(),
+        "tenant": letter.tenant,
+        "id": letter.aggregate,
+        "version": letter.version,
+        "eventId": letter.event,
+        "eventType": letter.event_type,
+        "error": letter.error,
+        "attempts": letter.attempts,
+        "parkedAt": instant(letter.at),
+    })
+}

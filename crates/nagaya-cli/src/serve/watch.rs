@@ -1,0 +1,67 @@
+//! `--watch`: a design file that changes is served as it then is, unless that would break what is there.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nagaya_design::{Design, diff};
+use nagaya_server::System;
+
+use super::{Place, Tables, listen::Site};
+use crate::source;
+
+/// How often the file is looked at.
+const EVERY: Duration = Duration::from_millis(300);
+
+/// Looks at the file for ever.
+pub(super) async fn watch(path: PathBuf, place: Place, tables: Tables, mut site: Site) {
+    let mut seen = modified(&path);
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let now = modified(&path);
+        // An editor that replaces the file leaves it missing for a moment.
+        if now == seen || now.is_none() {
+            continue;
+        }
+        seen = now;
+        match reload(&path, &place, tables, &mut site).await {
+            Ok(true) => eprintln!("{}: taken over", path.display()),
+            Ok(false) => eprintln!("{}: not taken over; what was served before still is", path.display()),
+            Err(error) => eprintln!("{}: not taken over: {error:#}", path.display()),
+        }
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// Serves the design as it is now; `false` after showing why not.
+async fn reload(path: &Path, place: &Place, tables: Tables, site: &mut Site) -> anyhow::Result<bool> {
+    let Some(design) = source::design(path, &[place.store.engine()])? else { return Ok(false) };
+    if let Some(why) = breaks(&site.system.design, &design) {
+        eprint!("{why}");
+        return Ok(false);
+    }
+    let system = System::named(&site.system.name, design);
+    let nagaya = place.house(&system, Arc::clone(&site.store), tables).await?;
+    site.mounted.serve(system.clone(), nagaya);
+    site.system = system;
+    Ok(true)
+}
+
+/// What a new design would break, for a person; `None`: nothing. A new major version does not help here: there is data.
+fn breaks(old: &Design, new: &Design) -> Option<String> {
+    let found = diff(old, new);
+    let breaking: Vec<_> =
+        found.iter().filter(|each| each.breaks.is_some()).map(|each| format!("  {each}\n")).collect();
+    let why = || {
+        format!(
+            "breaking\n{}what is stored does not fit it: undo this, or serve it on a new directory\n",
+            breaking.concat()
+        )
+    };
+    (!breaking.is_empty()).then(why)
+}

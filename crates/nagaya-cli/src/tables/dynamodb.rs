@@ -1,0 +1,205 @@
+//! `nagaya tables --store dynamodb`.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use anyhow::{Context as _, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use nagaya_design::{Design, Engine};
+use nagaya_dynamodb::{Dynamodb, Event, Options, Plan, Settings, Wanted};
+
+use super::{Kind, Place, Verb, Wishes, show};
+use crate::{Outcome, source};
+
+/// The tag that says which design a table belongs to.
+const DESIGN_TAG: &str = "nagaya:design";
+
+pub(super) fn run(verb: &Verb) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match verb {
+            Verb::Plan { place, wishes, exit_code } => plan(place, wishes, *exit_code).await,
+            Verb::Apply { place, wishes, yes } => apply(place, wishes, *yes).await,
+            Verb::Status { place } => status(place).await,
+            Verb::Drop { place, drop, yes } => drop_tables(place, *drop, *yes).await,
+        }
+    })
+}
+
+/// A design and the store that its tables are in.
+struct Site {
+    design: Design,
+    base: String,
+    store: Dynamodb,
+    /// Where the store is, for people.
+    address: String,
+}
+
+impl Site {
+    /// `None` after showing what is wrong with the design.
+    async fn open(place: &Place) -> anyhow::Result<Option<Site>> {
+        let Kind::Dynamodb = place.store;
+        let Some(design) = source::design(&place.design, &[Engine::Dynamodb])? else { return Ok(None) };
+        let base = place.base.clone().filter(|base| !base.is_empty()).unwrap_or_else(|| design.name.clone());
+        let settings = Settings::from_env();
+        let address = settings.endpoint.clone().or_else(|| settings.region.clone()).unwrap_or_else(|| "AWS".to_owned());
+        let store = Dynamodb::open(&settings, Options::default()).await?;
+        Ok(Some(Site { design, base, store, address }))
+    }
+
+    /// The design's tables as they should be.
+    fn wanted(&self, wishes: Option<&Wishes>) -> Vec<Wanted> {
+        let specs = nagaya_tenancy::table_specs(&self.design, &self.base);
+        let wanted = |(spec, table): (_, &nagaya_design::Table)| {
+            let mut tags: std::collections::BTreeMap<_, _> =
+                wishes.map(|wishes| wishes.tags.iter().cloned().collect()).unwrap_or_default();
+            tags.insert(DESIGN_TAG.to_owned(), self.design.name.clone());
+            Wanted {
+                stage: wishes.and_then(|wishes| wishes.stage),
+                stream: table.stream,
+                recovery: table.point_in_time,
+                encryption: table.kms,
+                throughput: table.throughput,
+                protected: wishes.is_some_and(|wishes| wishes.protect),
+                tags,
+                ..Wanted::new(spec)
+            }
+        };
+        specs.into_iter().zip(&self.design.tables).map(wanted).collect()
+    }
+}
+
+async fn plan(place: &Place, wishes: &Wishes, exit_code: bool) -> anyhow::Result<Outcome> {
+    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
+    let wanted = site.wanted(Some(wishes));
+    let plan = site.store.plan_tables(&wanted, wishes.prune).await?;
+    let mut out = std::io::stdout().lock();
+    if place.json {
+        writeln!(out, "{:#}", show::plan_json(&plan, &wanted, wishes.stage))?;
+    } else {
+        write!(out, "{}", show::plan_text(&plan, &wanted, wishes.stage, &site.address))?;
+    }
+    let pending = exit_code && plan.steps() > 0;
+    Ok(if pending || !plan.conflicts().is_empty() { Outcome::FoundProblem } else { Outcome::Fine })
+}
+
+async fn apply(place: &Place, wishes: &Wishes, yes: bool) -> anyhow::Result<Outcome> {
+    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
+    let wanted = site.wanted(Some(wishes));
+    let plan = site.store.plan_tables(&wanted, wishes.prune).await?;
+    let conflicts = plan.conflicts();
+    if plan.steps() == 0 || !conflicts.is_empty() || !yes {
+        eprint!("{}", show::plan_text(&plan, &wanted, wishes.stage, &site.address));
+    }
+    if !conflicts.is_empty() {
+        eprintln!("nagaya: nothing was done: what differs cannot be changed without making the table anew");
+        return Ok(Outcome::FoundProblem);
+    }
+    if plan.steps() > 0 && !yes {
+        confirmed("do this?")?;
+    }
+    let skipped = carry_out(&site.store, &plan).await?;
+    let mut out = std::io::stdout().lock();
+    if place.json {
+        writeln!(out, "{:#}", show::applied_json(&plan, &skipped))?;
+    } else {
+        write!(out, "{}", show::applied_text(&plan, &skipped))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Does a plan, and shows how far it is. Gives the kinds of steps that the server does not have.
+async fn carry_out(store: &Dynamodb, plan: &Plan) -> anyhow::Result<Vec<(String, &'static str)>> {
+    let on_terminal = std::io::stderr().is_terminal();
+    let bar = if on_terminal { ProgressBar::new(plan.steps() as u64) } else { ProgressBar::hidden() };
+    let template = "{spinner} {pos}/{len} {prefix} {msg} {elapsed}";
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let mut tell = |event: Event<'_>| match event {
+        // A log has one line for each step.
+        Event::Begins { table, step } if !on_terminal => eprintln!("{table}: {step}"),
+        Event::Begins { table, step } => {
+            bar.set_prefix(table.to_owned());
+            bar.set_message(step.to_string());
+        }
+        Event::Waits { table, what } => {
+            bar.set_prefix(table.to_owned());
+            bar.set_message(what);
+        }
+        Event::Done { .. } | Event::Skipped { .. } => bar.inc(1),
+    };
+    let done = store.apply_tables(plan, &mut tell).await;
+    bar.finish_and_clear();
+    let skipped = done.context("what was done stays done; `nagaya tables plan` shows the rest")?;
+    Ok(skipped.into_iter().map(|(table, step)| (table.to_owned(), step.code())).collect())
+}
+
+async fn status(place: &Place) -> anyhow::Result<Outcome> {
+    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
+    let looks = site.store.look_at_tables(&site.wanted(None)).await?;
+    let mut out = std::io::stdout().lock();
+    if place.json {
+        writeln!(out, "{:#}", show::status_json(&looks))?;
+    } else {
+        write!(out, "{}", show::status_text(&looks))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+async fn drop_tables(place: &Place, with_items: bool, yes: bool) -> anyhow::Result<Outcome> {
+    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
+    let mut there = Vec::new();
+    let mut filled = Vec::new();
+    for wanted in site.wanted(None) {
+        let table = wanted.spec.name;
+        let Some(has_items) = site.store.has_items(&table).await? else { continue };
+        if has_items {
+            filled.push(table.clone());
+        }
+        there.push(table);
+    }
+    if !filled.is_empty() && !with_items {
+        eprintln!("nagaya: nothing was deleted: {} items; --drop deletes them with their tables", holds(&filled));
+        return Ok(Outcome::FoundProblem);
+    }
+    if !there.is_empty() && !yes {
+        there.iter().for_each(|table| {
+            let items = if filled.contains(table) { " and its items" } else { ", which is empty" };
+            eprintln!("delete {table}{items}");
+        });
+        confirmed("delete for good?")?;
+    }
+    for (at, table) in there.iter().enumerate() {
+        let stopped = || format!("stopped at `{table}` after {at} of {} tables", there.len());
+        site.store.drop_table(table).await.with_context(stopped)?;
+    }
+    let mut out = std::io::stdout().lock();
+    if place.json {
+        writeln!(out, "{:#}", serde_json::json!({ "dropped": there }))?;
+    } else if there.is_empty() {
+        writeln!(out, "none of the tables is there")?;
+    } else {
+        there.iter().try_for_each(|table| writeln!(out, "deleted {table}"))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn holds(tables: &[String]) -> String {
+    match tables {
+        [table] => format!("{table} holds"),
+        tables => format!("{} hold", tables.join(", ")),
+    }
+}
+
+/// Asks; anything but a yes is an error.
+fn confirmed(question: &str) -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() {
+        bail!("nothing was done: there is nobody to ask here; give --yes to do it unasked");
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => bail!("nothing was done"),
+    }
+}
