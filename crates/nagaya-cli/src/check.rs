@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::{Outcome, report, source};
 
-/// Check designs: every problem of a file at once, with the place and what to write instead
+/// Check designs: every problem of a file at once, with its position and a remedy
 #[derive(Debug, clap::Args)]
 #[command(after_help = "A warning that you can live with is explained by a comment above its line that starts with \
                         its code:\n\n    # NG0304: a handful of tenants a day; the list is for operators.\n\nSuch a \
                         warning is counted but not shown; --all shows it. Every code has a page in \
-                        docs/reference/errors/.")]
+                        docs/reference/errors/, which `nagaya explain CODE` prints.")]
 pub(super) struct Args {
-    /// Design files; `-` reads the standard input
+    /// Design files, or built-in systems (a file of that name wins); `-` reads the standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Also report what this engine cannot do (may be given several times)

@@ -9,6 +9,7 @@ use super::{Outcome, source};
 
 /// List what changed between two designs; fail on breaking changes without a new major version
 #[derive(Debug, clap::Args)]
+#[command(after_help = "OLD and NEW are design files or built-in systems; a file of that name wins.")]
 pub(super) struct Args {
     /// The design as it was
     old: PathBuf,

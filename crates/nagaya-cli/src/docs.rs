@@ -9,7 +9,7 @@ use super::{Outcome, source};
 /// Write the document of a design: tables, keys, indexes, entities with examples, access patterns
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The design file
+    /// A design file, or a built-in system (a file of that name wins)
     design: PathBuf,
     /// Write one self-contained HTML page instead of Markdown
     #[arg(long)]

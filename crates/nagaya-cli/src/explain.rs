@@ -1,4 +1,4 @@
-//! `nagaya explain`: a stored key or an access pattern in words.
+//! `nagaya explain`: a stored key, an access pattern or a diagnostic code in words.
 
 use std::{fmt::Write as _, io::Write as _, path::PathBuf};
 
@@ -6,19 +6,22 @@ use anyhow::{Context as _, bail};
 use nagaya_design::{Access, Design, Explanation, KeyPart, Query, Returns};
 use serde_json::{Value, json};
 
-use super::{Outcome, check::EngineName, source};
+use super::{Outcome, check::EngineName, pages, source};
 
-/// Explain a stored key, or the query that an access pattern becomes
+/// Explain a stored key, the query of an access pattern, or a diagnostic code
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  nagaya explain design.toml 'TENANT#t1' 'USER#u1'\n  nagaya explain design.toml \
+#[command(
+    after_help = "Examples:\n  nagaya explain NG0101\n  nagaya explain design.toml 'TENANT#t1' 'USER#u1'\n  nagaya explain design.toml \
                         GSI1PK=USER GSI1SK=2026-01-31T09:30:00Z\n  nagaya explain design.toml 'TENANT#t1'\n  nagaya \
                         explain design.toml --access audit_between\n  nagaya explain design.toml --access \
-                        audit_between --with tenantId=t1 --with from=2026-01-01T00:00:00Z")]
+                        audit_between --with tenantId=t1 --with from=2026-01-01T00:00:00Z"
+)]
 pub(super) struct Args {
-    /// The design file
+    /// A design file or a built-in system (a file of that name wins); or a diagnostic code such as NG0101
+    #[arg(value_name = "DESIGN|CODE")]
     design: PathBuf,
     /// A partition key, and a sort key if there is one; of the table or of an index, named (`GSI1PK=USER`) or not
-    #[arg(value_name = "KEY", num_args = 0..=2, required_unless_present = "access")]
+    #[arg(value_name = "KEY", num_args = 0..=2)]
     key: Vec<String>,
     /// The access pattern to explain
     #[arg(long, value_name = "NAME", conflicts_with = "key")]
@@ -29,7 +32,7 @@ pub(super) struct Args {
     /// Show the request of this engine too: DynamoDB's JSON or Cosmos DB's SQL
     #[arg(long, value_enum, value_name = "ENGINE", requires = "access")]
     engine: Option<EngineName>,
-    /// What `{base}` stands for in table names [default: the design's name]
+    /// The value of `{base}` in table names [default: the design's name]
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     base: Option<String>,
     /// Print the explanation as JSON
@@ -38,12 +41,30 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let word = args.design.to_string_lossy();
+    if pages::is_code(&word) && !args.design.exists() && args.key.is_empty() && args.access.is_none() {
+        return code(args, &word);
+    }
+    if args.key.is_empty() && args.access.is_none() {
+        bail!("name a KEY to explain, or an access pattern with --access; see `nagaya explain --help`");
+    }
     let Some(design) = source::design(&args.design, &[])? else { return Ok(Outcome::FoundProblem) };
     let base = args.base.clone().unwrap_or_else(|| design.name.clone());
     match &args.access {
         Some(name) => access(args, &design, &base, name),
         None => key(args, &design, &base),
     }
+}
+
+/// Prints the page about a diagnostic code.
+fn code(args: &Args, code: &str) -> anyhow::Result<Outcome> {
+    let Some(page) = pages::page(code) else { bail!("there is no diagnostic {code}") };
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => writeln!(out, "{:#}", json!({ "code": code.to_uppercase(), "page": page }))?,
+        false => out.write_all(page.as_bytes())?,
+    }
+    Ok(Outcome::Fine)
 }
 
 fn key(args: &Args, design: &Design, base: &str) -> anyhow::Result<Outcome> {
@@ -61,7 +82,7 @@ fn key(args: &Args, design: &Design, base: &str) -> anyhow::Result<Outcome> {
     }
     if found.is_empty() {
         eprintln!("no entity of {} has the key {}", design.name, args.key.join(" / "));
-        eprintln!("help: `nagaya docs {}` lists the keys that there are", args.design.display());
+        eprintln!("help: `nagaya docs {}` lists all keys", args.design.display());
         return Ok(Outcome::FoundProblem);
     }
     Ok(Outcome::Fine)
@@ -86,16 +107,16 @@ fn table_name(design: &Design, id: &str, base: &str) -> String {
     table.map_or_else(|| id.to_owned(), |table| table.physical_name(base))
 }
 
-fn place(query: &Query, design: &Design, base: &str) -> String {
+fn table_and_index(query: &Query, design: &Design, base: &str) -> String {
     let table = table_name(design, &query.table, base);
     query.index.as_ref().map_or(table.clone(), |index| format!("{table} {index}"))
 }
 
 fn explanation_text(design: &Design, base: &str, each: &Explanation) -> String {
     let table = table_name(design, &each.table, base);
-    let place = each.index.as_ref().map_or_else(|| "key".to_owned(), |index| format!("index {index}"));
+    let part = each.index.as_ref().map_or_else(|| "key".to_owned(), |index| format!("index {index}"));
     let form = if each.former { ", in its former form" } else { "" };
-    let mut out = format!("{} in {table} ({place}{form}), wall: {}\n", each.entity, each.wall);
+    let mut out = format!("{} in {table} ({part}{form}), wall: {}\n", each.entity, each.wall);
     let width = each.templates.iter().map(|(attribute, _)| attribute.len()).max().unwrap_or(0);
     // Writing to a string does not fail.
     for (attribute, template) in &each.templates {
@@ -231,7 +252,7 @@ fn access_text(design: &Design, access: &Access, query: &Query, base: &str) -> S
     if let Some(description) = &access.description {
         let _ = writeln!(out, "  {description}");
     }
-    let _ = writeln!(out, "  Query {}\n    {query}", place(query, design, base));
+    let _ = writeln!(out, "  Query {}\n    {query}", table_and_index(query, design, base));
     if let Some((name, value)) = query.discriminator_filter() {
         let _ = writeln!(out, "    filter {name} = '{value}'");
     }

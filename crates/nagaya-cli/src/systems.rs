@@ -1,37 +1,32 @@
 //! The systems that are built in.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::bail;
 use nagaya_design::{Design, read_checked};
-use nagaya_events::Projection;
 use nagaya_kondate::LocalPayments;
 use nagaya_server::System;
-use nagaya_tenancy::Nagaya;
 use nagaya_todo::Notes;
-
-use crate::seed::{Household, Neighbours, Story, Todos};
 
 /// A system that is built in.
 struct BuiltIn {
     name: &'static str,
     design: &'static str,
-    make: fn(&'static str, Design, &Notes) -> anyhow::Result<System>,
+    register: fn(&'static str, Design, Objects) -> anyhow::Result<System>,
 }
 
+/// The directory for large objects beside the store; `None` keeps them in memory.
+pub(crate) type Objects = Option<PathBuf>;
+
 const ALL: [BuiltIn; 5] = [
-    BuiltIn { name: "aiagent", design: include_str!("../../../systems/aiagent/design/single.toml"), make: aiagent },
-    BuiltIn {
-        name: "aiagent-multi",
-        design: include_str!("../../../systems/aiagent/design/multi.toml"),
-        make: aiagent,
-    },
-    BuiltIn { name: "todo", design: include_str!("../../../systems/todo/design/todo.toml"), make: todo },
-    BuiltIn { name: "kondate", design: include_str!("../../../systems/kondate/design/kondate.toml"), make: kondate },
+    BuiltIn { name: "aiagent", design: nagaya_aiagent::SINGLE, register: aiagent },
+    BuiltIn { name: "aiagent-multi", design: nagaya_aiagent::MULTI, register: aiagent },
+    BuiltIn { name: "todo", design: nagaya_todo::DESIGN, register: todo },
+    BuiltIn { name: "kondate", design: nagaya_kondate::DESIGN, register: kondate },
     BuiltIn {
         name: "management",
         design: include_str!("../../../systems/management/design/management.toml"),
-        make: plain,
+        register: plain,
     },
 ];
 
@@ -40,55 +35,44 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|system| system.name)
 }
 
-/// All of them, with long notes where they are to be.
-pub(crate) fn all(notes: &Notes) -> anyhow::Result<Vec<System>> {
-    // One after the other: side by side they leave memory in several heaps that the server does not need again.
-    names().filter_map(|name| find(name, notes).transpose()).collect()
+/// Their names, for people.
+pub(crate) fn known() -> String {
+    names().collect::<Vec<_>>().join(", ")
+}
+
+/// All of them.
+pub(crate) fn all(objects: &Objects) -> anyhow::Result<Vec<System>> {
+    // One after the other: side by side they would leave memory in several heaps that the server does not need again.
+    names().filter_map(|name| find(name, objects).transpose()).collect()
 }
 
 /// The system with this name.
-pub(crate) fn find(name: &str, notes: &Notes) -> anyhow::Result<Option<System>> {
+pub(crate) fn find(name: &str, objects: &Objects) -> anyhow::Result<Option<System>> {
     let Some(system) = ALL.iter().find(|system| system.name == name) else { return Ok(None) };
     let Some(design) = read_checked(system.design) else { bail!("the design of {name} is not sound") };
-    (system.make)(system.name, design, notes).map(Some)
+    (system.register)(system.name, design, objects.clone()).map(Some)
 }
 
-/// What a system builds from the events of its aggregates.
-pub(crate) fn projections(name: &str) -> Vec<Arc<dyn Projection>> {
-    if name == "todo" { nagaya_todo::projections() } else { Vec::new() }
+/// The text of the design of the system with this name.
+pub(crate) fn design_text(name: &str) -> Option<&'static str> {
+    ALL.iter().find(|system| system.name == name).map(|system| system.design)
 }
 
-/// Brings everything that a system keeps in step with its changes, besides projections, up to what has been written.
-pub(crate) async fn catch_up(name: &str, nagaya: &Nagaya) -> anyhow::Result<()> {
-    if name == "kondate" {
-        nagaya_kondate::catch_up(nagaya).await?;
-    }
-    Ok(())
-}
-
-/// What `nagaya seed` tells of a system, one after the other.
-pub(crate) fn stories(name: &str, design: &Design) -> anyhow::Result<Vec<Box<dyn Story>>> {
-    Ok(match name {
-        "todo" => vec![Box::new(Todos::of(design)?)],
-        "kondate" => vec![Box::new(Household), Box::new(Neighbours)],
-        _ => Vec::new(),
-    })
-}
-
-fn plain(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
+fn plain(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
     Ok(System::named(name, design))
 }
 
-fn aiagent(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
+fn aiagent(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
     Ok(nagaya_aiagent::system(name, design))
 }
 
-fn kondate(name: &'static str, design: Design, _: &Notes) -> anyhow::Result<System> {
+fn kondate(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
     Ok(nagaya_kondate::system(name, design, Arc::new(LocalPayments::default())))
 }
 
-fn todo(name: &'static str, design: Design, notes: &Notes) -> anyhow::Result<System> {
-    Ok(nagaya_todo::system(name, design, notes.clone())?)
+fn todo(name: &'static str, design: Design, objects: Objects) -> anyhow::Result<System> {
+    let notes = objects.map_or_else(Notes::in_memory, Notes::in_directory);
+    Ok(nagaya_todo::system(name, design, notes)?)
 }
 
 #[cfg(test)]
@@ -100,11 +84,8 @@ mod tests {
             assert!(checked.design.is_some(), "{}: {:?}", system.name, checked.diagnostics);
         }
         for name in super::names() {
-            assert!(
-                super::find(name, &super::Notes::in_memory())
-                    .is_ok_and(|found| found.is_some_and(|system| system.name == name)),
-                "{name}"
-            );
+            let found = super::find(name, &None).expect("it is sound");
+            assert!(found.is_some_and(|system| system.name == name), "{name}");
         }
     }
 }

@@ -1,24 +1,18 @@
 //! `nagaya token`: tokens of the local issuer, and its keys.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io::Write as _, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use jiff::{Span, SpanRelativeTo, Unit};
-use nagaya_design::Design;
+use nagaya_design::{Design, Engine};
 use nagaya_server::{Claims, Grant, LocalIssuer, System};
 use serde_json::{Value as Json, json};
 
 use super::{Outcome, source};
-use crate::systems;
 
 /// Print a token of the local issuer
 ///
-/// The token and nothing else goes to the standard output. It is good for a server with the same data directory, running
-/// or not.
+/// The standard output has the token and nothing else. It is valid for a server with the same data directory, running or not.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
@@ -28,7 +22,7 @@ use crate::systems;
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// The built-in system or the design file that it is for
+    /// The built-in system or the design file that the token is for
     #[arg(long, value_name = "NAME|DESIGN.toml", required = true)]
     system: Option<String>,
     /// The tenant; operators may have none
@@ -40,30 +34,30 @@ pub(super) struct Args {
     /// A role (may be given several times)
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
-    /// How long it is good: 90s, 30m, 12h, 7d
+    /// How long it is valid: 90s, 30m, 12h, 7d
     #[arg(long, value_name = "TIME", default_value = "12h", value_parser = time)]
     ttl: Duration,
-    /// Make the keys of an issuer if the directory has none; a server that starts there later takes its tokens
+    /// Create the keys of an issuer if the directory has none; a server that starts there later accepts its tokens
     #[arg(long)]
     create: bool,
     #[command(flatten)]
-    place: Place,
+    keys: KeyArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Sign with a new key from now on; tokens of the older ones stay good
+    /// Sign with a new key from now on; tokens of the older keys stay valid
     Rotate {
-        /// Forget the older keys: every token so far is refused from now on
+        /// Forget the older keys: every earlier token is refused
         #[arg(long)]
         forget: bool,
         #[command(flatten)]
-        place: Place,
+        keys: KeyArgs,
     },
 }
 
 #[derive(Debug, clap::Args)]
-struct Place {
+struct KeyArgs {
     /// The directory with the keys
     #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
     data: PathBuf,
@@ -72,15 +66,15 @@ struct Place {
     json: bool,
 }
 
-impl Place {
-    /// Refuses a directory without keys: one with a typo in it must not end in keys that no server uses.
+impl KeyArgs {
+    /// Refuses a directory without keys: a typo in its name must not create keys that no server uses.
     fn has_issuer(&self, otherwise: &str) -> anyhow::Result<()> {
         if self.data.join("issuer").is_dir() {
             return Ok(());
         }
         let directory = std::path::absolute(&self.data).unwrap_or_else(|_| self.data.clone());
         bail!(
-            "{} has no keys of a local issuer, and a token of new ones no server would take; name the directory of the \
+            "{} has no keys of a local issuer, and no server would accept a token of new ones; name the directory of the \
              server with --data, or {otherwise}",
             directory.display()
         )
@@ -88,11 +82,11 @@ impl Place {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    if let Some(Verb::Rotate { forget, place }) = &args.verb {
-        return rotate(place, *forget);
+    if let Some(Verb::Rotate { forget, keys }) = &args.verb {
+        return rotate(keys, *forget);
     }
-    let Some(made) = make(args)? else { return Ok(Outcome::FoundProblem) };
-    if args.place.json {
+    let Some(made) = issue(args)? else { return Ok(Outcome::FoundProblem) };
+    if args.keys.json {
         writeln!(std::io::stdout(), "{made:#}")?;
     } else {
         writeln!(std::io::stdout(), "{}", made["token"].as_str().unwrap_or_default())?;
@@ -100,16 +94,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// A token and what it says; `None` after showing what is wrong with the design.
-fn make(args: &Args) -> anyhow::Result<Option<Json>> {
+/// A token and its claims; `None` after showing what is wrong with the design.
+fn issue(args: &Args) -> anyhow::Result<Option<Json>> {
     let Some(system) = system(args.system.as_deref().unwrap_or_default())? else { return Ok(None) };
     let claims = Claims::of(&system.design);
     let user = user(args, &claims)?;
     note_unknown_roles(&system.design, &args.roles);
     if !args.create {
-        args.place.has_issuer("pass --create to make new ones there")?;
+        args.keys.has_issuer("pass --create to create new ones there")?;
     }
-    let issuer = LocalIssuer::open(&args.place.data)?;
+    let issuer = LocalIssuer::open(&args.keys.data)?;
     let token = issuer.issue(&Grant {
         audience: &system.name,
         claims: &claims,
@@ -130,17 +124,17 @@ fn make(args: &Args) -> anyhow::Result<Option<Json>> {
     })))
 }
 
-fn rotate(place: &Place, forget: bool) -> anyhow::Result<Outcome> {
-    place.has_issuer("`nagaya serve` makes them when it starts there")?;
-    let issuer = LocalIssuer::open(&place.data)?;
+fn rotate(keys: &KeyArgs, forget: bool) -> anyhow::Result<Outcome> {
+    keys.has_issuer("`nagaya serve` creates them when it starts there")?;
+    let issuer = LocalIssuer::open(&keys.data)?;
     let key = issuer.rotate()?;
     if forget {
         issuer.forget_older_keys()?;
     }
-    if place.json {
+    if keys.json {
         writeln!(std::io::stdout(), "{:#}", json!({ "key": key, "forgotten": forget }))?;
     } else {
-        let older = if forget { "earlier tokens are refused" } else { "earlier tokens stay good" };
+        let older = if forget { "earlier tokens are refused" } else { "earlier tokens stay valid" };
         writeln!(std::io::stdout(), "tokens are signed by the key {key} from now on; {older}")?;
     }
     Ok(Outcome::Fine)
@@ -148,15 +142,7 @@ fn rotate(place: &Place, forget: bool) -> anyhow::Result<Outcome> {
 
 /// The system that a token is for; `None` after showing what is wrong with its design.
 fn system(name: &str) -> anyhow::Result<Option<System>> {
-    if let Some(system) = systems::find(name, &nagaya_todo::Notes::in_memory())? {
-        return Ok(Some(system));
-    }
-    let path = Path::new(name);
-    if !path.exists() {
-        let names: Vec<_> = systems::names().collect();
-        bail!("{name} is neither a built-in system ({}) nor the file of a design", names.join(", "));
-    }
-    Ok(source::design(path, &[])?.map(System::plain))
+    source::system(name, Engine::Embedded, &None)
 }
 
 /// The user of the token, who is the tenant where the claim of both is the same.
@@ -190,12 +176,12 @@ fn time(text: &str) -> anyhow::Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| time.as_secs() > 0)
-        .context("a token is good for a second at least")
+        .context("a token is valid for a second at least")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{path::Path, sync::Arc};
 
     use clap::Parser;
     use nagaya_server::{Issuer, Verifier};
@@ -220,7 +206,7 @@ mod tests {
     async fn check(line: &str, expected: &str) {
         let data = tempfile::tempdir().expect("a directory");
         let args = parse(data.path(), line);
-        let made = make(&args).expect("a token is made").expect("the design is sound");
+        let made = issue(&args).expect("a token is made").expect("the design is sound");
         let system = system(args.system.as_deref().expect("a system")).expect("there is one").expect("it is sound");
         let issuer = Issuer::local(&Arc::new(LocalIssuer::open(data.path()).expect("there are keys")));
         let verifier = Verifier::new(Claims::of(&system.design), Clock::system()).trust(&issuer, &system.name);
@@ -243,10 +229,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         let data = tempfile::tempdir().expect("a directory");
-        let refusal = |line: &str| make(&parse(data.path(), line)).expect_err("it cannot be").to_string();
-        assert!(refusal("--system nowhere").starts_with("nowhere is neither a built-in system (aiagent, "));
+        let refusal = |line: &str| issue(&parse(data.path(), line)).expect_err("it cannot be").to_string();
+        assert!(refusal("--system nowhere").starts_with("there is no system `nowhere`; built in are aiagent, "));
         assert!(refusal("--system kondate --tenant u1 --user u2").contains("give --tenant or --user"));
-        let rotate = Place { data: data.path().join("typo"), json: false };
+        let rotate = KeyArgs { data: data.path().join("typo"), json: false };
         assert!(super::rotate(&rotate, false).expect_err("it is not there").to_string().contains("name the directory"));
         assert!(!data.path().join("typo").exists());
     }
@@ -255,12 +241,12 @@ mod tests {
     fn a_directory_without_keys_is_refused_and_left_as_it_is() {
         let data = tempfile::tempdir().expect("a directory");
         let args = Args { create: false, ..parse(data.path(), "--system todo --tenant f1") };
-        let refusal = make(&args).expect_err("there are no keys").to_string();
+        let refusal = issue(&args).expect_err("there are no keys").to_string();
         assert!(refusal.contains(data.path().to_str().expect("letters")) && refusal.contains("--data"), "{refusal}");
         assert!(refusal.contains("--create"), "{refusal}");
         assert_eq!(std::fs::read_dir(data.path()).expect("it is there").count(), 0, "nothing was made");
-        make(&parse(data.path(), "--system todo --tenant f1")).expect("it is wanted");
-        make(&args).expect("now there are keys");
+        issue(&parse(data.path(), "--system todo --tenant f1")).expect("it is wanted");
+        issue(&args).expect("now there are keys");
     }
 
     #[test]

@@ -3,13 +3,13 @@
 #![cfg(unix)]
 
 mod common;
+mod serving;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{Read as _, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -17,68 +17,31 @@ use common::{Run, nagaya, nagaya_in};
 use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{Key, Scan, Store as _, Write};
 use serde_json::{Value, json};
+use serving::{Serving, send};
 
-/// A server that ends with its test, by being killed.
-struct Serving {
-    child: Child,
-    told: Value,
+/// Starts a server of the todos, which is killed at the end of its test.
+fn serve(data: &Path) -> Serving {
+    Serving::start(&["todo", "--data", text(data)], &[])
 }
 
-impl Serving {
-    fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
-            .args(["serve", "todo", "--listen", "127.0.0.1:0", "--json", "--data", text(data)])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it has an output")).read_line(&mut line).expect("a line");
-        let Ok(told) = serde_json::from_str(&line) else {
-            let mut said = String::new();
-            child.stderr.take().expect("it has errors").read_to_string(&mut said).expect("text");
-            panic!("it does not serve: {said}")
-        };
-        Serving { child, told }
-    }
-
-    fn token(&self) -> String {
-        self.told["systems"][0]["token"].as_str().expect("a token").to_owned()
-    }
-
-    fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let url = format!("{}{path}", self.told["systems"][0]["api"].as_str().expect("a URL"));
-        let mut request = ureq::http::Request::builder().method(method).uri(url);
-        request = request.header("authorization", format!("Bearer {token}"));
-        if body.is_some() {
-            request = request.header("content-type", "application/json");
-        }
-        let request = request.body(body.map(Value::to_string).unwrap_or_default()).expect("a request");
-        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        let mut answer = ureq::Agent::new_with_config(config).run(request).expect("an answer");
-        let text = answer.body_mut().read_to_string().expect("a body");
-        (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
-    }
-
-    /// Makes a todo, and waits until the list has it.
-    fn post(&self, token: &str, body: &Value) -> Value {
-        let (status, made) = self.ask(token, "POST", "/todos", Some(body));
-        assert_eq!(status, 201, "{made}");
-        let made = made["data"].clone();
-        let after = made["lastEventId"].as_str().expect("an event");
-        let (status, listed) = self.ask(token, "GET", &format!("{}?after={after}", path(&made)), None);
-        assert_eq!(status, 200, "the list does not follow: {listed}");
-        made
-    }
+fn token(serving: &Serving) -> String {
+    serving.system("todo")["token"].as_str().expect("a token").to_owned()
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // As kill -9 does.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn ask(serving: &Serving, token: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+    let url = format!("{}{path}", serving.system("todo")["api"].as_str().expect("a URL"));
+    send(method, &url, Some(token), body)
+}
+
+/// Creates a todo, and waits until the list has it.
+fn post(serving: &Serving, token: &str, body: &Value) -> Value {
+    let (status, made) = ask(serving, token, "POST", "/todos", Some(body));
+    assert_eq!(status, 201, "{made}");
+    let made = made["data"].clone();
+    let after = made["lastEventId"].as_str().expect("an event");
+    let (status, listed) = ask(serving, token, "GET", &format!("{}?after={after}", path(&made)), None);
+    assert_eq!(status, 200, "the list does not follow: {listed}");
+    made
 }
 
 fn path(todo: &Value) -> String {
@@ -122,9 +85,9 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
     let home = Home::new();
     let long = "牛乳を買う。".repeat(3_000);
     let (token, first, second, counted) = {
-        let serving = Serving::start(&home.path("data"));
-        let token = serving.token();
-        let first = serving.post(&token, &json!({ "title": "milk", "note": long }));
+        let serving = serve(&home.path("data"));
+        let token = token(&serving);
+        let first = post(&serving, &token, &json!({ "title": "milk", "note": long }));
         let full =
             home.store(&["backup", "@full.nagaya", "--json", "--data", "@data", "--passphrase-file", "@secret.txt"]);
         let full = json_of(&full);
@@ -136,7 +99,7 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
         let mode = fs::metadata(home.path("full.nagaya")).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
 
-        let second = serving.post(&token, &json!({ "title": "bread", "note": "x".repeat(2_000) }));
+        let second = post(&serving, &token, &json!({ "title": "bread", "note": "x".repeat(2_000) }));
         let more = home.store(&[
             "backup",
             "@more.nagaya",
@@ -186,15 +149,15 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
     }
 
     // A token of before the restore is good, the notes are there, and what is new is projected.
-    let serving = Serving::start(&home.path("restored"));
+    let serving = serve(&home.path("restored"));
     for (todo, note) in [(&first, &long), (&second, &"x".repeat(2_000))] {
-        let (status, found) = serving.ask(&token, "GET", &path(todo), None);
+        let (status, found) = ask(&serving, &token, "GET", &path(todo), None);
         assert_eq!((status, &found["data"]["title"]), (200, &todo["title"]), "{found}");
-        let (status, found) = serving.ask(&token, "GET", &format!("{}/note", path(todo)), None);
+        let (status, found) = ask(&serving, &token, "GET", &format!("{}/note", path(todo)), None);
         assert_eq!((status, &found["data"]["note"]), (200, &json!(note)));
     }
-    serving.post(&token, &json!({ "title": "eggs" }));
-    let (status, listed) = serving.ask(&token, "GET", "/todos", None);
+    post(&serving, &token, &json!({ "title": "eggs" }));
+    let (status, listed) = ask(&serving, &token, "GET", "/todos", None);
     assert_eq!((status, listed["data"].as_array().map(Vec::len)), (200, Some(3)), "{listed}");
     drop(serving);
     // And its events are still what its list shows.
@@ -207,16 +170,16 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
 #[test]
 fn writes_go_on_while_a_backup_is_made_and_it_shows_one_moment() {
     let home = Home::new();
-    let serving = Serving::start(&home.path("data"));
-    let token = serving.token();
-    let before: Vec<_> = (0..10).map(|n| serving.post(&token, &json!({ "title": format!("before {n}") }))).collect();
+    let serving = serve(&home.path("data"));
+    let token = token(&serving);
+    let before: Vec<_> = (0..10).map(|n| post(&serving, &token, &json!({ "title": format!("before {n}") }))).collect();
     let done = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
             let mut count = 0;
             while !done.load(Ordering::SeqCst) {
                 let body = json!({ "title": "meanwhile", "note": format!("{count}").repeat(1_001) });
-                let (status, answer) = serving.ask(&token, "POST", "/todos", Some(&body));
+                let (status, answer) = ask(&serving, &token, "POST", "/todos", Some(&body));
                 assert_eq!(status, 201, "{answer}");
                 count += 1;
             }
@@ -237,14 +200,14 @@ fn writes_go_on_while_a_backup_is_made_and_it_shows_one_moment() {
     assert_eq!(restored.status, 0, "{restored}");
     let verified = home.store(&["verify", "--data", "@restored"]);
     assert_eq!(verified.status, 0, "{verified}");
-    let serving = Serving::start(&home.path("restored"));
+    let serving = serve(&home.path("restored"));
     for todo in &before {
-        assert_eq!(serving.ask(&token, "GET", &path(todo), None).0, 200);
+        assert_eq!(ask(&serving, &token, "GET", &path(todo), None).0, 200);
     }
     // Every note that the snapshot names is there.
-    let (_, listed) = serving.ask(&token, "GET", "/todos?limit=100", None);
+    let (_, listed) = ask(&serving, &token, "GET", "/todos?limit=100", None);
     for todo in listed["data"].as_array().expect("a list") {
-        let (status, note) = serving.ask(&token, "GET", &format!("{}/note", path(todo)), None);
+        let (status, note) = ask(&serving, &token, "GET", &format!("{}/note", path(todo)), None);
         assert_eq!(status, 200, "{note}");
     }
 }
@@ -253,8 +216,8 @@ fn writes_go_on_while_a_backup_is_made_and_it_shows_one_moment() {
 fn keys_are_sealed_or_left_out_knowingly() {
     let home = Home::new();
     let token = {
-        let serving = Serving::start(&home.path("data"));
-        serving.token()
+        let serving = serve(&home.path("data"));
+        token(&serving)
     };
     let backup = |file: &str, more: &[&str]| home.store(&[&["backup", file, "--data", "@data"], more].concat());
     let refused = backup("@none.nagaya", &[]);
@@ -298,18 +261,18 @@ fn keys_are_sealed_or_left_out_knowingly() {
     assert!(wrong.status == 1 && wrong.stdout.contains("sealed with a passphrase"), "{wrong}");
     let run = restore("@bare.nagaya", &[]);
     assert!(run.status == 0 && run.stderr.contains("no keys were restored"), "{run}");
-    let bare = Serving::start(&home.path("restored"));
-    assert_eq!(bare.ask(&token, "GET", "/todos", None).0, 401, "other keys sign");
+    let bare = serve(&home.path("restored"));
+    assert_eq!(ask(&bare, &token, "GET", "/todos", None).0, 401, "other keys sign");
     drop(bare);
     fs::remove_dir_all(home.path("restored")).expect("it can be removed");
     assert_eq!(restore("@variable.nagaya", &["--passphrase-file", "@secret.txt"]).status, 0);
-    assert_eq!(Serving::start(&home.path("restored")).ask(&token, "GET", "/todos", None).0, 200);
+    assert_eq!(serve(&home.path("restored")).ask(&token, "GET", "/todos", None).0, 200);
 }
 
 #[test]
 fn damaged_backups_and_those_that_do_not_follow_end_with_1() {
     let home = Home::new();
-    drop(Serving::start(&home.path("data")));
+    drop(serve(&home.path("data")));
     for name in ["@one.nagaya", "@two.nagaya"] {
         assert_eq!(home.store(&["backup", name, "--data", "@data", "--without-keys"]).status, 0);
     }
@@ -336,7 +299,7 @@ fn the_control_socket_is_for_its_owner_and_survives_what_is_said_to_it() {
     let socket = home.path("data/control.sock");
     // Twice: the second start finds the socket of a server that was killed.
     for _ in 0..2 {
-        let serving = Serving::start(&home.path("data"));
+        let serving = serve(&home.path("data"));
         assert_eq!(fs::metadata(&socket).expect("a socket").permissions().mode() & 0o777, 0o600);
         for said in
             [&b""[..], b"\n", b"{}\n", b"{\"version\":1,\"do\":\"dance\"}\n", b"{\"version\":2}\n", &[b'x'; 100_000]]
@@ -356,7 +319,7 @@ fn the_control_socket_is_for_its_owner_and_survives_what_is_said_to_it() {
         stream.read_to_end(&mut answer).expect("an answer");
         assert!(String::from_utf8_lossy(&answer).contains("of another directory"));
         assert_eq!(home.store(&["stat", "--data", "@data"]).status, 0);
-        assert_eq!(serving.ask(&serving.token(), "GET", "/todos", None).0, 200);
+        assert_eq!(serving.ask("todo", "GET", "/todos", None).0, 200);
     }
     let left: Vec<_> =
         fs::read_dir(home.path("data")).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
@@ -368,8 +331,8 @@ fn a_server_that_cannot_be_asked_says_so_and_serves_all_the_same() {
     let home = Home::new();
     let data = home.path(&"deep/".repeat(30)).join("data");
     fs::create_dir_all(&data).expect("folders");
-    let mut serving = Serving::start(&data);
-    assert_eq!(serving.ask(&serving.token(), "GET", "/todos", None).0, 200);
+    let mut serving = serve(&data);
+    assert_eq!(serving.ask("todo", "GET", "/todos", None).0, 200);
     let run = nagaya(&["store", "stat", "--data", text(&data)]);
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("is in use by process") && run.stderr.contains("too long for a socket"), "{run}");
@@ -386,10 +349,10 @@ fn what_is_restored_from_the_format_before_is_projected_too() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/backups/todo-1.nagaya");
     let restored = home.store(&["restore", "--from", text(&file), "--to", "@restored"]);
     assert_eq!(restored.status, 0, "{restored}");
-    let serving = Serving::start(&home.path("restored"));
-    let token = serving.token();
-    serving.post(&token, &json!({ "title": "new" }));
-    let (_, listed) = serving.ask(&token, "GET", "/todos", None);
+    let serving = serve(&home.path("restored"));
+    let token = token(&serving);
+    post(&serving, &token, &json!({ "title": "new" }));
+    let (_, listed) = ask(&serving, &token, "GET", "/todos", None);
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(4), "{listed}");
 }
 
@@ -398,10 +361,10 @@ fn what_is_restored_from_the_format_before_is_projected_too() {
 async fn the_documented_check_finds_a_list_that_does_not_follow() {
     let home = Home::new();
     let lost = {
-        let serving = Serving::start(&home.path("data"));
-        let token = serving.token();
-        serving.post(&token, &json!({ "title": "kept" }));
-        serving.post(&token, &json!({ "title": "lost" }))
+        let serving = serve(&home.path("data"));
+        let token = token(&serving);
+        post(&serving, &token, &json!({ "title": "kept" }));
+        post(&serving, &token, &json!({ "title": "lost" }))
     };
     let data = home.path("data");
     let check = || nagaya(&["events", "rebuild", "todo", "todo", "--verify-only", "--data", text(&data)]);

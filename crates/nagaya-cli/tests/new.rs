@@ -41,7 +41,7 @@ fn what_is_there_stays_as_it_is() {
     fs::write(&file, "mine").expect("a file");
     let refused = nagaya(&["new", "desk", "--dir", text(dir.path())]);
     assert_eq!(refused.status, 2);
-    assert!(refused.stderr.contains("desk.toml is there already"), "{refused}");
+    assert!(refused.stderr.contains("desk.toml exists"), "{refused}");
     assert_eq!(fs::read_to_string(&file).expect("a file"), "mine");
 }
 

@@ -1,94 +1,25 @@
 //! `nagaya serve` and `nagaya token`, as a newcomer uses them.
 
 mod common;
+mod serving;
 
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
 use common::{nagaya, nagaya_in};
 use serde_json::{Value, json};
+use serving::{Serving, send};
 
-/// A server that ends with its test.
-struct Serving {
-    child: Child,
-    /// What it says is served.
-    told: Value,
-}
-
-impl Serving {
-    fn start(args: &[&str], env: &[(&str, &str)]) -> Self {
-        Serving::start_as(Command::new(env!("CARGO_BIN_EXE_nagaya")), args, env)
-    }
-
-    /// Starts it by a command that takes its arguments.
-    fn start_as(mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut child = command
-            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
-            .args(args)
-            .envs(env.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("it has an output");
-        BufReader::new(stdout).read_line(&mut line).expect("it tells what it serves");
-        match serde_json::from_str(&line) {
-            Ok(told) => Serving { child, told },
-            Err(_) => {
-                let mut said = String::new();
-                child.stderr.take().expect("it has errors").read_to_string(&mut said).expect("text");
-                panic!("it does not serve: {said}")
-            }
-        }
-    }
-
-    fn system(&self, name: &str) -> &Value {
-        let systems = self.told["systems"].as_array().expect("a list");
-        systems.iter().find(|system| system["name"] == name).expect("it is served")
-    }
-
-    /// Asks as the user of the token that was printed.
-    fn ask(&self, system: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let system = self.system(system);
-        let (api, token) = (system["api"].as_str().expect("a URL"), system["token"].as_str().expect("a token"));
-        send(method, &format!("{api}{path}"), Some(token), body)
-    }
-
-    /// Tells it to stop, and how it ended.
-    fn stop(mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
-        self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn send(method: &str, url: &str, token: Option<&str>, body: Option<&Value>) -> (u16, Value) {
-    let mut request = ureq::http::Request::builder().method(method).uri(url);
-    if let Some(token) = token {
-        request = request.header("authorization", format!("Bearer {token}"));
-    }
-    if body.is_some() {
-        request = request.header("content-type", "application/json");
-    }
-    let request = request.body(body.map(Value::to_string).unwrap_or_default()).expect("a request");
-    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-    let mut answer = ureq::Agent::new_with_config(config).run(request).expect("an answer");
-    let text = answer.body_mut().read_to_string().expect("a body");
-    (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
+/// Tells a server to stop; its exit code.
+fn stop(mut serving: Serving) -> Option<i32> {
+    let id = serving.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+    serving.child.wait().expect("it ends").code()
 }
 
 fn text(path: &Path) -> &str {
@@ -123,7 +54,7 @@ fn one_command_serves_every_system_with_documentation_and_a_token() {
     // A token is good for its own system only.
     let token = serving.system("aiagent")["token"].as_str().expect("a token");
     assert_eq!(send("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
-    assert_eq!(serving.stop(), Some(0));
+    assert_eq!(stop(serving), Some(0));
 }
 
 /// What was acknowledged is there after the next start, for whoever it belongs to.
@@ -140,7 +71,7 @@ fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
         let second = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&data)]);
         assert_ne!(second.status, 0);
         assert!(second.stderr.contains(&serving.child.id().to_string()), "{second}");
-        assert_eq!(serving.stop(), Some(0));
+        assert_eq!(stop(serving), Some(0));
         body["data"].clone()
     };
     let serving = Serving::start(&at, &[]);
@@ -224,7 +155,7 @@ fn a_server_whose_files_may_not_grow_goes_on_answering() {
     let directory = tempfile::tempdir().expect("a directory");
     let args = ["todo", "--data", text(directory.path())];
     // The journal takes its room when the directory is made.
-    assert_eq!(Serving::start(&args, &[]).stop(), Some(0));
+    assert_eq!(stop(Serving::start(&args, &[])), Some(0));
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
     let serving = Serving::start_as(limited, &args, &[]);
@@ -294,7 +225,7 @@ fn a_refusal_names_the_roles_that_would_do() {
 fn the_figures_of_all_systems_fit_on_a_few_pages() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let serving = Serving::start(&["--data", text(&data), "--max-requests", "77", "--connections", "55"], &[]);
+    let serving = Serving::start(&["--data", text(&data), "--max-requests", "77", "--max-connections", "55"], &[]);
     let url = format!("{}/metrics", serving.told["url"].as_str().expect("a URL"));
     let figures = || send("GET", &url, None, None).1.as_str().expect("a text").to_owned();
     let idle = figures();
@@ -465,7 +396,7 @@ fn what_cannot_be_served_says_why() {
         "cannot be allowed",
     );
     check(&["serve", "todo", "--store", "cosmos", "--listen", "127.0.0.1:0"], "no engine for Cosmos DB");
-    check(&["serve", "todo", "--store", "memory", "--listen", "203.0.113.1:1"], "cannot be listened on");
+    check(&["serve", "todo", "--store", "memory", "--listen", "203.0.113.1:1"], "cannot listen on 203.0.113.1:1");
     check(
         &[
             "serve",
@@ -613,14 +544,14 @@ fn the_driver_is_chosen_by_the_environment() {
 
 /// Proves K18 in memory and on the embedded store.
 #[test]
-fn the_whole_path_of_kondate_is_gone() {
+fn the_smoke_test_of_kondate_passes() {
     let alone = nagaya(&["smoke", "kondate", "--json"]);
     assert_eq!(alone.status, 0, "{alone}");
     let told: Value = serde_json::from_str(&alone.stdout).expect("JSON");
     let steps = told["steps"].as_array().expect("steps");
     assert!(steps.len() > 15 && steps.iter().all(|step| step["ok"] == true && step["note"].is_null()), "{told:#}");
 
-    // Beside the others it lies below its name, and its directory is the server's.
+    // With other systems it is served below its name, and the server has its directory open.
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let serving = Serving::start(&["--data", text(&data)], &[]);
@@ -628,44 +559,44 @@ fn the_whole_path_of_kondate_is_gone() {
     let url = api.trim_end_matches("/kondate/v1");
     let beside = nagaya(&["smoke", "kondate", "--url", url, "--data", text(&data)]);
     assert_eq!(beside.status, 0, "{beside}");
-    assert_eq!(beside.stdout.lines().filter(|line| line.trim_start().starts_with("left out")).count(), 1, "{beside}");
-    assert!(beside.stderr.contains("steps, 1 left out, all others fine"), "{beside}");
+    assert_eq!(beside.stdout.lines().filter(|line| line.trim_start().starts_with("skipped")).count(), 1, "{beside}");
+    assert!(beside.stderr.contains("steps, 1 skipped, all others fine"), "{beside}");
     // Nothing is left of it.
     assert_eq!(serving.ask("kondate", "GET", "/catalog/recipes", None), (200, json!({ "data": [] })));
 
-    // The token of another system is taken nowhere, and it says at which step it ended.
+    // The token of another system is refused, and the failed step is named.
     let other = serving.system("todo")["token"].as_str().expect("a token").to_owned();
     let refused = nagaya(&["smoke", "kondate", "--url", url, "--token", &other]);
     assert_eq!(refused.status, 1, "{refused}");
     assert!(
-        refused.stderr.contains("it ended at: the users have nothing") && refused.stderr.contains("401"),
+        refused.stderr.contains("failed at: the users have nothing") && refused.stderr.contains("401"),
         "{refused}"
     );
 }
 
 /// Proves the part of K18 that leaves real users alone.
 #[test]
-fn the_path_is_not_gone_as_somebody_who_has_data() {
+fn the_smoke_test_refuses_a_user_with_data() {
     let directory = tempfile::tempdir().expect("a directory");
     let serving = Serving::start(&["kondate", "--data", text(directory.path())], &[]);
     let system = serving.system("kondate");
     let url = system["api"].as_str().expect("a URL").trim_end_matches("/v1");
     let token = system["token"].as_str().expect("a token");
     let go = || nagaya(&["smoke", "kondate", "--url", url, "--token", token]);
-    let left_out = |told: &str| told.lines().filter(|line| line.trim_start().starts_with("left out")).count();
+    let skipped = |told: &str| told.lines().filter(|line| line.trim_start().starts_with("skipped")).count();
 
-    // Whoever has nothing can go it, and again; what takes two people is left out.
+    // A user without data can run it repeatedly; steps for two users are skipped.
     for _ in 0..2 {
         let gone = go();
         assert_eq!(gone.status, 0, "{gone}");
-        assert_eq!(left_out(&gone.stdout), 3, "{gone}");
-        assert!(gone.stderr.contains("steps, 3 left out, all others fine"), "{gone}");
+        assert_eq!(skipped(&gone.stdout), 3, "{gone}");
+        assert!(gone.stderr.contains("steps, 3 skipped, all others fine"), "{gone}");
         for list in ["/plans", "/recipes", "/fridge-deleted-items", "/notifications"] {
             assert_eq!(serving.ask("kondate", "GET", list, None), (200, json!({ "data": [] })), "{list}");
         }
     }
 
-    // Whoever has something cannot, and has it as it was.
+    // A user with data cannot, and keeps the data.
     for (list, body, item) in [
         ("/plans", json!({ "slot": "NEXT", "items": [{ "title": "鍋" }] }), "/plans/NEXT"),
         ("/profile", json!({ "displayName": "澪" }), "/profile"),
@@ -675,7 +606,7 @@ fn the_path_is_not_gone_as_somebody_who_has_data() {
         assert_eq!(status, 201, "{made}");
         let refused = go();
         assert_eq!(refused.status, 1, "{refused}");
-        let why = format!("the user of the token has data of its own ({list}): use one made for this");
+        let why = format!("the user of the token has data ({list}): use a user made for this");
         assert!(refused.stderr.contains(&why), "{refused}");
         assert_eq!(refused.stdout.lines().count(), 1, "{refused}");
         let recipe = format!("/recipes/{}", made["data"]["recipeId"].as_str().unwrap_or_default());
@@ -687,11 +618,11 @@ fn the_path_is_not_gone_as_somebody_who_has_data() {
 }
 
 #[test]
-fn a_path_that_cannot_be_gone_says_why() {
+fn a_smoke_test_that_cannot_run_says_why() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = text(directory.path());
     let unknown = nagaya(&["smoke", "todo"]);
-    assert!(unknown.status != 0 && unknown.stderr.contains("there is one for kondate"), "{unknown}");
+    assert!(unknown.status != 0 && unknown.stderr.contains("there is one of kondate"), "{unknown}");
     let keyless = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--data", data]);
     assert!(keyless.status != 0 && keyless.stderr.contains("name --data, or give a --token"), "{keyless}");
     let nowhere = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--token", "x"]);
@@ -701,7 +632,7 @@ fn a_path_that_cannot_be_gone_says_why() {
 /// Proves K18: the recipe is read back from the table on DynamoDB, beside a server.
 #[cfg(feature = "dynamodb")]
 #[test]
-fn the_whole_path_of_kondate_is_gone_on_dynamodb() {
+fn the_smoke_test_of_kondate_passes_on_dynamodb() {
     let endpoint =
         std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
     let directory = tempfile::tempdir().expect("a directory");

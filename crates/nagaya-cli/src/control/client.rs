@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client of the control socket.
 
 use std::{
     io::{BufRead as _, BufReader, ErrorKind, Read, Write as _},
@@ -34,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// Asks for something that is answered as a whole.
+    /// Sends a request, and gives its answer.
     pub(crate) fn ask(mut self, request: &Json, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
         let mut request = request.clone();
         request["version"] = VERSION.into();
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// Asks for the store's part of a backup.
+    /// Requests the store's part of a backup.
     pub(crate) fn stream(mut self, since: Option<&Since>) -> anyhow::Result<Box<dyn Read>> {
         let since = since.map(|since| {
             json!({

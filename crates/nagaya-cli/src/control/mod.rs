@@ -1,8 +1,8 @@
 //! The control socket: how `nagaya store` talks to the process that has the directory open.
 //!
 //! One connection is one request: a line of JSON. The answer is lines of JSON, `progress` any number of times and then `answer`
-//! or `error`; an answer that ends without either was broken off. A backup is answered by the line `stream` and then the
-//! framed stream of the store, which tells of its own end. Objects and keys are files in the same directory, and the client
+//! or `error`; an answer that ends without either is incomplete. A backup is answered by the line `stream` and then the
+//! framed stream of the store, which marks its own end. Objects and keys are files in the same directory, and the client
 //! reads them itself.
 
 #[cfg(unix)]
@@ -21,7 +21,7 @@ pub(super) use self::{client::Connection, server::listen};
 #[cfg(unix)]
 const SOCKET: &str = "control.sock";
 
-/// The version of what is said over it.
+/// The version of the protocol.
 #[cfg(unix)]
 const VERSION: u64 = 1;
 

@@ -1,4 +1,4 @@
-//! The side that answers: threads of their own, beside the requests that the server serves.
+//! The server of the control socket, on threads of its own.
 
 use std::{
     fs::{self, DirBuilder, Permissions},
@@ -24,15 +24,15 @@ use crate::store::{repair, show};
 
 /// Bytes of the longest request.
 const MAX_REQUEST_BYTES: u64 = 64 * 1024;
-/// How long the other side may take to say what it wants, or to read some of the answer. A snapshot is held for it meanwhile.
+/// How long a client may take to send its request or to read some of the answer. A snapshot is held meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections at the same time.
 const MAX_CONNECTIONS: usize = 8;
 
-/// Answers `nagaya store` for as long as the store is there. The directory's lock is held, so a socket that lies there already
-/// is what an ended process has left.
+/// Answers `nagaya store` until the store is closed. The directory's lock is held, so an existing socket is a leftover of a
+/// process that has ended.
 ///
-/// A process that cannot be asked is told of and serves all the same.
+/// A failure is logged, and the process serves without the socket.
 pub(crate) fn listen(data: &Path, store: &Arc<Embedded>) {
     let started = bind(data).and_then(|listener| {
         let store = Arc::downgrade(store);
@@ -41,12 +41,12 @@ pub(crate) fn listen(data: &Path, store: &Arc<Embedded>) {
     });
     if let Err(error) = started {
         let data = data.display();
-        tracing::warn!(%error, %data, "no control socket: `nagaya store` cannot look after the directory while this process runs");
+        tracing::warn!(%error, %data, "no control socket: `nagaya store` cannot maintain the directory while this process runs");
     }
 }
 
-/// Makes the socket in a folder that nobody else enters, closes it to others, and gives it its name then: there is no moment
-/// at which others could connect.
+/// Creates the socket in a private folder, restricts its permissions, and then moves it to its name: other users can never
+/// connect.
 fn bind(data: &Path) -> std::io::Result<UnixListener> {
     let socket = data.join(SOCKET);
     match socket.symlink_metadata() {
@@ -56,7 +56,7 @@ fn bind(data: &Path) -> std::io::Result<UnixListener> {
         _ => {}
     }
     let folder = data.join(format!(".control-{}", std::process::id()));
-    // Left by a process that was killed here and had the same number.
+    // A leftover of a killed process with the same id.
     let _ = fs::remove_dir_all(&folder);
     DirBuilder::new().mode(0o700).create(&folder)?;
     let beside = folder.join("s");
@@ -73,7 +73,7 @@ fn accept(listener: &UnixListener, store: &Weak<Embedded>) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
-            // Too many open files, most likely: some will be closed.
+            // Most likely too many open files: some will be closed.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -86,7 +86,7 @@ fn accept(listener: &UnixListener, store: &Weak<Embedded>) {
         }
         let (store, slot) = (store.clone(), Slot::take(&open));
         let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
-        // Whoever asked is told nothing if no thread can be had, and tries again.
+        // Without a thread the client gets no answer, and tries again.
         let _ = thread.spawn(move || {
             answer(&stream, &store);
             drop(slot);
@@ -110,7 +110,7 @@ impl Drop for Slot {
     }
 }
 
-/// Answers one request. Whoever does not read the answer does not get it.
+/// Answers one request. A client that does not read loses the answer.
 fn answer(stream: &UnixStream, store: &Weak<Embedded>) {
     let mut out = BufWriter::with_capacity(256 * 1024, stream);
     if let Err(error) = serve(stream, &mut out, store) {
@@ -126,7 +126,7 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
     BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
     if request["version"] != VERSION {
-        bail!("this server speaks version {VERSION} of the control socket; use the `nagaya` that it runs");
+        bail!("this server has version {VERSION} of the control socket; use the same version of `nagaya`");
     }
     let store = store.upgrade().context("the store is being closed")?;
     match request["do"].as_str() {
@@ -140,7 +140,7 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
         Some("backup") => {
             let since = since(&request["since"])?;
             send_line(out, &json!({ "stream": true }))?;
-            // A failure is told in the stream.
+            // A failure is reported in the stream.
             let _ = store.export(since.as_ref(), out, &mut |_| {});
             Ok(())
         }
@@ -148,7 +148,7 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
     }
 }
 
-/// Does something that takes a while, and tells how far it is.
+/// Runs something long, and sends its progress.
 fn with_progress(
     out: &mut impl Write,
     work: impl FnOnce(&mut dyn FnMut(u64)) -> anyhow::Result<Json>,

@@ -1,4 +1,4 @@
-//! Systems without Unix sockets: a directory is looked after while no process has it open.
+//! Systems without Unix sockets: a directory can be maintained only while no process has it open.
 
 use std::{io::Read, path::Path, sync::Arc};
 

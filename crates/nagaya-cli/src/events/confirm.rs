@@ -1,16 +1,16 @@
-//! Asking before something is done that cannot be undone by the same command.
+//! Asking before something is done that the command cannot undo.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
 use anyhow::bail;
 
-/// Asks, unless told not to; anything but a yes is an error.
+/// Asks unless `yes`; anything but a yes is an error.
 pub(super) fn confirmed(yes: bool, question: &str) -> anyhow::Result<()> {
     if yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        bail!("nothing was done: there is nobody to ask here; give --yes to do it unasked");
+        bail!("nothing was done: this is no terminal to ask on; give --yes to go on without a question");
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! `nagaya events dlq`: events that a projection cannot take in.
+//! `nagaya events dlq`: dead letters.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -9,15 +9,15 @@ use serde_json::{Value as Json, json};
 use super::{
     At,
     confirm::confirmed,
+    opened::Opened,
     print::{self, counted, instant, plain, print},
-    site::Site,
 };
 use crate::Outcome;
 
-/// See to events that a projection cannot take in
+/// Inspect and retry dead letters
 ///
-/// An event that still fails after its retries stops its own aggregate, and no other: the events behind it wait until it is
-/// tried again with success, or left out.
+/// An event that a projection cannot apply, even after retries, blocks its own aggregate and no other. The later events wait
+/// until a retry succeeds or the event is dropped.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya events dlq list todo\n  nagaya events dlq retry todo --all\n  nagaya events dlq drop todo \
@@ -30,16 +30,16 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// List the aggregates that wait; ends with 1 when there are any
+    /// List the blocked aggregates; exits with 1 when there are any
     List(Which),
-    /// Show one: the event, why it fails, and what waits behind it
+    /// Show one: the event, why it fails, and how many events wait
     Show {
         #[command(flatten)]
         which: Which,
         /// The aggregate
         id: String,
     },
-    /// Try again, with the events behind; ends with 1 when it fails again
+    /// Retry the event and the later ones; exits with 1 when it fails again
     #[command(
         after_help = "Examples:\n  nagaya events dlq retry todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n  nagaya events dlq retry todo --all"
     )]
@@ -49,13 +49,13 @@ enum Verb {
         /// The aggregate
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
-        /// All that wait
+        /// All blocked aggregates
         #[arg(long)]
         all: bool,
     },
-    /// Leave the event out of the projection, and go on with those behind it
+    /// Drop the event from the projection, and apply the later ones
     ///
-    /// The event itself stays. A projection that is built anew meets it again.
+    /// The event itself stays. A rebuild of the projection applies it again.
     Drop {
         #[command(flatten)]
         which: Which,
@@ -72,12 +72,12 @@ enum Verb {
 struct Which {
     #[command(flatten)]
     at: At,
-    /// The projection, where there are several; all of them without it
+    /// The projection; by default all
     #[arg(long, value_name = "NAME")]
     projection: Option<String>,
 }
 
-/// A dead letter, and who can see to it.
+/// A dead letter, and the processor that can retry it.
 struct Found {
     projection: Arc<dyn Projection>,
     processor: Processor,
@@ -87,52 +87,49 @@ struct Found {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (Verb::List(which) | Verb::Show { which, .. } | Verb::Retry { which, .. } | Verb::Drop { which, .. }) =
         &args.verb;
-    let Some((site, projections)) = Site::with_projections(&which.at).await? else {
+    let Some((opened, projections)) = Opened::with_projections(&which.at).await? else {
         return Ok(Outcome::FoundProblem);
     };
-    let mut found = letters(which, &site, projections).await?;
+    let mut found = letters(which, &opened, projections).await?;
     if let Verb::Show { id, .. } | Verb::Retry { id: Some(id), .. } | Verb::Drop { id, .. } = &args.verb {
-        // One for each projection that cannot take in its event.
+        // One for each projection that cannot apply the event.
         found.retain(|each| each.letter.aggregate == *id);
         if found.is_empty() {
-            eprintln!(
-                "nagaya: {} is not among the dead letters; `nagaya events dlq list` shows those that are",
-                plain(id)
-            );
+            eprintln!("nagaya: {} is not a dead letter; `nagaya events dlq list` shows those there are", plain(id));
             return Ok(Outcome::FoundProblem);
         }
     }
     match &args.verb {
         Verb::List(_) => list(which, &found),
-        Verb::Show { .. } => show(which, &site, &found).await,
+        Verb::Show { .. } => show(which, &opened, &found).await,
         Verb::Retry { .. } => settle(which, &found, false).await,
         Verb::Drop { yes, .. } => {
             if !yes {
                 found.iter().for_each(|each| eprint!("{}", text(each)));
                 eprintln!(
-                    "the event would be left out; it stays among the events, and what is built anew meets it again"
+                    "the event would be dropped from the projection; it stays in the event store, and a rebuild applies it again"
                 );
             }
-            confirmed(*yes, "leave it out?")?;
+            confirmed(*yes, "drop it?")?;
             settle(which, &found, true).await
         }
     }
 }
 
 /// All dead letters that are asked for.
-async fn letters(which: &Which, site: &Site, projections: Vec<Arc<dyn Projection>>) -> anyhow::Result<Vec<Found>> {
+async fn letters(which: &Which, opened: &Opened, projections: Vec<Arc<dyn Projection>>) -> anyhow::Result<Vec<Found>> {
     let known: Vec<_> = projections.iter().map(|each| each.entity().to_owned()).collect();
     if let Some(asked) = &which.projection
         && !known.contains(asked)
     {
-        bail!("{} has no projection `{asked}`, but {}", site.name, known.join(", "));
+        bail!("{} has no projection `{asked}`, but {}", opened.name, known.join(", "));
     }
     let mut found = Vec::new();
     for projection in projections {
         if which.projection.as_deref().is_some_and(|asked| asked != projection.entity()) {
             continue;
         }
-        let processor = site.processor(&projection)?;
+        let processor = opened.processor(&projection)?;
         for letter in processor.dead_letters().await? {
             found.push(Found { projection: Arc::clone(&projection), processor: processor.clone(), letter });
         }
@@ -151,12 +148,12 @@ fn list(which: &Which, found: &[Found]) -> anyhow::Result<Outcome> {
     Ok(if found.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
 }
 
-async fn show(which: &Which, site: &Site, chosen: &[Found]) -> anyhow::Result<Outcome> {
+async fn show(which: &Which, opened: &Opened, chosen: &[Found]) -> anyhow::Result<Outcome> {
     let (mut out, mut shown) = (String::new(), Vec::new());
     for each in chosen {
         let Found { projection, letter, .. } = each;
-        let tenant = site.tenant("nagaya events dlq show", &letter.tenant)?;
-        let events = site.inspector(projection.aggregate())?.events(&tenant, &letter.aggregate).await?;
+        let tenant = opened.tenant("nagaya events dlq show", &letter.tenant)?;
+        let events = opened.inspector(projection.aggregate())?.events(&tenant, &letter.aggregate).await?;
         let event = events.iter().find(|event| event.id == letter.event);
         let behind = events.iter().filter(|event| event.version > letter.version).count();
         out.push_str(&text(each));
@@ -171,7 +168,7 @@ async fn show(which: &Which, site: &Site, chosen: &[Found]) -> anyhow::Result<Ou
                 about("correlationId")
             );
         }
-        let _ = writeln!(out, "  {behind} behind it");
+        let _ = writeln!(out, "  {behind} later events wait");
         let mut all = json(each);
         all["event"] = event.map_or(Json::Null, print::event);
         all["behind"] = behind.into();
@@ -181,7 +178,7 @@ async fn show(which: &Which, site: &Site, chosen: &[Found]) -> anyhow::Result<Ou
     Ok(Outcome::Fine)
 }
 
-/// Tries events again, or leaves them out.
+/// Retries events, or drops them.
 async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Result<Outcome> {
     let (mut out, mut settled, mut in_step) = (String::new(), Vec::new(), 0_usize);
     for each in chosen {
@@ -193,11 +190,11 @@ async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Res
         let done = done.with_context(|| format!("{} is as it was", letter.aggregate))?;
         in_step += usize::from(done == Settled::InStep);
         let left_out =
-            if leave_out { format!("version {} is left out, and it ", letter.version) } else { String::new() };
+            if leave_out { format!("version {} is dropped, and it ", letter.version) } else { String::new() };
         let became = match (done, leave_out) {
-            (Settled::InStep, _) => "is in step with its events again",
-            (Settled::ParkedAgain, false) => "still waits at an event that cannot be applied",
-            (Settled::ParkedAgain, true) => "waits at a later one that cannot be applied",
+            (Settled::InStep, _) => "is up to date again",
+            (Settled::ParkedAgain, false) => "is still blocked by an event that cannot be applied",
+            (Settled::ParkedAgain, true) => "is blocked by a later one that cannot be applied",
         };
         let _ = writeln!(out, "{} of {}: {left_out}{became}", plain(&letter.aggregate), plain(&letter.tenant));
         settled.push(json!({
@@ -216,7 +213,7 @@ async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Res
 fn text(found: &Found) -> String {
     let Found { projection, letter, .. } = found;
     format!(
-        "{} of {}: `{}` is stuck at version {}, {} ({})\n  {}\n  parked {} after {}\n",
+        "{} of {}: `{}` is blocked at version {}, {} ({})\n  {}\n  parked {} after {}\n",
         plain(&letter.aggregate),
         plain(&letter.tenant),
         projection.entity(),

@@ -6,16 +6,15 @@ use serde_json::json;
 use super::{
     At,
     confirm::confirmed,
+    opened::Opened,
     print::{counted, print},
-    site::Site,
 };
-use crate::{Outcome, systems};
+use crate::Outcome;
 
-/// Erase what is personal in a user's events
+/// Erase personal data in a user's events
 ///
-/// Destroys the key that the personal fields of the user's events are sealed with. The events stay, and show them as erased; what
-/// is built from them is brought in step. It cannot be undone, and is final once the store's own past (backups, recovery to a
-/// past moment) is gone too.
+/// Destroys the key that seals the personal fields of the user's events. The events stay, and show the fields as erased; the
+/// projections are updated. It cannot be undone, and is final once backups and retained changes of the store are gone too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  nagaya events erase letters.toml --tenant demo ann --yes")]
 pub(super) struct Args {
@@ -32,30 +31,30 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(site) = Site::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     let Args { tenant: name, user, .. } = args;
     let sealed = |aggregate: &&nagaya_design::Aggregate| aggregate.keys.is_some();
-    let design = site.nagaya.design();
+    let design = opened.nagaya.design();
     let aggregates: Vec<_> = design.aggregates.iter().filter(sealed).map(|each| each.name.clone()).collect();
     if aggregates.is_empty() {
         bail!(
-            "nothing is sealed in the events of {}: its design names no `keys` for an aggregate, so nothing can be erased",
-            site.name
+            "no fields are sealed in the events of {}: its design has no `keys` for an aggregate, so nothing can be erased",
+            opened.name
         );
     }
-    let tenant = site.tenant("nagaya events erase", name)?;
-    confirmed(args.yes, &format!("erase what is personal in the events of {user} in {name}, for good?"))?;
+    let tenant = opened.tenant("nagaya events erase", name)?;
+    confirmed(args.yes, &format!("erase the personal data in the events of {user} in {name} for good?"))?;
     let mut destroyed = 0;
     for aggregate in &aggregates {
-        destroyed += u64::from(site.inspector(aggregate)?.erase(&tenant, user).await?);
+        destroyed += u64::from(opened.inspector(aggregate)?.erase(&tenant, user).await?);
     }
     let mut mended = 0;
-    for projection in systems::projections(&args.at.system) {
-        mended += site.processor(&projection)?.repair(name, &|_| {}).await?;
+    for projection in &opened.projections {
+        mended += opened.processor(projection)?.repair(name, &|_| {}).await?;
     }
     let text = match destroyed {
-        0 => format!("{user} has no key in {name}: there is nothing of theirs to erase\n"),
-        _ => format!("{} destroyed, {} brought in step\n", counted(destroyed, "key"), counted(mended, "item")),
+        0 => format!("{user} has no key in {name}: there is nothing to erase\n"),
+        _ => format!("{} destroyed, {} updated\n", counted(destroyed, "key"), counted(mended, "item")),
     };
     print(args.at.json, &json!({ "keys": destroyed, "items": mended }), &text)?;
     Ok(if destroyed == 0 { Outcome::FoundProblem } else { Outcome::Fine })

@@ -1,21 +1,22 @@
-//! `nagaya events`: looking after systems whose truth is what has happened.
+//! `nagaya events`: operating event-sourced systems.
 
-mod causes;
+mod cause_tree;
 mod confirm;
 mod dlq;
 mod erase;
+mod opened;
 mod print;
 mod progress;
 mod rebuild;
 mod run;
 mod show;
-mod site;
+
 mod tail;
 mod verify;
 
-use super::{Outcome, serve::Place};
+use super::{Outcome, serve::StoreArgs};
 
-/// Look after the events of a system and what is built from them
+/// Inspect and maintain the events of a system and its projections
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A directory of the embedded store has one process at a time: stop the server before. On DynamoDB all of \
@@ -37,14 +38,14 @@ enum Verb {
     Erase(erase::Args),
 }
 
-/// Which events, and where they are.
+/// The system and its store.
 #[derive(Debug, clap::Args)]
 struct At {
     /// A built-in system; tail, show, verify and erase also take the file of a design
     #[arg(value_name = "SYSTEM")]
     system: String,
     #[command(flatten)]
-    place: Place,
+    store: StoreArgs,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,

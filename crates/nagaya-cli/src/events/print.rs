@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Output for people and programs.
 
 use std::io::Write as _;
 
@@ -37,7 +37,7 @@ pub(super) fn data(event: &Recorded) -> String {
     plain(&Json::Object(event.raw.data.clone()).to_string())
 }
 
-/// A text that does nothing to a terminal, whoever wrote it.
+/// A text without control characters, which could change a terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }

@@ -1,10 +1,10 @@
-//! How far long work is, on a terminal.
+//! The progress of long work, on a terminal.
 
 use std::{io::IsTerminal as _, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar with the time left where it is known how much there is, else how fast it goes.
+/// A bar with the time left if the total is known, else with the speed.
 pub(super) fn bar(what: &str, total: Option<u64>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -15,7 +15,7 @@ pub(super) fn bar(what: &str, total: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// Begins anew with a number that has become known.
+/// Starts again with a total.
 pub(super) fn again(bar: &ProgressBar, what: &str, total: u64) {
     bar.set_style(style(what, true));
     bar.set_length(total);

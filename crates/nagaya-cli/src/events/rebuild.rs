@@ -10,21 +10,21 @@ use serde_json::{Value as Json, json};
 use super::{
     At,
     confirm::confirmed,
+    opened::Opened,
     print::{counted, plain, print},
     progress,
-    site::Site,
 };
-use crate::{Outcome, serve::Kind};
+use crate::{Outcome, serve::StoreKind};
 
-/// Build a projection anew from the events, without a stop
+/// Rebuild a projection from the events, without downtime
 ///
-/// A new generation is built beside the one that is read, and checked against the events: how many items there are, and a hash
-/// over all of them. It is read from then on only if both agree. The one before is kept up to date, for --rollback.
+/// A new generation is built beside the one that is read, and verified against the events: the number of items and a hash of
+/// all of them. It is read from then on only if both match. The one before is kept up to date, for --rollback.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  nagaya events rebuild todo todo                              build anew, check, switch\n  nagaya \
+    after_help = "Examples:\n  nagaya events rebuild todo todo                              rebuild, verify, switch\n  nagaya \
                   events rebuild todo todo --verify-only                check what is read\n  nagaya events rebuild todo todo \
-                  --tenant demo --yes          mend one tenant's items in place\n  nagaya events rebuild todo todo --rollback \
+                  --tenant demo --yes          repair one tenant's items in place\n  nagaya events rebuild todo todo --rollback \
                   --yes             read the generation before again\n\nIt can be killed at any time: started again it goes on \
                   with the generation that it has begun, and --abandon gives that up.\n\nEnds with 1 when items are not what \
                   their events give, and names some of them."
@@ -34,16 +34,16 @@ pub(super) struct Args {
     at: At,
     /// The projection: the entity of its items
     projection: String,
-    /// Only check the generation that is read
+    /// Only verify the generation that is read
     #[arg(long, conflicts_with_all = ["rollback", "abandon", "yes"])]
     verify_only: bool,
-    /// Mend the items of this tenant in place; with --verify-only, check only these
+    /// Repair the items of this tenant in place; with --verify-only, verify only these
     #[arg(long, value_name = "TENANT", conflicts_with_all = ["rollback", "abandon"])]
     tenant: Option<String>,
-    /// Read the generation before again
+    /// Read the previous generation again
     #[arg(long, conflicts_with = "abandon")]
     rollback: bool,
-    /// Give up the generation that is being built
+    /// Abandon the generation that is being built
     #[arg(long)]
     abandon: bool,
     /// Do not ask
@@ -52,15 +52,15 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some((site, projections)) = Site::with_projections(&args.at).await? else {
+    let Some((opened, projections)) = Opened::with_projections(&args.at).await? else {
         return Ok(Outcome::FoundProblem);
     };
     let known: Vec<_> = projections.iter().map(|each| each.entity()).collect();
     let found = projections.iter().find(|each| each.entity() == args.projection);
-    let unknown = || format!("{} has no projection `{}`, but {}", site.name, args.projection, known.join(", "));
+    let unknown = || format!("{} has no projection `{}`, but {}", opened.name, args.projection, known.join(", "));
     let projection = found.with_context(unknown)?;
-    let processor = site.processor(projection)?;
-    let work = Work { args, site: &site, processor: &processor, aggregate: projection.aggregate() };
+    let processor = opened.processor(projection)?;
+    let work = Work { args, opened: &opened, processor: &processor, aggregate: projection.aggregate() };
     match &args.tenant {
         _ if args.rollback => work.roll_back().await,
         _ if args.abandon => work.abandon().await,
@@ -72,7 +72,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 struct Work<'w> {
     args: &'w Args,
-    site: &'w Site,
+    opened: &'w Opened,
     processor: &'w Processor,
     aggregate: &'w str,
 }
@@ -82,7 +82,7 @@ impl Work<'_> {
         let before = self.processor.generations().await?;
         match before.building {
             Some(building) => {
-                eprintln!("goes on with generation {building}; generation {} is read meanwhile", before.current);
+                eprintln!("continues generation {building}; generation {} is read meanwhile", before.current);
             }
             None => eprintln!("builds a new generation; generation {} is read meanwhile", before.current),
         }
@@ -95,13 +95,13 @@ impl Work<'_> {
         let _ = match (switched, verified.parked) {
             (true, _) => writeln!(
                 text,
-                "they agree: generation {} is read from now on, and generation {} is kept up to date for --rollback",
+                "they match: generation {} is read from now on, and generation {} is kept up to date for --rollback",
                 after.current, before.current
             ),
             (false, 0) => writeln!(text, "generation {} is still read", after.current),
             (false, _) => writeln!(
                 text,
-                "generation {} is still read: mend what cannot take the events in, then --abandon this one and build anew",
+                "generation {} is still read: fix what cannot apply the events, then --abandon this one and rebuild",
                 after.current
             ),
         };
@@ -109,9 +109,9 @@ impl Work<'_> {
     }
 
     async fn verify(&self) -> anyhow::Result<Outcome> {
-        // In a directory nobody else writes meanwhile: what the processor has not got to when it has read all changes, it never
-        // gets to. Elsewhere a server may just be about to.
-        let alone = self.args.at.place.store == Kind::Embedded;
+        // A directory has one process: events that the processor has not reached after reading all changes, it never reaches.
+        // On other stores a server may be about to.
+        let alone = self.args.at.store.kind == StoreKind::Embedded;
         while alone && self.processor.step().await?.read > 0 {}
         let bar = self.bar("checks").await?;
         let tell = |progress: Progress| bar.set_position(progress.events);
@@ -136,23 +136,23 @@ impl Work<'_> {
     }
 
     async fn repair(&self, tenant: &str) -> anyhow::Result<Outcome> {
-        // A name that nobody can have is not one without items.
-        self.site.tenant("nagaya events rebuild", tenant)?;
+        // An impossible name is an error, not a tenant without items.
+        self.opened.tenant("nagaya events rebuild", tenant)?;
         if !self.args.yes {
             let found = self.processor.verify(Some(tenant)).await?;
             let text = self.verified_text(&found);
             if found.holds() {
-                let text = format!("{text}they agree: there is nothing to mend\n");
+                let text = format!("{text}they match: there is nothing to repair\n");
                 return self.told(&found, &self.processor.generations().await?, &text);
             }
             eprint!("{text}");
-            confirmed(false, &format!("overwrite what {tenant} has with what its events give?"))?;
+            confirmed(false, &format!("overwrite the items of {tenant} with what its events give?"))?;
         }
         let bar = self.bar("mends").await?;
         let repaired = self.processor.repair(tenant, &telling(&bar)).await?;
         let verified = self.processor.verify(Some(tenant)).await?;
         bar.finish_and_clear();
-        let mut text = format!("{} mended\n", counted(repaired, "item"));
+        let mut text = format!("{} repaired\n", counted(repaired, "item"));
         text.push_str(&self.verified_text(&verified));
         if verified.holds() {
             text.push_str("they agree\n");
@@ -184,27 +184,27 @@ impl Work<'_> {
         let now = self.processor.generations().await?;
         if let (Some(building), false) = (now.building, self.args.yes) {
             eprintln!(
-                "generation {building} of `{name}` would be given up; generation {} stays the one that is read",
+                "generation {building} of `{name}` would be abandoned; generation {} stays the one that is read",
                 now.current
             );
-            confirmed(false, "give it up?")?;
+            confirmed(false, "abandon it?")?;
         }
         let text = match self.processor.abandon().await? {
-            Some(gone) => format!("generation {gone} of `{name}` is given up; generation {} is read\n", now.current),
+            Some(gone) => format!("generation {gone} of `{name}` is abandoned; generation {} is read\n", now.current),
             None => format!("no generation of `{name}` is being built\n"),
         };
         print(self.args.at.json, &generations_json(&self.processor.generations().await?), &text)?;
         Ok(Outcome::Fine)
     }
 
-    /// A bar that knows how many events there are, where counting them costs little.
+    /// A bar with the number of events, where counting them is cheap.
     async fn bar(&self, what: &str) -> anyhow::Result<ProgressBar> {
         let bar = progress::bar(what, None);
-        if bar.is_hidden() || self.args.at.place.store != Kind::Embedded {
+        if bar.is_hidden() || self.args.at.store.kind != StoreKind::Embedded {
             return Ok(bar);
         }
-        let inspector = self.site.inspector(self.aggregate)?;
-        let follower = self.site.operator("nagaya events rebuild").follow(inspector.entity()).await?;
+        let inspector = self.opened.inspector(self.aggregate)?;
+        let follower = self.opened.operator("nagaya events rebuild").follow(inspector.entity()).await?;
         let (mut count, mut after) = (0, None);
         loop {
             let page = follower.scan((0, 1), after, Some(10_000)).await?;

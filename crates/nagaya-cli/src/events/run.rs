@@ -6,20 +6,20 @@ use futures_util::future::join_all;
 use nagaya_server::Stop;
 use serde_json::json;
 
-use super::{At, site};
+use super::{At, opened};
 use crate::{
     Outcome,
-    serve::{self, Kind, Tables},
+    serve::{self, StoreKind, Tables},
 };
 
-/// Keep projections in step with the events, until told to stop
+/// Keep projections up to date with the events, until stopped
 ///
-/// What `nagaya serve` does beside its requests, as a process of its own.
+/// The same work that `nagaya serve` does in the background, as a process of its own.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  nagaya events run todo --store dynamodb\n\nOn DynamoDB several may run side by side, and beside \
                   servers: each event is applied once. A directory has one process at a time, and `nagaya serve` does \
-                  this itself.\n\nCtrl-C or SIGTERM ends it, after what it has begun."
+                  this itself.\n\nCtrl-C or SIGTERM stops it after the current batch."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -30,29 +30,29 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let at = &args.at;
-    let Some(system) = site::system(at)? else { return Ok(Outcome::FoundProblem) };
-    let projections = site::projections(at, &system)?;
+    let Some(system) = opened::system(at)? else { return Ok(Outcome::FoundProblem) };
+    let projections = opened::projections(&system)?;
     let _logs = args.logs.begin()?;
-    let nagaya = at.place.house(&system, site::open(at).await?, Tables::Require { creates: false }).await?;
-    let site = site::Site { name: system.name, nagaya };
-    let processors: Vec<_> = projections.iter().map(|each| site.processor(each)).collect::<Result<_, _>>()?;
+    let nagaya = at.store.open_system(&system, opened::open(at).await?, Tables::Require { creates: false }).await?;
+    let opened = opened::Opened { name: system.name, nagaya, projections: projections.clone() };
+    let processors: Vec<_> = projections.iter().map(|each| opened.processor(each)).collect::<Result<_, _>>()?;
     let names: Vec<_> = projections.iter().map(|each| each.entity()).collect();
     if at.json {
-        let told = json!({ "system": site.name, "projections": names });
+        let told = json!({ "system": opened.name, "projections": names });
         writeln!(std::io::stdout().lock(), "{told}")?;
     }
-    let beside = match at.place.store {
-        Kind::Embedded => {
-            "a directory has one process at a time: `nagaya serve` does this itself, and starts once this ends"
+    let beside = match at.store.kind {
+        StoreKind::Embedded => {
+            "a directory has one process at a time: stop this before `nagaya serve`, which does the same itself"
         }
-        _ => "others may do the same beside it",
+        _ => "other processes may do the same",
     };
     eprintln!(
-        "nagaya {} keeps `{}` of {} in step with its events, on {}\n  {beside}",
+        "nagaya {} keeps `{}` of {} up to date with its events, on {}\n  {beside}",
         env!("CARGO_PKG_VERSION"),
         names.join("`, `"),
-        site.name,
-        at.place.describe()
+        opened.name,
+        at.store.describe()
     );
 
     let (tell, stop) = Stop::new();
@@ -62,8 +62,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     });
     let told = async {
         serve::stop().await;
-        eprintln!("stops after what it has begun");
-        // Nobody is left to be told when all have ended.
+        eprintln!("stops after the current batch");
+        // Fails if all have ended already.
         let _ = tell.send(true);
     };
     tokio::join!(join_all(work), told);

@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::{
     At,
-    causes::Causes,
+    cause_tree::CauseTree,
+    opened::Opened,
     print::{self, counted, plain, print},
-    site::Site,
 };
 use crate::Outcome;
 
-/// Show the history of an aggregate: who did what, when, and what led to it
+/// Show the history of an aggregate: who did what, when, and why
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  nagaya events show todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n\nWhat led to what is told by the \
@@ -25,23 +25,23 @@ pub(super) struct Args {
     at: At,
     /// The aggregate
     id: String,
-    /// Whose it is
+    /// The tenant
     #[arg(long, value_name = "TENANT")]
     tenant: String,
-    /// The kind of aggregate, where there are several
+    /// The type of the aggregate, if the design has several
     #[arg(long, value_name = "NAME")]
     aggregate: Option<String>,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(site) = Site::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
-    let aggregate = site.aggregate(args.aggregate.as_deref())?;
-    let inspector = site.inspector(aggregate)?;
-    let tenant = site.tenant("nagaya events show", &args.tenant)?;
+    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let aggregate = opened.aggregate(args.aggregate.as_deref())?;
+    let inspector = opened.inspector(aggregate)?;
+    let tenant = opened.tenant("nagaya events show", &args.tenant)?;
     let (_, chain) = inspector.verify(&tenant, &args.id).await?;
     let events = match (inspector.events(&tenant, &args.id).await, &chain) {
         (Ok(events), _) => events,
-        // What is broken so that it cannot be read is a finding, too.
+        // Unreadable events are a finding, too.
         (Err(_), Err(why)) => {
             eprintln!("nagaya: {} cannot be shown: {}", plain(&args.id), plain(why));
             return Ok(Outcome::FoundProblem);
@@ -52,9 +52,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         eprintln!("nagaya: {} has no {aggregate} {}", args.tenant, args.id);
         return Ok(Outcome::FoundProblem);
     }
-    let causes = Causes::of(&events);
+    let causes = CauseTree::of(&events);
     let told = json!({
-        "system": site.name,
+        "system": opened.name,
         "aggregate": aggregate,
         "tenant": args.tenant,
         "id": args.id,
@@ -67,7 +67,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut text = format!("{aggregate} {} of {}: {}\n\n", args.id, args.tenant, counted(events.len() as u64, "event"));
     text.push_str(&table(&events));
     // Writing to a text does not fail.
-    let _ = writeln!(text, "\nwhat led to what\n{}", causes.text());
+    let _ = writeln!(text, "\ncauses\n{}", causes.text());
     let _ = match &chain {
         Ok(end) => writeln!(text, "nothing is missing or changed; the chain ends in\n{end}"),
         Err(why) => writeln!(text, "broken: {why}"),

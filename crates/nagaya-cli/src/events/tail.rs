@@ -9,12 +9,12 @@ use nagaya_tenancy::Follower;
 
 use super::{
     At,
+    opened::Opened,
     print::{self, plain},
-    site::Site,
 };
 use crate::{
     Outcome,
-    serve::{self, Kind},
+    serve::{self, StoreKind},
 };
 
 /// Print events as they happen, one line each, until stopped
@@ -31,16 +31,16 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     at: At,
-    /// Whose events
+    /// The tenant whose events are printed
     #[arg(long, value_name = "TENANT", required_unless_present = "all_tenants", conflicts_with = "all_tenants")]
     tenant: Option<String>,
-    /// Everybody's events; audited, with the reason
+    /// The events of all tenants; audited, with the reason
     #[arg(long, requires = "reason")]
     all_tenants: bool,
-    /// Why, for the audit
+    /// The reason, for the audit
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Begin with the oldest that is kept
+    /// Begin with the oldest retained event
     #[arg(long)]
     from_start: bool,
 }
@@ -51,58 +51,58 @@ const BATCH: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    if args.at.place.store == Kind::Embedded && !args.from_start {
+    if args.at.store.kind == StoreKind::Embedded && !args.from_start {
         bail!(
-            "a directory has one process at a time, so nothing happens while this looks: give --from-start, or listen to \
+            "a directory has one process at a time, so no event is written meanwhile: give --from-start, or listen to \
              `GET /events` of the server"
         );
     }
     if args.reason.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
         bail!("the reason is empty");
     }
-    let Some(site) = Site::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     if let Some(tenant) = &args.tenant {
-        // A name that nobody can have would be waited for in vain.
-        site.tenant("nagaya events tail", tenant)?;
+        // An impossible name would have no events for ever.
+        opened.tenant("nagaya events tail", tenant)?;
     }
     let reason = match (&args.reason, &args.tenant) {
         (Some(reason), _) => reason.clone(),
         (None, tenant) => format!("nagaya events tail --tenant {}", tenant.as_deref().unwrap_or_default()),
     };
-    let operator = site.operator(&reason);
+    let operator = opened.operator(&reason);
     let mut heard = Vec::new();
-    for aggregate in site.aggregates() {
-        let inspector = site.inspector(aggregate)?;
+    for aggregate in opened.aggregates() {
+        let inspector = opened.inspector(aggregate)?;
         let follower = operator.follow(inspector.entity()).await?;
         let from = if args.from_start { From::Oldest } else { From::Now };
         heard.push(Heard { inspector, follower, from });
     }
     tokio::select! {
-        ended = listen(args, &site, &reason, &mut heard) => ended?,
+        ended = listen(args, &opened, &reason, &mut heard) => ended?,
         () = serve::stop() => {}
     }
     Ok(Outcome::Fine)
 }
 
-/// The events of one kind of aggregate, and how far they have been told.
+/// The events of one type of aggregate, and the position in them.
 struct Heard {
     inspector: Inspector,
     follower: Follower,
     from: From,
 }
 
-async fn listen(args: &Args, site: &Site, reason: &str, heard: &mut [Heard]) -> anyhow::Result<()> {
-    let alone = args.at.place.store == Kind::Embedded;
+async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [Heard]) -> anyhow::Result<()> {
+    let alone = args.at.store.kind == StoreKind::Embedded;
     let mut told = Vec::new();
     loop {
         let mut read = 0;
         for each in heard.iter_mut() {
-            let gone = "changes since then are not kept any more; begin anew";
+            let gone = "changes since then are no longer retained; start again";
             let followed = each.follower.changes(each.from.clone(), BATCH).await.context(gone)?;
             let wanted = |tenant: &str| args.tenant.as_deref().is_none_or(|one| one == tenant);
             for change in followed.changes.iter().filter(|change| wanted(&change.tenant)) {
                 let (None, Some(new)) = (&change.old, &change.new) else { continue };
-                let tenant = site.tenant(reason, &change.tenant)?;
+                let tenant = opened.tenant(reason, &change.tenant)?;
                 let event = each.inspector.recorded(&change.tenant, new)?;
                 for event in each.inspector.opened(&tenant, vec![event]).await? {
                     told.push(match args.at.json {

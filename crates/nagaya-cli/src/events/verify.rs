@@ -5,16 +5,15 @@ use serde_json::{Value as Json, json};
 
 use super::{
     At,
+    opened::Opened,
     print::{counted, plain, print},
     progress,
-    site::Site,
 };
 use crate::Outcome;
 
-/// Check that no event is missing, changed or in the wrong place
+/// Verify that no event is missing, changed or out of order
 ///
-/// Each event's hash has the one before in it, and the end of the chain is kept in the aggregate's head: of one aggregate, or
-/// of all.
+/// Each event's hash includes the one before, and the aggregate's head holds the end of the chain.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  nagaya events verify todo\n  nagaya events verify todo --tenant demo \
                   01KG9S5Q60T4N2Y8ZC3M7VXR1E\n  nagaya events verify todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E --expect \
@@ -23,32 +22,32 @@ use crate::Outcome;
 pub(super) struct Args {
     #[command(flatten)]
     at: At,
-    /// The aggregate; all of them without it
+    /// The aggregate; by default all
     #[arg(requires = "tenant")]
     id: Option<String>,
-    /// Whose it is
+    /// The tenant of the aggregate
     #[arg(long, value_name = "TENANT", requires = "id")]
     tenant: Option<String>,
-    /// The kind of aggregate, where there are several
+    /// The type of aggregate, if the design has several
     #[arg(long, value_name = "NAME")]
     aggregate: Option<String>,
-    /// The end of its chain as it was kept elsewhere
+    /// The end of its chain, as recorded elsewhere
     #[arg(long, value_name = "HASH", requires = "id")]
     expect: Option<String>,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(site) = Site::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     match (&args.id, &args.tenant) {
-        (Some(id), Some(tenant)) => one(args, &site, tenant, id).await,
-        _ => all(args, &site).await,
+        (Some(id), Some(tenant)) => one(args, &opened, tenant, id).await,
+        _ => all(args, &opened).await,
     }
 }
 
-async fn one(args: &Args, site: &Site, owner: &str, id: &str) -> anyhow::Result<Outcome> {
-    let aggregate = site.aggregate(args.aggregate.as_deref())?;
-    let tenant = site.tenant("nagaya events verify", owner)?;
-    let (events, found) = site.inspector(aggregate)?.verify(&tenant, id).await?;
+async fn one(args: &Args, opened: &Opened, owner: &str, id: &str) -> anyhow::Result<Outcome> {
+    let aggregate = opened.aggregate(args.aggregate.as_deref())?;
+    let tenant = opened.tenant("nagaya events verify", owner)?;
+    let (events, found) = opened.inspector(aggregate)?.verify(&tenant, id).await?;
     let found = match (found, &args.expect) {
         (Ok(_), _) if events == 0 => Err(format!("{owner} has no {aggregate} {id}")),
         (Ok(end), Some(expected)) if !end.eq_ignore_ascii_case(expected.trim()) => {
@@ -68,20 +67,20 @@ async fn one(args: &Args, site: &Site, owner: &str, id: &str) -> anyhow::Result<
     Ok(outcome(found.is_ok()))
 }
 
-async fn all(args: &Args, site: &Site) -> anyhow::Result<Outcome> {
-    let operator = site.operator("nagaya events verify");
+async fn all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
+    let operator = opened.operator("nagaya events verify");
     let wanted: Vec<&str> = match &args.aggregate {
-        Some(name) => vec![site.aggregate(Some(name))?],
-        None => site.aggregates().collect(),
+        Some(name) => vec![opened.aggregate(Some(name))?],
+        None => opened.aggregates().collect(),
     };
     let (mut kinds, mut text, mut whole) = (Vec::new(), String::new(), true);
     for aggregate in wanted {
-        let inspector = site.inspector(aggregate)?;
+        let inspector = opened.inspector(aggregate)?;
         let heads = operator.follow(inspector.head_entity()).await?;
         let events = operator.follow(inspector.entity()).await?;
         let bar = progress::bar(&format!("{aggregate}s"), None);
         let mut chains = inspector.verify_all(&events, &|count| bar.set_position(count)).await?;
-        bar.set_message("looks for heads without events");
+        bar.set_message("looking for heads without events");
         let hollow = inspector.find_hollow(&heads).await?;
         chains.aggregates += hollow.len() as u64;
         chains.broken.extend(hollow);

@@ -14,7 +14,7 @@ use nagaya_tenancy::Nagaya;
 
 /// How often another process may have switched a projection to another generation.
 const GENERATIONS: Duration = Duration::from_secs(1);
-/// What Lambda takes as an answer.
+/// The largest response that Lambda accepts.
 const LARGEST: usize = 6 * 1024 * 1024;
 
 pub(super) async fn run(server: Server, nagaya: Nagaya) -> anyhow::Result<()> {
@@ -29,7 +29,7 @@ pub(super) async fn run(server: Server, nagaya: Nagaya) -> anyhow::Result<()> {
     lambda_http::run(handler).await.map_err(|error| anyhow::anyhow!("the runtime of Lambda failed: {error}"))
 }
 
-/// Uses the generations that are to be read now, if it is time to look.
+/// Switches to the current generations of projections, if it is time to check.
 async fn keep_up(nagaya: &Nagaya, looked: &Mutex<Option<Instant>>) {
     {
         let mut looked = looked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -51,15 +51,15 @@ async fn answer(app: &App, request: Request) -> Response<Body> {
     });
     let response = app.answer("", request).await;
     let id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
-    // A function answers as a whole: what never ends cannot be answered by one.
+    // A function sends a response as a whole, so an endless one is impossible.
     if response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
-        let detail = "A function cannot tell of events as they happen; ask the server.";
+        let detail = "A function cannot stream events; ask the server.";
         return refused(&id, Problem::new(StatusCode::NOT_IMPLEMENTED, "not_here", detail)).await;
     }
     match whole(response).await {
         Some(response) => response,
         None => {
-            let detail = "The answer is larger than a function can give; ask for less at a time.";
+            let detail = "The response is larger than a function can send; ask for less at a time.";
             refused(&id, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "answer_too_large", detail)).await
         }
     }
@@ -70,7 +70,7 @@ async fn refused(id: &str, problem: Problem) -> Response<Body> {
     whole(problem.into_answer(id)).await.unwrap_or_default()
 }
 
-/// An answer as Lambda takes it; `None` if it is too large for that.
+/// A response for Lambda; `None` if it is too large.
 async fn whole(response: axum::response::Response) -> Option<Response<Body>> {
     let (parts, content) = response.into_parts();
     let packed = parts.headers.contains_key("content-encoding");

@@ -7,12 +7,12 @@ mod function;
 #[cfg(feature = "lambda")]
 mod stream;
 
-use super::{Outcome, serve::Place};
+use super::{Outcome, serve::StoreArgs};
 
 /// Run a system as a function of AWS Lambda
 ///
-/// `SYSTEM.api` answers the requests of an API Gateway or a load balancer. `SYSTEM.stream` takes the stream of the table
-/// with the events, and keeps the projections in step. Lambda starts it without arguments and names the handler.
+/// `SYSTEM.api` answers the requests of an API Gateway or a load balancer. `SYSTEM.stream` reads the stream of the table
+/// with the events, and keeps the projections up to date. Lambda starts it without arguments and names the handler.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya lambda todo.api --store dynamodb      with AWS_LAMBDA_RUNTIME_API, as Lambda sets it\n\n\
@@ -23,11 +23,11 @@ pub(super) struct Args {
     #[arg(value_name = "SYSTEM.FUNCTION", env = "_HANDLER")]
     handler: String,
     #[command(flatten)]
-    place: Place,
-    /// The issuer of the tokens; without one, the local one of the data directory
+    store: StoreArgs,
+    /// The issuer of the tokens; by default the local one of the data directory
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     issuer: Option<String>,
-    /// What tokens have to be for
+    /// The audience that tokens must have
     #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
     audience: Option<String>,
     /// What is logged, such as `info` or `nagaya=debug`
@@ -40,8 +40,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     return function::run(args);
     #[cfg(not(feature = "lambda"))]
     {
-        let Args { handler, place, issuer, audience, log } = args;
-        let _ = (place, issuer, audience, log);
+        let Args { handler, store, issuer, audience, log } = args;
+        let _ = (store, issuer, audience, log);
         anyhow::bail!("this build cannot run `{handler}` as a function; build with `--features lambda`");
     }
 }

@@ -9,28 +9,27 @@ use aws_lambda_events::{
 };
 use lambda_runtime::{LambdaEvent, service_fn};
 use nagaya_events::{Inspector, Processor, ProcessorOptions, Recorded};
+use nagaya_server::System;
 use nagaya_store::{Item, Number, Value};
 use nagaya_tenancy::{Follower, Nagaya, Principal};
 use serde_dynamo::AttributeValue;
 
-use crate::systems;
-
-/// What takes records in.
-struct Intake {
+/// Applies records of the stream.
+struct StreamProcessor {
     inspector: Inspector,
     follower: Follower,
     processors: Vec<Processor>,
 }
 
-pub(super) async fn run(nagaya: &Nagaya, name: &str) -> anyhow::Result<()> {
-    let projections = systems::projections(name);
-    let Some(first) = projections.first() else { bail!("`{name}` builds nothing from events") };
+pub(super) async fn run(nagaya: &Nagaya, system: System) -> anyhow::Result<()> {
+    let System { name, projections, .. } = system;
+    let Some(first) = projections.first() else { bail!("`{name}` has no projections") };
     let inspector = Inspector::new(nagaya, first.aggregate())?;
     let operator = nagaya.operator("keeps projections in step with events", &Principal::new("", "event-processor"));
     let follower = operator.follow(inspector.entity()).await?;
     let processor = |projection| Processor::new(nagaya, projection, ProcessorOptions::default());
     let processors = projections.into_iter().map(processor).collect::<Result<_, _>>()?;
-    let intake = Intake { inspector, follower, processors };
+    let intake = StreamProcessor { inspector, follower, processors };
     let handler = service_fn(|event: LambdaEvent<Event>| {
         let intake = &intake;
         async move { Ok::<_, lambda_runtime::Error>(intake.take(event.payload.records).await) }
@@ -38,9 +37,9 @@ pub(super) async fn run(nagaya: &Nagaya, name: &str) -> anyhow::Result<()> {
     lambda_runtime::run(handler).await.map_err(|error| anyhow::anyhow!("the runtime of Lambda failed: {error}"))
 }
 
-impl Intake {
-    /// Applies what the records tell; those that have to come again are told. An event that cannot be applied is parked, and
-    /// does not come again.
+impl StreamProcessor {
+    /// Applies the events of the records, and gives those to be sent again. An event that cannot be applied is parked, and not
+    /// sent again.
     async fn take(&self, records: Vec<EventRecord>) -> DynamoDbEventResponse {
         let mut aggregates: BTreeMap<(String, String), Vec<Arrived>> = BTreeMap::new();
         let mut failed: Vec<Option<String>> = Vec::new();
@@ -63,7 +62,7 @@ impl Intake {
             let events: Vec<_> = events.into_iter().map(|(_, event)| event).collect();
             for processor in &self.processors {
                 if let Err(error) = processor.feed(events.clone()).await {
-                    tracing::warn!(%error, "events have to come again");
+                    tracing::warn!(%error, "events have to be sent again");
                     failed.push(first.clone());
                     break;
                 }
@@ -94,7 +93,7 @@ impl Intake {
     }
 }
 
-/// An event, and the number under which it came.
+/// An event, and its sequence number.
 type Arrived = (Option<String>, Recorded);
 
 /// Sequence numbers are digits without leading zeros: the longer one is greater.

@@ -1,4 +1,4 @@
-//! `nagaya new`: a first design, to be changed from there.
+//! `nagaya new`: a first design to start from.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use anyhow::{Context as _, bail};
 use super::Outcome;
 use crate::systems;
 
-/// What is written; a design of a real little product, with its name left open.
+/// The template: a small design that fits any name.
 const DESIGN: &str = include_str!("design.toml");
 const NAME: &str = "@NAME@";
-/// So that tables, of which the name is a part, stay well below what stores take.
+/// Table names, which contain it, stay well below the limits of stores.
 const LONGEST: usize = 64;
 
 /// Write a small, commented design to start from
@@ -42,11 +42,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let file = format!("{name}.toml");
     let path = if args.dir.as_os_str() == "." { PathBuf::from(file) } else { args.dir.join(file) };
     let shown = path.display();
-    fs::create_dir_all(&args.dir).with_context(|| format!("{} cannot be made", args.dir.display()))?;
+    fs::create_dir_all(&args.dir).with_context(|| format!("{} cannot be created", args.dir.display()))?;
     match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
         Ok(mut file) => file.write_all(design.as_bytes()).with_context(|| format!("{shown} cannot be written"))?,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("{shown} is there already, and stays as it is; choose another name or --dir")
+            bail!("{shown} exists, and is not replaced; choose another name or --dir")
         }
         Err(error) => return Err(error).with_context(|| format!("{shown} cannot be written")),
     }
@@ -76,10 +76,10 @@ fn next_steps(file: &str) -> String {
   nagaya check {file}
   nagaya serve {file} --watch
 
-and beside the server, with a token for the team `demo`:
+and in a second terminal, with a token for the team `demo`:
 
   TOKEN=$(nagaya token --system {file} --tenant demo --role admin)
-  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8080/v1/tickets
+  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8080/v1/items
 "
     )
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io::IsTerminal as _,
+    sync::Arc,
 };
 
 use anyhow::{Context as _, bail};
@@ -10,18 +11,17 @@ use futures_util::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_design::{Engine, Entity, Wall};
+use nagaya_seed::{ATTEMPTS as STORE_ATTEMPTS, DAY, PAUSE, SeedContext, Seeder, stamp};
 use nagaya_server::System;
 use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Tenant};
 use serde_json::Value as Json;
 
 use super::{
     Args, ITEMS,
-    item::{DAY, Draft, Scene, is_made_by_the_layer},
+    item::{Draft, Scene, is_made_by_the_layer},
     plan::{Skipped, Task, plan},
     report::{Filled, Report},
-    stamp,
-    story::{self, PATIENCE, PAUSE, Story, Whose},
-    tenants,
+    seeders, tenants,
 };
 
 /// Items that are being written at the same time: a directory commits in groups, so that many cost little more than one.
@@ -38,37 +38,37 @@ const GIVE_UP: usize = 3;
 /// How many days back an earlier run is looked for.
 const LOOK_BACK: i64 = 366;
 
-/// Fills a system: with plain items, and with what its commands make.
-pub(super) async fn fill(args: &Args, system: &System, stories: &[Box<dyn Story>]) -> anyhow::Result<Report> {
+/// Fills a system: with plain items, and with what its seeders write.
+pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report> {
     let design = &system.design;
     let (mut tasks, mut skipped) = plan(design);
-    let is_told = |entity: &str| stories.iter().any(|story| story.entities().contains(&entity));
-    tasks.retain(|task| !is_told(&task.entity.name));
-    skipped.retain(|each| !is_told(&each.entity));
-    for entity in stories.iter().flat_map(|story| story.follow()) {
+    let is_seeded = |entity: &str| system.seeders.iter().any(|seeder| seeder.entities().contains(&entity));
+    tasks.retain(|task| !is_seeded(&task.entity.name));
+    skipped.retain(|each| !is_seeded(&each.entity));
+    for entity in system.seeders.iter().flat_map(|seeder| seeder.derived_entities()) {
         tasks.retain(|task| task.entity.name != *entity);
-        skipped.push(Skipped { entity: (*entity).to_owned(), why: "follows from other items".to_owned() });
+        skipped.push(Skipped { entity: (*entity).to_owned(), why: "is derived from other items".to_owned() });
     }
     let names = tenants::names(design, args.tenants as usize);
     if names.len() < args.tenants as usize {
         bail!("the design takes only {} names of tenants that can be made up", names.len());
     }
-    let store = args.place.open().await?;
-    let settings = Settings { clock: stamp::clock(), ids: stamp::ids(), ..args.place.settings(&system.name) };
+    let store = args.store.open().await?;
+    let settings = Settings { clock: stamp::clock(), ids: stamp::ids(), ..args.store.settings(&system.name) };
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
     nagaya.ensure().await.with_context(|| format!("the tables of {} cannot be made", system.name))?;
 
-    let hands = Hands::new(&nagaya, &names)?;
+    let handles = Handles::new(&nagaya, &names)?;
     let today = midnight(Timestamp::now());
     let mut scene = Scene { design, seed: args.seed, until: today, today, tenants: names, made: HashMap::new() };
     scene.until = match args.until {
         Some(day) => day.to_zoned(TimeZone::UTC)?.timestamp().as_millisecond(),
-        None => earlier(&mut scene, &tasks, stories, &hands).await?.unwrap_or(today),
+        None => earlier(&mut scene, &tasks, &system.seeders, &handles).await?.unwrap_or(today),
     };
     let items = args.items.map_or(ITEMS, |items| items as usize);
     let wanted: usize = tasks.iter().map(|task| owners(task, &scene).len() * count(task, items)).sum();
     let bar = progress(wanted);
-    let at_once = match args.place.store.engine() {
+    let at_once = match args.store.kind.engine() {
         Engine::Embedded => AT_ONCE,
         Engine::Dynamodb | Engine::Cosmos => AT_ONCE_ELSEWHERE,
     };
@@ -76,19 +76,19 @@ pub(super) async fn fill(args: &Args, system: &System, stories: &[Box<dyn Story>
     for task in &tasks {
         bar.set_message(task.entity.name.clone());
         let needed = tasks.iter().any(|other| other.links.values().any(|link| link.entity == task.entity.name));
-        filled.push(Work { task, hands: &hands, items, at_once, needed, bar: &bar }.run(&mut scene).await?);
+        filled.push(Work { task, handles: &handles, items, at_once, needed, bar: &bar }.run(&mut scene).await?);
     }
-    for each in stories {
-        bar.set_message(each.entities().first().copied().unwrap_or_default());
-        let whose = scene.whose(args.items.map_or(each.usual(), |items| items as usize));
-        filled.extend(story::tell(each.as_ref(), &hands.tenants, whose, (at_once, &bar)).await?);
+    for seeder in &system.seeders {
+        bar.set_message(seeder.entities().first().copied().unwrap_or_default());
+        let context = scene.context(args.items.map_or(usual(seeder.as_ref()), |items| items as usize));
+        filled.extend(seeders::run(seeder.as_ref(), &handles.tenants, context, (at_once, &bar)).await?);
     }
     for nothing in filled.extract_if(.., |each| each.made + each.present == 0 && each.refused.is_none()) {
         skipped.push(Skipped { entity: nothing.entity, why: "refers to something that is not there".to_owned() });
     }
-    let hidden = story::build(&nagaya, &args.system).await.context("what is built from events cannot be built")?;
-    if let (Some(last), 1..) = (filled.last_mut(), hidden) {
-        last.refused = Some(format!("{hidden} could not be built from events"));
+    let parked = seeders::build(&nagaya, system).await.context("the projections cannot be built")?;
+    if let (Some(last), 1..) = (filled.last_mut(), parked) {
+        last.refused = Some(format!("{parked} events could not be applied to projections"));
     }
     bar.finish_and_clear();
     let until = Timestamp::from_millisecond(scene.until)?.to_zoned(TimeZone::UTC).date().to_string();
@@ -96,13 +96,13 @@ pub(super) async fn fill(args: &Args, system: &System, stories: &[Box<dyn Story>
     Ok(Report { system, seed, until, tenants, filled, skipped })
 }
 
-/// The handles that items are made through.
-struct Hands {
+/// The handles that write items.
+struct Handles {
     tenants: Vec<Tenant>,
     operator: Operator,
 }
 
-impl Hands {
+impl Handles {
     fn new(nagaya: &Nagaya, names: &[String]) -> anyhow::Result<Self> {
         let principal = |name: &String| Principal::new(name.as_str(), "seed");
         let tenants = names
@@ -110,7 +110,7 @@ impl Hands {
             .map(|name| nagaya.tenant(&principal(name)).with_context(|| format!("there can be no tenant `{name}`")));
         let tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;
         let system = nagaya.design().tenant.system.clone().unwrap_or_default();
-        Ok(Hands { tenants, operator: nagaya.operator("seed", &principal(&system)) })
+        Ok(Handles { tenants, operator: nagaya.operator("seed", &principal(&system)) })
     }
 
     async fn create(&self, entity: &Entity, owner: Option<usize>, draft: &Draft) -> Result<(), Error> {
@@ -121,7 +121,7 @@ impl Hands {
                 let before = fields.len();
                 fields.retain(|name, _| !entity.field(name).is_some_and(|field| is_made_by_the_layer(entity, field)));
                 let moments = entity.fields.iter().any(|field| field.since.is_some());
-                // What lives for a time lives from now on, whatever moment it tells of.
+                // An item that expires lives from now on, whatever time it tells.
                 let stamped = (fields.len() < before || moments) && entity.ttl_after.is_none();
                 let stamp = stamped.then_some((draft.moment, draft.bits));
                 stamp::with(stamp, || tenant.set().create(&entity.name, fields))
@@ -134,7 +134,7 @@ impl Hands {
 /// The entity that is being filled.
 struct Work<'w> {
     task: &'w Task<'w>,
-    hands: &'w Hands,
+    handles: &'w Handles,
     /// How many items everybody gets.
     items: usize,
     /// How many are written at the same time.
@@ -222,11 +222,11 @@ impl Work<'_> {
         filled: &mut Filled,
     ) -> anyhow::Result<()> {
         let entity = self.task.entity;
-        let mut patience = PATIENCE;
+        let mut patience = STORE_ATTEMPTS;
         let mut there = Vec::new();
         while !proposals.is_empty() {
             let making = proposals.into_iter().map(|proposal| async {
-                let made = self.hands.create(entity, proposal.owner, &proposal.draft).await;
+                let made = self.handles.create(entity, proposal.owner, &proposal.draft).await;
                 (proposal, made)
             });
             let made: Vec<_> = stream::iter(making).buffered(self.at_once).inspect(|_| self.bar.inc(1)).collect().await;
@@ -245,7 +245,7 @@ impl Work<'_> {
                             self.bar.dec(1);
                             continue;
                         }
-                        // Somebody else's item is in the way, or what it is linked to has gone.
+                        // Another item has its values, or what it refers to is gone.
                         ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
                             again.extend(self.propose(scene, seen, owner, n, attempt + 1));
                             self.bar.dec(1);
@@ -276,6 +276,11 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// How many items of each entity a seeder writes by default.
+fn usual(seeder: &dyn Seeder) -> usize {
+    seeder.default_items().unwrap_or(ITEMS)
 }
 
 /// Who gets items of an entity: all tenants, or nobody in particular.
@@ -313,12 +318,12 @@ fn at<'f>(fields: &'f serde_json::Map<String, Json>, path: &str) -> Option<&'f J
     }
 }
 
-/// The day that an earlier run led up to, which its first items tell: ids carry moments. An item of each day is asked for.
+/// The last day of an earlier run. Ids hold times, so its first items are looked for, day by day.
 async fn earlier(
     scene: &mut Scene<'_>,
     tasks: &[Task<'_>],
-    stories: &[Box<dyn Story>],
-    hands: &Hands,
+    seeders: &[Arc<dyn Seeder>],
+    handles: &Handles,
 ) -> anyhow::Result<Option<i64>> {
     let alone = |task: &&Task<'_>| {
         task.entity.wall == Wall::Key && task.links.values().all(|link| link.entity == task.entity.name)
@@ -340,14 +345,14 @@ async fn earlier(
             continue;
         }
         let ids: Vec<_> = ids.into_iter().map(|id| (task.entity.name.as_str(), id)).collect();
-        if let Some(back) = first_there(hands, &ids).await? {
+        if let Some(back) = first_there(handles, &ids).await? {
             return Ok(Some(today - i64::try_from(back)? * DAY));
         }
     }
-    for story in stories {
-        let whose = |back| Whose { until: today - back * DAY, ..scene.whose(story.usual()) };
-        let marks: Vec<_> = (0..=LOOK_BACK).map(|back| story.mark(&whose(back))).collect();
-        if let Some(back) = first_there(hands, &marks).await? {
+    for seeder in seeders {
+        let context = |back| SeedContext { until: today - back * DAY, ..scene.context(usual(seeder.as_ref())) };
+        let marks: Vec<_> = (0..=LOOK_BACK).map(|back| seeder.marker(&context(back))).collect();
+        if let Some(back) = first_there(handles, &marks).await? {
             return Ok(Some(today - i64::try_from(back)? * DAY));
         }
     }
@@ -355,8 +360,8 @@ async fn earlier(
 }
 
 /// The first of some items that the first tenant has.
-async fn first_there(hands: &Hands, ids: &[(&str, Vec<String>)]) -> anyhow::Result<Option<usize>> {
-    let Some(tenant) = hands.tenants.first() else { return Ok(None) };
+async fn first_there(handles: &Handles, ids: &[(&str, Vec<String>)]) -> anyhow::Result<Option<usize>> {
+    let Some(tenant) = handles.tenants.first() else { return Ok(None) };
     let parts: Vec<Vec<&str>> = ids.iter().map(|(_, id)| id.iter().map(String::as_str).collect()).collect();
     let wanted: Vec<_> = ids.iter().zip(&parts).map(|((entity, _), id)| (*entity, id.as_slice())).collect();
     Ok(tenant.get_many(&wanted).await?.iter().position(Option::is_some))

@@ -3,18 +3,15 @@
 use std::collections::HashMap;
 
 use nagaya_design::{Default, Design, Entity, Field, Type};
+use nagaya_seed::{DAY, Person, Rng, SeedContext};
 use serde_json::{Map, Value as Json};
 
 use super::{
     links::{is_people, words},
-    luck::Luck,
-    people::Person,
     plan::Task,
-    story::Whose,
     value::fits,
 };
 
-pub(super) const DAY: i64 = 86_400_000;
 /// How far back the data goes.
 pub(super) const DAYS: i64 = 90;
 
@@ -46,15 +43,15 @@ impl Scene<'_> {
     /// The n-th item of a tenant, or of none; another one for each attempt. `None` if something that it needs is not there.
     pub(super) fn draft(&self, task: &Task<'_>, tenant: Option<usize>, n: usize, attempt: usize) -> Option<Draft> {
         let name = tenant.and_then(|tenant| self.tenants.get(tenant)).map_or("", String::as_str);
-        let luck = Luck::of(self.seed, &[name, &task.entity.name], [n, attempt]);
-        let person = self.somebody(tenant, n, attempt);
+        let rng = Rng::new(self.seed, &[name, &task.entity.name], [n, attempt]);
+        let person = self.person(tenant, n, attempt);
         let mut maker = Maker {
             scene: self,
             task,
             tenant,
             n,
             attempt,
-            luck,
+            rng,
             person,
             moment: self.until,
             bits: 0,
@@ -65,9 +62,9 @@ impl Scene<'_> {
         Some(Draft { fields: maker.fields, moment: maker.moment, bits: maker.bits })
     }
 
-    /// Whose story is told: the first tenant's, with so many items.
-    pub(super) fn whose(&self, items: usize) -> Whose<'_> {
-        Whose { seed: self.seed, tenants: &self.tenants, at: 0, until: self.until, items }
+    /// What the data of the first tenant depends on.
+    pub(super) fn context(&self, items: usize) -> SeedContext<'_> {
+        SeedContext { seed: self.seed, tenants: &self.tenants, index: 0, until: self.until, items }
     }
 
     /// What there is of an entity for somebody: the tenant's own, or what belongs to nobody.
@@ -77,8 +74,8 @@ impl Scene<'_> {
     }
 
     /// A person of a tenant.
-    fn somebody(&self, tenant: Option<usize>, n: usize, attempt: usize) -> Person {
-        let mut start = Luck::of(self.seed, &["people"], [tenant.map_or(0, |tenant| tenant + 1), 0]);
+    fn person(&self, tenant: Option<usize>, n: usize, attempt: usize) -> Person {
+        let mut start = Rng::new(self.seed, &["people"], [tenant.map_or(0, |tenant| tenant + 1), 0]);
         // Attempts go where nobody is yet.
         Person::numbered(start.below(1_000) + n + attempt * 100_000)
     }
@@ -91,7 +88,7 @@ pub(super) struct Maker<'s> {
     pub(super) tenant: Option<usize>,
     pub(super) n: usize,
     pub(super) attempt: usize,
-    pub(super) luck: Luck,
+    pub(super) rng: Rng,
     /// Whom it is about.
     pub(super) person: Person,
     pub(super) moment: i64,
@@ -108,10 +105,10 @@ impl Maker<'_> {
     /// when it can have come to be and whom it is about; last the names that are made of the rest.
     fn fill(&mut self) -> Option<()> {
         let entity = self.task.entity;
-        self.bits = self.luck.bits();
+        self.bits = self.rng.bits();
         self.happen();
         if self.is_about_its_tenant() {
-            self.person = self.scene.somebody(self.tenant, 0, 0);
+            self.person = self.scene.person(self.tenant, 0, 0);
         }
         // An operator says whose an item is; everybody else's are their own.
         let tenant = entity.tenant.as_deref().filter(|_| self.tenant.is_some());
@@ -161,7 +158,7 @@ impl Maker<'_> {
             name if is_people(name) => back / 3,
             _ => 1,
         };
-        self.moment = self.scene.until - self.luck.between(least, back);
+        self.moment = self.scene.until - self.rng.between(least, back);
     }
 
     /// Chooses what the item is linked to; what is copied from there is the result. `None` if that is not there.
@@ -205,7 +202,7 @@ impl Maker<'_> {
             if !mirrored.is_empty() {
                 self.moment = latest;
             } else if latest > self.moment {
-                self.moment = latest + self.luck.between(0, (scene.until - latest).max(0));
+                self.moment = latest + self.rng.between(0, (scene.until - latest).max(0));
             }
         }
         Some(mirrored)
@@ -215,7 +212,7 @@ impl Maker<'_> {
     /// that a smaller number gives.
     pub(super) fn one_of<'k>(&mut self, known: &'k [Draft]) -> Option<&'k Draft> {
         let near = known.len().min((self.n + 1).max(10));
-        self.luck.pick(&known[..near])
+        self.rng.pick(&known[..near])
     }
 
     /// Whether an item is told apart from others by nothing but this link, and perhaps an instant: it repeats what the other

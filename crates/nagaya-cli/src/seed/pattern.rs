@@ -2,47 +2,47 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::luck::Luck;
+use nagaya_seed::Rng;
 
 /// How much longer than it has to be an unbounded repetition becomes.
 const MORE: u32 = 8;
 
 /// Some text that the whole pattern matches.
-pub(super) fn matching(pattern: &str, luck: &mut Luck) -> Option<String> {
+pub(super) fn matching(pattern: &str, rng: &mut Rng) -> Option<String> {
     let mut text = String::new();
-    append(&regex_syntax::parse(pattern).ok()?, luck, &mut text)?;
+    append(&regex_syntax::parse(pattern).ok()?, rng, &mut text)?;
     Some(text)
 }
 
-fn append(part: &Hir, luck: &mut Luck, text: &mut String) -> Option<()> {
+fn append(part: &Hir, rng: &mut Rng, text: &mut String) -> Option<()> {
     match part.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => text.push_str(std::str::from_utf8(&literal.0).ok()?),
-        HirKind::Class(class) => text.push(letter(class, luck)?),
-        HirKind::Capture(capture) => append(&capture.sub, luck, text)?,
-        HirKind::Concat(parts) => parts.iter().try_for_each(|part| append(part, luck, text))?,
-        HirKind::Alternation(parts) => append(luck.pick(parts)?, luck, text)?,
+        HirKind::Class(class) => text.push(letter(class, rng)?),
+        HirKind::Capture(capture) => append(&capture.sub, rng, text)?,
+        HirKind::Concat(parts) => parts.iter().try_for_each(|part| append(part, rng, text))?,
+        HirKind::Alternation(parts) => append(rng.pick(parts)?, rng, text)?,
         HirKind::Repetition(repetition) => {
             let most = repetition.max.unwrap_or(u32::MAX).min(repetition.min.saturating_add(MORE));
-            let times = luck.between(repetition.min.into(), most.into());
-            (0..times).try_for_each(|_| append(&repetition.sub, luck, text))?;
+            let times = rng.between(repetition.min.into(), most.into());
+            (0..times).try_for_each(|_| append(&repetition.sub, rng, text))?;
         }
     }
     Some(())
 }
 
 /// One letter of a class: a plain one where it has some.
-fn letter(class: &Class, luck: &mut Luck) -> Option<char> {
+fn letter(class: &Class, rng: &mut Rng) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start(), range.end())).collect(),
         Class::Bytes(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),
     };
     let within = |letter: &char| ranges.iter().any(|(first, last)| (first..=last).contains(&letter));
     let plain: Vec<char> = ('a'..='z').chain('0'..='9').chain('A'..='Z').filter(within).collect();
-    if let Some(letter) = luck.pick(&plain) {
+    if let Some(letter) = rng.pick(&plain) {
         return Some(*letter);
     }
-    luck.pick(&ranges).map(|(first, _)| *first)
+    rng.pick(&ranges).map(|(first, _)| *first)
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_made_matches() {
-        let mut luck = Luck::of(1, &["pattern"], [0, 0]);
+        let mut rng = Rng::new(1, &["pattern"], [0, 0]);
         for pattern in [
             r"\$2[aby]\$12\$[./A-Za-z0-9]{53}",
             "sha256:[0-9a-f]{64}",
@@ -60,12 +60,12 @@ mod tests {
             "tenant_[a-z0-9]+(-[a-z0-9]+)*",
             "/.*",
         ] {
-            let text = matching(pattern, &mut luck).expect("a text");
+            let text = matching(pattern, &mut rng).expect("a text");
             let shape = regex_syntax::parse(pattern).expect("a pattern");
             let length = shape.properties().minimum_len().unwrap_or(0);
             assert!(text.len() >= length, "{text:?} is too short for {pattern}");
         }
-        assert_eq!(matching("(", &mut luck), None);
-        assert_eq!(matching("ak_live", &mut luck).as_deref(), Some("ak_live"));
+        assert_eq!(matching("(", &mut rng), None);
+        assert_eq!(matching("ak_live", &mut rng).as_deref(), Some("ak_live"));
     }
 }

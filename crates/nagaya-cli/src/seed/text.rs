@@ -1,17 +1,10 @@
 //! Texts by what a field is called: people get names, files get paths, tasks get something to do.
 
 use nagaya_design::{Default, Design, Field};
+use nagaya_seed::{DAY, DOMAINS, Person, Rng};
 use serde_json::Value as Json;
 
-use super::{
-    item::{DAY, Maker},
-    links::words,
-    luck::Luck,
-    pattern,
-    people::Person,
-    value::fits,
-    words::*,
-};
+use super::{item::Maker, links::words, pattern, value::fits, words::WORDS};
 
 /// A text that a field takes, by these words; `None` if none is found.
 pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Option<String> {
@@ -37,40 +30,41 @@ pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Op
         .find(takes)
         .or_else(|| tries.iter().map(slugged).find(takes))
         // Words will not do.
-        .or_else(|| pattern::matching(field.pattern()?, &mut maker.luck).filter(takes))
+        .or_else(|| pattern::matching(field.pattern()?, &mut maker.rng).filter(takes))
         .or_else(|| field.example().as_str().map(str::to_owned).filter(takes))
 }
 
 /// A sentence.
-pub(super) fn sentence(luck: &mut Luck) -> String {
-    luck.word(&SENTENCES_EN).to_owned()
+pub(super) fn sentence(rng: &mut Rng) -> String {
+    rng.word(&WORDS.sentences_en).to_owned()
 }
 
 /// Something to do.
-fn chore(luck: &mut Luck) -> String {
-    format!("{} {}", luck.word(&VERBS), luck.word(&OBJECTS))
+fn chore(rng: &mut Rng) -> String {
+    format!("{} {}", rng.word(&WORDS.verbs), rng.word(&WORDS.objects))
 }
 
 /// Some sentences, in one language.
-fn sentences(luck: &mut Luck, most: i64) -> String {
-    let (of, between): (&[&str], _) = if luck.happens(60) { (&SENTENCES_EN, " ") } else { (&SENTENCES_JA, "") };
-    (0..luck.between(1, most)).map(|_| luck.word(of)).collect::<Vec<_>>().join(between)
+fn sentences(rng: &mut Rng, most: i64) -> String {
+    let (of, between): (&[&str], _) =
+        if rng.chance(60) { (&WORDS.sentences_en, " ") } else { (&WORDS.sentences_ja, "") };
+    (0..rng.between(1, most)).map(|_| rng.word(of)).collect::<Vec<_>>().join(between)
 }
 
 /// A page with a title, a list and some text.
-fn markdown(luck: &mut Luck) -> String {
-    let title = chore(luck);
-    let list: String = (0..luck.between(2, 4)).map(|_| format!("- {}\n", chore(luck))).collect();
-    format!("# {title}\n\n{}\n\n{list}\n{}\n", sentences(luck, 3), sentences(luck, 2))
+fn markdown(rng: &mut Rng) -> String {
+    let title = chore(rng);
+    let list: String = (0..rng.between(2, 4)).map(|_| format!("- {}\n", chore(rng))).collect();
+    format!("# {title}\n\n{}\n\n{list}\n{}\n", sentences(rng, 3), sentences(rng, 2))
 }
 
 /// An address of a machine, of those that are reserved for examples.
-fn address(luck: &mut Luck) -> String {
-    format!("{}.{}", luck.word(&["192.0.2", "198.51.100", "203.0.113"]), luck.between(1, 254))
+fn address(rng: &mut Rng) -> String {
+    format!("{}.{}", rng.word(&["192.0.2", "198.51.100", "203.0.113"]), rng.between(1, 254))
 }
 
-fn host(luck: &mut Luck, n: usize) -> String {
-    format!("{}.{}", slug(&nth(&COMPANIES, n)), luck.word(&DOMAINS))
+fn host(rng: &mut Rng, n: usize) -> String {
+    format!("{}.{}", slug(&nth(&WORDS.companies, n)), rng.word(&DOMAINS))
 }
 
 /// Lower-case words with hyphens between them.
@@ -142,15 +136,15 @@ impl Maker<'_> {
             tries.insert(0, format!("{}{}", field.prefix(), parts.join("_")));
         }
         if tries.is_empty() {
-            let chance = if field.size > 200 { sentences(&mut self.luck, 2) } else { chore(&mut self.luck) };
+            let chance = if field.size > 200 { sentences(&mut self.rng, 2) } else { chore(&mut self.rng) };
             tries.push(chance);
         }
         // Whatever it is called, a field may take nothing but an address of some kind.
-        let luck = &mut self.luck;
+        let rng = &mut self.rng;
         tries.push(self.person.email.clone());
-        tries.push(format!("https://example.com/{}/{}", words.first().unwrap_or(&"item"), luck.hex(10)));
-        tries.push(address(luck));
-        tries.push(host(luck, self.n));
+        tries.push(format!("https://example.com/{}/{}", words.first().unwrap_or(&"item"), rng.hex(10)));
+        tries.push(address(rng));
+        tries.push(host(rng, self.n));
         tries
     }
 
@@ -167,78 +161,78 @@ impl Maker<'_> {
         }
         let n = self.n;
         let moment = self.moment;
-        let luck = &mut self.luck;
+        let rng = &mut self.rng;
         Some(match last {
-            "id" => format!("{}{}", field.prefix(), luck.hex(20)),
+            "id" => format!("{}{}", field.prefix(), rng.hex(20)),
             "by" | "username" | "handle" | "login" => self.person.handle().to_owned(),
-            "name" if words.contains(&"role") => luck.word(&ROLES).to_owned(),
-            "name" if first == "tenant" || first == "company" => nth(&COMPANIES, n),
-            "name" if first == "device" => luck.word(&DEVICES).to_owned(),
+            "name" if words.contains(&"role") => rng.word(&WORDS.roles).to_owned(),
+            "name" if first == "tenant" || first == "company" => nth(&WORDS.companies, n),
+            "name" if first == "device" => rng.word(&WORDS.devices).to_owned(),
             "name" if personal || matches!(first, "sender" | "author" | "applicant" | "creator" | "full") => {
                 self.person.name.clone()
             }
             "name" => self.name(kitchen),
             "author" | "sender" | "owner" | "assignee" | "reporter" | "person" => self.person.name.clone(),
             "from" => format!("{} <{}>", self.person.name, self.person.email),
-            "to" | "cc" | "recipients" => Person::numbered(luck.below(1_000)).email,
-            "title" if kitchen && entity.name == "set" => nth(&MEALS, n),
-            "title" | "subject" | "headline" if kitchen => luck.word(&DISHES).to_owned(),
-            "title" | "subject" if theme == Theme::Home => luck.word(&AT_HOME).to_owned(),
-            "title" | "subject" | "headline" | "summary" | "task" => chore(luck),
-            "markdown" => markdown(luck),
-            "instructions" => (0..3).map(|_| luck.word(&INSTRUCTIONS)).collect::<Vec<_>>().join("\n"),
-            "body" if field.size >= 5_000 => markdown(luck),
-            "error" => luck.word(&ERRORS).to_owned(),
-            "message" if first == "error" => luck.word(&ERRORS).to_owned(),
+            "to" | "cc" | "recipients" => Person::numbered(rng.below(1_000)).email,
+            "title" if kitchen && entity.name == "set" => nth(&WORDS.meals, n),
+            "title" | "subject" | "headline" if kitchen => rng.word(&WORDS.dishes).to_owned(),
+            "title" | "subject" if theme == Theme::Home => rng.word(&WORDS.at_home).to_owned(),
+            "title" | "subject" | "headline" | "summary" | "task" => chore(rng),
+            "markdown" => markdown(rng),
+            "instructions" => (0..3).map(|_| rng.word(&WORDS.instructions)).collect::<Vec<_>>().join("\n"),
+            "body" if field.size >= 5_000 => markdown(rng),
+            "error" => rng.word(&WORDS.errors).to_owned(),
+            "message" if first == "error" => rng.word(&WORDS.errors).to_owned(),
             "message" if words.len() == 1 && entity.field("level").is_some() => {
                 let quiet = matches!(self.fields.get("level").and_then(Json::as_str), Some("debug" | "info"));
-                luck.word(if quiet { &LOG_LINES[..] } else { &ERRORS[..] }).to_owned()
+                rng.word(if quiet { &WORDS.log_lines[..] } else { &WORDS.errors[..] }).to_owned()
             }
-            "description" | "memo" | "note" | "notes" | "comment" if kitchen => luck.word(&AT_TABLE).to_owned(),
+            "description" | "memo" | "note" | "notes" | "comment" if kitchen => rng.word(&WORDS.at_table).to_owned(),
             "description" | "body" | "text" | "content" | "message" | "snippet" | "comment" | "memo" | "note"
-            | "notes" | "reason" | "bio" => sentences(luck, 3),
+            | "notes" | "reason" | "bio" => sentences(rng, 3),
             "email" | "mail" => self.person.email.clone(),
             "url" if matches!(first, "image" | "avatar" | "photo") => {
-                format!("https://images.example.com/{}.jpg", luck.hex(12))
+                format!("https://images.example.com/{}.jpg", rng.hex(12))
             }
-            "domain" | "hostname" | "host" => host(luck, n),
-            "url" | "uri" | "link" | "href" => format!("https://example.com/{first}/{}", luck.hex(8)),
-            "agent" if first == "user" => luck.word(&USER_AGENTS).to_owned(),
-            "ip" | "address" if first == "ip" || first == "client" => address(luck),
-            "address" | "city" => luck.word(&CITIES).to_owned(),
-            "country" => luck.word(&["JP", "GB", "DE", "US"]).to_owned(),
-            "phone" => format!("+81 3 5555 {:04}", luck.between(0, 9_999)),
-            "language" | "locale" | "lang" => luck.word(&["ja", "en"]).to_owned(),
+            "domain" | "hostname" | "host" => host(rng, n),
+            "url" | "uri" | "link" | "href" => format!("https://example.com/{first}/{}", rng.hex(8)),
+            "agent" if first == "user" => rng.word(&WORDS.user_agents).to_owned(),
+            "ip" | "address" if first == "ip" || first == "client" => address(rng),
+            "address" | "city" => rng.word(&WORDS.cities).to_owned(),
+            "country" => rng.word(&["JP", "GB", "DE", "US"]).to_owned(),
+            "phone" => format!("+81 3 5555 {:04}", rng.between(0, 9_999)),
+            "language" | "locale" | "lang" => rng.word(&["ja", "en"]).to_owned(),
             "timezone" => "Asia/Tokyo".to_owned(),
             "currency" => "JPY".to_owned(),
-            "colour" | "color" => format!("#{}", luck.hex(6)),
-            "checksum" | "hash" => format!("sha256:{}", luck.hex(64)),
-            "token" | "secret" | "key" | "auth" | "cursor" | "p256dh" => luck.hex(40),
-            "model" => luck.word(&MODELS).to_owned(),
-            "unit" => FOODS[n % FOODS.len()].1.to_owned(),
-            "category" if kitchen => FOODS[n % FOODS.len()].2.to_owned(),
-            "category" => luck.word(&CATEGORIES).to_owned(),
-            "steps" => luck.word(&STEPS).to_owned(),
-            "tags" | "tag" if kitchen => luck.word(&FOOD_TAGS).to_owned(),
-            "tags" | "tag" | "labels" | "label" => luck.word(&TAGS).to_owned(),
-            "allergies" => luck.word(&ALLERGENS).to_owned(),
-            "scopes" | "scope" => luck.word(&SCOPES).to_owned(),
-            "permissions" => format!("{}.{}", luck.word(&CATEGORIES), luck.word(&["read", "write"])),
-            "role" | "roles" => luck.word(&ROLES).to_owned(),
-            "provider" => luck.word(&["example-pay", "example-mail"]).to_owned(),
-            "brand" => luck.word(&BRANDS).to_owned(),
-            "plan" => luck.word(&["free", "standard", "premium"]).to_owned(),
-            "kind" => luck.word(&KINDS).to_owned(),
-            "source" => luck.word(&SOURCES).to_owned(),
-            "action" => luck.word(&ACTIONS).to_owned(),
-            "resource" => format!("task/{}", luck.hex(8)),
-            "endpoint" => luck.word(&ENDPOINTS).to_owned(),
-            "schedule" => luck.word(&SCHEDULES).to_owned(),
-            "version" => format!("{}.{}.{}", luck.between(0, 3), luck.between(0, 9), luck.between(0, 20)),
+            "colour" | "color" => format!("#{}", rng.hex(6)),
+            "checksum" | "hash" => format!("sha256:{}", rng.hex(64)),
+            "token" | "secret" | "key" | "auth" | "cursor" | "p256dh" => rng.hex(40),
+            "model" => rng.word(&WORDS.models).to_owned(),
+            "unit" => WORDS.foods[n % WORDS.foods.len()].1.to_owned(),
+            "category" if kitchen => WORDS.foods[n % WORDS.foods.len()].2.to_owned(),
+            "category" => rng.word(&WORDS.categories).to_owned(),
+            "steps" => rng.word(&WORDS.steps).to_owned(),
+            "tags" | "tag" if kitchen => rng.word(&WORDS.food_tags).to_owned(),
+            "tags" | "tag" | "labels" | "label" => rng.word(&WORDS.tags).to_owned(),
+            "allergies" => rng.word(&WORDS.allergens).to_owned(),
+            "scopes" | "scope" => rng.word(&WORDS.scopes).to_owned(),
+            "permissions" => format!("{}.{}", rng.word(&WORDS.categories), rng.word(&["read", "write"])),
+            "role" | "roles" => rng.word(&WORDS.roles).to_owned(),
+            "provider" => rng.word(&["example-pay", "example-mail"]).to_owned(),
+            "brand" => rng.word(&WORDS.brands).to_owned(),
+            "plan" => rng.word(&["free", "standard", "premium"]).to_owned(),
+            "kind" => rng.word(&WORDS.kinds).to_owned(),
+            "source" => rng.word(&WORDS.sources).to_owned(),
+            "action" => rng.word(&WORDS.actions).to_owned(),
+            "resource" => format!("task/{}", rng.hex(8)),
+            "endpoint" => rng.word(&WORDS.endpoints).to_owned(),
+            "schedule" => rng.word(&WORDS.schedules).to_owned(),
+            "version" => format!("{}.{}.{}", rng.between(0, 3), rng.between(0, 9), rng.between(0, 20)),
             "period" | "month" => month(moment),
-            "path" => format!("/{}", slug(&nth(&FOLDERS, n))),
-            "type" if first == "content" => FILES[n % FILES.len()].1.to_owned(),
-            "last4" => format!("{:04}", luck.between(0, 9_999)),
+            "path" => format!("/{}", slug(&nth(&WORDS.folders, n))),
+            "type" if first == "content" => WORDS.files[n % WORDS.files.len()].1.to_owned(),
+            "last4" => format!("{:04}", rng.between(0, 9_999)),
             _ => return None,
         })
     }
@@ -248,27 +242,27 @@ impl Maker<'_> {
         let n = self.n;
         let entity = words(&self.task.entity.name);
         match entity.last().map_or("", String::as_str) {
-            "item" | "ingredient" | "food" if kitchen => FOODS[n % FOODS.len()].0.to_owned(),
-            "category" => nth(&MEALS, n),
+            "item" | "ingredient" | "food" if kitchen => WORDS.foods[n % WORDS.foods.len()].0.to_owned(),
+            "category" => nth(&WORDS.meals, n),
             "tenant" | "company" | "organisation" | "organization" | "team" | "shop" | "customer" | "account" => {
-                nth(&COMPANIES, self.tenant.unwrap_or(0) * 7 + n)
+                nth(&WORDS.companies, self.tenant.unwrap_or(0) * 7 + n)
             }
-            "agent" | "bot" => nth(&AGENTS, n),
-            "folder" | "directory" => nth(&FOLDERS, n),
-            "file" | "document" | "attachment" => FILES[n % FILES.len()].0.to_owned(),
-            "channel" | "room" => nth(&CHANNELS, n),
-            "service" => nth(&SERVICES, n),
-            "job" => nth(&JOBS, n),
-            "key" => nth(&KEYS, n),
-            "role" | "group" => nth(&ROLES, n),
-            "dish" | "recipe" | "meal" => self.luck.word(&DISHES).to_owned(),
-            _ => chore(&mut self.luck),
+            "agent" | "bot" => nth(&WORDS.agents, n),
+            "folder" | "directory" => nth(&WORDS.folders, n),
+            "file" | "document" | "attachment" => WORDS.files[n % WORDS.files.len()].0.to_owned(),
+            "channel" | "room" => nth(&WORDS.channels, n),
+            "service" => nth(&WORDS.services, n),
+            "job" => nth(&WORDS.jobs, n),
+            "key" => nth(&WORDS.keys, n),
+            "role" | "group" => nth(&WORDS.roles, n),
+            "dish" | "recipe" | "meal" => self.rng.word(&WORDS.dishes).to_owned(),
+            _ => chore(&mut self.rng),
         }
     }
 
     fn some_tenant(&mut self) -> Option<String> {
         let tenants = &self.scene.tenants;
-        let at = self.tenant.unwrap_or_else(|| self.luck.below(tenants.len()));
+        let at = self.tenant.unwrap_or_else(|| self.rng.below(tenants.len()));
         tenants.get(at).cloned()
     }
 }

@@ -1,14 +1,15 @@
 //! Values by what a field holds and what it is called.
 
 use nagaya_design::{Default, Field, Precision, Type};
+use nagaya_seed::DAY;
 use nagaya_tenancy::Ids;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    item::{DAY, Maker, is_made_by_the_layer},
+    item::{Maker, is_made_by_the_layer},
     links::words,
     text,
-    words::{ENDPOINTS, FILES, FOODS, ROLES, TAGS},
+    words::WORDS,
 };
 
 /// States in which something is over.
@@ -69,7 +70,7 @@ impl Maker<'_> {
         if self.is_a_tenant(&words) && has_status {
             return status == Some("approved");
         }
-        self.luck.happens(if is_ahead(&words) { 40 } else { 75 })
+        self.rng.chance(if is_ahead(&words) { 40 } else { 75 })
     }
 
     /// What the item says about being something: `read` is told by `read` or `isRead`.
@@ -104,13 +105,13 @@ impl Maker<'_> {
             Type::List(element) => self.list(field, element.as_deref(), words)?,
             Type::Map(fields) if !fields.is_empty() => self.map(fields)?,
             Type::Map(_) => self.free(field, words),
-            Type::Any => json!(text::sentence(&mut self.luck)),
+            Type::Any => json!(text::sentence(&mut self.rng)),
         })
     }
 
     /// A new id that tells the item's moment.
     fn id(&mut self, field: &Field) -> Json {
-        let bits = if is_made_by_the_layer(self.task.entity, field) { self.bits } else { self.luck.bits() };
+        let bits = if is_made_by_the_layer(self.task.entity, field) { self.bits } else { self.rng.bits() };
         let ids = Ids::new(move || bits);
         let id = match field.kind {
             Type::Uuid => ids.uuid(),
@@ -154,11 +155,11 @@ impl Maker<'_> {
         }
         // Most are what they are unless somebody says otherwise.
         if let Some(Default::Constant(usual)) = &field.default
-            && self.luck.happens(40)
+            && self.rng.chance(40)
         {
             return usual.clone();
         }
-        self.luck.pick(&choices).map_or(Json::Null, |choice| json!(choice))
+        self.rng.pick(&choices).map_or(Json::Null, |choice| json!(choice))
     }
 
     fn flag(&mut self, field: &Field, words: &[String]) -> Json {
@@ -173,7 +174,7 @@ impl Maker<'_> {
             return true.into();
         }
         let usual = field.default != Some(Default::Constant(Json::Bool(false)));
-        self.luck.happens(if usual { 85 } else { 30 }).into()
+        self.rng.chance(if usual { 85 } else { 30 }).into()
     }
 
     /// What a field becomes when the item is deleted, which no new item is.
@@ -191,28 +192,28 @@ impl Maker<'_> {
         };
         let value = match last {
             _ if self.is_told_apart_by(field) => least.saturating_add(n),
-            "price" if field.default.is_some() && self.luck.happens(50) => return field.example(),
-            "price" | "amount" | "total" | "cost" | "fee" => self.luck.between(1, 40) * 100,
+            "price" if field.default.is_some() && self.rng.chance(50) => return field.example(),
+            "price" | "amount" | "total" | "cost" | "fee" => self.rng.between(1, 40) * 100,
             "position" | "order" | "number" | "index" => least.saturating_add(n),
-            "rating" | "stars" => self.luck.between(3, 5),
-            "servings" | "serves" | "size" if most.is_some_and(|most| most <= 100) => self.luck.between(1, 6),
-            "minutes" => self.luck.between(1, 18) * 5,
-            "size" | "bytes" | "bandwidth" => self.luck.between(1_000, 5_000_000),
+            "rating" | "stars" => self.rng.between(3, 5),
+            "servings" | "serves" | "size" if most.is_some_and(|most| most <= 100) => self.rng.between(1, 6),
+            "minutes" => self.rng.between(1, 18) * 5,
+            "size" | "bytes" | "bandwidth" => self.rng.between(1_000, 5_000_000),
             "code" if has_word(words, &["status"]) => {
-                *self.luck.pick(&[200, 200, 200, 200, 201, 204, 400, 404, 500]).unwrap_or(&200)
+                *self.rng.pick(&[200, 200, 200, 200, 201, 204, 400, 404, 500]).unwrap_or(&200)
             }
-            "time" | "duration" | "latency" => self.luck.between(5, 900),
-            "month" => self.luck.between(1, 12),
-            "year" => self.luck.between(2027, 2031),
-            "days" => *self.luck.pick(&[7, 14, 30, 90, 365]).unwrap_or(&30),
+            "time" | "duration" | "latency" => self.rng.between(5, 900),
+            "month" => self.rng.between(1, 12),
+            "year" => self.rng.between(2027, 2031),
+            "days" => *self.rng.pick(&[7, 14, 30, 90, 365]).unwrap_or(&30),
             "count" if counts_others() => least,
-            "count" | "calls" | "views" | "up" => self.luck.between(0, 500),
-            "age" => self.luck.between(18, 80),
-            "quantity" | "version" => self.luck.between(1, 5),
+            "count" | "calls" | "views" | "up" => self.rng.between(0, 500),
+            "age" => self.rng.between(18, 80),
+            "quantity" | "version" => self.rng.between(1, 5),
             _ => match (&field.default, most) {
-                (_, Some(most)) if most.saturating_sub(least) <= 10 => self.luck.between(least, most),
+                (_, Some(most)) if most.saturating_sub(least) <= 10 => self.rng.between(least, most),
                 (Some(Default::Constant(usual)), _) => return usual.clone(),
-                _ => least.saturating_add(self.luck.between(0, 100)),
+                _ => least.saturating_add(self.rng.between(0, 100)),
             },
         };
         value.clamp(least, most.unwrap_or(i64::MAX)).into()
@@ -221,12 +222,12 @@ impl Maker<'_> {
     fn number(&mut self, field: &Field, words: &[String]) -> Json {
         let (least, most) = field.range;
         let value = match words.last().map_or("", String::as_str) {
-            "amount" | "quantity" => *self.luck.pick(&[0.5, 1.0, 2.0, 3.0, 50.0, 100.0, 200.0, 300.0]).unwrap_or(&1.0),
-            "price" | "cost" | "total" => self.luck.between(100, 99_900) as f64 / 100.0,
-            "time" => self.luck.between(50, 4_000) as f64 / 10.0,
-            "latitude" => self.luck.between(30_000, 45_000) as f64 / 1_000.0,
-            "longitude" => self.luck.between(129_000, 145_000) as f64 / 1_000.0,
-            _ => self.luck.between(0, 1_000) as f64 / 10.0,
+            "amount" | "quantity" => *self.rng.pick(&[0.5, 1.0, 2.0, 3.0, 50.0, 100.0, 200.0, 300.0]).unwrap_or(&1.0),
+            "price" | "cost" | "total" => self.rng.between(100, 99_900) as f64 / 100.0,
+            "time" => self.rng.between(50, 4_000) as f64 / 10.0,
+            "latitude" => self.rng.between(30_000, 45_000) as f64 / 1_000.0,
+            "longitude" => self.rng.between(129_000, 145_000) as f64 / 1_000.0,
+            _ => self.rng.between(0, 1_000) as f64 / 10.0,
         };
         let value = value.max(least.unwrap_or(f64::MIN)).min(most.unwrap_or(f64::MAX));
         // A whole number is written as one.
@@ -239,28 +240,28 @@ impl Maker<'_> {
         let since = (scene.until - moment).max(0);
         let expires = scene.design.table_of(self.task.entity).ttl.as_deref() == Some(field.name.as_str());
         if expires || is_ahead(words) {
-            return scene.today.max(scene.until) + self.luck.between(DAY, 60 * DAY);
+            return scene.today.max(scene.until) + self.rng.between(DAY, 60 * DAY);
         }
         if has_word(words, &["due", "before"]) {
-            return scene.until + self.luck.between(-5, 30) * DAY;
+            return scene.until + self.rng.between(-5, 30) * DAY;
         }
         if is_later(words) {
-            return moment + self.luck.between(0, since);
+            return moment + self.rng.between(0, since);
         }
         if matches!(field.kind, Type::Timestamp(Precision::Epoch)) && !has_word(words, &["created"]) {
-            return scene.today.max(scene.until) + self.luck.between(DAY, 60 * DAY);
+            return scene.today.max(scene.until) + self.rng.between(DAY, 60 * DAY);
         }
         moment
     }
 
     fn list(&mut self, field: &Field, element: Option<&Field>, words: &[String]) -> Option<Json> {
         let count =
-            usize::try_from(self.luck.between(1, 4)).unwrap_or(1).clamp(field.least, field.size.max(field.least));
+            usize::try_from(self.rng.between(1, 4)).unwrap_or(1).clamp(field.least, field.size.max(field.least));
         let mut values: Vec<Json> = Vec::with_capacity(count);
         for _ in 0..count {
             let value = match element {
                 Some(element) => self.named(element, words).filter(|value| fits(element, value))?,
-                None => json!(text::sentence(&mut self.luck)),
+                None => json!(text::sentence(&mut self.rng)),
             };
             // Nothing is said twice, unless so many are needed.
             if values.len() < field.least || !values.contains(&value) {
@@ -272,11 +273,11 @@ impl Maker<'_> {
 
     fn map(&mut self, fields: &[Field]) -> Option<Json> {
         let mut values = Map::new();
-        let food = FOODS[self.luck.below(FOODS.len())];
+        let food = WORDS.foods[self.rng.below(WORDS.foods.len())];
         let linked = fields.iter().find_map(|field| self.task.links.get(&field.name)).map(|link| link.entity.clone());
         let other = linked.and_then(|entity| self.one_of(self.scene.known(&entity, self.tenant)));
         for field in fields {
-            if field.optional && !self.luck.happens(70) {
+            if field.optional && !self.rng.chance(70) {
                 continue;
             }
             // It repeats what it is linked to; and what is bought or cooked is counted in what it is counted in.
@@ -297,28 +298,28 @@ impl Maker<'_> {
 
     /// A map that may hold anything.
     fn free(&mut self, field: &Field, words: &[String]) -> Json {
-        let luck = &mut self.luck;
+        let rng = &mut self.rng;
         let value = match words.last().map_or("", String::as_str) {
             "preferences" | "settings" | "config" => json!({
-                "theme": luck.word(&["light", "dark"]), "language": luck.word(&["ja", "en"]), "notifications": luck.happens(70),
+                "theme": rng.word(&["light", "dark"]), "language": rng.word(&["ja", "en"]), "notifications": rng.chance(70),
             }),
-            "roles" | "permissions" => json!({ ROLES[0]: ["*"], ROLES[2]: ["*.read"] }),
+            "roles" | "permissions" => json!({ WORDS.roles[0]: ["*"], WORDS.roles[2]: ["*.read"] }),
             "metrics" | "usage" => json!({
-                "apiCalls": luck.between(0, 20_000), "storageUsed": luck.between(0, 5_000_000_000), "bandwidth": luck.between(0, 900_000_000),
+                "apiCalls": rng.between(0, 20_000), "storageUsed": rng.between(0, 5_000_000_000), "bandwidth": rng.between(0, 900_000_000),
             }),
-            "filters" => json!({ "senders": [self.person.email], "words": [luck.word(&TAGS)] }),
-            "reactions" => json!({ luck.word(&["👍", "🎉", "🙏"]): [self.person.handle()] }),
+            "filters" => json!({ "senders": [self.person.email], "words": [rng.word(&WORDS.tags)] }),
+            "reactions" => json!({ rng.word(&["👍", "🎉", "🙏"]): [self.person.handle()] }),
             "attributes" => {
-                json!({ "region": luck.word(&["ap-northeast-1", "eu-west-1"]), "durationMs": luck.between(3, 900) })
+                json!({ "region": rng.word(&["ap-northeast-1", "eu-west-1"]), "durationMs": rng.between(3, 900) })
             }
             "attachments" => {
-                json!({ "name": FILES[luck.below(FILES.len())].0, "size": luck.between(1_000, 900_000) })
+                json!({ "name": WORDS.files[rng.below(WORDS.files.len())].0, "size": rng.between(1_000, 900_000) })
             }
-            "endpoints" => json!({ "endpoint": luck.word(&ENDPOINTS), "calls": luck.between(1, 900) }),
+            "endpoints" => json!({ "endpoint": rng.word(&WORDS.endpoints), "calls": rng.between(1, 900) }),
             "metadata" => {
-                json!({ "country": luck.word(&["JP", "GB", "DE"]), "source": luck.word(&["web", "import", "mobile"]) })
+                json!({ "country": rng.word(&["JP", "GB", "DE"]), "source": rng.word(&["web", "import", "mobile"]) })
             }
-            _ => json!({ "note": text::sentence(luck) }),
+            _ => json!({ "note": text::sentence(rng) }),
         };
         if fits(field, &value) { value } else { json!({}) }
     }

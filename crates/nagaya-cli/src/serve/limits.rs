@@ -1,4 +1,4 @@
-//! Flags for what a request may cost, and for what happens when the server stops or its store fails.
+//! Flags for limits, and for what happens when the server stops or its store fails.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -8,33 +8,33 @@ use std::{
 
 use clap::ValueEnum;
 
-/// Below so many connections somebody should know.
+/// Fewer connections than this are worth a warning.
 const FEW: usize = 1_000;
-/// How long others take to see that the server stops, where there are others.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a load balancer takes to see that the server stops.
+const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 
-/// What a request may cost.
+/// Limits of requests and connections.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct Limits {
-    /// Bytes of a body
+    /// Bytes of a request body
     #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = at_least_one, env = "NAGAYA_MAX_BODY")]
     max_body: usize,
-    /// Bytes of a head: its first line and all headers
+    /// Bytes of a request head: its first line and all headers
     #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = at_least_one, env = "NAGAYA_MAX_HEAD")]
     max_head: usize,
-    /// Seconds of a request
+    /// Seconds that a request may take
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, env = "NAGAYA_TIMEOUT")]
     timeout: Duration,
     /// Requests at the same time
     #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one, env = "NAGAYA_MAX_REQUESTS")]
     max_requests: usize,
-    /// Connections at the same time; fewer if the process may not have as many file handles
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one, env = "NAGAYA_CONNECTIONS")]
-    connections: usize,
-    /// Seconds of a connection without a request, or for the head of one
-    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds, env = "NAGAYA_IDLE")]
-    idle: Duration,
+    /// Connections at the same time; fewer if the process may not have as many open files
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one, env = "NAGAYA_MAX_CONNECTIONS", alias = "connections")]
+    max_connections: usize,
+    /// Seconds that a connection may be idle, or that the head of a request may take
+    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds, env = "NAGAYA_IDLE_TIMEOUT", alias = "idle")]
+    idle_timeout: Duration,
     /// Requests of a tenant per second; 0: any number
     #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_TENANT_RATE")]
     tenant_rate: u32,
@@ -44,28 +44,28 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits of a process that may have so many file handles.
+    /// The limits of a process that may have so many open files.
     pub(super) fn within(&self, file_handles: Option<u64>) -> nagaya_server::Limits {
         let limits = nagaya_server::Limits {
             body_bytes: self.max_body,
             head_bytes: self.max_head,
             time: self.timeout,
             concurrent: self.max_requests,
-            connections: self.connections,
-            idle: self.idle,
+            connections: self.max_connections,
+            idle: self.idle_timeout,
             tenant_rate: NonZeroU32::new(self.tenant_rate),
             tenant_concurrent: self.tenant_concurrent,
         };
         let Some(file_handles) = file_handles else { return limits };
         let limits = limits.within_file_handles(file_handles);
         let connections = limits.connections;
-        if connections < self.connections && connections < FEW {
+        if connections < self.max_connections && connections < FEW {
             tracing::warn!(
                 target: "nagaya::server",
                 file_handles,
                 connections,
-                wanted = self.connections,
-                "the limit of file handles leaves few for connections: raise it (`ulimit -Hn`, `LimitNOFILE=`)"
+                wanted = self.max_connections,
+                "the limit of open files leaves few for connections: raise it (`ulimit -Hn`, `LimitNOFILE=`)"
             );
         }
         limits
@@ -78,8 +78,8 @@ impl Limits {
 pub(super) struct Ending {
     /// Seconds that connections are still accepted after SIGTERM, while /readyz says 503; 5 by default, 0 on a loopback
     /// address
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_zero, env = "NAGAYA_GRACE")]
-    grace: Option<Duration>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_zero, env = "NAGAYA_SHUTDOWN_DELAY", alias = "grace")]
+    shutdown_delay: Option<Duration>,
     /// What to do when the store has failed
     #[arg(long, value_enum, default_value = "reopen", env = "NAGAYA_ON_STORE_FAILURE")]
     pub(super) on_store_failure: OnStoreFailure,
@@ -107,11 +107,11 @@ pub(super) enum OnStoreFailure {
 }
 
 impl Ending {
-    /// How long connections are accepted after the server is told to stop. On this machine nobody looks at `/readyz`, and
-    /// whoever presses Ctrl-C wants it to end.
-    pub(super) fn grace(&self, address: SocketAddr) -> Duration {
-        let usual = if IpAddr::to_canonical(&address.ip()).is_loopback() { Duration::ZERO } else { GRACE };
-        self.grace.unwrap_or(usual)
+    /// How long connections are accepted after the server is told to stop. On a loopback address no load balancer reads
+    /// `/readyz`, and Ctrl-C ends the server at once.
+    pub(super) fn shutdown_delay(&self, address: SocketAddr) -> Duration {
+        let usual = if IpAddr::to_canonical(&address.ip()).is_loopback() { Duration::ZERO } else { SHUTDOWN_DELAY };
+        self.shutdown_delay.unwrap_or(usual)
     }
 }
 
@@ -154,8 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_would_refuse_everybody_are_refused() {
-        for flag in ["--max-body", "--max-head", "--max-requests", "--connections", "--tenant-concurrent", "--timeout"]
+    fn limits_of_zero_are_refused() {
+        for flag in
+            ["--max-body", "--max-head", "--max-requests", "--max-connections", "--tenant-concurrent", "--timeout"]
         {
             let refused = Cli::try_parse_from(["serve", flag, "0"]).expect_err("nobody could be served");
             assert!(refused.to_string().contains(flag), "{refused}");
@@ -163,16 +164,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_others_reach_has_a_grace() {
-        let grace = |words: &[&str], address: &str| {
+    fn a_server_behind_a_load_balancer_delays_its_shutdown() {
+        let delay = |words: &[&str], address: &str| {
             let Cli { ending, .. } = Cli::try_parse_from(words).expect("the line is fine");
-            ending.grace(address.parse().expect("an address")).as_secs()
+            ending.shutdown_delay(address.parse().expect("an address")).as_secs()
         };
-        assert_eq!(grace(&["serve"], "127.0.0.1:80"), 0);
-        assert_eq!(grace(&["serve"], "[::ffff:127.0.0.1]:80"), 0);
-        assert_eq!(grace(&["serve"], "0.0.0.0:80"), 5);
-        assert_eq!(grace(&["serve", "--grace", "0"], "0.0.0.0:80"), 0);
-        assert_eq!(grace(&["serve", "--grace", "20"], "127.0.0.1:80"), 20);
+        assert_eq!(delay(&["serve"], "127.0.0.1:80"), 0);
+        assert_eq!(delay(&["serve"], "[::ffff:127.0.0.1]:80"), 0);
+        assert_eq!(delay(&["serve"], "0.0.0.0:80"), 5);
+        assert_eq!(delay(&["serve", "--shutdown-delay", "0"], "0.0.0.0:80"), 0);
+        assert_eq!(delay(&["serve", "--grace", "20"], "127.0.0.1:80"), 20);
     }
 
     #[test]

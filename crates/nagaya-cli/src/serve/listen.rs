@@ -1,6 +1,6 @@
 //! From arguments to a running server.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
 use nagaya_server::{
@@ -9,15 +9,17 @@ use nagaya_server::{
 use nagaya_store::{Clock, Measured, Store};
 use tokio::net::TcpListener;
 
-use super::{Args, Kind, limits::OnStoreFailure, show, watch};
+use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, show, watch};
 use crate::{Outcome, source, systems};
 
 /// What the server logs about itself.
 const TARGET: &str = "nagaya::server";
 
 /// A system on its store, and where it is served.
-pub(super) struct Site {
+pub(super) struct Served {
     pub(super) system: System,
+    /// The built-in name or the file that it was given by.
+    pub(super) given: String,
     pub(super) mount: String,
     pub(super) store: Arc<dyn Store>,
     pub(super) mounted: Mounted,
@@ -26,55 +28,55 @@ pub(super) struct Site {
 pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     // The logs of this process, until it ends; before the store is opened, which may have something to say.
-    let _logs = args.reach.logs.begin()?;
+    let _logs = args.network.logs.begin()?;
     let file_handles = raise_file_handles();
     survive_file_size_limit();
-    let address = args.reach.listen;
+    let address = args.network.address();
     let listener = TcpListener::bind(address)
         .await
-        .with_context(|| format!("{address} cannot be listened on; choose another one with --listen"))?;
-    let url = match &args.reach.public_url {
+        .with_context(|| format!("cannot listen on {address}; choose another address with --listen or --port"))?;
+    let url = match &args.network.public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => format!("http://{}", listener.local_addr()?),
     };
     let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.place.describe(), "started");
-    // Opening is mostly waiting for the disk: the rest is made ready meanwhile. A design that is somebody's own may be wrong,
-    // and is looked at before anything is made.
-    let built_in = args.system.as_deref().is_none_or(|name| systems::names().any(|known| known == name));
-    let early = built_in.then(|| open(&args.place));
+    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.store.describe(), "started");
+    // Opening is mostly waiting for the disk: the rest is prepared meanwhile. The design of a user may be wrong, and is read
+    // before anything is created.
+    let built_in = args.systems.iter().all(|name| systems::design_text(name).is_some());
+    let early = built_in.then(|| open(&args.store));
     let Some(systems) = chosen(args)? else { return Ok(Outcome::FoundProblem) };
-    let opening = early.unwrap_or_else(|| open(&args.place));
-    let remote = args.reach.issuer.as_deref().map(Issuer::remote).transpose()?;
+    let opening = early.unwrap_or_else(|| open(&args.store));
+    let remote = args.network.issuer.as_deref().map(Issuer::remote).transpose()?;
 
     let mut server = server(args, file_handles)?;
     server.began(began);
     let alone = systems.len() == 1;
-    let mut sites = Vec::new();
+    let mut served = Vec::new();
     let measured = Arc::new(Measured::new(opening.await??));
-    // After the store: no keys are made in a directory that is refused.
+    // After the store: no keys are created in a directory that is refused.
     let issuer = issuer(args, &url)?;
     if let Some(issuer) = &issuer {
         server.routes(issuer_routes(Arc::clone(issuer)));
     }
     server.measure_store(Arc::clone(&measured));
     let store: Arc<dyn Store> = measured;
-    for system in systems {
-        let nagaya = args.place.house(&system, Arc::clone(&store), args.tables()).await?;
+    for (given, system) in systems {
+        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables()).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
         let verifier = verifier(args, &system, issuer.as_ref(), remote.as_ref());
-        // An issuer that cannot be reached is told of now, not with the first request.
+        // An issuer that cannot be reached is reported now, not with the first request.
         verifier.prepare().await;
         let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
-        sites.push(Site { system, mount, store: Arc::clone(&store), mounted });
+        served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
     }
-    // Before anybody is told that this serves: whoever stops it then stops it in order.
+    // Before the banner: whoever stops the server after it gets an orderly stop.
     let stopped = stop();
-    show::serving(args, &url, &sites, issuer.as_deref())?;
-    if args.watch
-        && let (Some(path), Some(site)) = (&args.system, sites.pop())
-    {
-        tokio::spawn(watch::watch(Path::new(path).to_owned(), args.place.clone(), args.tables(), site));
+    show::serving(args, &url, &served, issuer.as_deref())?;
+    if args.watch {
+        for each in served.into_iter().filter(|each| systems::design_text(&each.given).is_none()) {
+            tokio::spawn(watch::watch(PathBuf::from(&each.given), args.store.clone(), args.tables(), each));
+        }
     }
     run(args, server, listener, stopped).await
 }
@@ -105,49 +107,50 @@ async fn run(
 }
 
 /// The systems to serve; `None` after showing what is wrong with a design.
-fn chosen(args: &Args) -> anyhow::Result<Option<Vec<System>>> {
-    let notes = args.place.notes();
-    match &args.system {
-        None => systems::all(&notes).map(Some),
-        Some(name) => Ok(source::system(name, args.place.store.engine(), &notes)?.map(|system| vec![system])),
+fn chosen(args: &Args) -> anyhow::Result<Option<Vec<(String, System)>>> {
+    let objects = args.store.objects();
+    if args.systems.is_empty() {
+        let all = systems::all(&objects)?;
+        return Ok(Some(all.into_iter().map(|system| (system.name.clone(), system)).collect()));
     }
+    source::systems(&args.systems, args.store.kind.engine(), &objects)
 }
 
 /// Begins to open the store.
-fn open(place: &super::Place) -> tokio::task::JoinHandle<anyhow::Result<Arc<dyn Store>>> {
-    let place = place.clone();
-    tokio::spawn(async move { place.open().await })
+fn open(store: &StoreArgs) -> tokio::task::JoinHandle<anyhow::Result<Arc<dyn Store>>> {
+    let store = store.clone();
+    tokio::spawn(async move { store.open().await })
 }
 
 fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
     let mut server = Server::new(args.limits.within(file_handles));
-    server.cors(Cors::new(&args.reach.cors_origins)?);
-    server.trusted_proxies(args.reach.trusted_proxies);
-    server.grace(args.ending.grace(args.reach.listen));
+    server.cors(Cors::new(&args.network.cors_origins)?);
+    server.trusted_proxies(args.network.trusted_proxies);
+    server.grace(args.ending.shutdown_delay(args.network.address()));
     server.slow_request(args.ending.slow_request);
     Ok(server)
 }
 
 /// The issuer in the data directory, unless it is not wanted.
 fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
-    if args.reach.no_local_issuer {
+    if args.network.no_local_issuer {
         return Ok(None);
     }
-    let issuer = match args.place.store {
-        Kind::Memory => LocalIssuer::in_memory()?,
-        Kind::Embedded | Kind::Dynamodb | Kind::Cosmos => LocalIssuer::open(&args.place.data)?,
+    let issuer = match args.store.kind {
+        StoreKind::Memory => LocalIssuer::in_memory()?,
+        StoreKind::Embedded | StoreKind::Dynamodb | StoreKind::Cosmos => LocalIssuer::open(&args.store.data)?,
     };
     issuer.set_url(url)?;
     Ok(Some(Arc::new(issuer)))
 }
 
-/// Whose tokens a system takes: of the local issuer those for the system, of the other one those for the audience.
+/// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for the audience.
 fn verifier(args: &Args, system: &System, local: Option<&Arc<LocalIssuer>>, remote: Option<&Issuer>) -> Verifier {
     let mut verifier = Verifier::new(Claims::of(&system.design), Clock::system());
     if let Some(local) = local {
         verifier = verifier.trust(&Issuer::local(local), &system.name);
     }
-    if let (Some(remote), Some(audience)) = (remote, &args.reach.audience) {
+    if let (Some(remote), Some(audience)) = (remote, &args.network.audience) {
         verifier = verifier.trust(remote, audience);
     }
     verifier
@@ -252,7 +255,7 @@ mod tests {
     /// Serves on a store that has failed.
     async fn serve(line: &str) -> Outcome {
         let Cli { args } = Cli::try_parse_from(line.split(' ')).expect("the line is fine");
-        let system = chosen(&args).expect("it is built in").expect("it is sound").remove(0);
+        let system = chosen(&args).expect("it is built in").expect("it is sound").remove(0).1;
         let nagaya = Nagaya::open(system.design.clone(), Failed(Embedded::memory(Options::default()).expect("memory")));
         let mut server = server(&args, None).expect("the settings are fine");
         let verifier = verifier(&args, &system, None, None);

@@ -3,48 +3,50 @@
 mod directory;
 mod limits;
 mod listen;
-mod place;
 mod show;
+mod store_args;
 mod watch;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{SocketAddr, ToSocketAddrs as _},
+    path::PathBuf,
+};
 
 use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
 use self::limits::{Ending, Limits};
-pub(super) use self::{directory::Directory, listen::stop, place::Tables};
+pub(super) use self::{directory::Directory, listen::stop, store_args::Tables};
 use super::Outcome;
 
 /// Serve systems as HTTP APIs
 ///
-/// Without a name, every built-in system is served, each below its own path. With a name or a design file, that one is
-/// served at the root.
+/// Without arguments, all built-in systems are served, each below a path of its own. A single system or design file is
+/// served at the root; several are served below /<name>. A directory stands for all design files in it.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  nagaya serve                      every system of the house, below /<system>\n  nagaya serve \
+    after_help = "Examples:\n  nagaya serve                      all built-in systems, below /<system>\n  nagaya serve \
                         todo                 one system, at /\n  nagaya serve my-design.toml       a design of your own, \
-                        without any code\n  nagaya serve --store dynamodb     on DynamoDB (AWS_REGION, \
+                        without any code\n  nagaya serve a.toml b.toml        several designs, below /<name>\n  nagaya serve --store dynamodb     on DynamoDB (AWS_REGION, \
                         DYNAMODB_ENDPOINT, DYNAMODB_TABLE_NAME)"
 )]
 pub(super) struct Args {
-    /// A built-in system, or the file of a design; without it, all built-in systems
-    #[arg(value_name = "SYSTEM|DESIGN.toml")]
-    system: Option<String>,
+    /// Built-in systems, design files or directories of design files; all built-in systems by default
+    #[arg(value_name = "SYSTEM|DESIGN.toml|DIR")]
+    systems: Vec<String>,
     #[command(flatten)]
-    place: Place,
-    /// Take over changes of the design file while serving; a breaking change is refused
-    #[arg(long, requires = "system", env = "NAGAYA_WATCH", value_parser = FalseyValueParser::new())]
+    store: StoreArgs,
+    /// Reload design files when they change; a breaking change is refused
+    #[arg(long, requires = "systems", env = "NAGAYA_WATCH", value_parser = FalseyValueParser::new())]
     watch: bool,
-    /// Make tables that are missing on a store in the cloud; without this they have to be there. A directory and memory
-    /// have theirs made anyway
+    /// Create missing tables on a store in the cloud; without this they must exist. The embedded store creates its own
     #[arg(long, env = "NAGAYA_CREATE_TABLES", value_parser = FalseyValueParser::new())]
     create_tables: bool,
-    /// Write what is served, as JSON in one line, to the standard output
+    /// Print what is served as JSON in one line on the standard output
     #[arg(long, env = "NAGAYA_JSON", value_parser = FalseyValueParser::new())]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    network: Network,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -58,16 +60,16 @@ impl Args {
     }
 }
 
-/// Where the data is.
+/// The store.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Place {
-    /// The directory with the embedded store of all systems, and with the keys
+pub(super) struct StoreArgs {
+    /// The directory of the embedded store and of the keys
     #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
     pub(super) data: PathBuf,
     /// The store
-    #[arg(long, value_enum, default_value = "embedded", env = "DATA_STORE_DRIVER")]
-    pub(super) store: Kind,
-    /// What `{base}` in table names stands for; the design's name otherwise
+    #[arg(long = "store", value_enum, default_value = "embedded", env = "DATA_STORE_DRIVER")]
+    pub(super) kind: StoreKind,
+    /// The value of `{base}` in table names; by default the design's name
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     pub(super) base: Option<String>,
     #[command(flatten)]
@@ -76,7 +78,7 @@ pub(super) struct Place {
 
 /// A kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Kind {
+pub(super) enum StoreKind {
     /// A directory on disk
     #[value(alias = "file")]
     Embedded,
@@ -85,32 +87,36 @@ pub(super) enum Kind {
     /// DynamoDB, DynamoDB Local or what is compatible with them
     #[value(alias = "dynamo")]
     Dynamodb,
-    /// Azure Cosmos DB
+    /// Azure Cosmos DB, for which there is no engine yet
+    #[value(hide = true)]
     Cosmos,
 }
 
-/// Who reaches the server, and how.
+/// Network, identity and logs.
 #[derive(Debug, clap::Args)]
-struct Reach {
-    /// The address to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", env = "NAGAYA_LISTEN")]
+struct Network {
+    /// The address to listen on, such as `127.0.0.1:8080`, `localhost:8080` or, for all interfaces, `:8080`
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", env = "NAGAYA_LISTEN", value_parser = address)]
     listen: SocketAddr,
-    /// How the server is called from outside; by default its address
+    /// The port to listen on, in place of that of --listen
+    #[arg(long, value_name = "PORT", env = "NAGAYA_PORT")]
+    port: Option<u16>,
+    /// The URL of the server as clients see it; by default its address
     #[arg(long, value_name = "URL", env = "NAGAYA_PUBLIC_URL")]
     public_url: Option<String>,
-    /// An issuer whose tokens are taken besides those of the local one
+    /// An issuer whose tokens are accepted besides those of the local one
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     issuer: Option<String>,
-    /// What tokens of that issuer have to be for
+    /// The audience that tokens of that issuer must have
     #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
     audience: Option<String>,
-    /// Take no tokens of the local issuer
+    /// Accept no tokens of the local issuer
     #[arg(long, requires = "issuer", env = "NAGAYA_NO_LOCAL_ISSUER", value_parser = FalseyValueParser::new())]
     no_local_issuer: bool,
-    /// A web page's origin that may call the API; none by default
+    /// A web origin that may call the API (CORS); none by default
     #[arg(long = "cors-origin", value_name = "ORIGIN", env = "NAGAYA_CORS_ORIGINS", value_delimiter = ',')]
     cors_origins: Vec<String>,
-    /// How many proxies stand in front, for the caller's address
+    /// How many proxies are in front, to find the caller's address
     #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
     trusted_proxies: usize,
     #[command(flatten)]
@@ -120,7 +126,7 @@ struct Reach {
 /// What is logged, and how.
 #[derive(Debug, clap::Args)]
 pub(super) struct Logs {
-    /// How logs are written: text on a terminal and JSON elsewhere by default
+    /// The format of logs; by default text on a terminal and JSON elsewhere
     #[arg(long, value_enum, env = "NAGAYA_LOG_FORMAT")]
     log_format: Option<LogFormat>,
     /// What is logged, such as `info` or `nagaya=debug`
@@ -146,7 +152,40 @@ enum LogFormat {
     Json,
 }
 
+impl Network {
+    /// The address to listen on.
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port()))
+    }
+}
+
+/// Reads an address to listen on: an IP address or a host name with a port, or a port alone.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    const EXAMPLES: &str = "write it as 127.0.0.1:8080, localhost:8080, [::1]:8080 or :8080";
+    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let found: Vec<_> = text.to_socket_addrs().map_err(|error| format!("{error}; {EXAMPLES}"))?.collect();
+    // A name may have several addresses; one of IPv4 is what most clients try.
+    found.iter().find(|each| each.is_ipv4()).or(found.first()).copied().ok_or_else(|| EXAMPLES.to_owned())
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(listen::listen(args))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_people_do() {
+        let port = |text: &str| address(text).map(|address| address.port());
+        assert_eq!(address("127.0.0.1:8080").map(|address| address.to_string()), Ok("127.0.0.1:8080".to_owned()));
+        assert_eq!(address(":8080").map(|address| address.to_string()), Ok("0.0.0.0:8080".to_owned()));
+        assert!(address("localhost:8080").is_ok_and(|address| address.ip().is_loopback()));
+        assert_eq!(port("[::1]:81"), Ok(81));
+        for text in ["8080", "localhost", "127.0.0.1", "", ":x"] {
+            assert!(address(text).is_err_and(|why| why.contains("localhost:8080")), "{text}");
+        }
+    }
 }

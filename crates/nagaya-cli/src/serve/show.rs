@@ -6,7 +6,7 @@ use nagaya_design::{Design, Role};
 use nagaya_server::{Claims, Grant, LocalIssuer, System};
 use serde_json::{Value as Json, json};
 
-use super::{Args, Kind, listen::Site};
+use super::{Args, StoreKind, listen::Served};
 use crate::seed::tenants;
 
 /// The user that the first token is for.
@@ -15,22 +15,22 @@ const USER: &str = "demo";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Says what is served.
-pub(super) fn serving(args: &Args, url: &str, sites: &[Site], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
-    let tokens = sites.iter().map(|site| issuer.map(|issuer| token(issuer, &site.system)).transpose());
+pub(super) fn serving(args: &Args, url: &str, served: &[Served], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
+    let tokens = served.iter().map(|each| issuer.map(|issuer| token(issuer, &each.system)).transpose());
     let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
-    // A screen that nobody can see is no reason not to serve.
-    let _ = write!(std::io::stderr().lock(), "{}", text(args, url, sites, &tokens));
-    // Last: whoever reads this may stop the process at once.
+    // The server runs even if nobody can see this.
+    let _ = write!(std::io::stderr().lock(), "{}", text(args, url, served, &tokens));
+    // Last: a program that reads this may stop the process at once.
     if args.json {
-        let systems = sites.iter().zip(&tokens).map(|(site, token)| json(url, site, token.as_deref()));
+        let systems = served.iter().zip(&tokens).map(|(each, token)| json(url, each, token.as_deref()));
         let all = json!({ "url": url, "systems": systems.collect::<Vec<_>>() });
         writeln!(std::io::stdout().lock(), "{all}")?;
     }
     Ok(())
 }
 
-fn json(url: &str, site: &Site, token: Option<&str>) -> Json {
-    let Site { system, mount, .. } = site;
+fn json(url: &str, served: &Served, token: Option<&str>) -> Json {
+    let Served { system, mount, .. } = served;
     json!({
         "name": system.name,
         "api": format!("{url}{mount}{}", system.design.http_prefix),
@@ -40,18 +40,17 @@ fn json(url: &str, site: &Site, token: Option<&str>) -> Json {
     })
 }
 
-fn text(args: &Args, url: &str, sites: &[Site], tokens: &[Option<String>]) -> String {
+fn text(args: &Args, url: &str, served: &[Served], tokens: &[Option<String>]) -> String {
     let mut out = String::new();
-    let wide = sites.iter().map(|site| site.system.name.len()).max().unwrap_or(0);
+    let wide = served.iter().map(|each| each.system.name.len()).max().unwrap_or(0);
     // Writing to a text does not fail.
-    let _ = writeln!(out, "nagaya {} on {}\n", env!("CARGO_PKG_VERSION"), args.place.describe());
-    for Site { system, mount, .. } in sites {
+    let _ = writeln!(out, "nagaya {} on {}\n", env!("CARGO_PKG_VERSION"), args.store.describe());
+    for Served { system, mount, .. } in served {
         let name = &system.name;
         let _ = writeln!(out, "  {name:wide$}  API   {url}{mount}{}", system.design.http_prefix);
         let _ = writeln!(out, "  {:wide$}  docs  {url}{mount}/docs", "");
     }
-    if let (Some(site), Some(Some(token))) = (sites.first(), tokens.first()) {
-        let Site { system, mount, .. } = site;
+    if let (Some(Served { system, given, mount, .. }), Some(Some(token))) = (served.first(), tokens.first()) {
         let tenant = demo_tenant(&system.design);
         let _ = writeln!(out, "\n  A token for {} as tenant `{tenant}`, good for a day:\n\n{token}\n", system.name);
         if let Some(path) = first_list(&system.design) {
@@ -59,12 +58,10 @@ fn text(args: &Args, url: &str, sites: &[Site], tokens: &[Option<String>]) -> St
             let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");
         }
         // The keys of a server in memory are nowhere but in it.
-        if args.place.store != Kind::Memory {
-            // As `nagaya token` knows it: by its name if it is built in, by its file otherwise.
-            let name = args.system.as_deref().unwrap_or(&system.name);
+        if args.store.kind != StoreKind::Memory {
             let role = full_role(&system.design).map(|role| format!(" --role {}", quoted(role))).unwrap_or_default();
-            let data = args.place.data.display().to_string();
-            let (name, tenant, data) = (quoted(name), quoted(&tenant), quoted(&data));
+            let data = args.store.data.display().to_string();
+            let (name, tenant, data) = (quoted(given), quoted(&tenant), quoted(&data));
             let _ = writeln!(
                 out,
                 "\n  Another token, for any system, tenant and role:\n\n  TOKEN=$(nagaya token --system {name} --tenant \

@@ -1,4 +1,4 @@
-//! `--watch`: a design file that changes is served as it then is, unless that would break what is there.
+//! `--watch`: a changed design file is served at once, unless the change would break stored data.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,14 +9,14 @@ use std::{
 use nagaya_design::{Design, diff};
 use nagaya_server::System;
 
-use super::{Place, Tables, listen::Site};
+use super::{StoreArgs, Tables, listen::Served};
 use crate::source;
 
 /// How often the file is looked at.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// Looks at the file for ever.
-pub(super) async fn watch(path: PathBuf, place: Place, tables: Tables, mut site: Site) {
+/// Watches the file until the process ends.
+pub(super) async fn watch(path: PathBuf, store: StoreArgs, tables: Tables, mut served: Served) {
     let mut seen = modified(&path);
     loop {
         tokio::time::sleep(EVERY).await;
@@ -26,7 +26,7 @@ pub(super) async fn watch(path: PathBuf, place: Place, tables: Tables, mut site:
             continue;
         }
         seen = now;
-        match reload(&path, &place, tables, &mut site).await {
+        match reload(&path, &store, tables, &mut served).await {
             Ok(true) => eprintln!("{}: taken over", path.display()),
             Ok(false) => eprintln!("{}: not taken over; what was served before still is", path.display()),
             Err(error) => eprintln!("{}: not taken over: {error:#}", path.display()),
@@ -39,16 +39,16 @@ fn modified(path: &Path) -> Option<SystemTime> {
 }
 
 /// Serves the design as it is now; `false` after showing why not.
-async fn reload(path: &Path, place: &Place, tables: Tables, site: &mut Site) -> anyhow::Result<bool> {
-    let Some(design) = source::design(path, &[place.store.engine()])? else { return Ok(false) };
-    if let Some(why) = breaks(&site.system.design, &design) {
+async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Served) -> anyhow::Result<bool> {
+    let Some(design) = source::design(path, &[store.kind.engine()])? else { return Ok(false) };
+    if let Some(why) = breaks(&served.system.design, &design) {
         eprint!("{why}");
         return Ok(false);
     }
-    let system = System::named(&site.system.name, design);
-    let nagaya = place.house(&system, Arc::clone(&site.store), tables).await?;
-    site.mounted.serve(system.clone(), nagaya);
-    site.system = system;
+    let system = System::named(&served.system.name, design);
+    let nagaya = store.open_system(&system, Arc::clone(&served.store), tables).await?;
+    served.mounted.serve(system.clone(), nagaya);
+    served.system = system;
     Ok(true)
 }
 

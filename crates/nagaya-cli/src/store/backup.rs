@@ -6,29 +6,29 @@ use anyhow::{Context as _, bail};
 use nagaya_embedded::{Content, Source, check_backup, new_id, write_backup};
 
 use super::{
+    access::{Access, DirectoryArgs, access},
     failure::StoreFailure,
     keys::{self, KeyArgs},
-    place::{Access, Place, access},
     progress::with_progress,
     show,
 };
 use crate::Outcome;
 
-/// Write everything of the data directory to one file, while a server runs as well
+/// Back up the data directory to one file, also while a server runs
 ///
-/// Tables, items, the changes that are kept, objects such as long notes, and the sealed keys, as they are at one moment. Writes
-/// go on meanwhile.
+/// The backup is a consistent snapshot of tables, items, retained changes, objects and the sealed keys. Writes go on
+/// meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya store backup monday.nagaya --passphrase-file secret.txt\n  nagaya store backup \
                   tuesday.nagaya --since monday.nagaya --key-file backup.key\n  nagaya store backup data-only.nagaya \
-                  --without-keys\n\nA file that is there is never replaced. An incremental backup (--since) goes on from one \
-                  that is not older than the changes that are kept (7 days by default); restoring it needs all backups \
-                  from the full one on. Exit codes: 0 fine, 2 it could not be made."
+                  --without-keys\n\nAn existing file is never replaced. An incremental backup (--since) continues one that is not older \
+                  than the retained changes (7 days by default); restoring it needs all backups from the full one on. \
+                  Exit codes: 0 fine, 2 it could not be written."
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
     /// The file to write
     file: PathBuf,
     /// Write only what is new since this backup
@@ -39,15 +39,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Args { place, file, .. } = args;
-    // What can be known to fail is told before anything is read.
+    let Args { directory, file, .. } = args;
+    // Fail before reading anything if the result could not be written.
     if file.symlink_metadata().is_ok() {
-        bail!("{} is there already, and a backup never replaces a file; choose another name", file.display());
+        bail!("{} exists, and a backup never replaces a file; choose another name", file.display());
     }
-    let access = access(place)?;
+    let access = access(directory)?;
     let id = new_id()?;
-    let sealed = keys::sealed(&args.keys, &place.data, id)?;
-    // Whatever is wrong with the one before would be wrong with this one too.
+    let sealed = keys::sealed(&args.keys, &directory.data, id)?;
+    // An incremental backup of a damaged one would be useless.
     let check = |previous: &PathBuf| {
         with_progress("records checked", |progress| {
             check_backup(previous, progress)
@@ -58,9 +58,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let previous = args.since.as_ref().map(check).transpose()?;
     let since = previous.as_ref().and_then(|previous| previous.since());
     if previous.is_some() && since.is_none() {
-        bail!("the previous backup is of a format that cannot be continued; make a full one, without --since");
+        bail!("the previous backup is of a format that cannot be continued; write a full one, without --since");
     }
-    let objects = place.data.join("objects");
+    let objects = directory.data.join("objects");
     let mut stream = None;
     let own;
     let source = match access {
@@ -75,6 +75,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let made =
         with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
     let json = show::backup(&made, file);
-    show::print(place.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
+    show::print(directory.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
     Ok(if made.damaged_objects.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
 }

@@ -1,4 +1,4 @@
-//! Errors of the store in the words of whoever looks after it.
+//! Errors of the store, as its operator reads them.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use nagaya_embedded::{is_damaged, reason};
 #[derive(Debug)]
 pub(super) struct StoreFailure {
     what: String,
-    /// Whether a backup is to blame.
+    /// Whether a backup is damaged.
     pub(super) damaged: bool,
 }
 

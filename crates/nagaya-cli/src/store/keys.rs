@@ -7,14 +7,14 @@ use nagaya_embedded::KeyFile;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    place::read_small,
+    access::read_small,
     seal::{self, Secret},
 };
 
 /// The files with keys below a data directory: what tokens are signed with, and what cursors are sealed with.
 const FILES: [&str; 3] = ["issuer/issuer.json", "issuer/keys.json", "cursor.key"];
 
-/// What a passphrase is read from when no option names another secret.
+/// The variable with the passphrase, for when no option names a secret.
 const VARIABLE: &str = "NAGAYA_BACKUP_PASSPHRASE";
 
 /// Characters of the shortest passphrase.
@@ -22,11 +22,11 @@ const SHORTEST_PASSPHRASE: usize = 8;
 /// Bytes of the shortest key file.
 const SHORTEST_KEY: usize = 32;
 
-/// What the keys are sealed with.
+/// The secret that seals the keys.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Keys")]
 pub(super) struct KeyArgs {
-    /// The file with the passphrase that seals the keys; NAGAYA_BACKUP_PASSPHRASE is read without it
+    /// The file with the passphrase that seals the keys; by default NAGAYA_BACKUP_PASSPHRASE
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "without_keys"])]
     passphrase_file: Option<PathBuf>,
     /// The file with the key that seals the keys: 32 random bytes or more
@@ -54,7 +54,7 @@ impl KeyArgs {
                 _ => return Ok(None),
             },
         };
-        // An editor ends a line; nobody types that.
+        // Editors add a line break at the end.
         let passphrase = passphrase.trim_ascii_end().to_vec();
         if passphrase.len() < SHORTEST_PASSPHRASE {
             bail!("a passphrase has {SHORTEST_PASSPHRASE} characters or more");
@@ -103,7 +103,7 @@ pub(super) fn unsealed(args: &KeyArgs, sealed: &[u8], id: [u8; 16]) -> anyhow::R
     let text = seal::unseal(&secret, id, sealed)?;
     let text: Map<String, Json> = serde_json::from_slice(&text).context("the sealed keys are damaged")?;
     let file = |(path, digits): (String, Json)| {
-        // A backup does not choose where it writes.
+        // A backup must not choose the files that it writes to.
         if !FILES.contains(&path.as_str()) {
             bail!("the sealed keys have a file `{path}` that this version does not know");
         }

@@ -1,4 +1,4 @@
-//! `nagaya store recover`: what can be saved of a damaged directory.
+//! `nagaya store recover`: opening a directory whose journal is damaged.
 
 use std::fmt::Write as _;
 
@@ -7,28 +7,28 @@ use nagaya_embedded::{Recovery, accept_loss, inspect_damage};
 use serde_json::{Value as Json, json};
 
 use super::{
+    access::{DirectoryArgs, is_store},
     failure::StoreFailure,
-    place::{Place, is_store},
     show::print,
 };
 use crate::Outcome;
 
-/// Show what can be saved of a directory whose journal is damaged, and with --yes give up the rest
+/// Show what a damaged journal still holds, and with --yes discard the rest
 ///
 /// Commits are whole up to the damage. With --yes the damaged commit and all after it are cut off the journals and kept in
-/// `torn/`. What later commits had already moved to sorted files stays, so run `verify` and `repair` afterwards. Try a backup
+/// `torn/`. Data of later commits that is already in sorted files stays, so run `verify` and `repair` afterwards. Try a backup
 /// first, and keep a copy of the directory.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
     /// Discard the damaged commit and every later one
     #[arg(long)]
     yes: bool,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let data = &args.place.data;
+    let data = &args.directory.data;
     if !is_store(data)? {
         bail!("{} is not the directory of a store; name it with --data", data.display());
     }
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else if found.is_damaged() {
         text.push_str("nothing was changed; --yes discards the damaged commit and every later one\n");
     }
-    print(args.place.json, &json, &text)?;
+    print(args.directory.json, &json, &text)?;
     Ok(if found.is_damaged() && !accepted { Outcome::FoundProblem } else { Outcome::Fine })
 }
 

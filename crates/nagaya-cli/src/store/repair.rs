@@ -1,43 +1,43 @@
-//! `nagaya store reindex` and `repair`: deriving anew what is derived from the items.
+//! `nagaya store reindex` and `repair`: rebuilding what is derived from the items.
 
 use nagaya_embedded::{Embedded, Repair};
 use serde_json::{Value as Json, json};
 
 use super::{
-    place::{Access, Place, access},
+    access::{Access, DirectoryArgs, access},
     progress::with_progress,
     show::{self, print},
 };
 use crate::Outcome;
 
-/// Build indexes anew from the items
+/// Rebuild indexes from the items
 ///
-/// Works while a server has the directory open, and writes go on. Until an index is built again, queries of it are answered
+/// Works while a server has the directory open, and writes go on. Until an index is rebuilt, queries of it are answered
 /// 503 `index_missing`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReindexArgs {
     #[command(flatten)]
-    place: Place,
-    /// The table, as `store stat` names it; all tables without it
+    directory: DirectoryArgs,
+    /// The table, as `store stat` names it; by default all tables
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// The index; all indexes of the table without it
+    /// The index; by default all indexes of the table
     #[arg(long, value_name = "NAME", requires = "table")]
     index: Option<String>,
 }
 
-/// Check that everything agrees, and build the indexes and expiries anew of tables in which something does not
+/// Verify the store, and rebuild indexes and expiries of tables with findings
 ///
-/// Items and changes are left as they are. Ends with 1 if something is left that cannot be repaired.
+/// Items and changes are not modified. Exits with 1 if a finding could not be repaired.
 #[derive(Debug, clap::Args)]
 pub(super) struct RepairArgs {
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
 }
 
 pub(super) fn reindex(args: &ReindexArgs) -> anyhow::Result<Outcome> {
-    let ReindexArgs { place, table, index } = args;
-    let access = access(place)?;
+    let ReindexArgs { directory, table, index } = args;
+    let access = access(directory)?;
     let built = with_progress("tables", |progress| match access {
         Access::Own(store) => reindex_all(&store, table.as_deref(), index.as_deref(), progress),
         Access::Server(connection) => {
@@ -45,12 +45,12 @@ pub(super) fn reindex(args: &ReindexArgs) -> anyhow::Result<Outcome> {
         }
     })?;
     let names: Vec<_> = built["tables"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
-    let text = names.iter().map(|name| format!("{name}: built anew\n")).collect::<String>();
-    print(place.json, &built, &text)?;
+    let text = names.iter().map(|name| format!("{name}: rebuilt\n")).collect::<String>();
+    print(directory.json, &built, &text)?;
     Ok(Outcome::Fine)
 }
 
-/// Builds the indexes of one table or of all anew; which tables these were.
+/// Rebuilds the indexes of one table or of all; gives the names of the tables.
 pub(crate) fn reindex_all(
     store: &Embedded,
     table: Option<&str>,
@@ -70,7 +70,7 @@ pub(crate) fn reindex_all(
 }
 
 pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
-    let access = access(&args.place)?;
+    let access = access(&args.directory)?;
     let repaired = with_progress("entries", |progress| match access {
         Access::Own(store) => repair_all(&store, progress),
         Access::Server(connection) => connection.ask(&json!({ "do": "repair" }), progress),
@@ -84,7 +84,7 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
             format!("{} of {found} findings repaired; left:\n{listed}", found.saturating_sub(left))
         }
     };
-    print(args.place.json, &repaired, &text)?;
+    print(args.directory.json, &repaired, &text)?;
     Ok(if count("left") == 0 { Outcome::Fine } else { Outcome::FoundProblem })
 }
 

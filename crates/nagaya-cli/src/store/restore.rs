@@ -5,34 +5,35 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use nagaya_embedded::{Checked, KeyFile, ObjectsAndKeys, Restored, check_backup, check_chain, restore_backups};
+use nagaya_server::System;
 use serde_json::json;
 
 use super::{
+    access::{DirectoryArgs, open},
     failure::StoreFailure,
     keys::{self, KeyArgs},
-    place::{Place, open},
     progress::with_progress,
     show,
 };
 use crate::{Outcome, systems};
 
-/// Fill a new directory from backups, or with the state of a past moment
+/// Restore a new directory from backups, or to the state of a past time
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya store restore --from monday.nagaya --to ./restored --passphrase-file secret.txt\n  nagaya \
                   store restore --from monday.nagaya --from tuesday.nagaya --to ./restored --key-file backup.key\n  nagaya \
-                  store restore --at 2026-01-31T09:30:00Z --to ./restored\n\nThe directory of --to must not be there yet, \
-                  or be empty. The state at a moment is told by the changes that are kept (7 days by default); a restored \
-                  directory has them too, so a backup can be restored first and taken back from there. Exit codes: 0 fine, \
-                  1 a backup is damaged or does not follow, 2 it could not be done."
+                  store restore --at 2026-01-31T09:30:00Z --to ./restored\n\nThe directory of --to must not exist, or be \
+                  empty. A past state is derived from the retained changes (7 days by default); a restored directory has \
+                  them too, so a backup can be restored first and then taken back in time. Exit codes: 0 fine, \
+                  1 a backup is damaged or does not continue the one before, 2 it could not be done."
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
     /// The backup to restore; again for each incremental one that follows it
     #[arg(long, value_name = "FILE", conflicts_with = "at", required_unless_present = "at")]
     from: Vec<PathBuf>,
-    /// The moment to go back to, such as 2026-01-31T09:30:00Z
+    /// The time to go back to, such as 2026-01-31T09:30:00Z
     #[arg(long, value_name = "INSTANT")]
     at: Option<Timestamp>,
     /// The new directory
@@ -57,20 +58,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     if restored.clock_went_back {
         eprintln!(
-            "nagaya: the clock went back while changes were recorded: look closely whether this is the state that you mean, \
-             and try other moments if it is not"
+            "nagaya: the clock went back while changes were recorded: check whether this is the state that you mean, \
+             and try other times if it is not"
         );
     }
-    let next = next_steps(args, &restored);
+    let next = next_steps(args, &restored)?;
     let mut json = show::restored(&restored, &args.to);
     json["next"] = json!(next);
-    show::print(args.place.json, &json, &show::restored_text(&restored, &args.to))?;
+    show::print(args.directory.json, &json, &show::restored_text(&restored, &args.to))?;
     if restored.keys == 0 {
         eprintln!(
-            "no keys were restored: tokens and cursors issued earlier are refused, and new keys are made at the first start"
+            "no keys were restored: tokens and cursors issued earlier are refused, and new keys are created at the first start"
         );
     }
-    eprintln!("before it is used, check it:");
+    eprintln!("check it before use:");
     for step in next {
         eprintln!("  {step}");
     }
@@ -78,10 +79,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<Restored> {
-    let Args { place, to, .. } = args;
-    let store = open(place)?;
-    let keys = if args.keys.without_keys { Vec::new() } else { keys::read(&place.data)? };
-    let objects = place.data.join("objects");
+    let Args { directory, to, .. } = args;
+    let store = open(directory)?;
+    let keys = if args.keys.without_keys { Vec::new() } else { keys::read(&directory.data)? };
+    let objects = directory.data.join("objects");
     let beside = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
     with_progress("entries", |progress| {
         Ok(store.restore_at(at.as_millisecond(), to, beside, progress).map_err(StoreFailure::from)?)
@@ -115,18 +116,19 @@ fn keys_of(args: &Args, chain: &[Checked]) -> anyhow::Result<Vec<KeyFile>> {
 }
 
 /// The commands that show whether a restored directory is sound.
-fn next_steps(args: &Args, restored: &Restored) -> Vec<String> {
+fn next_steps(args: &Args, restored: &Restored) -> anyhow::Result<Vec<String>> {
     let to = args.to.display();
     let mut next = vec![format!("nagaya store verify --data {to}")];
     let kept = |name: &str| restored.tables.iter().any(|table| table.starts_with(&format!("{name}/")));
-    for name in systems::names().filter(|name| kept(name)) {
-        for projection in systems::projections(name) {
+    let kept: Vec<_> = systems::all(&None)?.into_iter().filter(|system| kept(&system.name)).collect();
+    for System { name, projections, .. } in &kept {
+        for projection in projections {
             next.push(format!("nagaya events rebuild {name} {} --verify-only --data {to}", projection.entity()));
         }
     }
     next.push(format!("nagaya serve --data {to}"));
-    if kept("kondate") {
-        next.push(format!("nagaya smoke kondate --url http://127.0.0.1:8080 --data {to}"));
+    for System { name, .. } in kept.iter().filter(|system| system.smoke_test.is_some()) {
+        next.push(format!("nagaya smoke {name} --url http://127.0.0.1:8080 --data {to}"));
     }
-    next
+    Ok(next)
 }

@@ -115,11 +115,11 @@ pub(super) fn backup(made: &Backup, file: &Path) -> Json {
     })
 }
 
-pub(super) fn backup_text(made: &Backup, place: &str) -> String {
+pub(super) fn backup_text(made: &Backup, directory: &str) -> String {
     let kind = if made.parent.is_some() { "incremental" } else { "full" };
     let keys = if made.has_keys { "sealed keys" } else { "no keys" };
     let mut out = format!(
-        "{kind}: {} tables, {} items, {} changes, {} objects ({}) and {keys} {place}\n",
+        "{kind}: {} tables, {} items, {} changes, {} objects ({}) and {keys} {directory}\n",
         made.tables,
         made.items,
         made.changes,

@@ -14,13 +14,13 @@ use super::{
 };
 use crate::Outcome;
 
-/// Check that backups are whole and go on from each other, without restoring them
+/// Check that backups are complete and continue each other, without restoring them
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya store verify-backup monday.nagaya\n  nagaya store verify-backup monday.nagaya \
                   tuesday.nagaya --key-file backup.key\n\nEvery byte is read and checked. Several files are a full backup \
                   and the incremental ones that follow it, in their order. With a secret it is tried on the sealed \
-                  keys. Exit codes: 0 fine, 1 a backup is damaged or does not follow, 2 a file cannot be read."
+                  keys. Exit codes: 0 fine, 1 a backup is damaged or does not continue the one before, 2 a file cannot be read."
 )]
 pub(super) struct Args {
     /// The backups
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
                 let damaged = checked.backup.damaged_objects.len();
                 what["ok"] = (damaged == 0).into();
                 if damaged > 0 {
-                    problems.push(format!("{}: {damaged} objects were damaged when it was made", file.display()));
+                    problems.push(format!("{}: {damaged} objects were damaged when it was written", file.display()));
                 }
                 listed.push(what);
                 text.push_str(&show::backup_text(&checked.backup, &format!("in {}", file.display())));
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             Err(error) => return Err(error).context("the backup cannot be checked"),
         }
     }
-    // One incremental backup alone is whole or not by itself; what it goes on from is asked for when it is restored.
+    // A single incremental backup is checked alone; the one that it continues is needed to restore it.
     if problems.is_empty()
         && chain.len() > 1
         && let Err(error) = check_chain(&chain).map_err(StoreFailure::from)

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_design::{Design, Engine};
 use nagaya_dynamodb::{Dynamodb, Event, Options, Plan, Settings, Wanted};
 
-use super::{Kind, Place, Verb, Wishes, show};
+use super::{ChangeOptions, Kind, TableArgs, Verb, show};
 use crate::{Outcome, source};
 
 /// The tag that says which design a table belongs to.
@@ -17,16 +17,16 @@ pub(super) fn run(verb: &Verb) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match verb {
-            Verb::Plan { place, wishes, exit_code } => plan(place, wishes, *exit_code).await,
-            Verb::Apply { place, wishes, yes } => apply(place, wishes, *yes).await,
-            Verb::Status { place } => status(place).await,
-            Verb::Drop { place, drop, yes } => drop_tables(place, *drop, *yes).await,
+            Verb::Plan { target, options, exit_code } => plan(target, options, *exit_code).await,
+            Verb::Apply { target, options, yes } => apply(target, options, *yes).await,
+            Verb::Status { target } => status(target).await,
+            Verb::Drop { target, drop, yes } => drop_tables(target, *drop, *yes).await,
         }
     })
 }
 
 /// A design and the store that its tables are in.
-struct Site {
+struct Tables {
     design: Design,
     base: String,
     store: Dynamodb,
@@ -34,32 +34,32 @@ struct Site {
     address: String,
 }
 
-impl Site {
+impl Tables {
     /// `None` after showing what is wrong with the design.
-    async fn open(place: &Place) -> anyhow::Result<Option<Site>> {
-        let Kind::Dynamodb = place.store;
-        let Some(design) = source::design(&place.design, &[Engine::Dynamodb])? else { return Ok(None) };
-        let base = place.base.clone().filter(|base| !base.is_empty()).unwrap_or_else(|| design.name.clone());
+    async fn open(target: &TableArgs) -> anyhow::Result<Option<Tables>> {
+        let Kind::Dynamodb = target.store;
+        let Some(design) = source::design(&target.design, &[Engine::Dynamodb])? else { return Ok(None) };
+        let base = target.base.clone().filter(|base| !base.is_empty()).unwrap_or_else(|| design.name.clone());
         let settings = Settings::from_env();
         let address = settings.endpoint.clone().or_else(|| settings.region.clone()).unwrap_or_else(|| "AWS".to_owned());
         let store = Dynamodb::open(&settings, Options::default()).await?;
-        Ok(Some(Site { design, base, store, address }))
+        Ok(Some(Tables { design, base, store, address }))
     }
 
     /// The design's tables as they should be.
-    fn wanted(&self, wishes: Option<&Wishes>) -> Vec<Wanted> {
+    fn wanted(&self, options: Option<&ChangeOptions>) -> Vec<Wanted> {
         let specs = nagaya_tenancy::table_specs(&self.design, &self.base);
         let wanted = |(spec, table): (_, &nagaya_design::Table)| {
             let mut tags: std::collections::BTreeMap<_, _> =
-                wishes.map(|wishes| wishes.tags.iter().cloned().collect()).unwrap_or_default();
+                options.map(|options| options.tags.iter().cloned().collect()).unwrap_or_default();
             tags.insert(DESIGN_TAG.to_owned(), self.design.name.clone());
             Wanted {
-                stage: wishes.and_then(|wishes| wishes.stage),
+                stage: options.and_then(|options| options.stage),
                 stream: table.stream,
                 recovery: table.point_in_time,
                 encryption: table.kms,
                 throughput: table.throughput,
-                protected: wishes.is_some_and(|wishes| wishes.protect),
+                protected: options.is_some_and(|options| options.protect),
                 tags,
                 ..Wanted::new(spec)
             }
@@ -68,27 +68,27 @@ impl Site {
     }
 }
 
-async fn plan(place: &Place, wishes: &Wishes, exit_code: bool) -> anyhow::Result<Outcome> {
-    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
-    let wanted = site.wanted(Some(wishes));
-    let plan = site.store.plan_tables(&wanted, wishes.prune).await?;
+async fn plan(target: &TableArgs, options: &ChangeOptions, exit_code: bool) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
+    let wanted = tables.wanted(Some(options));
+    let plan = tables.store.plan_tables(&wanted, options.prune).await?;
     let mut out = std::io::stdout().lock();
-    if place.json {
-        writeln!(out, "{:#}", show::plan_json(&plan, &wanted, wishes.stage))?;
+    if target.json {
+        writeln!(out, "{:#}", show::plan_json(&plan, &wanted, options.stage))?;
     } else {
-        write!(out, "{}", show::plan_text(&plan, &wanted, wishes.stage, &site.address))?;
+        write!(out, "{}", show::plan_text(&plan, &wanted, options.stage, &tables.address))?;
     }
     let pending = exit_code && plan.steps() > 0;
     Ok(if pending || !plan.conflicts().is_empty() { Outcome::FoundProblem } else { Outcome::Fine })
 }
 
-async fn apply(place: &Place, wishes: &Wishes, yes: bool) -> anyhow::Result<Outcome> {
-    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
-    let wanted = site.wanted(Some(wishes));
-    let plan = site.store.plan_tables(&wanted, wishes.prune).await?;
+async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
+    let wanted = tables.wanted(Some(options));
+    let plan = tables.store.plan_tables(&wanted, options.prune).await?;
     let conflicts = plan.conflicts();
     if plan.steps() == 0 || !conflicts.is_empty() || !yes {
-        eprint!("{}", show::plan_text(&plan, &wanted, wishes.stage, &site.address));
+        eprint!("{}", show::plan_text(&plan, &wanted, options.stage, &tables.address));
     }
     if !conflicts.is_empty() {
         eprintln!("nagaya: nothing was done: what differs cannot be changed without making the table anew");
@@ -97,9 +97,9 @@ async fn apply(place: &Place, wishes: &Wishes, yes: bool) -> anyhow::Result<Outc
     if plan.steps() > 0 && !yes {
         confirmed("do this?")?;
     }
-    let skipped = carry_out(&site.store, &plan).await?;
+    let skipped = carry_out(&tables.store, &plan).await?;
     let mut out = std::io::stdout().lock();
-    if place.json {
+    if target.json {
         writeln!(out, "{:#}", show::applied_json(&plan, &skipped))?;
     } else {
         write!(out, "{}", show::applied_text(&plan, &skipped))?;
@@ -133,11 +133,11 @@ async fn carry_out(store: &Dynamodb, plan: &Plan) -> anyhow::Result<Vec<(String,
     Ok(skipped.into_iter().map(|(table, step)| (table.to_owned(), step.code())).collect())
 }
 
-async fn status(place: &Place) -> anyhow::Result<Outcome> {
-    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
-    let looks = site.store.look_at_tables(&site.wanted(None)).await?;
+async fn status(target: &TableArgs) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
+    let looks = tables.store.look_at_tables(&tables.wanted(None)).await?;
     let mut out = std::io::stdout().lock();
-    if place.json {
+    if target.json {
         writeln!(out, "{:#}", show::status_json(&looks))?;
     } else {
         write!(out, "{}", show::status_text(&looks))?;
@@ -145,13 +145,13 @@ async fn status(place: &Place) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-async fn drop_tables(place: &Place, with_items: bool, yes: bool) -> anyhow::Result<Outcome> {
-    let Some(site) = Site::open(place).await? else { return Ok(Outcome::FoundProblem) };
+async fn drop_tables(target: &TableArgs, with_items: bool, yes: bool) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
     let mut there = Vec::new();
     let mut filled = Vec::new();
-    for wanted in site.wanted(None) {
+    for wanted in tables.wanted(None) {
         let table = wanted.spec.name;
-        let Some(has_items) = site.store.has_items(&table).await? else { continue };
+        let Some(has_items) = tables.store.has_items(&table).await? else { continue };
         if has_items {
             filled.push(table.clone());
         }
@@ -170,10 +170,10 @@ async fn drop_tables(place: &Place, with_items: bool, yes: bool) -> anyhow::Resu
     }
     for (at, table) in there.iter().enumerate() {
         let stopped = || format!("stopped at `{table}` after {at} of {} tables", there.len());
-        site.store.drop_table(table).await.with_context(stopped)?;
+        tables.store.drop_table(table).await.with_context(stopped)?;
     }
     let mut out = std::io::stdout().lock();
-    if place.json {
+    if target.json {
         writeln!(out, "{:#}", serde_json::json!({ "dropped": there }))?;
     } else if there.is_empty() {
         writeln!(out, "none of the tables is there")?;

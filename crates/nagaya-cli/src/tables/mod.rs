@@ -1,4 +1,4 @@
-//! `nagaya tables`: the tables of a design in a store that has to be told about them.
+//! `nagaya tables`: the tables of a design on a store whose tables are created explicitly.
 
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 use super::Outcome;
 
-/// Plan, make, look at and drop the tables of a design
+/// Plan, create, inspect and drop the tables of a design
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Where the tables are: DYNAMODB_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and all else \
                   that AWS tools know. For a server on this machine, DYNAMODB_ENDPOINT is enough.\n\nThe embedded store \
-                  makes its tables itself."
+                  creates its tables itself."
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -25,23 +25,23 @@ pub(super) struct Args {
 enum Verb {
     /// Show what has to be done; change nothing
     #[command(
-        after_help = "Ends with 0 when there is nothing to do and also when there is, unless --exit-code; with 1 on a conflict."
+        after_help = "Exits with 0 whether there is something to do or not, unless --exit-code is given; with 1 on a conflict."
     )]
     Plan {
         #[command(flatten)]
-        place: Place,
+        target: TableArgs,
         #[command(flatten)]
-        wishes: Wishes,
-        /// End with 1 when there is something to do
+        options: ChangeOptions,
+        /// Exit with 1 when there is something to do
         #[arg(long)]
         exit_code: bool,
     },
     /// Show what has to be done, ask, and do it
     Apply {
         #[command(flatten)]
-        place: Place,
+        target: TableArgs,
         #[command(flatten)]
-        wishes: Wishes,
+        options: ChangeOptions,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -49,12 +49,12 @@ enum Verb {
     /// Show the tables and how far their indexes are
     Status {
         #[command(flatten)]
-        place: Place,
+        target: TableArgs,
     },
     /// Delete the tables of the design
     Drop {
         #[command(flatten)]
-        place: Place,
+        target: TableArgs,
         /// Delete tables that hold items, too
         #[arg(long)]
         drop: bool,
@@ -65,13 +65,13 @@ enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
-struct Place {
-    /// The design file
+struct TableArgs {
+    /// A design file, or a built-in system (a file of that name wins)
     design: PathBuf,
     /// The store
     #[arg(long, value_enum)]
     store: Kind,
-    /// What the names of the tables begin with, `{base}` in the design; else the design's name
+    /// The value of `{base}` in table names; by default the design's name
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     base: Option<String>,
     /// Print the result as JSON
@@ -79,15 +79,15 @@ struct Place {
     json: bool,
 }
 
-/// Stores that have to be told about tables.
+/// Stores whose tables are created explicitly.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Kind {
-    /// DynamoDB, DynamoDB Local, or a cluster that speaks its language
+    /// DynamoDB, DynamoDB Local or a compatible server
     Dynamodb,
 }
 
 #[derive(Debug, clap::Args)]
-struct Wishes {
+struct ChangeOptions {
     /// Only the first N indexes of each table, to add them one deployment at a time; 0 is none
     #[arg(long, value_name = "N")]
     stage: Option<usize>,
@@ -97,7 +97,7 @@ struct Wishes {
     /// Protect the tables against deletion
     #[arg(long)]
     protect: bool,
-    /// A tag for each table, besides that of the design; can be given again
+    /// A tag for each table, besides that of the design (may be given several times)
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     tags: Vec<(String, String)>,
 }
