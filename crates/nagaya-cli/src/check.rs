@@ -1,4 +1,4 @@
-//! `nagaya check`: everything that is wrong with designs, at once.
+//! `nagaya check`: all problems of designs at once.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -51,7 +51,7 @@ impl From<EngineName> for Engine {
     }
 }
 
-/// What the findings of all files come to.
+/// The number of findings in all files.
 #[derive(Debug, Default)]
 struct Totals {
     errors: usize,
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let engines: Vec<Engine> = args.engine.iter().map(|name| (*name).into()).collect();
     let mut totals = Totals::default();
     let mut files = Vec::new();
-    // A file that cannot be read is wrong usage, and is told before any other is judged.
+    // A file that cannot be read is wrong usage, and is reported before any file is checked.
     let sources = args.files.iter().map(|path| source::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     for source in &sources {
         let checked = check(&source.text, &engines);

@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod confirm;
 mod control;
 mod diff;
 mod docs;
@@ -31,7 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A key design goes in, a running multi-tenant backend comes out.
 #[derive(Debug, Parser)]
-#[command(name = "nagaya", version, about, max_term_width = 100)]
+#[command(name = "nagaya", version, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 fine, 1 found a problem, 2 wrong usage.")]
 struct Cli {
     #[command(subcommand)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::source::Source;
 
-/// Writes diagnostics to stderr, each with the piece of the file that it is about.
+/// Writes diagnostics to stderr, each with its lines of the file.
 pub(super) fn show(source: &Source, diagnostics: &[&Diagnostic]) -> anyhow::Result<()> {
     let mut out = std::io::stderr().lock();
     for diagnostic in diagnostics {
@@ -17,7 +17,7 @@ pub(super) fn show(source: &Source, diagnostics: &[&Diagnostic]) -> anyhow::Resu
     Ok(())
 }
 
-/// Whether stderr takes colours: a terminal that is not told otherwise.
+/// Whether stderr is a terminal with colours.
 fn colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

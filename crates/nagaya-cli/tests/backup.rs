@@ -266,7 +266,7 @@ fn keys_are_sealed_or_left_out_knowingly() {
     drop(bare);
     fs::remove_dir_all(home.path("restored")).expect("it can be removed");
     assert_eq!(restore("@variable.nagaya", &["--passphrase-file", "@secret.txt"]).status, 0);
-    assert_eq!(serve(&home.path("restored")).ask(&token, "GET", "/todos", None).0, 200);
+    assert_eq!(ask(&serve(&home.path("restored")), &token, "GET", "/todos", None).0, 200);
 }
 
 #[test]

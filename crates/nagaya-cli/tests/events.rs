@@ -552,11 +552,11 @@ fn what_cannot_be_done_is_told() {
     house.serve(|serving| {
         let id = serving.process.child.id();
         check("verify todo", 2, &format!("in use by process {id}"));
-        check("run todo", 2, "`nagaya serve` looks after its events itself");
+        check("run todo", 2, "`nagaya serve` processes its events itself");
     });
     check("rebuild todo nothing", 2, "has no projection `nothing`, but todo");
     check("dlq list todo --projection nothing", 2, "has no projection `nothing`, but todo");
-    check("dlq show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 1, "is not among the dead letters");
+    check("dlq show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 1, "is not a dead letter");
     check("rebuild todo todo --rollback --yes", 2, "there is no generation of `todo` before");
     let reasonless = nagaya_in(
         &["events", "tail", "todo", "--all-tenants", "--reason", " ", "--from-start", "--data", house.data()],

@@ -94,7 +94,7 @@ async fn indexes_are_built_anew_and_a_damaged_journal_is_given_up() {
     fill(&data).await;
     assert_eq!(json(&["store", "reindex", "--json", "--data", &name])["tables"], serde_json::json!(["users"]));
     let one = nagaya(&["store", "reindex", "--data", &name, "--table", "users", "--index", "GSI1"]);
-    assert_eq!((one.status, one.stdout.as_str()), (0, "users: built anew\n"), "{one}");
+    assert_eq!((one.status, one.stdout.as_str()), (0, "users: rebuilt\n"), "{one}");
     let none = nagaya(&["store", "reindex", "--data", &name, "--table", "users", "--index", "GSI7"]);
     assert!(none.status == 2 && none.stderr.contains("GSI7"), "{none}");
     assert_eq!(json(&["store", "repair", "--json", "--data", &name])["found"]["ok"], true);

@@ -141,7 +141,7 @@ impl Drop for Reader<'_> {
 fn the_first_tutorial_works_as_it_is_written() {
     // `--json` came with 7.82.
     if !Command::new("curl").args(["--json", "", "--version"]).output().is_ok_and(|curl| curl.status.success()) {
-        eprintln!("left out: it needs curl");
+        eprintln!("skipped: it needs curl");
         return;
     }
     let page = fs::read_to_string(PAGE).expect("the page");
@@ -150,13 +150,13 @@ fn the_first_tutorial_works_as_it_is_written() {
     let mut reader = Reader { directory: directory.path(), port, variables: String::new(), server: None, heard: 0 };
     let mut printed = None;
     let mut checked = 0;
-    let mut ticket = (String::new(), String::new());
+    let mut item = (String::new(), String::new());
     for step in steps(&page) {
         match step {
             Step::Type(command) if command.starts_with("cargo install") => {}
             Step::Type(command) if command.contains("nagaya serve") => reader.start(),
             Step::Type(command) => {
-                let command = command.replace(&ticket.0, &ticket.1);
+                let command = command.replace(&item.0, &item.1);
                 let is_variable = |line: &&str| {
                     line.split_once('=').is_some_and(|(name, _)| name.chars().all(|each| each.is_ascii_uppercase()))
                 };
@@ -171,11 +171,11 @@ fn the_first_tutorial_works_as_it_is_written() {
                     Some(printed) => {
                         assert_eq!(same(&printed), same(&expected));
                         // The reader has an id of their own.
-                        let id = |text: &str| Some(text.split("\"ticketId\":\"").nth(1)?.split('"').next()?.to_owned());
-                        if ticket.0.is_empty()
+                        let id = |text: &str| Some(text.split("\"itemId\":\"").nth(1)?.split('"').next()?.to_owned());
+                        if item.0.is_empty()
                             && let (Some(theirs), Some(ours)) = (id(&expected), id(&printed))
                         {
-                            ticket = (theirs, ours);
+                            item = (theirs, ours);
                         }
                     }
                     // The first screen has a token, of which the page shows the beginning.

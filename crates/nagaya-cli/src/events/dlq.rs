@@ -8,11 +8,10 @@ use serde_json::{Value as Json, json};
 
 use super::{
     At,
-    confirm::confirmed,
     opened::Opened,
     print::{self, counted, instant, plain, print},
 };
-use crate::Outcome;
+use crate::{Outcome, confirm::confirmed};
 
 /// Inspect and retry dead letters
 ///
@@ -168,7 +167,7 @@ async fn show(which: &Which, opened: &Opened, chosen: &[Found]) -> anyhow::Resul
                 about("correlationId")
             );
         }
-        let _ = writeln!(out, "  {behind} later events wait");
+        let _ = writeln!(out, "  later events that wait: {behind}");
         let mut all = json(each);
         all["event"] = event.map_or(Json::Null, print::event);
         all["behind"] = behind.into();

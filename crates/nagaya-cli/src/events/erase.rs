@@ -5,11 +5,10 @@ use serde_json::json;
 
 use super::{
     At,
-    confirm::confirmed,
     opened::Opened,
     print::{counted, print},
 };
-use crate::Outcome;
+use crate::{Outcome, confirm::confirmed};
 
 /// Erase personal data in a user's events
 ///

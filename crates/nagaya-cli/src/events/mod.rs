@@ -1,7 +1,6 @@
 //! `nagaya events`: operating event-sourced systems.
 
 mod cause_tree;
-mod confirm;
 mod dlq;
 mod erase;
 mod opened;

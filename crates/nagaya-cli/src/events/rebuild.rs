@@ -9,12 +9,11 @@ use serde_json::{Value as Json, json};
 
 use super::{
     At,
-    confirm::confirmed,
     opened::Opened,
     print::{counted, plain, print},
     progress,
 };
-use crate::{Outcome, serve::StoreKind};
+use crate::{Outcome, confirm::confirmed, serve::StoreKind};
 
 /// Rebuild a projection from the events, without downtime
 ///
@@ -119,7 +118,7 @@ impl Work<'_> {
         bar.finish_and_clear();
         let mut text = self.verified_text(&verified);
         if verified.holds() {
-            text.push_str("they agree\n");
+            text.push_str("they match\n");
         }
         let passed_over = alone && verified.behind > 0;
         if passed_over {
@@ -155,7 +154,7 @@ impl Work<'_> {
         let mut text = format!("{} repaired\n", counted(repaired, "item"));
         text.push_str(&self.verified_text(&verified));
         if verified.holds() {
-            text.push_str("they agree\n");
+            text.push_str("they match\n");
         }
         let mut told = verified_json(&verified, &self.processor.generations().await?);
         told["repaired"] = repaired.into();

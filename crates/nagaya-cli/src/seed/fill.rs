@@ -1,4 +1,4 @@
-//! Making the items: entity after entity, many at once.
+//! Writing the items: entity after entity, many at once.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -18,24 +18,24 @@ use serde_json::Value as Json;
 
 use super::{
     Args, ITEMS,
-    item::{Draft, Scene, is_made_by_the_layer},
+    item::{Draft, SeedState, is_set_by_tenancy},
     plan::{Skipped, Task, plan},
-    report::{Filled, Report},
+    report::{EntityReport, Report},
     seeders, tenants,
 };
 
-/// Items that are being written at the same time: a directory commits in groups, so that many cost little more than one.
+/// How many items are written at the same time: a directory commits in groups, so many cost little more than one.
 const AT_ONCE: usize = 64;
 const AT_ONCE_ELSEWHERE: usize = 16;
-/// Items that are prepared at a time.
+/// How many items are prepared at a time.
 const CHUNK: usize = 4_096;
-/// Items of a kind that others of the same kind can be linked to.
+/// How many items come first, for others of the same entity to refer to.
 const FIRST: usize = 8;
-/// How often something is made up anew that is there already.
+/// How often other values are tried for an item whose values are taken.
 const ATTEMPTS: usize = 12;
-/// How many items in a row cannot be told apart from others before no more are tried.
+/// After how many failed items in a row no more are tried.
 const GIVE_UP: usize = 3;
-/// How many days back an earlier run is looked for.
+/// How many days back the last day of an earlier run may be.
 const LOOK_BACK: i64 = 366;
 
 /// Fills a system: with plain items, and with what its seeders write.
@@ -60,13 +60,13 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
 
     let handles = Handles::new(&nagaya, &names)?;
     let today = midnight(Timestamp::now());
-    let mut scene = Scene { design, seed: args.seed, until: today, today, tenants: names, made: HashMap::new() };
-    scene.until = match args.until {
+    let mut state = SeedState { design, seed: args.seed, until: today, today, tenants: names, made: HashMap::new() };
+    state.until = match args.until {
         Some(day) => day.to_zoned(TimeZone::UTC)?.timestamp().as_millisecond(),
-        None => earlier(&mut scene, &tasks, &system.seeders, &handles).await?.unwrap_or(today),
+        None => earlier(&mut state, &tasks, &system.seeders, &handles).await?.unwrap_or(today),
     };
     let items = args.items.map_or(ITEMS, |items| items as usize);
-    let wanted: usize = tasks.iter().map(|task| owners(task, &scene).len() * count(task, items)).sum();
+    let wanted: usize = tasks.iter().map(|task| owners(task, &state).len() * count(task, items)).sum();
     let bar = progress(wanted);
     let at_once = match args.store.kind.engine() {
         Engine::Embedded => AT_ONCE,
@@ -76,11 +76,11 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     for task in &tasks {
         bar.set_message(task.entity.name.clone());
         let needed = tasks.iter().any(|other| other.links.values().any(|link| link.entity == task.entity.name));
-        filled.push(Work { task, handles: &handles, items, at_once, needed, bar: &bar }.run(&mut scene).await?);
+        filled.push(EntityFiller { task, handles: &handles, items, at_once, needed, bar: &bar }.run(&mut state).await?);
     }
     for seeder in &system.seeders {
         bar.set_message(seeder.entities().first().copied().unwrap_or_default());
-        let context = scene.context(args.items.map_or(usual(seeder.as_ref()), |items| items as usize));
+        let context = state.context(args.items.map_or(usual(seeder.as_ref()), |items| items as usize));
         filled.extend(seeders::run(seeder.as_ref(), &handles.tenants, context, (at_once, &bar)).await?);
     }
     for nothing in filled.extract_if(.., |each| each.made + each.present == 0 && each.refused.is_none()) {
@@ -91,8 +91,8 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
         last.refused = Some(format!("{parked} events could not be applied to projections"));
     }
     bar.finish_and_clear();
-    let until = Timestamp::from_millisecond(scene.until)?.to_zoned(TimeZone::UTC).date().to_string();
-    let (system, seed, tenants) = (system.name.clone(), args.seed, scene.tenants);
+    let until = Timestamp::from_millisecond(state.until)?.to_zoned(TimeZone::UTC).date().to_string();
+    let (system, seed, tenants) = (system.name.clone(), args.seed, state.tenants);
     Ok(Report { system, seed, until, tenants, filled, skipped })
 }
 
@@ -119,7 +119,7 @@ impl Handles {
             None => self.operator.set().create(&entity.name, fields),
             Some(tenant) => {
                 let before = fields.len();
-                fields.retain(|name, _| !entity.field(name).is_some_and(|field| is_made_by_the_layer(entity, field)));
+                fields.retain(|name, _| !entity.field(name).is_some_and(|field| is_set_by_tenancy(entity, field)));
                 let moments = entity.fields.iter().any(|field| field.since.is_some());
                 // An item that expires lives from now on, whatever time it tells.
                 let stamped = (fields.len() < before || moments) && entity.ttl_after.is_none();
@@ -132,54 +132,54 @@ impl Handles {
 }
 
 /// The entity that is being filled.
-struct Work<'w> {
+struct EntityFiller<'w> {
     task: &'w Task<'w>,
     handles: &'w Handles,
-    /// How many items everybody gets.
+    /// How many items each tenant gets.
     items: usize,
-    /// How many are written at the same time.
+    /// How many items are written at the same time.
     at_once: usize,
-    /// Whether other items are linked to these.
+    /// Whether other entities refer to this one.
     needed: bool,
     bar: &'w ProgressBar,
 }
 
-/// An item that is to be made.
-struct Proposal {
+/// An item to be written.
+struct Candidate {
     owner: Option<usize>,
     n: usize,
     attempt: usize,
     draft: Draft,
-    /// Whether it may have been made, though nobody has said so.
+    /// Whether it may have been written: a response was lost.
     unsure: bool,
 }
 
-impl Work<'_> {
-    async fn run(&self, scene: &mut Scene<'_>) -> anyhow::Result<Filled> {
+impl EntityFiller<'_> {
+    async fn run(&self, state: &mut SeedState<'_>) -> anyhow::Result<EntityReport> {
         let entity = self.task.entity;
         let by_operator = self.task.by_operator;
-        let mut filled = Filled { entity: entity.name.clone(), by_operator, ..Filled::default() };
+        let mut filled = EntityReport { entity: entity.name.clone(), by_operator, ..EntityReport::default() };
         let mut seen = HashSet::new();
         let mut owners: Vec<(Option<usize>, usize)> =
-            owners(self.task, scene).into_iter().map(|owner| (owner, 0)).collect();
+            owners(self.task, state).into_iter().map(|owner| (owner, 0)).collect();
         let count = count(self.task, self.items);
         let to_itself = self.task.links.values().any(|link| link.entity == entity.name);
         let mut from = 0;
         while from < count {
-            // What is linked to its own kind needs some to be there first.
+            // Items that refer to their own entity need some to exist first.
             let step = if to_itself { (from * 3).max(FIRST) } else { CHUNK.div_ceil(owners.len().max(1)) };
             let end = count.min(from + step);
-            let mut proposals = Vec::new();
+            let mut candidates = Vec::new();
             for (owner, misses) in &mut owners {
                 for n in from..end {
                     if *misses == GIVE_UP {
                         self.bar.inc(1);
                         continue;
                     }
-                    match self.propose(scene, &mut seen, *owner, n, 0) {
-                        Some(proposal) => {
+                    match self.candidate_for(state, &mut seen, *owner, n, 0) {
+                        Some(candidate) => {
                             *misses = 0;
-                            proposals.push(proposal);
+                            candidates.push(candidate);
                         }
                         None => {
                             *misses += 1;
@@ -188,27 +188,27 @@ impl Work<'_> {
                     }
                 }
             }
-            self.make(scene, &mut seen, proposals, &mut filled).await?;
+            self.make(state, &mut seen, candidates, &mut filled).await?;
             from = end;
         }
         Ok(filled)
     }
 
-    /// Makes up an item that is not the same as another one where it must not be.
-    fn propose(
+    /// An item whose unique values no other item of this run has.
+    fn candidate_for(
         &self,
-        scene: &Scene<'_>,
+        state: &SeedState<'_>,
         seen: &mut HashSet<String>,
         owner: Option<usize>,
         n: usize,
         first: usize,
-    ) -> Option<Proposal> {
+    ) -> Option<Candidate> {
         for attempt in first..first + ATTEMPTS {
-            let draft = scene.draft(self.task, owner, n, attempt)?;
+            let draft = state.draft(self.task, owner, n, attempt)?;
             let marks = marks(self.task.entity, owner, &draft);
             if marks.iter().all(|mark| !seen.contains(mark)) {
                 seen.extend(marks);
-                return Some(Proposal { owner, n, attempt, draft, unsure: false });
+                return Some(Candidate { owner, n, attempt, draft, unsure: false });
             }
         }
         None
@@ -216,38 +216,38 @@ impl Work<'_> {
 
     async fn make(
         &self,
-        scene: &mut Scene<'_>,
+        state: &mut SeedState<'_>,
         seen: &mut HashSet<String>,
-        mut proposals: Vec<Proposal>,
-        filled: &mut Filled,
+        mut candidates: Vec<Candidate>,
+        filled: &mut EntityReport,
     ) -> anyhow::Result<()> {
         let entity = self.task.entity;
-        let mut patience = STORE_ATTEMPTS;
+        let mut attempts_left = STORE_ATTEMPTS;
         let mut there = Vec::new();
-        while !proposals.is_empty() {
-            let making = proposals.into_iter().map(|proposal| async {
-                let made = self.handles.create(entity, proposal.owner, &proposal.draft).await;
-                (proposal, made)
+        while !candidates.is_empty() {
+            let making = candidates.into_iter().map(|candidate| async {
+                let made = self.handles.create(entity, candidate.owner, &candidate.draft).await;
+                (candidate, made)
             });
             let made: Vec<_> = stream::iter(making).buffered(self.at_once).inspect(|_| self.bar.inc(1)).collect().await;
             let mut again = Vec::new();
-            for (proposal, made) in made {
-                let Proposal { owner, n, attempt, draft, unsure } = proposal;
+            for (candidate, made) in made {
+                let Candidate { owner, n, attempt, draft, unsure } = candidate;
                 match made {
                     Ok(()) => filled.made += 1,
                     Err(error) => match error.kind() {
                         ErrorKind::Taken { fields } if *fields == entity.id_fields() && unsure => filled.made += 1,
                         ErrorKind::Taken { fields } if *fields == entity.id_fields() => filled.present += 1,
-                        // Others were faster, or the store is busy, or its answer was lost.
-                        _ if matches!(error.code(), "contended" | "busy" | "unanswered") && patience > 0 => {
+                        // A write conflict, a busy store or a lost response.
+                        _ if matches!(error.code(), "contended" | "busy" | "unanswered") && attempts_left > 0 => {
                             let unsure = unsure || error.code() == "unanswered";
-                            again.push(Proposal { owner, n, attempt, draft, unsure });
+                            again.push(Candidate { owner, n, attempt, draft, unsure });
                             self.bar.dec(1);
                             continue;
                         }
                         // Another item has its values, or what it refers to is gone.
                         ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
-                            again.extend(self.propose(scene, seen, owner, n, attempt + 1));
+                            again.extend(self.candidate_for(state, seen, owner, n, attempt + 1));
                             self.bar.dec(1);
                             continue;
                         }
@@ -264,15 +264,15 @@ impl Work<'_> {
                 }
             }
             if !again.is_empty() {
-                patience = patience.saturating_sub(1);
+                attempts_left = attempts_left.saturating_sub(1);
                 tokio::time::sleep(PAUSE).await;
             }
-            proposals = again;
+            candidates = again;
         }
-        // In their order, so that in every run the next entities find the same at the same place.
+        // In order, so that references are the same in every run.
         there.sort_by_key(|(_, n, _)| *n);
         for (owner, _, draft) in there {
-            scene.made.entry((entity.name.clone(), owner)).or_default().push(draft);
+            state.made.entry((entity.name.clone(), owner)).or_default().push(draft);
         }
         Ok(())
     }
@@ -283,17 +283,17 @@ fn usual(seeder: &dyn Seeder) -> usize {
     seeder.default_items().unwrap_or(ITEMS)
 }
 
-/// Who gets items of an entity: all tenants, or nobody in particular.
-fn owners(task: &Task<'_>, scene: &Scene<'_>) -> Vec<Option<usize>> {
-    if task.by_operator { vec![None] } else { (0..scene.tenants.len()).map(Some).collect() }
+/// The owners of an entity's items: all tenants, or none.
+fn owners(task: &Task<'_>, state: &SeedState<'_>) -> Vec<Option<usize>> {
+    if task.by_operator { vec![None] } else { (0..state.tenants.len()).map(Some).collect() }
 }
 
-/// How many items everybody gets.
+/// How many items each owner gets.
 fn count(task: &Task<'_>, items: usize) -> usize {
     if task.entity.id_fields().is_empty() { 1 } else { items }
 }
 
-/// What no other item may have: its id, and what has to be unique.
+/// The values that no other item may have: the id, and unique fields.
 fn marks(entity: &Entity, owner: Option<usize>, draft: &Draft) -> Vec<String> {
     let mark = |kind: &str, within: bool, fields: &[&str]| {
         let values: Vec<_> = fields.iter().map(|path| at(&draft.fields, path).unwrap_or(&Json::Null)).collect();
@@ -320,7 +320,7 @@ fn at<'f>(fields: &'f serde_json::Map<String, Json>, path: &str) -> Option<&'f J
 
 /// The last day of an earlier run. Ids hold times, so its first items are looked for, day by day.
 async fn earlier(
-    scene: &mut Scene<'_>,
+    state: &mut SeedState<'_>,
     tasks: &[Task<'_>],
     seeders: &[Arc<dyn Seeder>],
     handles: &Handles,
@@ -328,12 +328,12 @@ async fn earlier(
     let alone = |task: &&Task<'_>| {
         task.entity.wall == Wall::Key && task.links.values().all(|link| link.entity == task.entity.name)
     };
-    let today = scene.today;
+    let today = state.today;
     for task in tasks.iter().filter(alone) {
         let mut ids = Vec::new();
         for back in 0..=LOOK_BACK {
-            scene.until = today - back * DAY;
-            let Some(draft) = scene.draft(task, Some(0), 0, 0) else { break };
+            state.until = today - back * DAY;
+            let Some(draft) = state.draft(task, Some(0), 0, 0) else { break };
             let text = |path: &&str| match at(&draft.fields, path)? {
                 Json::String(text) => Some(text.clone()),
                 other => Some(other.to_string()),
@@ -350,7 +350,7 @@ async fn earlier(
         }
     }
     for seeder in seeders {
-        let context = |back| SeedContext { until: today - back * DAY, ..scene.context(usual(seeder.as_ref())) };
+        let context = |back| SeedContext { until: today - back * DAY, ..state.context(usual(seeder.as_ref())) };
         let marks: Vec<_> = (0..=LOOK_BACK).map(|back| seeder.marker(&context(back))).collect();
         if let Some(back) = first_there(handles, &marks).await? {
             return Ok(Some(today - i64::try_from(back)? * DAY));
@@ -359,7 +359,7 @@ async fn earlier(
     Ok(None)
 }
 
-/// The first of some items that the first tenant has.
+/// The position of the first of these items that the first tenant has.
 async fn first_there(handles: &Handles, ids: &[(&str, Vec<String>)]) -> anyhow::Result<Option<usize>> {
     let Some(tenant) = handles.tenants.first() else { return Ok(None) };
     let parts: Vec<Vec<&str>> = ids.iter().map(|(_, id)| id.iter().map(String::as_str).collect()).collect();
@@ -372,7 +372,7 @@ fn midnight(now: Timestamp) -> i64 {
     millis - millis.rem_euclid(DAY)
 }
 
-/// Shows how far it is, on a terminal.
+/// A progress bar, on a terminal.
 fn progress(wanted: usize) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! Items in the making: from an entity and a number to fields that hang together.
+//! Building items: from an entity and a number to consistent fields.
 
 use std::collections::HashMap;
 
@@ -12,41 +12,41 @@ use super::{
     value::fits,
 };
 
-/// How far back the data goes.
+/// How many days back the data goes.
 pub(super) const DAYS: i64 = 90;
 
-/// An item before it is made.
+/// An item that is not written yet.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub(super) fields: Map<String, Json>,
-    /// When it came to be, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub(super) moment: i64,
-    /// What its id is made of where the store layer makes it.
+    /// The bits of its id, where the tenancy layer makes it.
     pub(super) bits: u128,
 }
 
-/// What all items have in common.
+/// The state of a run.
 #[derive(Debug)]
-pub(super) struct Scene<'d> {
+pub(super) struct SeedState<'d> {
     pub(super) design: &'d Design,
     pub(super) seed: u64,
-    /// The day that the data leads up to, in milliseconds since 1970.
+    /// The last day of the data, in milliseconds since 1970.
     pub(super) until: i64,
-    /// This day.
+    /// Today, in milliseconds since 1970.
     pub(super) today: i64,
     pub(super) tenants: Vec<String>,
-    /// What there is already, by entity and tenant; of no tenant what operators have made.
+    /// The items so far, by entity and tenant; those of operators have no tenant.
     pub(super) made: HashMap<(String, Option<usize>), Vec<Draft>>,
 }
 
-impl Scene<'_> {
-    /// The n-th item of a tenant, or of none; another one for each attempt. `None` if something that it needs is not there.
+impl SeedState<'_> {
+    /// The n-th item of a tenant or of none, another one for each attempt. `None` if it refers to something that is missing.
     pub(super) fn draft(&self, task: &Task<'_>, tenant: Option<usize>, n: usize, attempt: usize) -> Option<Draft> {
         let name = tenant.and_then(|tenant| self.tenants.get(tenant)).map_or("", String::as_str);
         let rng = Rng::new(self.seed, &[name, &task.entity.name], [n, attempt]);
         let person = self.person(tenant, n, attempt);
-        let mut maker = Maker {
-            scene: self,
+        let mut builder = ItemBuilder {
+            state: self,
             task,
             tenant,
             n,
@@ -58,8 +58,8 @@ impl Scene<'_> {
             chosen: Vec::new(),
             fields: Map::new(),
         };
-        maker.fill()?;
-        Some(Draft { fields: maker.fields, moment: maker.moment, bits: maker.bits })
+        builder.fill()?;
+        Some(Draft { fields: builder.fields, moment: builder.moment, bits: builder.bits })
     }
 
     /// What the data of the first tenant depends on.
@@ -67,7 +67,7 @@ impl Scene<'_> {
         SeedContext { seed: self.seed, tenants: &self.tenants, index: 0, until: self.until, items }
     }
 
-    /// What there is of an entity for somebody: the tenant's own, or what belongs to nobody.
+    /// The items of an entity that a tenant can refer to: its own, or those of no tenant.
     pub(super) fn known(&self, entity: &str, tenant: Option<usize>) -> &[Draft] {
         let of = |tenant: Option<usize>| self.made.get(&(entity.to_owned(), tenant)).map(Vec::as_slice);
         of(tenant).or_else(|| of(None)).unwrap_or_default()
@@ -76,41 +76,41 @@ impl Scene<'_> {
     /// A person of a tenant.
     fn person(&self, tenant: Option<usize>, n: usize, attempt: usize) -> Person {
         let mut start = Rng::new(self.seed, &["people"], [tenant.map_or(0, |tenant| tenant + 1), 0]);
-        // Attempts go where nobody is yet.
+        // Each attempt takes other people.
         Person::numbered(start.below(1_000) + n + attempt * 100_000)
     }
 }
 
-/// Makes one item.
-pub(super) struct Maker<'s> {
-    pub(super) scene: &'s Scene<'s>,
+/// Builds one item.
+pub(super) struct ItemBuilder<'s> {
+    pub(super) state: &'s SeedState<'s>,
     pub(super) task: &'s Task<'s>,
     pub(super) tenant: Option<usize>,
     pub(super) n: usize,
     pub(super) attempt: usize,
     pub(super) rng: Rng,
-    /// Whom it is about.
+    /// The person that it is about.
     pub(super) person: Person,
     pub(super) moment: i64,
-    /// What its id is made of where the store layer makes it.
+    /// The bits of its id, where the tenancy layer makes it.
     pub(super) bits: u128,
-    /// What it is linked to, by the name of the link.
+    /// The items that it refers to, by the name of the link.
     pub(super) chosen: Vec<(String, &'s Draft)>,
-    /// What it has so far.
+    /// Its fields so far.
     pub(super) fields: Map<String, Json>,
 }
 
-impl Maker<'_> {
-    /// Gives the item all of its fields. First its states, which say what else it has; then what it is linked to, which says
-    /// when it can have come to be and whom it is about; last the names that are made of the rest.
+impl ItemBuilder<'_> {
+    /// Sets all fields: first states, which decide about other fields; then links, which limit the creation time and the person;
+    /// last names that are derived from the rest.
     fn fill(&mut self) -> Option<()> {
         let entity = self.task.entity;
         self.bits = self.rng.bits();
         self.happen();
         if self.is_about_its_tenant() {
-            self.person = self.scene.person(self.tenant, 0, 0);
+            self.person = self.state.person(self.tenant, 0, 0);
         }
-        // An operator says whose an item is; everybody else's are their own.
+        // Only an operator sets the tenant of an item.
         let tenant = entity.tenant.as_deref().filter(|_| self.tenant.is_some());
         let given = |field: &&Field| Some(field.name.as_str()) == tenant;
         let (states, others): (Vec<&Field>, Vec<&Field>) =
@@ -122,7 +122,7 @@ impl Maker<'_> {
         let (ids, others): (Vec<&Field>, Vec<&Field>) =
             others.into_iter().partition(|field| self.is_made_of_the_rest(field));
         for field in others.into_iter().chain(ids) {
-            // A link that is not there is none that has been forgotten.
+            // An optional link may be missing.
             let decided = field.optional && self.task.links.contains_key(&field.name);
             let set_by_the_layer = is_of_deletion(entity, field) || field.since.is_some();
             if decided || self.fields.contains_key(&field.name) || set_by_the_layer {
@@ -139,7 +139,7 @@ impl Maker<'_> {
         Some(())
     }
 
-    /// Adds a field, unless it is one that this item does not have. `None` if there is no value for it.
+    /// Adds a field, if the item has it. `None` if there is no value for it.
     fn add(&mut self, field: &Field) -> Option<()> {
         if !field.optional || self.has(field) {
             let value = self.value(field)?;
@@ -148,26 +148,26 @@ impl Maker<'_> {
         Some(())
     }
 
-    /// Chooses when the item came to be: in the last months, or as long ago as such items live.
+    /// Chooses the creation time: in the last months, or within the lifetime of such items.
     fn happen(&mut self) {
         let lives = self.task.entity.ttl_after.and_then(|seconds| i64::try_from(seconds).ok());
         let back = lives.map_or(DAYS * DAY, |seconds| seconds.saturating_mul(1_000).min(DAYS * DAY));
-        // Tenants and their people are there before what they do.
+        // Tenants and people are older than what they create.
         let least = match self.task.entity.name.as_str() {
             _ if self.task.entity.id_fields().is_empty() => back - back / 10,
             name if is_people(name) => back / 3,
             _ => 1,
         };
-        self.moment = self.scene.until - self.rng.between(least, back);
+        self.moment = self.state.until - self.rng.between(least, back);
     }
 
-    /// Chooses what the item is linked to; what is copied from there is the result. `None` if that is not there.
+    /// Chooses the items that this one refers to; gives the values that are copied from them. `None` if there are none.
     fn link(&mut self) -> Option<Map<String, Json>> {
-        let (task, scene) = (self.task, self.scene);
+        let (task, state) = (self.task, self.state);
         let mut mirrored = Map::new();
         for field in task.entity.fields.iter().filter(|field| !is_of_deletion(task.entity, field)) {
             let Some(link) = task.links.get(&field.name) else { continue };
-            let known = scene.known(&link.entity, self.tenant);
+            let known = state.known(&link.entity, self.tenant);
             let one_each = self.is_one_each(field);
             if known.is_empty() || field.optional && !one_each && !self.has(field) {
                 if link.declared && !field.optional {
@@ -175,7 +175,7 @@ impl Maker<'_> {
                 }
                 continue;
             }
-            // Two links to one kind of thing are to the same one.
+            // Two links to one entity refer to the same item.
             let to_the_same = |name: &str| {
                 !is_doer(&field.name)
                     && !is_doer(name)
@@ -197,37 +197,36 @@ impl Maker<'_> {
                 self.person = person_of(&other.fields).unwrap_or_else(|| self.person.clone());
             }
         }
-        // Nothing is older than what it belongs to, and what repeats another thing is as old as that.
+        // An item is not older than what it belongs to, and as old as what it repeats.
         if let Some(latest) = self.chosen.iter().map(|(_, other)| other.moment).max() {
             if !mirrored.is_empty() {
                 self.moment = latest;
             } else if latest > self.moment {
-                self.moment = latest + self.rng.between(0, (scene.until - latest).max(0));
+                self.moment = latest + self.rng.between(0, (state.until - latest).max(0));
             }
         }
         Some(mirrored)
     }
 
-    /// One of the items that are there. Early ones have more that belongs to them; and more items change nothing about those
-    /// that a smaller number gives.
+    /// One of the existing items. Early ones are chosen more often, and a larger number of items leaves earlier choices
+    /// unchanged.
     pub(super) fn one_of<'k>(&mut self, known: &'k [Draft]) -> Option<&'k Draft> {
         let near = known.len().min((self.n + 1).max(10));
         self.rng.pick(&known[..near])
     }
 
-    /// Whether an item is told apart from others by nothing but this link, and perhaps an instant: it repeats what the other
-    /// one says.
+    /// Whether only this link, and perhaps a time, identifies an item: it repeats the other item.
     fn is_its_id(&self, link: &Field) -> bool {
         self.tells_apart(link, &self.task.entity.id_fields())
     }
 
-    /// Whether there is one item for each of those that a link can be to.
+    /// Whether each possible target of a link has one item.
     fn is_one_each(&self, link: &Field) -> bool {
         let unique = |fields: &[String]| self.tells_apart(link, &fields.iter().map(String::as_str).collect::<Vec<_>>());
         self.is_its_id(link) || self.task.entity.unique.iter().any(|each| unique(&each.fields))
     }
 
-    /// Whether of the fields that tell items apart this link is the only one that can.
+    /// Whether this link is the only identifying field.
     fn tells_apart(&self, link: &Field, fields: &[&str]) -> bool {
         let entity = self.task.entity;
         let says_nothing = |path: &&str| {
@@ -238,14 +237,14 @@ impl Maker<'_> {
         fields.contains(&link.name.as_str()) && fields.iter().all(says_nothing)
     }
 
-    /// Whether a field is an id that says what the item is.
+    /// Whether a field is a descriptive id.
     fn is_made_of_the_rest(&self, field: &Field) -> bool {
         matches!(field.kind, Type::String)
             && field.default.is_none()
             && self.task.entity.id_fields().contains(&field.name.as_str())
     }
 
-    /// Whether whom the item is about is its tenant: where tenants are people, or there is one item for each.
+    /// Whether the person of the item is its tenant: tenants are people, or each has one item.
     fn is_about_its_tenant(&self) -> bool {
         let entity = self.task.entity;
         let tenant = entity.tenant.as_deref().unwrap_or_default();
@@ -259,24 +258,24 @@ fn is_state(field: &Field) -> bool {
     matches!(field.kind, Type::Boolean) || !field.one_of().is_empty()
 }
 
-/// Who an item is.
+/// The person that an item describes.
 fn person_of(fields: &Map<String, Json>) -> Option<Person> {
     let text = |name: &str| fields.get(name)?.as_str().map(str::to_owned);
     let name = ["name", "displayName", "fullName"].into_iter().find_map(text)?;
     Some(Person { name, email: text("email")? })
 }
 
-/// Whether a field tells that an item is deleted, which no new item is. What also tells other things is not meant.
+/// Whether a field marks deleted items only, which no new item is.
 fn is_of_deletion(entity: &Entity, field: &Field) -> bool {
     entity.soft_delete.as_ref().is_some_and(|soft| [&soft.at, &soft.by].contains(&&Some(field.name.clone())))
 }
 
-/// Whether a link is to whoever has done something, who is not whom the item is about.
+/// Whether a link refers to an actor, who is not the person that the item is about.
 fn is_doer(name: &str) -> bool {
     name.ends_with("By")
 }
 
-/// Takes the value at a dotted path out.
+/// Removes the value at a dotted path.
 fn remove(fields: &mut Map<String, Json>, path: &str) {
     match path.split_once('.') {
         None => drop(fields.remove(path)),
@@ -288,8 +287,8 @@ fn remove(fields: &mut Map<String, Json>, path: &str) {
     }
 }
 
-/// Whether the store layer makes this field, and takes it from nobody else.
-pub(super) fn is_made_by_the_layer(entity: &Entity, field: &Field) -> bool {
+/// Whether the tenancy layer sets this field, and no caller can.
+pub(super) fn is_set_by_tenancy(entity: &Entity, field: &Field) -> bool {
     entity.wall != nagaya_design::Wall::Key
         && field.default == Some(Default::New)
         && entity.id_fields().contains(&field.name.as_str())

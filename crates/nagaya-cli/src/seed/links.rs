@@ -1,23 +1,23 @@
-//! Which fields hold something of another item: declared references, and ids that are known by their names.
+//! Links: declared references, and fields that are named like the id of another entity.
 
 use std::collections::BTreeMap;
 
 use nagaya_design::{Default, Design, Entity, Field, Type};
 
-/// What a field holds.
+/// A link of a field to another item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     /// The entity of the other item.
     pub(super) entity: String,
-    /// The field of the other item whose value it is.
+    /// The field of the other item with the same value.
     pub(super) field: String,
-    /// Whether nothing else will do.
+    /// Whether the item cannot exist without it.
     pub(super) declared: bool,
 }
 
 /// Entities that are people.
 const PEOPLE: [&str; 6] = ["user", "member", "person", "employee", "customer", "contact"];
-/// What people are called who do something.
+/// Words for actors.
 const DOERS: [&str; 8] = ["sender", "owner", "author", "actor", "assignee", "creator", "reviewer", "reporter"];
 
 /// The links of an entity by the names of their fields, those in maps and lists included. `filled` are the entities that
@@ -51,7 +51,7 @@ fn link(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity]) -> 
         let id = design.entity(&reference.entity)?.id_fields().first()?.to_string();
         return Some(Link { entity: reference.entity.clone(), field: id, declared: true });
     }
-    // What is made anew is the item's own.
+    // A generated id is the item's own.
     if field.default.is_some() || !field.one_of().is_empty() {
         return None;
     }
@@ -61,8 +61,8 @@ fn link(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity]) -> 
     let makes = |other: &&&Entity| {
         other.name != entity.name && other.field(&field.name).is_some_and(|made| made.default == Some(Default::New))
     };
-    if let Some(maker) = only(filled.iter().filter(makes)) {
-        return to(maker, &field.name);
+    if let Some(builder) = only(filled.iter().filter(makes)) {
+        return to(builder, &field.name);
     }
     let mut words = words(&field.name);
     let last = words.pop()?;
@@ -84,7 +84,7 @@ fn link(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity]) -> 
     link.filter(not_itself)
 }
 
-/// The only one that there is.
+/// The only one, if there is exactly one.
 fn only<'e, 'd: 'e>(mut found: impl Iterator<Item = &'e &'d Entity>) -> Option<&'d Entity> {
     let first = found.next()?;
     found.next().is_none().then_some(*first)

@@ -1,4 +1,4 @@
-//! What gets items, from whom, and in which order.
+//! The plan: which entities get items, from whom, and in which order.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use super::links::{self, Link};
 #[derive(Debug)]
 pub(super) struct Task<'d> {
     pub(super) entity: &'d Entity,
-    /// Whether they are no tenant's, and an operator makes them.
+    /// Whether they belong to no tenant, and an operator writes them.
     pub(super) by_operator: bool,
-    /// Which of its fields hold something of other items.
+    /// The links of its fields.
     pub(super) links: BTreeMap<String, Link>,
 }
 
-/// An entity that gets none.
+/// An entity that gets no items.
 #[derive(Debug)]
 pub(super) struct Skipped {
     pub(super) entity: String,
     pub(super) why: String,
 }
 
-/// What is to be filled, those first that others refer to; and what is not.
+/// The entities to fill, referenced ones first; and those to skip.
 pub(super) fn plan(design: &Design) -> (Vec<Task<'_>>, Vec<Skipped>) {
     let mut skipped = Vec::new();
     let mut filled = Vec::new();
@@ -47,15 +47,15 @@ fn why_not(design: &Design, entity: &Entity) -> Option<String> {
     if let Some(audit) = &design.audit {
         let entries = [Part::Action, Part::Actor, Part::Target].into_iter().filter_map(|part| audit.field(part));
         if audit.entity == at {
-            return Some("holds what is written down about changes".to_owned());
+            return Some("holds the audit entries of changes".to_owned());
         }
         if entries.clone().count() > 1 && entries.clone().all(|field| entity.field(field).is_some()) {
-            return Some("holds what was written down about changes".to_owned());
+            return Some("holds archived audit entries".to_owned());
         }
     }
     design.aggregates.iter().find_map(|aggregate| {
         let events = &design.entities[aggregate.events];
-        // What lies beside the events is about them: the head, snapshots.
+        // Items in the partition of the events are about them: the head, snapshots.
         let beside =
             entity.table == events.table && entity.key.partition.to_string() == events.key.partition.to_string();
         if aggregate.projections.contains(&at) {
@@ -66,7 +66,7 @@ fn why_not(design: &Design, entity: &Entity) -> Option<String> {
     })
 }
 
-/// Those first that others need; where that goes in circles, in the order of the design.
+/// Needed entities first; cycles in the order of the design.
 fn in_order(mut waiting: Vec<Task<'_>>) -> Vec<Task<'_>> {
     let mut ordered: Vec<Task<'_>> = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {

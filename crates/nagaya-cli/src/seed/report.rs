@@ -1,4 +1,4 @@
-//! What has been filled, for people and for programs.
+//! The report of a run, for people and for programs.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -6,31 +6,31 @@ use serde_json::{Value as Json, json};
 
 use super::plan::Skipped;
 
-/// What has come of an entity.
+/// The result for an entity.
 #[derive(Debug, Default)]
-pub(super) struct Filled {
+pub(super) struct EntityReport {
     pub(super) entity: String,
-    /// Items that are new.
+    /// Items that this run has written.
     pub(super) made: usize,
-    /// Items that an earlier run has made.
+    /// Items that an earlier run has written.
     pub(super) present: usize,
-    /// Items whose story ends with their deletion.
+    /// Items that were deleted in the end.
     pub(super) deleted: usize,
-    /// Who has items of it.
+    /// The tenants that have items of it.
     pub(super) tenants: BTreeSet<usize>,
     pub(super) by_operator: bool,
-    /// Why an item could not be made.
+    /// Why an item could not be written.
     pub(super) refused: Option<String>,
 }
 
-/// What has come of everything.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) system: String,
     pub(super) seed: u64,
     pub(super) until: String,
     pub(super) tenants: Vec<String>,
-    pub(super) filled: Vec<Filled>,
+    pub(super) filled: Vec<EntityReport>,
     pub(super) skipped: Vec<Skipped>,
 }
 
@@ -43,7 +43,7 @@ impl Report {
         self.filled.iter().map(|each| each.present).sum()
     }
 
-    /// Whether everything that was to be made is there.
+    /// Whether all items exist.
     pub(super) fn is_complete(&self) -> bool {
         self.filled.iter().all(|each| each.refused.is_none())
     }
@@ -77,7 +77,7 @@ impl Report {
         })
     }
 
-    /// A table of what there is now.
+    /// A table of the items.
     pub(super) fn table(&self) -> String {
         let wide = self.filled.iter().map(|each| each.entity.len()).max().unwrap_or(0).max("entity".len());
         let mut out = format!("{:wide$}  {:>8}  {:>8}\n", "entity", "items", "tenants");
@@ -93,7 +93,7 @@ impl Report {
         out
     }
 
-    /// What is not in the table, and why.
+    /// Notes beside the table: skipped entities, deleted and refused items.
     pub(super) fn notes(&self) -> String {
         let left_out = self.skipped.iter().map(|each| format!("left out: `{}` {}\n", each.entity, each.why));
         let refused = self.filled.iter().filter_map(|each| {

@@ -8,7 +8,7 @@ use nagaya_seed::{SeedContext, SeedResult, Seeder};
 use nagaya_server::System;
 use nagaya_tenancy::{Nagaya, Tenant};
 
-use super::report::Filled;
+use super::report::EntityReport;
 
 /// Runs a seeder for all tenants.
 pub(super) async fn run(
@@ -16,9 +16,9 @@ pub(super) async fn run(
     tenants: &[Tenant],
     first: SeedContext<'_>,
     (at_once, bar): (usize, &ProgressBar),
-) -> anyhow::Result<Vec<Filled>> {
-    let empty = |entity: &&str| Filled { entity: (*entity).to_owned(), ..Filled::default() };
-    let mut filled: Vec<Filled> = seeder.entities().iter().map(empty).collect();
+) -> anyhow::Result<Vec<EntityReport>> {
+    let empty = |entity: &&str| EntityReport { entity: (*entity).to_owned(), ..EntityReport::default() };
+    let mut filled: Vec<EntityReport> = seeder.entities().iter().map(empty).collect();
     let steps = tenants.iter().enumerate().flat_map(|(index, tenant)| {
         let steps = seeder.steps(tenant, SeedContext { index, ..first });
         bar.inc_length(steps.len() as u64);

@@ -4,8 +4,8 @@ use nagaya_design::{Design, Field};
 
 use super::value::fits;
 
-/// So many names that every entity with a tenant takes, or as many as there are: first the one that the token of `nagaya
-/// serve` is for.
+/// Names that fit the tenant field of every entity, as many as wanted if there are so many. The first one is the tenant of the
+/// token that `nagaya serve` prints.
 pub(crate) fn names(design: &Design, count: usize) -> Vec<String> {
     let fields: Vec<_> =
         design.entities.iter().filter_map(|entity| entity.field(entity.implied_tenant(entity.wall)?)).collect();
@@ -20,7 +20,7 @@ pub(crate) fn names(design: &Design, count: usize) -> Vec<String> {
     names
 }
 
-/// What the n-th tenant could be called.
+/// Candidates for the name of the n-th tenant.
 fn tries(fields: &[&Field], n: usize) -> Vec<String> {
     let (plain, short) = match n {
         1 => ("demo".to_owned(), "demo".to_owned()),
@@ -31,7 +31,7 @@ fn tries(fields: &[&Field], n: usize) -> Vec<String> {
     if n == 1 {
         tries.extend(fields.iter().filter_map(|field| field.example().as_str().map(str::to_owned)));
     }
-    // Ids of a fixed form, where a name cannot be one.
+    // Ids of a fixed form, where a name does not fit.
     for form in [short.replace('-', ""), format!("{n:026}"), format!("00000000-0000-4000-8000-{n:012}")] {
         tries.extend(fields.iter().map(|field| format!("{}{form}", field.prefix())));
     }

@@ -1,24 +1,24 @@
-//! Texts by what a field is called: people get names, files get paths, tasks get something to do.
+//! Texts by the name of a field: people get names, files get paths, tasks get titles.
 
 use nagaya_design::{Default, Design, Field};
 use nagaya_seed::{DAY, DOMAINS, Person, Rng};
 use serde_json::Value as Json;
 
-use super::{item::Maker, links::words, pattern, value::fits, words::WORDS};
+use super::{item::ItemBuilder, links::words, pattern, value::fits, words::WORDS};
 
-/// A text that a field takes, by these words; `None` if none is found.
-pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Option<String> {
-    // What is nearly always the same is so here too.
+/// A text that fits a field, by the words of its name; `None` if none is found.
+pub(super) fn text(builder: &mut ItemBuilder<'_>, field: &Field, words: &[String]) -> Option<String> {
+    // A default is mostly kept.
     if let Some(Default::Constant(Json::String(usual))) = &field.default
         && !usual.is_empty()
         && !words.ends_with(&["type".to_owned()])
     {
         return Some(usual.clone());
     }
-    let mut tries = maker.tries(field, words);
-    // Chance alone does not make it different from what is there.
-    if maker.attempt > 5 && maker.is_told_apart_by(field) {
-        let again = maker.n + maker.attempt * 1_000;
+    let mut tries = builder.tries(field, words);
+    // A number makes it unique where chance did not.
+    if builder.attempt > 5 && builder.is_identifying(field) {
+        let again = builder.n + builder.attempt * 1_000;
         tries = tries.iter().map(|text| numbered(text, again)).collect();
     }
     let takes = |text: &String| fits(field, &text.as_str().into());
@@ -29,8 +29,8 @@ pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Op
         .map(short)
         .find(takes)
         .or_else(|| tries.iter().map(slugged).find(takes))
-        // Words will not do.
-        .or_else(|| pattern::matching(field.pattern()?, &mut maker.rng).filter(takes))
+        // No word fits: build a text from the pattern.
+        .or_else(|| pattern::matching(field.pattern()?, &mut builder.rng).filter(takes))
         .or_else(|| field.example().as_str().map(str::to_owned).filter(takes))
 }
 
@@ -39,7 +39,7 @@ pub(super) fn sentence(rng: &mut Rng) -> String {
     rng.word(&WORDS.sentences_en).to_owned()
 }
 
-/// Something to do.
+/// A task.
 fn chore(rng: &mut Rng) -> String {
     format!("{} {}", rng.word(&WORDS.verbs), rng.word(&WORDS.objects))
 }
@@ -58,7 +58,7 @@ fn markdown(rng: &mut Rng) -> String {
     format!("# {title}\n\n{}\n\n{list}\n{}\n", sentences(rng, 3), sentences(rng, 2))
 }
 
-/// An address of a machine, of those that are reserved for examples.
+/// An IP address that is reserved for examples.
 fn address(rng: &mut Rng) -> String {
     format!("{}.{}", rng.word(&["192.0.2", "198.51.100", "203.0.113"]), rng.between(1, 254))
 }
@@ -73,7 +73,7 @@ fn slug(text: &str) -> String {
     text.chars().map(plain).collect::<String>().split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-/// A text with a number, as one would add it.
+/// A text with a number appended.
 fn numbered(text: &str, number: usize) -> String {
     match text.split_once('@') {
         Some((local, host)) => format!("{local}{number}@{host}"),
@@ -91,7 +91,7 @@ fn nth(of: &[&str], n: usize) -> String {
     }
 }
 
-/// What a system is about, as far as its texts differ.
+/// The subject of a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Theme {
     Office,
@@ -107,20 +107,20 @@ fn theme(design: &Design) -> Theme {
     if about(&["family", "household", "home"], &design.tenant.field) { Theme::Home } else { Theme::Office }
 }
 
-impl Maker<'_> {
-    /// Whether a field is part of what no two items have in common.
-    pub(super) fn is_told_apart_by(&self, field: &Field) -> bool {
+impl ItemBuilder<'_> {
+    /// Whether a field is part of the key or of a unique constraint.
+    pub(super) fn is_identifying(&self, field: &Field) -> bool {
         let entity = self.task.entity;
         let unique = || entity.unique.iter().flat_map(|unique| &unique.fields);
         entity.is_key_field(&field.name) || unique().any(|name| *name == field.name)
     }
 
     /// Whether a field holds the name of a tenant.
-    pub(super) fn is_a_tenant(&self, of: &[String]) -> bool {
-        let design = self.scene.design;
+    pub(super) fn names_tenant(&self, of: &[String]) -> bool {
+        let design = self.state.design;
         let own = words(&design.tenant.field);
         let mut fields = design.entities.iter().filter_map(|entity| entity.tenant.as_deref());
-        // A word alone, such as `id`, would be the end of many names.
+        // One word such as `id` would match many names.
         own.len() > 1 && of.ends_with(&own) || own == of || fields.any(|field| words(field) == of)
     }
 
@@ -128,7 +128,7 @@ impl Maker<'_> {
     fn tries(&mut self, field: &Field, words: &[String]) -> Vec<String> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut tries: Vec<String> = self.by_name(field, &words).into_iter().collect();
-        // An id that says what the item is: of which service, and which of its roles.
+        // A descriptive id, from the service and the name of a role.
         if words == ["id"] {
             let links = self.task.links.keys().map(String::as_str).filter(|_| !field.prefix().is_empty());
             let parts = links.chain(["roleName", "name", "title"]);
@@ -139,7 +139,7 @@ impl Maker<'_> {
             let chance = if field.size > 200 { sentences(&mut self.rng, 2) } else { chore(&mut self.rng) };
             tries.push(chance);
         }
-        // Whatever it is called, a field may take nothing but an address of some kind.
+        // A field of any name may accept only some kind of address.
         let rng = &mut self.rng;
         tries.push(self.person.email.clone());
         tries.push(format!("https://example.com/{}/{}", words.first().unwrap_or(&"item"), rng.hex(10)));
@@ -148,15 +148,15 @@ impl Maker<'_> {
         tries
     }
 
-    /// What a field with this name says.
+    /// The text of a field with this name.
     fn by_name(&mut self, field: &Field, words: &[&str]) -> Option<String> {
         let entity = self.task.entity;
-        let theme = theme(self.scene.design);
+        let theme = theme(self.state.design);
         let kitchen = theme == Theme::Kitchen;
         let last = *words.last()?;
         let first = *words.first()?;
         let personal = field.personal || entity.is_personal(&field.name);
-        if self.is_a_tenant(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()) {
+        if self.names_tenant(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()) {
             return self.some_tenant();
         }
         let n = self.n;
@@ -237,7 +237,7 @@ impl Maker<'_> {
         })
     }
 
-    /// What something is called that is not a person.
+    /// The name of something that is not a person.
     fn name(&mut self, kitchen: bool) -> String {
         let n = self.n;
         let entity = words(&self.task.entity.name);
@@ -261,7 +261,7 @@ impl Maker<'_> {
     }
 
     fn some_tenant(&mut self) -> Option<String> {
-        let tenants = &self.scene.tenants;
+        let tenants = &self.state.tenants;
         let at = self.tenant.unwrap_or_else(|| self.rng.below(tenants.len()));
         tenants.get(at).cloned()
     }

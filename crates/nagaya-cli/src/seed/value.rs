@@ -1,4 +1,4 @@
-//! Values by what a field holds and what it is called.
+//! Values by the type and the name of a field.
 
 use nagaya_design::{Default, Field, Precision, Type};
 use nagaya_seed::DAY;
@@ -6,13 +6,13 @@ use nagaya_tenancy::Ids;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    item::{Maker, is_made_by_the_layer},
+    item::{ItemBuilder, is_set_by_tenancy},
     links::words,
     text,
     words::WORDS,
 };
 
-/// States in which something is over.
+/// Final states.
 const OVER: [&str; 12] = [
     "done",
     "completed",
@@ -28,7 +28,7 @@ const OVER: [&str; 12] = [
     "refunded",
 ];
 
-/// Whether a field takes a value.
+/// Whether a value fits a field.
 pub(super) fn fits(field: &Field, value: &Json) -> bool {
     let mut problems = Vec::new();
     field.check(value, &field.name, &mut problems);
@@ -39,8 +39,8 @@ fn has_word(words: &[String], any: &[&str]) -> bool {
     words.iter().any(|word| any.contains(&word.as_str()))
 }
 
-impl Maker<'_> {
-    /// Whether the item has a field that it need not have, as far as its states tell.
+impl ItemBuilder<'_> {
+    /// Whether the item has an optional field, judged by its states.
     pub(super) fn has(&mut self, field: &Field) -> bool {
         let entity = self.task.entity;
         let mut former = entity.former_keys.iter().flat_map(|key| key.partition.fields().chain(key.sort.fields()));
@@ -67,19 +67,19 @@ impl Maker<'_> {
         {
             return is_over;
         }
-        if self.is_a_tenant(&words) && has_status {
+        if self.names_tenant(&words) && has_status {
             return status == Some("approved");
         }
         self.rng.chance(if is_ahead(&words) { 40 } else { 75 })
     }
 
-    /// What the item says about being something: `read` is told by `read` or `isRead`.
+    /// The flag of the item for a word: `read` is `read` or `isRead`.
     fn truth(&self, word: &str) -> Option<bool> {
         let is = |name: &String| words(name).concat() == word || words(name).concat() == format!("is{word}");
         self.fields.iter().find(|(name, _)| is(name))?.1.as_bool()
     }
 
-    /// A value that a field takes; `None` if none is found.
+    /// A value that fits a field; `None` if none is found.
     pub(super) fn value(&mut self, field: &Field) -> Option<Json> {
         let value = self.named(field, &words(&field.name))?;
         if fits(field, &value) {
@@ -88,7 +88,7 @@ impl Maker<'_> {
         Some(field.example()).filter(|value| fits(field, value))
     }
 
-    /// A value of a field by these words: those of its name, or of the list that it is an element of.
+    /// A value by the words of the field's name, or of the list that contains it.
     fn named(&mut self, field: &Field, words: &[String]) -> Option<Json> {
         Some(match &field.kind {
             Type::String if field.default == Some(Default::New) => self.id(field),
@@ -109,9 +109,9 @@ impl Maker<'_> {
         })
     }
 
-    /// A new id that tells the item's moment.
+    /// A new id that holds the item's time.
     fn id(&mut self, field: &Field) -> Json {
-        let bits = if is_made_by_the_layer(self.task.entity, field) { self.bits } else { self.rng.bits() };
+        let bits = if is_set_by_tenancy(self.task.entity, field) { self.bits } else { self.rng.bits() };
         let ids = Ids::new(move || bits);
         let id = match field.kind {
             Type::Uuid => ids.uuid(),
@@ -120,16 +120,16 @@ impl Maker<'_> {
         format!("{}{id}", field.prefix()).into()
     }
 
-    /// Something of another item, where a field in a map or list holds it, or one whose kind another field tells.
+    /// A value of another item, for a field in a map or list, or one whose entity another field names.
     fn linked(&mut self, field: &Field) -> Option<Json> {
         let link = self.task.links.get(&field.name).map(|link| (link.entity.clone(), link.field.clone()));
         let (entity, name) = link.or_else(|| self.told(field))?;
-        let known = self.scene.known(&entity, self.tenant);
+        let known = self.state.known(&entity, self.tenant);
         let value = self.one_of(known)?.fields.get(&name)?;
         fits(field, value).then(|| value.clone())
     }
 
-    /// What another item says, where a field repeats it: `setTitle` beside `setId`.
+    /// A value that repeats one of the linked item: `setTitle` beside `setId`.
     fn repeated(&self, field: &Field, words: &[String]) -> Option<Json> {
         let (last, stem) = words.split_last()?;
         let id = format!("{}id", stem.concat());
@@ -137,10 +137,10 @@ impl Maker<'_> {
         other.fields.get(last).filter(|value| fits(field, value)).cloned()
     }
 
-    /// What an id is of, where another field tells: `targetType = "RECIPE"` beside `targetId`.
+    /// The entity of an id, where another field names it: `targetType = "RECIPE"` beside `targetId`.
     fn told(&self, field: &Field) -> Option<(String, String)> {
         let kind = self.fields.get(&format!("{}Type", field.name.strip_suffix("Id")?))?.as_str()?.to_lowercase();
-        let id = self.scene.design.entity(&kind)?.id_fields().first()?.to_string();
+        let id = self.state.design.entity(&kind)?.id_fields().first()?.to_string();
         Some((kind, id))
     }
 
@@ -153,7 +153,7 @@ impl Maker<'_> {
                 .get((self.n + self.attempt) % choices.len().max(1))
                 .map_or(Json::Null, |choice| json!(choice));
         }
-        // Most are what they are unless somebody says otherwise.
+        // Mostly the default.
         if let Some(Default::Constant(usual)) = &field.default
             && self.rng.chance(40)
         {
@@ -169,7 +169,7 @@ impl Maker<'_> {
         if has_word(words, &["privileged", "admin", "deleted", "archived", "cancel"]) {
             return false.into();
         }
-        // Whoever is switched off can show nothing.
+        // A disabled user would be a poor example.
         if has_word(words, &["enabled", "active"]) && field.default == Some(Default::Constant(Json::Bool(true))) {
             return true.into();
         }
@@ -177,7 +177,7 @@ impl Maker<'_> {
         self.rng.chance(if usual { 85 } else { 30 }).into()
     }
 
-    /// What a field becomes when the item is deleted, which no new item is.
+    /// The value of a field in deleted items, which no new item has.
     fn deleted(&self, field: &Field) -> Option<Json> {
         let mark = self.task.entity.soft_delete.as_ref()?.mark.as_ref()?;
         (mark.0 == field.name).then(|| mark.1.clone())
@@ -188,10 +188,10 @@ impl Maker<'_> {
         let n = i64::try_from(self.n + self.attempt * 1_000).unwrap_or(0);
         let last = words.last().map_or("", String::as_str);
         let counts_others = || {
-            words.first().is_some_and(|word| self.scene.design.entities.iter().any(|each| each.name.ends_with(word)))
+            words.first().is_some_and(|word| self.state.design.entities.iter().any(|each| each.name.ends_with(word)))
         };
         let value = match last {
-            _ if self.is_told_apart_by(field) => least.saturating_add(n),
+            _ if self.is_identifying(field) => least.saturating_add(n),
             "price" if field.default.is_some() && self.rng.chance(50) => return field.example(),
             "price" | "amount" | "total" | "cost" | "fee" => self.rng.between(1, 40) * 100,
             "position" | "order" | "number" | "index" => least.saturating_add(n),
@@ -234,22 +234,22 @@ impl Maker<'_> {
         if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
     }
 
-    /// When something was, or will be.
+    /// A time in the past or in the future.
     fn instant(&mut self, field: &Field, words: &[String]) -> i64 {
-        let (scene, moment) = (self.scene, self.moment);
-        let since = (scene.until - moment).max(0);
-        let expires = scene.design.table_of(self.task.entity).ttl.as_deref() == Some(field.name.as_str());
+        let (state, moment) = (self.state, self.moment);
+        let since = (state.until - moment).max(0);
+        let expires = state.design.table_of(self.task.entity).ttl.as_deref() == Some(field.name.as_str());
         if expires || is_ahead(words) {
-            return scene.today.max(scene.until) + self.rng.between(DAY, 60 * DAY);
+            return state.today.max(state.until) + self.rng.between(DAY, 60 * DAY);
         }
         if has_word(words, &["due", "before"]) {
-            return scene.until + self.rng.between(-5, 30) * DAY;
+            return state.until + self.rng.between(-5, 30) * DAY;
         }
         if is_later(words) {
             return moment + self.rng.between(0, since);
         }
         if matches!(field.kind, Type::Timestamp(Precision::Epoch)) && !has_word(words, &["created"]) {
-            return scene.today.max(scene.until) + self.rng.between(DAY, 60 * DAY);
+            return state.today.max(state.until) + self.rng.between(DAY, 60 * DAY);
         }
         moment
     }
@@ -263,7 +263,7 @@ impl Maker<'_> {
                 Some(element) => self.named(element, words).filter(|value| fits(element, value))?,
                 None => json!(text::sentence(&mut self.rng)),
             };
-            // Nothing is said twice, unless so many are needed.
+            // No value twice, unless more are needed than there are.
             if values.len() < field.least || !values.contains(&value) {
                 values.push(value);
             }
@@ -275,12 +275,12 @@ impl Maker<'_> {
         let mut values = Map::new();
         let food = WORDS.foods[self.rng.below(WORDS.foods.len())];
         let linked = fields.iter().find_map(|field| self.task.links.get(&field.name)).map(|link| link.entity.clone());
-        let other = linked.and_then(|entity| self.one_of(self.scene.known(&entity, self.tenant)));
+        let other = linked.and_then(|entity| self.one_of(self.state.known(&entity, self.tenant)));
         for field in fields {
             if field.optional && !self.rng.chance(70) {
                 continue;
             }
-            // It repeats what it is linked to; and what is bought or cooked is counted in what it is counted in.
+            // Values repeat those of the linked item; a food has its own unit.
             let said = match field.name.as_str() {
                 name if other.is_some_and(|other| other.fields.contains_key(name)) => other?.fields.get(name).cloned(),
                 "name" if fields.iter().any(|field| field.name == "unit") => Some(food.0.into()),
@@ -325,14 +325,14 @@ impl Maker<'_> {
     }
 }
 
-/// Whether an instant is still to come.
+/// Whether a time is in the future.
 fn is_ahead(words: &[String]) -> bool {
     words.iter().any(|word| word.starts_with("expir"))
         || has_word(words, &["until", "next", "deadline", "valid"])
         || words.ends_with(&["period".to_owned(), "end".to_owned()])
 }
 
-/// Whether an instant is after the one at which its item came to be.
+/// Whether a time is after the creation of its item.
 fn is_later(words: &[String]) -> bool {
     const LATER: [&str; 18] = [
         "updated",

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use nagaya_embedded::Options;
 
-/// How the embedded store looks after itself.
+/// Retention and disk space of the embedded store.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Directory {
-    /// How long changes are kept, such as `36h` or `7d`: `store restore --at` goes back as far
+    /// How long changes are retained, such as `36h` or `7d`: `store restore --at` goes back as far
     ///
-    /// Give the same to every command that opens the directory, or set the variable: what is older goes whenever a command
-    /// runs that keeps less.
+    /// Give the same value to every command that opens the directory, or set the variable: a command with a shorter retention
+    /// deletes older changes.
     #[arg(long, help_heading = "Embedded store", value_name = "TIME", default_value = "7d", env = "NAGAYA_RETENTION", value_parser = time)]
     retention: Duration,
-    /// Bytes that the disk must have left: below, writes are answered 507; below twice as many, there is a warning; 0: never
+    /// Free bytes that the disk must have: below, writes are answered 507; below twice as many, there is a warning; 0: never
     #[arg(long, help_heading = "Embedded store", value_name = "BYTES", default_value_t = Options::default().min_free_bytes, env = "NAGAYA_MIN_FREE_SPACE")]
     min_free_space: u64,
 }

@@ -72,18 +72,18 @@ impl Limits {
     }
 }
 
-/// How the server ends.
+/// Shutdown and failures.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Stopping and failing")]
 pub(super) struct Ending {
-    /// Seconds that connections are still accepted after SIGTERM, while /readyz says 503; 5 by default, 0 on a loopback
+    /// Seconds that connections are still accepted after SIGTERM, while /readyz answers 503; 5 by default, 0 on a loopback
     /// address
     #[arg(long, value_name = "SECONDS", value_parser = seconds_or_zero, env = "NAGAYA_SHUTDOWN_DELAY", alias = "grace")]
     shutdown_delay: Option<Duration>,
-    /// What to do when the store has failed
+    /// What to do when the store fails
     #[arg(long, value_enum, default_value = "reopen", env = "NAGAYA_ON_STORE_FAILURE")]
     pub(super) on_store_failure: OnStoreFailure,
-    /// Seconds without a break that the store may be unavailable before the process exits, with `--on-store-failure exit`
+    /// Seconds that the store may be unavailable before the process exits, with `--on-store-failure exit`
     #[arg(
         long,
         value_name = "SECONDS",
@@ -92,17 +92,17 @@ pub(super) struct Ending {
         env = "NAGAYA_STORE_FAILURE_TIMEOUT"
     )]
     pub(super) store_failure_timeout: Duration,
-    /// Seconds from which on a request is marked as slow in the log
+    /// Seconds after which a request is logged as slow
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds_or_zero, env = "NAGAYA_SLOW_REQUEST")]
     pub(super) slow_request: Duration,
 }
 
-/// What happens when the store has failed.
+/// What happens when the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OnStoreFailure {
-    /// The store opens itself again; meanwhile requests are answered 503
+    /// The store is reopened; meanwhile requests are answered 503
     Reopen,
-    /// The process ends with exit code 1, so that whatever supervises it starts it again
+    /// The process exits with 1, so that its supervisor restarts it
     Exit,
 }
 

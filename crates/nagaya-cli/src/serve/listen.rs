@@ -27,7 +27,7 @@ pub(super) struct Served {
 
 pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let began = Instant::now();
-    // The logs of this process, until it ends; before the store is opened, which may have something to say.
+    // Before the store is opened, which logs.
     let _logs = args.network.logs.begin()?;
     let file_handles = raise_file_handles();
     survive_file_size_limit();
@@ -131,7 +131,7 @@ fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-/// The issuer in the data directory, unless it is not wanted.
+/// The issuer in the data directory, if it is wanted.
 fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
     if args.network.no_local_issuer {
         return Ok(None);
@@ -156,25 +156,24 @@ fn verifier(args: &Args, system: &System, local: Option<&Arc<LocalIssuer>>, remo
     verifier
 }
 
-/// A file that reaches the limit of its size (`ulimit -f`) is a failed write, which the store answers for, and not the end of
-/// the process.
+/// Lets a write beyond the file size limit (`ulimit -f`) fail, instead of ending the process.
 fn survive_file_size_limit() {
     #[cfg(unix)]
     {
         // The same number on Linux, macOS and the BSDs.
         const SIGXFSZ: i32 = 25;
         let kind = tokio::signal::unix::SignalKind::from_raw(SIGXFSZ);
-        // Once it is listened for, the signal does nothing else. Whoever cannot listen is where it was before.
+        // A signal with a handler has no other effect. Without one nothing changes.
         let _ = tokio::signal::unix::signal(kind);
     }
 }
 
-/// Ends when the process is told to stop, from the call of this on.
+/// Waits for SIGINT or SIGTERM; signals count from the call on.
 pub(crate) fn stop() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{Signal, SignalKind, signal};
-        // Without a handler the signal ends the process, which is what it is for.
+        // Without a handler the signal ends the process.
         let received = |signal: std::io::Result<Signal>| async {
             match signal {
                 Ok(mut signal) => drop(signal.recv().await),

@@ -54,7 +54,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// What to do about tables that are not there.
+    /// What to do about missing tables.
     fn tables(&self) -> Tables {
         if self.create_tables { Tables::Create } else { Tables::Require { creates: true } }
     }
@@ -67,7 +67,7 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
     pub(super) data: PathBuf,
     /// The store
-    #[arg(long = "store", value_enum, default_value = "embedded", env = "DATA_STORE_DRIVER")]
+    #[arg(long = "store", value_name = "STORE", value_enum, default_value = "embedded", env = "DATA_STORE_DRIVER")]
     pub(super) kind: StoreKind,
     /// The value of `{base}` in table names; by default the design's name
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
@@ -82,9 +82,9 @@ pub(super) enum StoreKind {
     /// A directory on disk
     #[value(alias = "file")]
     Embedded,
-    /// Nothing is kept
+    /// Memory: nothing is kept
     Memory,
-    /// DynamoDB, DynamoDB Local or what is compatible with them
+    /// DynamoDB, DynamoDB Local or a compatible server
     #[value(alias = "dynamo")]
     Dynamodb,
     /// Azure Cosmos DB, for which there is no engine yet
@@ -135,7 +135,7 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Begins to log, until what this gives is dropped.
+    /// Starts logging, until the result is dropped.
     pub(super) fn begin(&self) -> anyhow::Result<observe::Logs> {
         let format = match self.log_format {
             Some(LogFormat::Text) => observe::LogFormat::Text,

@@ -1,4 +1,4 @@
-//! What the first screen says: where the APIs are, where to read about them, and a token to try them with.
+//! The banner: the URLs of the APIs and of their documentation, and a token.
 
 use std::{borrow::Cow, fmt::Write as _, io::Write as _, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::seed::tenants;
 
 /// The user that the first token is for.
 const USER: &str = "demo";
-/// How long the first token is good.
+/// How long the first token is valid.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Says what is served.
+/// Prints what is served.
 pub(super) fn serving(args: &Args, url: &str, served: &[Served], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
     let tokens = served.iter().map(|each| issuer.map(|issuer| token(issuer, &each.system)).transpose());
     let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
@@ -57,7 +57,7 @@ fn text(args: &Args, url: &str, served: &[Served], tokens: &[Option<String>]) ->
             let call = format!("{url}{mount}{}{path}", system.design.http_prefix);
             let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");
         }
-        // The keys of a server in memory are nowhere but in it.
+        // No other process has the keys of a server in memory.
         if args.store.kind != StoreKind::Memory {
             let role = full_role(&system.design).map(|role| format!(" --role {}", quoted(role))).unwrap_or_default();
             let data = args.store.data.display().to_string();
@@ -95,7 +95,7 @@ fn full_role(design: &Design) -> Option<&str> {
     design.roles.iter().find(all).map(|role| role.name.as_str())
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -109,7 +109,7 @@ fn demo_tenant(design: &Design) -> String {
     tenants::names(design, 1).pop().unwrap_or_else(|| USER.to_owned())
 }
 
-/// A list that can be asked without parameters.
+/// A list without required parameters.
 fn first_list(design: &Design) -> Option<&str> {
     let open = |access: &&nagaya_design::Access| {
         let needed = |parameter: &nagaya_design::Parameter| parameter.required && !parameter.from_token;

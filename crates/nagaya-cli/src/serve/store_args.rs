@@ -45,7 +45,7 @@ impl StoreKind {
 }
 
 impl StoreArgs {
-    /// Where the data is, for people.
+    /// A description of the store for people.
     pub(crate) fn describe(&self) -> String {
         match self.kind {
             StoreKind::Embedded => format!("the embedded store in {}", self.data.display()),
@@ -74,8 +74,7 @@ impl StoreArgs {
 
     /// The settings of a system in this store.
     pub(crate) fn settings(&self, system: &str) -> Settings {
-        // In a directory each system has tables of its own, whatever they are called; in the cloud they are called what
-        // their design says.
+        // In a directory each system has tables of its own, whatever their names; in the cloud the names of the design are used.
         let prefix = match self.kind {
             StoreKind::Embedded | StoreKind::Memory => format!("{system}/"),
             StoreKind::Dynamodb | StoreKind::Cosmos => String::new(),
@@ -145,7 +144,7 @@ impl StoreArgs {
 #[cfg(feature = "dynamodb")]
 async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
     use nagaya_dynamodb::{Dynamodb, Options, Settings};
-    // Indexes are rolled out by `nagaya tables apply`, one at a time where that is wanted.
+    // `nagaya tables apply` adds indexes, one at a time where that is wanted.
     let options = Options { adds_indexes: false, ..Options::default() };
     Ok(Arc::new(Dynamodb::open(&Settings::from_env(), options).await?))
 }

@@ -12,7 +12,7 @@ use nagaya_server::System;
 use super::{StoreArgs, Tables, listen::Served};
 use crate::source;
 
-/// How often the file is looked at.
+/// How often the file is checked.
 const EVERY: Duration = Duration::from_millis(300);
 
 /// Watches the file until the process ends.
@@ -52,7 +52,7 @@ async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Ser
     Ok(true)
 }
 
-/// What a new design would break, for a person; `None`: nothing. A new major version does not help here: there is data.
+/// What a new design would break, for people; `None` if nothing. A new major version does not help: there is stored data.
 fn breaks(old: &Design, new: &Design) -> Option<String> {
     let found = diff(old, new);
     let breaking: Vec<_> =

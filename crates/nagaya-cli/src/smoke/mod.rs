@@ -57,7 +57,7 @@ struct SmokeStoreArgs {
     #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
     data: std::path::PathBuf,
     /// The store that an item is read back from
-    #[arg(long = "store", value_enum, default_value = "memory", env = "DATA_STORE_DRIVER")]
+    #[arg(long = "store", value_name = "STORE", value_enum, default_value = "memory", env = "DATA_STORE_DRIVER")]
     kind: StoreKind,
     /// The value of `{base}` in table names; by default the design's name
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]

@@ -1,16 +1,16 @@
 //! `nagaya tables --store dynamodb`.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_design::{Design, Engine};
 use nagaya_dynamodb::{Dynamodb, Event, Options, Plan, Settings, Wanted};
 
 use super::{ChangeOptions, Kind, TableArgs, Verb, show};
-use crate::{Outcome, source};
+use crate::{Outcome, confirm::confirmed, source};
 
-/// The tag that says which design a table belongs to.
+/// The tag with the design of a table.
 const DESIGN_TAG: &str = "nagaya:design";
 
 pub(super) fn run(verb: &Verb) -> anyhow::Result<Outcome> {
@@ -25,7 +25,7 @@ pub(super) fn run(verb: &Verb) -> anyhow::Result<Outcome> {
     })
 }
 
-/// A design and the store that its tables are in.
+/// A design and the store with its tables.
 struct Tables {
     design: Design,
     base: String,
@@ -95,7 +95,7 @@ async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow
         return Ok(Outcome::FoundProblem);
     }
     if plan.steps() > 0 && !yes {
-        confirmed("do this?")?;
+        confirmed(false, "do this?")?;
     }
     let skipped = carry_out(&tables.store, &plan).await?;
     let mut out = std::io::stdout().lock();
@@ -107,7 +107,7 @@ async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow
     Ok(Outcome::Fine)
 }
 
-/// Does a plan, and shows how far it is. Gives the kinds of steps that the server does not have.
+/// Carries out a plan, with its progress. Gives the kinds of steps that the server does not support.
 async fn carry_out(store: &Dynamodb, plan: &Plan) -> anyhow::Result<Vec<(String, &'static str)>> {
     let on_terminal = std::io::stderr().is_terminal();
     let bar = if on_terminal { ProgressBar::new(plan.steps() as u64) } else { ProgressBar::hidden() };
@@ -166,7 +166,7 @@ async fn drop_tables(target: &TableArgs, with_items: bool, yes: bool) -> anyhow:
             let items = if filled.contains(table) { " and its items" } else { ", which is empty" };
             eprintln!("delete {table}{items}");
         });
-        confirmed("delete for good?")?;
+        confirmed(false, "delete for good?")?;
     }
     for (at, table) in there.iter().enumerate() {
         let stopped = || format!("stopped at `{table}` after {at} of {} tables", there.len());
@@ -187,19 +187,5 @@ fn holds(tables: &[String]) -> String {
     match tables {
         [table] => format!("{table} holds"),
         tables => format!("{} hold", tables.join(", ")),
-    }
-}
-
-/// Asks; anything but a yes is an error.
-fn confirmed(question: &str) -> anyhow::Result<()> {
-    if !std::io::stdin().is_terminal() {
-        bail!("nothing was done: there is nobody to ask here; give --yes to do it unasked");
-    }
-    eprint!("{question} [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => bail!("nothing was done"),
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn confirmed(yes: bool, question: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        bail!("nothing was done: this is no terminal to ask on; give --yes to go on without a question");
+        bail!("nothing was done: there is no terminal to ask on; give --yes to go on without a question");
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();
