@@ -167,7 +167,7 @@ fn events(args: &Events) -> anyhow::Result<()> {
 
 /// The binary with every engine, as it is released.
 fn released() -> anyhow::Result<PathBuf> {
-    let mut build = cargo(["build", "--release", "--locked", "--quiet", "--package", "nagaya", "--all-features"]);
+    let mut build = cargo(["build", "--release", "--locked", "--quiet", "--package", "nagaya-cli", "--all-features"]);
     build.args(["--target-dir", "target/bench"]);
     step("build", build)?;
     Ok(root().join("target/bench/release/nagaya"))

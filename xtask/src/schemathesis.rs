@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         bail!("there is no such system; there are {}", SYSTEMS.map(|(name, _)| name).join(", "));
     }
     let program = install()?;
-    step("build", cargo(["build", "--quiet", "--package", "nagaya"]))?;
+    step("build", cargo(["build", "--quiet", "--package", "nagaya-cli"]))?;
     let folder = root().join("target/schemathesis");
     let server = Server::start(&folder)?;
     let left = Mutex::new(systems.into_iter());

@@ -18,6 +18,7 @@ mod route;
 mod served;
 mod server;
 mod shape;
+pub mod smoke;
 mod system;
 
 pub use self::{
@@ -34,5 +35,5 @@ pub use self::{
     route::{Act, Reach, Route, routes},
     server::{App, Mounted, Server},
     shape::Shape,
-    system::System,
+    system::{CatchUp, System},
 };

@@ -21,6 +21,11 @@ use nagaya_tenancy::Ids;
 
 use self::product::{Product, Seam};
 
+/// The text of the design with all data in one table.
+pub const SINGLE: &str = include_str!("../design/single.toml");
+/// The text of the design with a table for each kind of data.
+pub const MULTI: &str = include_str!("../design/multi.toml");
+
 /// The system on one of its designs: all data in one table, or a table for each kind.
 pub fn system(name: &'static str, design: Design) -> System {
     system_with(name, design, Clock::system(), Ids::random())

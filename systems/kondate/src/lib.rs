@@ -14,8 +14,10 @@ mod plans;
 mod product;
 mod push;
 mod search;
+mod seed;
 mod shares;
 mod shopping;
+mod smoke;
 
 use std::sync::Arc;
 
@@ -27,11 +29,15 @@ pub use self::{
     payments::{Asked, Card, ChargeId, LocalPayments, Payments, Refused, Standing, State, Token},
 };
 
+/// The text of its design.
+pub const DESIGN: &str = include_str!("../design/kondate.toml");
+
 /// The system on its design.
 pub fn system(name: &'static str, design: Design, payments: Arc<dyn Payments>) -> System {
-    System::new(
-        name,
-        design.clone(),
-        product::Seam { design, payments, followers: nagaya_tenancy::FollowerStatus::default() },
-    )
+    let followers = nagaya_tenancy::FollowerStatus::default();
+    let mut system = System::new(name, design.clone(), product::Seam { design, payments, followers });
+    system.seeders = vec![Arc::new(seed::UserSeeder), Arc::new(seed::CommunitySeeder)];
+    system.smoke_test = Some(smoke::run);
+    system.catch_up = Some(|nagaya| Box::pin(catch_up(nagaya)));
+    system
 }

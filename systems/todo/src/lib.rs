@@ -6,6 +6,7 @@
 mod http;
 mod list;
 mod notes;
+mod seed;
 mod todo;
 
 use std::sync::Arc;
@@ -22,10 +23,17 @@ pub use self::{
 /// The aggregate of the design.
 pub const AGGREGATE: &str = "todo";
 
+/// The text of its design.
+pub const DESIGN: &str = include_str!("../design/todo.toml");
+
 /// The system on its design.
 pub fn system(name: &'static str, design: Design, notes: Notes) -> Result<System, Error> {
     let routes = http::Todos::new(&design, notes)?;
-    Ok(System::new(name, design, http::Seam(Arc::new(routes))))
+    let seeder = seed::TodoSeeder::new(&design)?;
+    let mut system = System::new(name, design, http::Seam(Arc::new(routes)));
+    system.projections = projections();
+    system.seeders = vec![Arc::new(seeder)];
+    Ok(system)
 }
 
 /// What is built from the events.

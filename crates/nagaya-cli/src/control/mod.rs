@@ -1,0 +1,41 @@
+//! The control socket: how `nagaya store` talks to the process that has the directory open.
+//!
+//! One connection is one request: a line of JSON. The answer is lines of JSON, `progress` any number of times and then `answer`
+//! or `error`; an answer that ends without either is incomplete. A backup is answered by the line `stream` and then the
+//! framed stream of the store, which marks its own end. Objects and keys are files in the same directory, and the client
+//! reads them itself.
+
+#[cfg(unix)]
+mod client;
+#[cfg(unix)]
+mod server;
+#[cfg(not(unix))]
+mod unsupported;
+
+#[cfg(not(unix))]
+pub(super) use self::unsupported::{Connection, listen};
+#[cfg(unix)]
+pub(super) use self::{client::Connection, server::listen};
+
+/// The socket's name in the data directory.
+#[cfg(unix)]
+const SOCKET: &str = "control.sock";
+
+/// The version of the protocol.
+#[cfg(unix)]
+const VERSION: u64 = 1;
+
+/// Bytes as digits.
+#[cfg(unix)]
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Digits as bytes.
+#[cfg(unix)]
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}

@@ -1,0 +1,189 @@
+//! The server of the control socket, on threads of its own.
+
+use std::{
+    fs::{self, DirBuilder, Permissions},
+    io::{BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write},
+    os::unix::{
+        fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _},
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use nagaya_embedded::{Embedded, Since};
+use serde_json::{Value as Json, json};
+
+use super::{SOCKET, VERSION, unhex};
+use crate::store::{repair, show};
+
+/// Bytes of the longest request.
+const MAX_REQUEST_BYTES: u64 = 64 * 1024;
+/// How long a client may take to send its request or to read some of the answer. A snapshot is held meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Connections at the same time.
+const MAX_CONNECTIONS: usize = 8;
+
+/// Answers `nagaya store` until the store is closed. The directory's lock is held, so an existing socket is a leftover of a
+/// process that has ended.
+///
+/// A failure is logged, and the process serves without the socket.
+pub(crate) fn listen(data: &Path, store: &Arc<Embedded>) {
+    let started = bind(data).and_then(|listener| {
+        let store = Arc::downgrade(store);
+        let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
+        thread.spawn(move || accept(&listener, &store))
+    });
+    if let Err(error) = started {
+        let data = data.display();
+        tracing::warn!(%error, %data, "no control socket: `nagaya store` cannot maintain the directory while this process runs");
+    }
+}
+
+/// Creates the socket in a private folder, restricts its permissions, and then moves it to its name: other users can never
+/// connect.
+fn bind(data: &Path) -> std::io::Result<UnixListener> {
+    let socket = data.join(SOCKET);
+    match socket.symlink_metadata() {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(std::io::Error::new(ErrorKind::AlreadyExists, format!("{SOCKET} is not a socket")));
+        }
+        _ => {}
+    }
+    let folder = data.join(format!(".control-{}", std::process::id()));
+    // A leftover of a killed process with the same id.
+    let _ = fs::remove_dir_all(&folder);
+    DirBuilder::new().mode(0o700).create(&folder)?;
+    let beside = folder.join("s");
+    let made = UnixListener::bind(&beside).and_then(|listener| {
+        fs::set_permissions(&beside, Permissions::from_mode(0o600))?;
+        fs::rename(&beside, &socket)?;
+        Ok(listener)
+    });
+    let _ = fs::remove_dir_all(&folder);
+    made
+}
+
+fn accept(listener: &UnixListener, store: &Weak<Embedded>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Most likely too many open files: some will be closed.
+            std::thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if open.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
+            let _ = send_line(
+                &mut &stream,
+                &json!({ "error": "too many control connections at the same time; try again later" }),
+            );
+            continue;
+        }
+        let (store, slot) = (store.clone(), Slot::take(&open));
+        let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
+        // Without a thread the client gets no answer, and tries again.
+        let _ = thread.spawn(move || {
+            answer(&stream, &store);
+            drop(slot);
+        });
+    }
+}
+
+/// One of the connections at the same time; given back however its thread ends.
+struct Slot(Arc<AtomicUsize>);
+
+impl Slot {
+    fn take(open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::SeqCst);
+        Slot(Arc::clone(open))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Answers one request. A client that does not read loses the answer.
+fn answer(stream: &UnixStream, store: &Weak<Embedded>) {
+    let mut out = BufWriter::with_capacity(256 * 1024, stream);
+    if let Err(error) = serve(stream, &mut out, store) {
+        let _ = send_line(&mut out, &json!({ "error": format!("{error:#}") }));
+    }
+    let _ = out.flush();
+}
+
+fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> anyhow::Result<()> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
+    let request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
+    if request["version"] != VERSION {
+        bail!("this server has version {VERSION} of the control socket; use the same version of `nagaya`");
+    }
+    let store = store.upgrade().context("the store is being closed")?;
+    match request["do"].as_str() {
+        Some("stat") => send_line(out, &json!({ "answer": show::stat(&store.stat()?) })),
+        Some("verify") => with_progress(out, |tell| Ok(show::findings(&store.verify(tell)?))),
+        Some("reindex") => {
+            let (table, index) = (request["table"].as_str(), request["index"].as_str());
+            with_progress(out, |tell| repair::reindex_all(&store, table, index, tell))
+        }
+        Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
+        Some("backup") => {
+            let since = since(&request["since"])?;
+            send_line(out, &json!({ "stream": true }))?;
+            // A failure is reported in the stream.
+            let _ = store.export(since.as_ref(), out, &mut |_| {});
+            Ok(())
+        }
+        _ => bail!("unknown request; use the same version of `nagaya` as the server"),
+    }
+}
+
+/// Runs something long, and sends its progress.
+fn with_progress(
+    out: &mut impl Write,
+    work: impl FnOnce(&mut dyn FnMut(u64)) -> anyhow::Result<Json>,
+) -> anyhow::Result<()> {
+    let mut telling = Ok(());
+    let mut tell = |count| {
+        if telling.is_ok() {
+            telling = send_line(out, &json!({ "progress": count }));
+        }
+    };
+    let answer = work(&mut tell)?;
+    telling?;
+    send_line(out, &json!({ "answer": answer }))
+}
+
+fn since(asked: &Json) -> anyhow::Result<Option<Since>> {
+    if asked.is_null() {
+        return Ok(None);
+    }
+    let incarnation = match &asked["incarnation"] {
+        Json::Null => None,
+        text => Some(text.as_str().and_then(unhex).context("`incarnation` is not hexadecimal")?),
+    };
+    let sequence = asked["sequence"].as_u64().context("`sequence` is not a number")?;
+    let last_change = match &asked["lastChange"] {
+        Json::Null => None,
+        text => {
+            let hash = text.as_str().and_then(unhex).and_then(|bytes| bytes.try_into().ok());
+            Some(hash.context("`lastChange` is not a hash")?)
+        }
+    };
+    Ok(Some(Since { incarnation, sequence, last_change }))
+}
+
+fn send_line(out: &mut impl Write, line: &Json) -> anyhow::Result<()> {
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}

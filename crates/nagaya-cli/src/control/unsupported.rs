@@ -1,0 +1,26 @@
+//! Systems without Unix sockets: a directory can be maintained only while no process has it open.
+
+use std::{io::Read, path::Path, sync::Arc};
+
+use anyhow::bail;
+use nagaya_embedded::{Embedded, Since};
+use serde_json::Value as Json;
+
+pub(crate) fn listen(_: &Path, _: &Arc<Embedded>) {}
+
+/// Never made.
+pub(crate) enum Connection {}
+
+impl Connection {
+    pub(crate) fn open(_: &Path) -> anyhow::Result<Self> {
+        bail!("a running server can be asked on Unix only; stop it first")
+    }
+
+    pub(crate) fn ask(self, _: &Json, _: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
+        match self {}
+    }
+
+    pub(crate) fn stream(self, _: Option<&Since>) -> anyhow::Result<Box<dyn Read>> {
+        match self {}
+    }
+}

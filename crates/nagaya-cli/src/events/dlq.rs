@@ -1,0 +1,241 @@
+//! `nagaya events dlq`: dead letters.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use nagaya_events::{DeadLetter, Processor, Projection, Settled};
+use serde_json::{Value as Json, json};
+
+use super::{
+    At,
+    opened::Opened,
+    print::{self, counted, instant, plain, print},
+};
+use crate::{Outcome, confirm::confirmed};
+
+/// Inspect and retry dead letters
+///
+/// An event that a projection cannot apply, even after retries, blocks its own aggregate and no other. The later events wait
+/// until a retry succeeds or the event is dropped.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  nagaya events dlq list todo\n  nagaya events dlq retry todo --all\n  nagaya events dlq drop todo \
+                  01KG9S5Q60T4N2Y8ZC3M7VXR1E --yes"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// List the blocked aggregates; exits with 1 when there are any
+    List(Which),
+    /// Show one: the event, why it fails, and how many events wait
+    Show {
+        #[command(flatten)]
+        which: Which,
+        /// The aggregate
+        id: String,
+    },
+    /// Retry the event and the later ones; exits with 1 when it fails again
+    #[command(
+        after_help = "Examples:\n  nagaya events dlq retry todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n  nagaya events dlq retry todo --all"
+    )]
+    Retry {
+        #[command(flatten)]
+        which: Which,
+        /// The aggregate
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// All blocked aggregates
+        #[arg(long)]
+        all: bool,
+    },
+    /// Drop the event from the projection, and apply the later ones
+    ///
+    /// The event itself stays. A rebuild of the projection applies it again.
+    Drop {
+        #[command(flatten)]
+        which: Which,
+        /// The aggregate
+        id: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Which dead letters.
+#[derive(Debug, clap::Args)]
+struct Which {
+    #[command(flatten)]
+    at: At,
+    /// The projection; by default all
+    #[arg(long, value_name = "NAME")]
+    projection: Option<String>,
+}
+
+/// A dead letter, and the processor that can retry it.
+struct Found {
+    projection: Arc<dyn Projection>,
+    processor: Processor,
+    letter: DeadLetter,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let (Verb::List(which) | Verb::Show { which, .. } | Verb::Retry { which, .. } | Verb::Drop { which, .. }) =
+        &args.verb;
+    let Some((opened, projections)) = Opened::with_projections(&which.at).await? else {
+        return Ok(Outcome::FoundProblem);
+    };
+    let mut found = letters(which, &opened, projections).await?;
+    if let Verb::Show { id, .. } | Verb::Retry { id: Some(id), .. } | Verb::Drop { id, .. } = &args.verb {
+        // One for each projection that cannot apply the event.
+        found.retain(|each| each.letter.aggregate == *id);
+        if found.is_empty() {
+            eprintln!("nagaya: {} is not a dead letter; `nagaya events dlq list` shows those there are", plain(id));
+            return Ok(Outcome::FoundProblem);
+        }
+    }
+    match &args.verb {
+        Verb::List(_) => list(which, &found),
+        Verb::Show { .. } => show(which, &opened, &found).await,
+        Verb::Retry { .. } => settle(which, &found, false).await,
+        Verb::Drop { yes, .. } => {
+            if !yes {
+                found.iter().for_each(|each| eprint!("{}", text(each)));
+                eprintln!(
+                    "the event would be dropped from the projection; it stays in the event store, and a rebuild applies it again"
+                );
+            }
+            confirmed(*yes, "drop it?")?;
+            settle(which, &found, true).await
+        }
+    }
+}
+
+/// All dead letters that are asked for.
+async fn letters(which: &Which, opened: &Opened, projections: Vec<Arc<dyn Projection>>) -> anyhow::Result<Vec<Found>> {
+    let known: Vec<_> = projections.iter().map(|each| each.entity().to_owned()).collect();
+    if let Some(asked) = &which.projection
+        && !known.contains(asked)
+    {
+        bail!("{} has no projection `{asked}`, but {}", opened.name, known.join(", "));
+    }
+    let mut found = Vec::new();
+    for projection in projections {
+        if which.projection.as_deref().is_some_and(|asked| asked != projection.entity()) {
+            continue;
+        }
+        let processor = opened.processor(&projection)?;
+        for letter in processor.dead_letters().await? {
+            found.push(Found { projection: Arc::clone(&projection), processor: processor.clone(), letter });
+        }
+    }
+    Ok(found)
+}
+
+fn list(which: &Which, found: &[Found]) -> anyhow::Result<Outcome> {
+    let mut out: String = found.iter().map(text).collect();
+    let _ = match found.len() {
+        0 => writeln!(out, "no dead letters"),
+        count => writeln!(out, "{}", counted(count as u64, "dead letter")),
+    };
+    let listed: Vec<_> = found.iter().map(json).collect();
+    print(which.at.json, &json!({ "ok": found.is_empty(), "deadLetters": listed }), &out)?;
+    Ok(if found.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
+}
+
+async fn show(which: &Which, opened: &Opened, chosen: &[Found]) -> anyhow::Result<Outcome> {
+    let (mut out, mut shown) = (String::new(), Vec::new());
+    for each in chosen {
+        let Found { projection, letter, .. } = each;
+        let tenant = opened.tenant("nagaya events dlq show", &letter.tenant)?;
+        let events = opened.inspector(projection.aggregate())?.events(&tenant, &letter.aggregate).await?;
+        let event = events.iter().find(|event| event.id == letter.event);
+        let behind = events.iter().filter(|event| event.version > letter.version).count();
+        out.push_str(&text(each));
+        if let Some(event) = event {
+            let _ = writeln!(out, "  {}", print::data(event));
+            let about = |path: &str| plain(event.about(path).unwrap_or("-"));
+            let _ = writeln!(
+                out,
+                "  by {} at {}, part of {}",
+                about("actor.userId"),
+                about("timestamp"),
+                about("correlationId")
+            );
+        }
+        let _ = writeln!(out, "  later events that wait: {behind}");
+        let mut all = json(each);
+        all["event"] = event.map_or(Json::Null, print::event);
+        all["behind"] = behind.into();
+        shown.push(all);
+    }
+    print(which.at.json, &json!({ "deadLetters": shown }), &out)?;
+    Ok(Outcome::Fine)
+}
+
+/// Retries events, or drops them.
+async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Result<Outcome> {
+    let (mut out, mut settled, mut in_step) = (String::new(), Vec::new(), 0_usize);
+    for each in chosen {
+        let Found { projection, processor, letter } = each;
+        let done = match leave_out {
+            false => processor.retry(letter).await,
+            true => processor.drop_event(letter).await,
+        };
+        let done = done.with_context(|| format!("{} is as it was", letter.aggregate))?;
+        in_step += usize::from(done == Settled::InStep);
+        let left_out =
+            if leave_out { format!("version {} is dropped, and it ", letter.version) } else { String::new() };
+        let became = match (done, leave_out) {
+            (Settled::InStep, _) => "is up to date again",
+            (Settled::ParkedAgain, false) => "is still blocked by an event that cannot be applied",
+            (Settled::ParkedAgain, true) => "is blocked by a later one that cannot be applied",
+        };
+        let _ = writeln!(out, "{} of {}: {left_out}{became}", plain(&letter.aggregate), plain(&letter.tenant));
+        settled.push(json!({
+            "projection": projection.entity(), "tenant": letter.tenant, "id": letter.aggregate, "version": letter.version,
+            "inStep": done == Settled::InStep,
+        }));
+    }
+    if chosen.is_empty() {
+        out.push_str("no dead letters\n");
+    }
+    let fine = in_step == chosen.len();
+    print(which.at.json, &json!({ "ok": fine, "settled": settled }), &out)?;
+    Ok(if fine { Outcome::Fine } else { Outcome::FoundProblem })
+}
+
+fn text(found: &Found) -> String {
+    let Found { projection, letter, .. } = found;
+    format!(
+        "{} of {}: `{}` is blocked at version {}, {} ({})\n  {}\n  parked {} after {}\n",
+        plain(&letter.aggregate),
+        plain(&letter.tenant),
+        projection.entity(),
+        letter.version,
+        plain(&letter.event_type),
+        plain(&letter.event),
+        plain(&letter.error),
+        instant(letter.at),
+        counted(letter.attempts, "attempt"),
+    )
+}
+
+fn json(found: &Found) -> Json {
+    let Found { projection, letter, .. } = found;
+    json!({
+        "projection": projection.entity(),
+        "tenant": letter.tenant,
+        "id": letter.aggregate,
+        "version": letter.version,
+        "eventId": letter.event,
+        "eventType": letter.event_type,
+        "error": letter.error,
+        "attempts": letter.attempts,
+        "parkedAt": instant(letter.at),
+    })
+}

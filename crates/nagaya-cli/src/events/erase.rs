@@ -1,0 +1,60 @@
+//! `nagaya events erase`.
+
+use anyhow::bail;
+use serde_json::json;
+
+use super::{
+    At,
+    opened::Opened,
+    print::{counted, print},
+};
+use crate::{Outcome, confirm::confirmed};
+
+/// Erase personal data in a user's events
+///
+/// Destroys the key that seals the personal fields of the user's events. The events stay, and show the fields as erased; the
+/// projections are updated. It cannot be undone, and is final once backups and retained changes of the store are gone too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  nagaya events erase letters.toml --tenant demo ann --yes")]
+pub(super) struct Args {
+    #[command(flatten)]
+    at: At,
+    /// The user's tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: String,
+    /// The user
+    user: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Args { tenant: name, user, .. } = args;
+    let sealed = |aggregate: &&nagaya_design::Aggregate| aggregate.keys.is_some();
+    let design = opened.nagaya.design();
+    let aggregates: Vec<_> = design.aggregates.iter().filter(sealed).map(|each| each.name.clone()).collect();
+    if aggregates.is_empty() {
+        bail!(
+            "no fields are sealed in the events of {}: its design has no `keys` for an aggregate, so nothing can be erased",
+            opened.name
+        );
+    }
+    let tenant = opened.tenant("nagaya events erase", name)?;
+    confirmed(args.yes, &format!("erase the personal data in the events of {user} in {name} for good?"))?;
+    let mut destroyed = 0;
+    for aggregate in &aggregates {
+        destroyed += u64::from(opened.inspector(aggregate)?.erase(&tenant, user).await?);
+    }
+    let mut mended = 0;
+    for projection in &opened.projections {
+        mended += opened.processor(projection)?.repair(name, &|_| {}).await?;
+    }
+    let text = match destroyed {
+        0 => format!("{user} has no key in {name}: there is nothing to erase\n"),
+        _ => format!("{} destroyed, {} updated\n", counted(destroyed, "key"), counted(mended, "item")),
+    };
+    print(args.at.json, &json!({ "keys": destroyed, "items": mended }), &text)?;
+    Ok(if destroyed == 0 { Outcome::FoundProblem } else { Outcome::Fine })
+}

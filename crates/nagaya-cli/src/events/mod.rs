@@ -1,0 +1,66 @@
+//! `nagaya events`: operating event-sourced systems.
+
+mod cause_tree;
+mod dlq;
+mod erase;
+mod opened;
+mod print;
+mod progress;
+mod rebuild;
+mod run;
+mod show;
+
+mod tail;
+mod verify;
+
+use super::{Outcome, serve::StoreArgs};
+
+/// Inspect and maintain the events of a system and its projections
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A directory of the embedded store has one process at a time: stop the server before. On DynamoDB all of \
+                  these work beside it.\n\nWhat to do when: docs/how-to/run-event-sourcing.md"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Run(run::Args),
+    Tail(tail::Args),
+    Show(show::Args),
+    Verify(verify::Args),
+    Dlq(dlq::Args),
+    Rebuild(rebuild::Args),
+    Erase(erase::Args),
+}
+
+/// The system and its store.
+#[derive(Debug, clap::Args)]
+struct At {
+    /// A built-in system; tail, show, verify and erase also take the file of a design
+    #[arg(value_name = "SYSTEM")]
+    system: String,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &args.verb {
+            Verb::Run(args) => run::run(args).await,
+            Verb::Tail(args) => tail::run(args).await,
+            Verb::Show(args) => show::run(args).await,
+            Verb::Verify(args) => verify::run(args).await,
+            Verb::Dlq(args) => dlq::run(args).await,
+            Verb::Rebuild(args) => rebuild::run(args).await,
+            Verb::Erase(args) => erase::run(args).await,
+        }
+    })
+}

@@ -1,0 +1,127 @@
+//! An event-sourced system, opened on its store.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use nagaya_events::{Inspector, Processor, ProcessorOptions, Projection};
+use nagaya_server::System;
+use nagaya_store::Store;
+use nagaya_tenancy::{Nagaya, Operator, Principal, Tenant};
+
+use super::At;
+use crate::{serve::StoreKind, source, store::is_store, systems};
+
+/// A system on its store.
+pub(super) struct Opened {
+    pub(super) name: String,
+    pub(super) nagaya: Nagaya,
+    /// What is built from its events, where the system has code for it.
+    pub(super) projections: Vec<Arc<dyn Projection>>,
+}
+
+impl Opened {
+    /// What is there already, to be looked at; `None` after showing what is wrong with the design.
+    pub(super) async fn look(at: &At) -> anyhow::Result<Option<Self>> {
+        let Some(system) = system(at)? else { return Ok(None) };
+        Opened::on(at, system).await.map(Some)
+    }
+
+    /// The same for what needs the code that builds projections, with that code.
+    pub(super) async fn with_projections(at: &At) -> anyhow::Result<Option<(Self, Vec<Arc<dyn Projection>>)>> {
+        let Some(system) = system(at)? else { return Ok(None) };
+        let projections = projections(&system)?;
+        Ok(Some((Opened::on(at, system).await?, projections)))
+    }
+
+    async fn on(at: &At, system: System) -> anyhow::Result<Self> {
+        // These commands never create a store.
+        if at.store.kind == StoreKind::Embedded && !is_store(&at.store.data)? {
+            bail!("{} is not the directory of a store; name it with --data", at.store.data.display());
+        }
+        let store = open(at).await?;
+        let System { name, design, projections, .. } = system;
+        let nagaya = Nagaya::open_with(design, store, at.store.settings(&name));
+        let unknown = || format!("there are no tables of {name} in {}", at.store.describe());
+        nagaya.answers().await.with_context(unknown)?;
+        Ok(Opened { name, nagaya, projections })
+    }
+
+    /// The kinds of aggregates that it has.
+    pub(super) fn aggregates(&self) -> impl Iterator<Item = &str> {
+        self.nagaya.design().aggregates.iter().map(|aggregate| aggregate.name.as_str())
+    }
+
+    /// The kind of aggregate that is meant.
+    pub(super) fn aggregate(&self, asked: Option<&str>) -> anyhow::Result<&str> {
+        let known: Vec<_> = self.aggregates().collect();
+        match (asked, known.as_slice()) {
+            (None, [only]) => Ok(only),
+            (None, _) => bail!("{} has several kinds of aggregates: name one of {}", self.name, known.join(", ")),
+            (Some(asked), _) => {
+                let found = known.iter().find(|name| **name == asked);
+                found
+                    .copied()
+                    .with_context(|| format!("{} has no aggregate `{asked}`, but {}", self.name, known.join(", ")))
+            }
+        }
+    }
+
+    pub(super) fn inspector(&self, aggregate: &str) -> anyhow::Result<Inspector> {
+        Ok(Inspector::new(&self.nagaya, aggregate)?)
+    }
+
+    pub(super) fn processor(&self, projection: &Arc<dyn Projection>) -> anyhow::Result<Processor> {
+        Ok(Processor::new(&self.nagaya, Arc::clone(projection), ProcessorOptions::default())?)
+    }
+
+    /// A handle that leaves a trace of what it is used for.
+    pub(super) fn operator(&self, reason: &str) -> Operator {
+        // Not authenticated: anyone who can open the store.
+        let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
+        self.nagaya.operator(reason, &Principal::new("", user.as_str()))
+    }
+
+    /// The same, within one tenant.
+    pub(super) fn tenant(&self, reason: &str, tenant: &str) -> anyhow::Result<Tenant> {
+        self.operator(reason).within(tenant).with_context(|| format!("there can be no tenant `{tenant}`"))
+    }
+}
+
+/// The system that is meant; `None` after showing what is wrong with its design.
+pub(super) fn system(at: &At) -> anyhow::Result<Option<System>> {
+    if at.store.kind == StoreKind::Memory {
+        bail!("memory keeps nothing, so there are no events; choose embedded or dynamodb with --store");
+    }
+    let Some(system) = source::system(&at.system, at.store.kind.engine(), &at.store.objects())? else {
+        return Ok(None);
+    };
+    if system.design.aggregates.is_empty() {
+        bail!("the design of {} has no aggregate, and therefore no events", system.name);
+    }
+    Ok(Some(system))
+}
+
+/// What a system builds from its events.
+pub(super) fn projections(system: &System) -> anyhow::Result<Vec<Arc<dyn Projection>>> {
+    if system.projections.is_empty() {
+        let all = systems::all(&None)?;
+        let known: Vec<_> =
+            all.iter().filter(|known| !known.projections.is_empty()).map(|known| known.name.as_str()).collect();
+        bail!(
+            "{} has no projections, which are code and not part of a design: name a built-in system ({})",
+            system.name,
+            known.join(", ")
+        );
+    }
+    Ok(system.projections.clone())
+}
+
+/// Opens the store, and says what to do when a server has it.
+pub(super) async fn open(at: &At) -> anyhow::Result<Arc<dyn Store>> {
+    at.store.open().await.with_context(|| match at.store.kind {
+        StoreKind::Embedded => {
+            "a directory has one process at a time, and `nagaya serve` processes its events itself".to_owned()
+        }
+        _ => format!("{} cannot be opened", at.store.describe()),
+    })
+}

@@ -1,0 +1,297 @@
+//! `nagaya events rebuild`.
+
+use std::{fmt::Write as _, sync::atomic::AtomicBool, sync::atomic::Ordering};
+
+use anyhow::Context as _;
+use indicatif::ProgressBar;
+use nagaya_events::{Content, Generations, Processor, Progress, Verified};
+use serde_json::{Value as Json, json};
+
+use super::{
+    At,
+    opened::Opened,
+    print::{counted, plain, print},
+    progress,
+};
+use crate::{Outcome, confirm::confirmed, serve::StoreKind};
+
+/// Rebuild a projection from the events, without downtime
+///
+/// A new generation is built beside the one that is read, and verified against the events: the number of items and a hash of
+/// all of them. It is read from then on only if both match. The one before is kept up to date, for --rollback.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  nagaya events rebuild todo todo                              rebuild, verify, switch\n  nagaya \
+                  events rebuild todo todo --verify-only                check what is read\n  nagaya events rebuild todo todo \
+                  --tenant demo --yes          repair one tenant's items in place\n  nagaya events rebuild todo todo --rollback \
+                  --yes             read the generation before again\n\nIt can be killed at any time: started again it goes on \
+                  with the generation that it has begun, and --abandon gives that up.\n\nEnds with 1 when items are not what \
+                  their events give, and names some of them."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    at: At,
+    /// The projection: the entity of its items
+    projection: String,
+    /// Only verify the generation that is read
+    #[arg(long, conflicts_with_all = ["rollback", "abandon", "yes"])]
+    verify_only: bool,
+    /// Repair the items of this tenant in place; with --verify-only, verify only these
+    #[arg(long, value_name = "TENANT", conflicts_with_all = ["rollback", "abandon"])]
+    tenant: Option<String>,
+    /// Read the previous generation again
+    #[arg(long, conflicts_with = "abandon")]
+    rollback: bool,
+    /// Abandon the generation that is being built
+    #[arg(long)]
+    abandon: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let Some((opened, projections)) = Opened::with_projections(&args.at).await? else {
+        return Ok(Outcome::FoundProblem);
+    };
+    let known: Vec<_> = projections.iter().map(|each| each.entity()).collect();
+    let found = projections.iter().find(|each| each.entity() == args.projection);
+    let unknown = || format!("{} has no projection `{}`, but {}", opened.name, args.projection, known.join(", "));
+    let projection = found.with_context(unknown)?;
+    let processor = opened.processor(projection)?;
+    let work = Work { args, opened: &opened, processor: &processor, aggregate: projection.aggregate() };
+    match &args.tenant {
+        _ if args.rollback => work.roll_back().await,
+        _ if args.abandon => work.abandon().await,
+        _ if args.verify_only => work.verify().await,
+        Some(tenant) => work.repair(tenant).await,
+        None => work.rebuild().await,
+    }
+}
+
+struct Work<'w> {
+    args: &'w Args,
+    opened: &'w Opened,
+    processor: &'w Processor,
+    aggregate: &'w str,
+}
+
+impl Work<'_> {
+    async fn rebuild(&self) -> anyhow::Result<Outcome> {
+        let before = self.processor.generations().await?;
+        match before.building {
+            Some(building) => {
+                eprintln!("continues generation {building}; generation {} is read meanwhile", before.current);
+            }
+            None => eprintln!("builds a new generation; generation {} is read meanwhile", before.current),
+        }
+        let bar = self.bar("builds").await?;
+        let verified = self.processor.rebuild(&telling(&bar)).await?;
+        bar.finish_and_clear();
+        let after = self.processor.generations().await?;
+        let switched = after.current == verified.generation;
+        let mut text = self.verified_text(&verified);
+        let _ = match (switched, verified.parked) {
+            (true, _) => writeln!(
+                text,
+                "they match: generation {} is read from now on, and generation {} is kept up to date for --rollback",
+                after.current, before.current
+            ),
+            (false, 0) => writeln!(text, "generation {} is still read", after.current),
+            (false, _) => writeln!(
+                text,
+                "generation {} is still read: fix what cannot apply the events, then --abandon this one and rebuild",
+                after.current
+            ),
+        };
+        self.told(&verified, &after, &text)
+    }
+
+    async fn verify(&self) -> anyhow::Result<Outcome> {
+        // A directory has one process: events that the processor has not reached after reading all changes, it never reaches.
+        // On other stores a server may be about to.
+        let alone = self.args.at.store.kind == StoreKind::Embedded;
+        while alone && self.processor.step().await?.read > 0 {}
+        let bar = self.bar("checks").await?;
+        let tell = |progress: Progress| bar.set_position(progress.events);
+        let verified = self.processor.verify_told(self.args.tenant.as_deref(), &tell).await?;
+        bar.finish_and_clear();
+        let mut text = self.verified_text(&verified);
+        if verified.holds() {
+            text.push_str("they match\n");
+        }
+        let passed_over = alone && verified.behind > 0;
+        if passed_over {
+            // Writing to a text does not fail.
+            let _ = writeln!(
+                text,
+                "  {} had events that the processor does not get to: it goes on from a place that is not one of this \
+                 directory. They are applied now; see what made the directory before it is used",
+                counted(verified.behind, self.aggregate)
+            );
+        }
+        let outcome = self.told(&verified, &self.processor.generations().await?, &text)?;
+        Ok(if passed_over { Outcome::FoundProblem } else { outcome })
+    }
+
+    async fn repair(&self, tenant: &str) -> anyhow::Result<Outcome> {
+        // An impossible name is an error, not a tenant without items.
+        self.opened.tenant("nagaya events rebuild", tenant)?;
+        if !self.args.yes {
+            let found = self.processor.verify(Some(tenant)).await?;
+            let text = self.verified_text(&found);
+            if found.holds() {
+                let text = format!("{text}they match: there is nothing to repair\n");
+                return self.told(&found, &self.processor.generations().await?, &text);
+            }
+            eprint!("{text}");
+            confirmed(false, &format!("overwrite the items of {tenant} with what its events give?"))?;
+        }
+        let bar = self.bar("mends").await?;
+        let repaired = self.processor.repair(tenant, &telling(&bar)).await?;
+        let verified = self.processor.verify(Some(tenant)).await?;
+        bar.finish_and_clear();
+        let mut text = format!("{} repaired\n", counted(repaired, "item"));
+        text.push_str(&self.verified_text(&verified));
+        if verified.holds() {
+            text.push_str("they match\n");
+        }
+        let mut told = verified_json(&verified, &self.processor.generations().await?);
+        told["repaired"] = repaired.into();
+        print(self.args.at.json, &told, &text)?;
+        Ok(outcome(&verified))
+    }
+
+    async fn roll_back(&self) -> anyhow::Result<Outcome> {
+        let name = &self.args.projection;
+        let now = self.processor.generations().await?;
+        if let (Some(previous), false) = (now.previous, self.args.yes) {
+            eprintln!("generation {previous} of `{name}` would be read again instead of generation {}", now.current);
+            confirmed(false, "read it?")?;
+        }
+        let read = self.processor.roll_back().await?;
+        let text = format!(
+            "generation {read} of `{name}` is read from now on; --rollback goes back to generation {}\n",
+            now.current
+        );
+        print(self.args.at.json, &generations_json(&self.processor.generations().await?), &text)?;
+        Ok(Outcome::Fine)
+    }
+
+    async fn abandon(&self) -> anyhow::Result<Outcome> {
+        let name = &self.args.projection;
+        let now = self.processor.generations().await?;
+        if let (Some(building), false) = (now.building, self.args.yes) {
+            eprintln!(
+                "generation {building} of `{name}` would be abandoned; generation {} stays the one that is read",
+                now.current
+            );
+            confirmed(false, "abandon it?")?;
+        }
+        let text = match self.processor.abandon().await? {
+            Some(gone) => format!("generation {gone} of `{name}` is abandoned; generation {} is read\n", now.current),
+            None => format!("no generation of `{name}` is being built\n"),
+        };
+        print(self.args.at.json, &generations_json(&self.processor.generations().await?), &text)?;
+        Ok(Outcome::Fine)
+    }
+
+    /// A bar with the number of events, where counting them is cheap.
+    async fn bar(&self, what: &str) -> anyhow::Result<ProgressBar> {
+        let bar = progress::bar(what, None);
+        if bar.is_hidden() || self.args.at.store.kind != StoreKind::Embedded {
+            return Ok(bar);
+        }
+        let inspector = self.opened.inspector(self.aggregate)?;
+        let follower = self.opened.operator("nagaya events rebuild").follow(inspector.entity()).await?;
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = follower.scan((0, 1), after, Some(10_000)).await?;
+            count += page.records.len() as u64;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        progress::again(&bar, what, count);
+        Ok(bar)
+    }
+
+    fn told(&self, verified: &Verified, generations: &Generations, text: &str) -> anyhow::Result<Outcome> {
+        print(self.args.at.json, &verified_json(verified, generations), text)?;
+        Ok(outcome(verified))
+    }
+
+    fn verified_text(&self, verified: &Verified) -> String {
+        let mut out = format!(
+            "generation {} of `{}`: {} of {}\n",
+            verified.generation,
+            self.args.projection,
+            counted(verified.events, "event"),
+            counted(verified.aggregates, self.aggregate)
+        );
+        let line = |content: &Content| format!("{}, {}", counted(content.items, "item"), content.hash());
+        // Writing to a text does not fail.
+        let _ = writeln!(out, "  events give  {}", line(&verified.expected));
+        let _ = writeln!(out, "  found        {}", line(&verified.found));
+        for wrong in &verified.wrong {
+            let _ = writeln!(out, "  {} of {} {}", plain(&wrong.aggregate), plain(&wrong.tenant), wrong.why);
+        }
+        let more = verified.wrong_count.saturating_sub(verified.wrong.len() as u64);
+        if more > 0 {
+            let _ = writeln!(out, "  and {more} more");
+        }
+        if verified.parked > 0 {
+            let _ = writeln!(out, "  {} at an event that cannot be applied", waits(verified.parked, self.aggregate));
+        }
+        out
+    }
+}
+
+fn waits(count: u64, aggregate: &str) -> String {
+    format!("{} {}", counted(count, aggregate), if count == 1 { "waits" } else { "wait" })
+}
+
+/// Shows building, and then checking with the number that building has found.
+fn telling(bar: &ProgressBar) -> impl Fn(Progress) + Send + Sync {
+    let checking = AtomicBool::new(false);
+    move |progress: Progress| {
+        if progress.checking && !checking.swap(true, Ordering::Relaxed) {
+            progress::again(bar, "checks", bar.position());
+        }
+        bar.set_position(progress.events);
+    }
+}
+
+fn outcome(verified: &Verified) -> Outcome {
+    if verified.holds() { Outcome::Fine } else { Outcome::FoundProblem }
+}
+
+fn content_json(content: &Content) -> Json {
+    json!({ "items": content.items, "hash": content.hash() })
+}
+
+fn generations_json(generations: &Generations) -> Json {
+    json!({ "current": generations.current, "previous": generations.previous, "building": generations.building })
+}
+
+fn verified_json(verified: &Verified, generations: &Generations) -> Json {
+    let wrong: Vec<_> = verified
+        .wrong
+        .iter()
+        .map(|each| json!({ "tenant": each.tenant, "id": each.aggregate, "why": each.why }))
+        .collect();
+    json!({
+        "ok": verified.holds(),
+        "generation": verified.generation,
+        "events": verified.events,
+        "aggregates": verified.aggregates,
+        "expected": content_json(&verified.expected),
+        "found": content_json(&verified.found),
+        "wrong": wrong,
+        "wrongCount": verified.wrong_count,
+        "parked": verified.parked,
+        "behind": verified.behind,
+        "generations": generations_json(generations),
+    })
+}

@@ -1,0 +1,104 @@
+//! `nagaya events show`.
+
+use std::fmt::Write as _;
+
+use nagaya_events::Recorded;
+use serde_json::json;
+
+use super::{
+    At,
+    cause_tree::CauseTree,
+    opened::Opened,
+    print::{self, counted, plain, print},
+};
+use crate::Outcome;
+
+/// Show the history of an aggregate: who did what, when, and why
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  nagaya events show todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n\nWhat led to what is told by the \
+                  correlation and causation of each event: a request, something outside of the aggregate, or an earlier \
+                  event.\n\nEnds with 1 when there is no such aggregate, or when its events are not what they were."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    at: At,
+    /// The aggregate
+    id: String,
+    /// The tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: String,
+    /// The type of the aggregate, if the design has several
+    #[arg(long, value_name = "NAME")]
+    aggregate: Option<String>,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let aggregate = opened.aggregate(args.aggregate.as_deref())?;
+    let inspector = opened.inspector(aggregate)?;
+    let tenant = opened.tenant("nagaya events show", &args.tenant)?;
+    let (_, chain) = inspector.verify(&tenant, &args.id).await?;
+    let events = match (inspector.events(&tenant, &args.id).await, &chain) {
+        (Ok(events), _) => events,
+        // Unreadable events are a finding, too.
+        (Err(_), Err(why)) => {
+            eprintln!("nagaya: {} cannot be shown: {}", plain(&args.id), plain(why));
+            return Ok(Outcome::FoundProblem);
+        }
+        (Err(error), Ok(_)) => return Err(error.into()),
+    };
+    if events.is_empty() && chain.is_ok() {
+        eprintln!("nagaya: {} has no {aggregate} {}", args.tenant, args.id);
+        return Ok(Outcome::FoundProblem);
+    }
+    let causes = CauseTree::of(&events);
+    let told = json!({
+        "system": opened.name,
+        "aggregate": aggregate,
+        "tenant": args.tenant,
+        "id": args.id,
+        "ok": chain.is_ok(),
+        "end": chain.as_ref().ok(),
+        "broken": chain.as_ref().err(),
+        "events": events.iter().map(print::event).collect::<Vec<_>>(),
+        "causes": causes.json(),
+    });
+    let mut text = format!("{aggregate} {} of {}: {}\n\n", args.id, args.tenant, counted(events.len() as u64, "event"));
+    text.push_str(&table(&events));
+    // Writing to a text does not fail.
+    let _ = writeln!(text, "\ncauses\n{}", causes.text());
+    let _ = match &chain {
+        Ok(end) => writeln!(text, "nothing is missing or changed; the chain ends in\n{end}"),
+        Err(why) => writeln!(text, "broken: {why}"),
+    };
+    print(args.at.json, &told, &text)?;
+    Ok(if chain.is_ok() { Outcome::Fine } else { Outcome::FoundProblem })
+}
+
+fn table(events: &[Recorded]) -> String {
+    let rows: Vec<[String; 5]> = events
+        .iter()
+        .map(|event| {
+            let form = if event.raw.version > 1 { format!(" (form {})", event.raw.version) } else { String::new() };
+            [
+                event.version.to_string(),
+                plain(event.about("timestamp").unwrap_or("-")),
+                plain(event.about("actor.userId").unwrap_or("-")),
+                format!("{}{form}", plain(&event.raw.event_type)),
+                print::data(event),
+            ]
+        })
+        .collect();
+    let heads = ["version", "when", "who", "what", "data"].map(str::to_owned);
+    let wide = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0).max(heads[at].len());
+    let wide: [usize; 5] = std::array::from_fn(wide);
+    let mut out = String::new();
+    for row in std::iter::once(&heads).chain(&rows) {
+        let [version, when, who, what, data] = row;
+        let line =
+            format!("  {version:>0$}  {when:1$}  {who:2$}  {what:3$}  {data}", wide[0], wide[1], wide[2], wide[3]);
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}

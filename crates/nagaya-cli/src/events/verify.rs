@@ -1,0 +1,121 @@
+//! `nagaya events verify`.
+
+use nagaya_events::Chains;
+use serde_json::{Value as Json, json};
+
+use super::{
+    At,
+    opened::Opened,
+    print::{counted, plain, print},
+    progress,
+};
+use crate::Outcome;
+
+/// Verify that no event is missing, changed or out of order
+///
+/// Each event's hash includes the one before, and the aggregate's head holds the end of the chain.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  nagaya events verify todo\n  nagaya events verify todo --tenant demo \
+                  01KG9S5Q60T4N2Y8ZC3M7VXR1E\n  nagaya events verify todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E --expect \
+                  9f86d081…\n\nSomebody who can write to the store can make a new chain. Keep the end that is printed elsewhere, \
+                  and compare with --expect.\n\nEnds with 1 and a list of what is broken.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    at: At,
+    /// The aggregate; by default all
+    #[arg(requires = "tenant")]
+    id: Option<String>,
+    /// The tenant of the aggregate
+    #[arg(long, value_name = "TENANT", requires = "id")]
+    tenant: Option<String>,
+    /// The type of aggregate, if the design has several
+    #[arg(long, value_name = "NAME")]
+    aggregate: Option<String>,
+    /// The end of its chain, as recorded elsewhere
+    #[arg(long, value_name = "HASH", requires = "id")]
+    expect: Option<String>,
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    match (&args.id, &args.tenant) {
+        (Some(id), Some(tenant)) => one(args, &opened, tenant, id).await,
+        _ => all(args, &opened).await,
+    }
+}
+
+async fn one(args: &Args, opened: &Opened, owner: &str, id: &str) -> anyhow::Result<Outcome> {
+    let aggregate = opened.aggregate(args.aggregate.as_deref())?;
+    let tenant = opened.tenant("nagaya events verify", owner)?;
+    let (events, found) = opened.inspector(aggregate)?.verify(&tenant, id).await?;
+    let found = match (found, &args.expect) {
+        (Ok(_), _) if events == 0 => Err(format!("{owner} has no {aggregate} {id}")),
+        (Ok(end), Some(expected)) if !end.eq_ignore_ascii_case(expected.trim()) => {
+            Err(format!("its chain ends in {end}, and not in what was expected"))
+        }
+        (found, _) => found,
+    };
+    let told = json!({
+        "ok": found.is_ok(), "aggregate": aggregate, "tenant": owner, "id": id, "events": events,
+        "end": found.as_ref().ok(), "broken": found.as_ref().err(),
+    });
+    let text = match &found {
+        Ok(end) => format!("{}: nothing is missing or changed; the chain ends in\n{end}\n", counted(events, "event")),
+        Err(why) => format!("{}: {why}\n", plain(id)),
+    };
+    print(args.at.json, &told, &text)?;
+    Ok(outcome(found.is_ok()))
+}
+
+async fn all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
+    let operator = opened.operator("nagaya events verify");
+    let wanted: Vec<&str> = match &args.aggregate {
+        Some(name) => vec![opened.aggregate(Some(name))?],
+        None => opened.aggregates().collect(),
+    };
+    let (mut kinds, mut text, mut whole) = (Vec::new(), String::new(), true);
+    for aggregate in wanted {
+        let inspector = opened.inspector(aggregate)?;
+        let heads = operator.follow(inspector.head_entity()).await?;
+        let events = operator.follow(inspector.entity()).await?;
+        let bar = progress::bar(&format!("{aggregate}s"), None);
+        let mut chains = inspector.verify_all(&events, &|count| bar.set_position(count)).await?;
+        bar.set_message("looking for heads without events");
+        let hollow = inspector.find_hollow(&heads).await?;
+        chains.aggregates += hollow.len() as u64;
+        chains.broken.extend(hollow);
+        bar.finish_and_clear();
+        whole &= chains.broken.is_empty();
+        text.push_str(&chains_text(aggregate, &chains));
+        kinds.push(chains_json(aggregate, &chains));
+    }
+    print(args.at.json, &json!({ "ok": whole, "aggregates": kinds }), &text)?;
+    Ok(outcome(whole))
+}
+
+fn outcome(fine: bool) -> Outcome {
+    if fine { Outcome::Fine } else { Outcome::FoundProblem }
+}
+
+fn chains_text(aggregate: &str, chains: &Chains) -> String {
+    let mut text: String = chains
+        .broken
+        .iter()
+        .map(|each| format!("{} of {}: {}\n", plain(&each.aggregate), plain(&each.tenant), plain(&each.why)))
+        .collect();
+    let looked = format!("{} of {}", counted(chains.events, "event"), counted(chains.aggregates, aggregate));
+    text.push_str(&match chains.broken.len() {
+        0 => format!("{looked}: nothing is missing or changed\n"),
+        broken => format!("{looked}: {broken} broken\n"),
+    });
+    text
+}
+
+fn chains_json(aggregate: &str, chains: &Chains) -> Json {
+    let broken: Vec<_> = chains
+        .broken
+        .iter()
+        .map(|each| json!({ "tenant": each.tenant, "id": each.aggregate, "why": each.why }))
+        .collect();
+    json!({ "aggregate": aggregate, "count": chains.aggregates, "events": chains.events, "broken": broken })
+}

@@ -1,0 +1,57 @@
+//! From the name of a handler to a function that runs.
+
+use anyhow::{Context as _, bail};
+use nagaya_server::{Claims, Issuer, Limits, LocalIssuer, Server, System, Verifier, observe};
+use nagaya_store::Clock;
+use nagaya_tenancy::Nagaya;
+
+use super::{Args, api, stream};
+use crate::{Outcome, serve::Tables, source};
+
+/// A function of a system.
+enum Function {
+    Api,
+    Stream,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let (name, function) = args.handler.rsplit_once('.').context("name a system and a function of it: `todo.api`")?;
+    let function = match function {
+        "api" => Function::Api,
+        "stream" => Function::Stream,
+        other => bail!("there is no function `{other}`; there is `{name}.api` and `{name}.stream`"),
+    };
+    let Some(system) = source::system(name, args.store.kind.engine(), &args.store.objects())? else {
+        return Ok(Outcome::FoundProblem);
+    };
+    if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
+        bail!("AWS_LAMBDA_RUNTIME_API is not set: this runs inside of AWS Lambda; elsewhere use `nagaya serve {name}`");
+    }
+    // A function gets one request at a time.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _logs = observe::init(observe::LogFormat::Json, &args.log)?;
+    runtime.block_on(async {
+        let store = args.store.open().await?;
+        let nagaya = args.store.open_system(&system, store, Tables::Require { creates: false }).await?;
+        match function {
+            Function::Api => api::run(server(args, system, nagaya.clone()).await?, nagaya).await,
+            Function::Stream => stream::run(&nagaya, system).await,
+        }
+    })?;
+    Ok(Outcome::Fine)
+}
+
+/// A server with the system at its root.
+async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<Server> {
+    let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+    let verifier = match (&args.issuer, &args.audience) {
+        (Some(issuer), Some(audience)) => verifier.trust(&Issuer::remote(issuer)?, audience),
+        _ => verifier.trust(&Issuer::local(&std::sync::Arc::new(LocalIssuer::open(&args.store.data)?)), &system.name),
+    };
+    verifier.prepare().await;
+    let mut server = Server::new(Limits::default());
+    // The gateway tells the caller's address.
+    server.trusted_proxies(1);
+    server.mount("", system, nagaya, verifier);
+    Ok(server)
+}

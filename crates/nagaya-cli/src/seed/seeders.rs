@@ -1,0 +1,66 @@
+//! Running the seeders of a system, and building what it derives from their items.
+
+use anyhow::{Context as _, anyhow};
+use futures_util::{StreamExt as _, stream};
+use indicatif::ProgressBar;
+use nagaya_events::{Processor, ProcessorOptions, follow_generations};
+use nagaya_seed::{SeedContext, SeedResult, Seeder};
+use nagaya_server::System;
+use nagaya_tenancy::{Nagaya, Tenant};
+
+use super::report::EntityReport;
+
+/// Runs a seeder for all tenants.
+pub(super) async fn run(
+    seeder: &dyn Seeder,
+    tenants: &[Tenant],
+    first: SeedContext<'_>,
+    (at_once, bar): (usize, &ProgressBar),
+) -> anyhow::Result<Vec<EntityReport>> {
+    let empty = |entity: &&str| EntityReport { entity: (*entity).to_owned(), ..EntityReport::default() };
+    let mut filled: Vec<EntityReport> = seeder.entities().iter().map(empty).collect();
+    let steps = tenants.iter().enumerate().flat_map(|(index, tenant)| {
+        let steps = seeder.steps(tenant, SeedContext { index, ..first });
+        bar.inc_length(steps.len() as u64);
+        steps.map(move |step| async move { (index, step.await) })
+    });
+    let mut steps = stream::iter(steps).buffered(at_once);
+    while let Some((index, results)) = steps.next().await {
+        let name = first.tenants.get(index).map_or("", String::as_str);
+        let results = results
+            .map_err(|error| anyhow!(error))
+            .with_context(|| format!("the data of `{name}` cannot be written"))?;
+        bar.inc(1);
+        for SeedResult { entity, created, deleted } in results {
+            let Some(filled) = filled.iter_mut().find(|filled| filled.entity == entity) else { continue };
+            filled.tenants.insert(index);
+            filled.made += usize::from(created);
+            filled.present += usize::from(!created);
+            filled.deleted += usize::from(deleted);
+        }
+    }
+    Ok(filled)
+}
+
+/// Builds what the system derives from events and other changes. Gives how many events could not be applied.
+pub(super) async fn build(nagaya: &Nagaya, system: &System) -> anyhow::Result<usize> {
+    let mut parked = 0;
+    follow_generations(nagaya).await?;
+    for projection in &system.projections {
+        let options = ProcessorOptions::default();
+        let batch = options.batch;
+        let processor = Processor::new(nagaya, projection.clone(), options)?;
+        loop {
+            let step = processor.step().await?;
+            parked += step.parked;
+            // Changes other than events are read again next time, unless they fill a batch.
+            if step.events == 0 && step.read < batch {
+                break;
+            }
+        }
+    }
+    if let Some(catch_up) = system.catch_up {
+        catch_up(nagaya).await?;
+    }
+    Ok(parked)
+}

@@ -1,0 +1,192 @@
+//! Flags for limits, and for what happens when the server stops or its store fails.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use clap::ValueEnum;
+
+/// Fewer connections than this are worth a warning.
+const FEW: usize = 1_000;
+/// How long a load balancer takes to see that the server stops.
+const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
+
+/// Limits of requests and connections.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(super) struct Limits {
+    /// Bytes of a request body
+    #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = at_least_one, env = "NAGAYA_MAX_BODY")]
+    max_body: usize,
+    /// Bytes of a request head: its first line and all headers
+    #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = at_least_one, env = "NAGAYA_MAX_HEAD")]
+    max_head: usize,
+    /// Seconds that a request may take
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, env = "NAGAYA_TIMEOUT")]
+    timeout: Duration,
+    /// Requests at the same time
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one, env = "NAGAYA_MAX_REQUESTS")]
+    max_requests: usize,
+    /// Connections at the same time; fewer if the process may not have as many open files
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one, env = "NAGAYA_MAX_CONNECTIONS", alias = "connections")]
+    max_connections: usize,
+    /// Seconds that a connection may be idle, or that the head of a request may take
+    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds, env = "NAGAYA_IDLE_TIMEOUT", alias = "idle")]
+    idle_timeout: Duration,
+    /// Requests of a tenant per second; 0: any number
+    #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_TENANT_RATE")]
+    tenant_rate: u32,
+    /// Requests of a tenant at the same time
+    #[arg(long, value_name = "N", default_value = "768", value_parser = at_least_one, env = "NAGAYA_TENANT_CONCURRENT")]
+    tenant_concurrent: usize,
+}
+
+impl Limits {
+    /// The limits of a process that may have so many open files.
+    pub(super) fn within(&self, file_handles: Option<u64>) -> nagaya_server::Limits {
+        let limits = nagaya_server::Limits {
+            body_bytes: self.max_body,
+            head_bytes: self.max_head,
+            time: self.timeout,
+            concurrent: self.max_requests,
+            connections: self.max_connections,
+            idle: self.idle_timeout,
+            tenant_rate: NonZeroU32::new(self.tenant_rate),
+            tenant_concurrent: self.tenant_concurrent,
+        };
+        let Some(file_handles) = file_handles else { return limits };
+        let limits = limits.within_file_handles(file_handles);
+        let connections = limits.connections;
+        if connections < self.max_connections && connections < FEW {
+            tracing::warn!(
+                target: "nagaya::server",
+                file_handles,
+                connections,
+                wanted = self.max_connections,
+                "the limit of open files leaves few for connections: raise it (`ulimit -Hn`, `LimitNOFILE=`)"
+            );
+        }
+        limits
+    }
+}
+
+/// Shutdown and failures.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Stopping and failing")]
+pub(super) struct Ending {
+    /// Seconds that connections are still accepted after SIGTERM, while /readyz answers 503; 5 by default, 0 on a loopback
+    /// address
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_zero, env = "NAGAYA_SHUTDOWN_DELAY", alias = "grace")]
+    shutdown_delay: Option<Duration>,
+    /// What to do when the store fails
+    #[arg(long, value_enum, default_value = "reopen", env = "NAGAYA_ON_STORE_FAILURE")]
+    pub(super) on_store_failure: OnStoreFailure,
+    /// Seconds that the store may be unavailable before the process exits, with `--on-store-failure exit`
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "30",
+        value_parser = seconds,
+        env = "NAGAYA_STORE_FAILURE_TIMEOUT"
+    )]
+    pub(super) store_failure_timeout: Duration,
+    /// Seconds after which a request is logged as slow
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds_or_zero, env = "NAGAYA_SLOW_REQUEST")]
+    pub(super) slow_request: Duration,
+}
+
+/// What happens when the store fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnStoreFailure {
+    /// The store is reopened; meanwhile requests are answered 503
+    Reopen,
+    /// The process exits with 1, so that its supervisor restarts it
+    Exit,
+}
+
+impl Ending {
+    /// How long connections are accepted after the server is told to stop. On a loopback address no load balancer reads
+    /// `/readyz`, and Ctrl-C ends the server at once.
+    pub(super) fn shutdown_delay(&self, address: SocketAddr) -> Duration {
+        let usual = if IpAddr::to_canonical(&address.ip()).is_loopback() { Duration::ZERO } else { SHUTDOWN_DELAY };
+        self.shutdown_delay.unwrap_or(usual)
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("has to be at least 1".to_owned()),
+        parsed => parsed.map_err(|error: std::num::ParseIntError| error.to_string()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    seconds_or_zero(text)
+        .and_then(|time| if time.is_zero() { Err("has to be more than 0".to_owned()) } else { Ok(time) })
+}
+
+fn seconds_or_zero(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "not a time".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        limits: Limits,
+        #[command(flatten)]
+        ending: Ending,
+    }
+
+    #[test]
+    fn flags_that_are_not_given_are_what_the_library_does_anyway() {
+        let Cli { limits, .. } = Cli::try_parse_from(["serve"]).expect("nothing is needed");
+        assert_eq!(format!("{:?}", limits.within(None)), format!("{:?}", nagaya_server::Limits::default()));
+        assert_eq!(limits.within(Some(1_024)).connections, 512);
+    }
+
+    #[test]
+    fn limits_of_zero_are_refused() {
+        for flag in
+            ["--max-body", "--max-head", "--max-requests", "--max-connections", "--tenant-concurrent", "--timeout"]
+        {
+            let refused = Cli::try_parse_from(["serve", flag, "0"]).expect_err("nobody could be served");
+            assert!(refused.to_string().contains(flag), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_server_behind_a_load_balancer_delays_its_shutdown() {
+        let delay = |words: &[&str], address: &str| {
+            let Cli { ending, .. } = Cli::try_parse_from(words).expect("the line is fine");
+            ending.shutdown_delay(address.parse().expect("an address")).as_secs()
+        };
+        assert_eq!(delay(&["serve"], "127.0.0.1:80"), 0);
+        assert_eq!(delay(&["serve"], "[::ffff:127.0.0.1]:80"), 0);
+        assert_eq!(delay(&["serve"], "0.0.0.0:80"), 5);
+        assert_eq!(delay(&["serve", "--shutdown-delay", "0"], "0.0.0.0:80"), 0);
+        assert_eq!(delay(&["serve", "--grace", "20"], "127.0.0.1:80"), 20);
+    }
+
+    #[test]
+    fn every_flag_of_serve_can_come_from_a_variable() {
+        let command = super::super::Args::augment_args(Command::new("serve"));
+        let mut seen = Vec::new();
+        for argument in command.get_arguments() {
+            let Some(flag) = argument.get_long() else { continue };
+            let variable = argument.get_env().and_then(|name| name.to_str()).map(str::to_owned);
+            let variable = variable.unwrap_or_else(|| panic!("--{flag} has no variable"));
+            assert!(!seen.contains(&variable), "--{flag} has the variable of another one, {variable}");
+            seen.push(variable);
+        }
+        assert!(seen.len() > 20, "{seen:?}");
+    }
+}

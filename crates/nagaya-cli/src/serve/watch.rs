@@ -1,0 +1,67 @@
+//! `--watch`: a changed design file is served at once, unless the change would break stored data.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nagaya_design::{Design, diff};
+use nagaya_server::System;
+
+use super::{StoreArgs, Tables, listen::Served};
+use crate::source;
+
+/// How often the file is checked.
+const EVERY: Duration = Duration::from_millis(300);
+
+/// Watches the file until the process ends.
+pub(super) async fn watch(path: PathBuf, store: StoreArgs, tables: Tables, mut served: Served) {
+    let mut seen = modified(&path);
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let now = modified(&path);
+        // An editor that replaces the file leaves it missing for a moment.
+        if now == seen || now.is_none() {
+            continue;
+        }
+        seen = now;
+        match reload(&path, &store, tables, &mut served).await {
+            Ok(true) => eprintln!("{}: taken over", path.display()),
+            Ok(false) => eprintln!("{}: not taken over; what was served before still is", path.display()),
+            Err(error) => eprintln!("{}: not taken over: {error:#}", path.display()),
+        }
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// Serves the design as it is now; `false` after showing why not.
+async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Served) -> anyhow::Result<bool> {
+    let Some(design) = source::design(path, &[store.kind.engine()])? else { return Ok(false) };
+    if let Some(why) = breaks(&served.system.design, &design) {
+        eprint!("{why}");
+        return Ok(false);
+    }
+    let system = System::named(&served.system.name, design);
+    let nagaya = store.open_system(&system, Arc::clone(&served.store), tables).await?;
+    served.mounted.serve(system.clone(), nagaya);
+    served.system = system;
+    Ok(true)
+}
+
+/// What a new design would break, for people; `None` if nothing. A new major version does not help: there is stored data.
+fn breaks(old: &Design, new: &Design) -> Option<String> {
+    let found = diff(old, new);
+    let breaking: Vec<_> =
+        found.iter().filter(|each| each.breaks.is_some()).map(|each| format!("  {each}\n")).collect();
+    let why = || {
+        format!(
+            "breaking\n{}what is stored does not fit it: undo this, or serve it on a new directory\n",
+            breaking.concat()
+        )
+    };
+    (!breaking.is_empty()).then(why)
+}

@@ -1,0 +1,101 @@
+//! Opening the directory of a store, or asking the server that has it open.
+
+use std::{
+    fs,
+    io::{ErrorKind, Read as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use nagaya_embedded::{Embedded, Options, is_in_use};
+
+use super::failure::StoreFailure;
+use crate::control::Connection;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct DirectoryArgs {
+    /// The directory of the store
+    #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
+    pub(super) data: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How the directory is accessed.
+pub(super) enum Access {
+    /// This process has it open.
+    Own(Box<Embedded>),
+    /// A server has it open, and answers.
+    Server(Connection),
+}
+
+/// Opens an existing store, or connects to the server that has it open.
+pub(super) fn access(directory: &DirectoryArgs) -> anyhow::Result<Access> {
+    let in_use = match try_open(directory)? {
+        Ok(store) => return Ok(Access::Own(Box::new(store))),
+        Err(error) if is_in_use(&error) => error,
+        Err(error) => return Err(unopened(directory, error)),
+    };
+    match Connection::open(&directory.data) {
+        Ok(connection) => Ok(Access::Server(connection)),
+        Err(why) => Err(anyhow!("{}; it cannot be asked either: {why:#}", StoreFailure::from(in_use))),
+    }
+}
+
+/// Opens an existing store that no other process has open.
+pub(super) fn open(directory: &DirectoryArgs) -> anyhow::Result<Embedded> {
+    try_open(directory)?.map_err(|error| unopened(directory, error))
+}
+
+fn unopened(directory: &DirectoryArgs, error: nagaya_store::Error) -> anyhow::Error {
+    anyhow::Error::new(StoreFailure::from(error)).context(format!("{} cannot be opened", directory.data.display()))
+}
+
+/// Opens an existing store; never creates one.
+fn try_open(directory: &DirectoryArgs) -> anyhow::Result<Result<Embedded, nagaya_store::Error>> {
+    if !is_store(&directory.data)? {
+        // A directory may hold several, for example copies.
+        let inside = fs::read_dir(&directory.data).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut inside: Vec<_> = inside
+            .filter(|path| is_store(path).unwrap_or(false))
+            .map(|path| format!("--data {}", path.display()))
+            .collect();
+        inside.sort();
+        let there = if inside.is_empty() {
+            "name it with --data".to_owned()
+        } else {
+            format!("there is {}", inside.join(", "))
+        };
+        bail!("{} is not the directory of a store; {there}", directory.data.display());
+    }
+    // Nothing expires during maintenance.
+    let options = Options { sweep_every: None, ..Options::default() };
+    Ok(Embedded::open(&directory.data, options))
+}
+
+/// Whether a directory is one of the embedded store.
+pub(crate) fn is_store(directory: &Path) -> anyhow::Result<bool> {
+    match fs::metadata(directory.join("data")) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(error).with_context(|| format!("this user cannot read {}", directory.display()))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+/// Reads a small file.
+pub(super) fn read_small(path: &Path) -> anyhow::Result<Vec<u8>> {
+    /// No key or passphrase is longer.
+    const LONGEST: u64 = 1024 * 1024;
+    let unreadable = || format!("{} cannot be read", path.display());
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).with_context(unreadable)?;
+    // A device has no end.
+    file.take(LONGEST + 1).read_to_end(&mut bytes).with_context(unreadable)?;
+    if bytes.len() as u64 > LONGEST {
+        bail!("{} is too long for a key or a passphrase", path.display());
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,80 @@
+//! `nagaya store backup`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use nagaya_embedded::{Content, Source, check_backup, new_id, write_backup};
+
+use super::{
+    access::{Access, DirectoryArgs, access},
+    failure::StoreFailure,
+    keys::{self, KeyArgs},
+    progress::with_progress,
+    show,
+};
+use crate::Outcome;
+
+/// Back up the data directory to one file, also while a server runs
+///
+/// The backup is a consistent snapshot of tables, items, retained changes, objects and the sealed keys. Writes go on
+/// meanwhile.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  nagaya store backup monday.nagaya --passphrase-file secret.txt\n  nagaya store backup \
+                  tuesday.nagaya --since monday.nagaya --key-file backup.key\n  nagaya store backup data-only.nagaya \
+                  --without-keys\n\nAn existing file is never replaced. An incremental backup (--since) continues one that is not older \
+                  than the retained changes (7 days by default); restoring it needs all backups from the full one on. \
+                  Exit codes: 0 fine, 2 it could not be written."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    /// The file to write
+    file: PathBuf,
+    /// Write only what is new since this backup
+    #[arg(long, value_name = "PREVIOUS")]
+    since: Option<PathBuf>,
+    #[command(flatten)]
+    keys: KeyArgs,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let Args { directory, file, .. } = args;
+    // Fail before reading anything if the result could not be written.
+    if file.symlink_metadata().is_ok() {
+        bail!("{} exists, and a backup never replaces a file; choose another name", file.display());
+    }
+    let access = access(directory)?;
+    let id = new_id()?;
+    let sealed = keys::sealed(&args.keys, &directory.data, id)?;
+    // An incremental backup of a damaged one would be useless.
+    let check = |previous: &PathBuf| {
+        with_progress("records checked", |progress| {
+            check_backup(previous, progress)
+                .map_err(StoreFailure::from)
+                .with_context(|| format!("{} cannot be continued", previous.display()))
+        })
+    };
+    let previous = args.since.as_ref().map(check).transpose()?;
+    let since = previous.as_ref().and_then(|previous| previous.since());
+    if previous.is_some() && since.is_none() {
+        bail!("the previous backup is of a format that cannot be continued; write a full one, without --since");
+    }
+    let objects = directory.data.join("objects");
+    let mut stream = None;
+    let own;
+    let source = match access {
+        Access::Own(store) => {
+            own = store;
+            Source::Store(&own)
+        }
+        Access::Server(connection) => Source::Stream(stream.insert(connection.stream(since.as_ref())?)),
+    };
+    let content =
+        Content { source, previous: previous.as_ref(), objects: Some(&objects), sealed_keys: sealed.as_deref(), id };
+    let made =
+        with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
+    let json = show::backup(&made, file);
+    show::print(directory.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
+    Ok(if made.damaged_objects.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
+}

@@ -1,0 +1,27 @@
+//! Errors of the store, as its operator reads them.
+
+use std::fmt;
+
+use nagaya_embedded::{is_damaged, reason};
+
+/// What went wrong.
+#[derive(Debug)]
+pub(super) struct StoreFailure {
+    what: String,
+    /// Whether a backup is damaged.
+    pub(super) damaged: bool,
+}
+
+impl From<nagaya_store::Error> for StoreFailure {
+    fn from(error: nagaya_store::Error) -> Self {
+        StoreFailure { what: reason(&error), damaged: is_damaged(&error) }
+    }
+}
+
+impl fmt::Display for StoreFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for StoreFailure {}

@@ -1,0 +1,96 @@
+//! `nagaya store`: maintenance of the embedded store's directory.
+
+mod access;
+mod backup;
+mod failure;
+mod keys;
+mod progress;
+mod recover;
+pub(super) mod repair;
+mod restore;
+mod seal;
+pub(super) mod show;
+mod verify_backup;
+
+use nagaya_embedded::verify_objects;
+use serde_json::json;
+
+pub(super) use self::access::is_store;
+use self::{
+    access::{Access, DirectoryArgs, access, open},
+    failure::StoreFailure,
+    progress::with_progress,
+    show::print,
+};
+use super::Outcome;
+
+/// Maintain the directory of the embedded store
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "`stat`, `verify`, `backup`, `reindex` and `repair` work while a server has the directory open: they ask the \
+                        server, over the socket `control.sock` in the directory. The others need exclusive access.\n\nExit \
+                        codes: 0 fine, 1 found a problem, 2 wrong usage."
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Count what is in the directory
+    Stat(DirectoryArgs),
+    /// Verify checksums of files and objects, and that items, indexes, expiries and changes agree
+    Verify(DirectoryArgs),
+    Backup(backup::Args),
+    VerifyBackup(verify_backup::Args),
+    Restore(restore::Args),
+    Reindex(repair::ReindexArgs),
+    Repair(repair::RepairArgs),
+    Recover(recover::Args),
+    /// Rewrite the files without overwritten and deleted data
+    Compact(DirectoryArgs),
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    match &args.verb {
+        Verb::Stat(directory) => {
+            let stat = match access(directory)? {
+                Access::Own(store) => show::stat(&store.stat()?),
+                Access::Server(connection) => connection.ask(&json!({ "do": "stat" }), &mut |_| {})?,
+            };
+            print(directory.json, &stat, &show::stat_text(&stat))?;
+            Ok(Outcome::Fine)
+        }
+        Verb::Verify(directory) => verify(directory),
+        Verb::Backup(args) => backup::run(args),
+        Verb::VerifyBackup(args) => verify_backup::run(args),
+        Verb::Restore(args) => restore::run(args),
+        Verb::Reindex(args) => repair::reindex(args),
+        Verb::Repair(args) => repair::repair(args),
+        Verb::Recover(args) => recover::run(args),
+        Verb::Compact(directory) => {
+            let store = open(directory)?;
+            let before = store.stat()?.disk_bytes;
+            store.compact()?;
+            let after = store.stat()?.disk_bytes;
+            let text = format!("{} before, {} after\n", show::bytes(before), show::bytes(after));
+            print(directory.json, &json!({ "before": before, "after": after }), &text)?;
+            Ok(Outcome::Fine)
+        }
+    }
+}
+
+fn verify(directory: &DirectoryArgs) -> anyhow::Result<Outcome> {
+    let access = access(directory)?;
+    let mut found = with_progress("entries", |progress| match access {
+        Access::Own(store) => Ok(show::findings(&store.verify(progress).map_err(StoreFailure::from)?)),
+        Access::Server(connection) => connection.ask(&json!({ "do": "verify" }), progress),
+    })?;
+    let objects = with_progress("objects", |progress| {
+        Ok(verify_objects(&directory.data.join("objects"), progress).map_err(StoreFailure::from)?)
+    })?;
+    show::add_findings(&mut found, &objects);
+    print(directory.json, &found, &show::findings_text(&found))?;
+    Ok(if found["ok"] == true { Outcome::Fine } else { Outcome::FoundProblem })
+}

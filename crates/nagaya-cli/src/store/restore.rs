@@ -1,0 +1,134 @@
+//! `nagaya store restore`.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use nagaya_embedded::{Checked, KeyFile, ObjectsAndKeys, Restored, check_backup, check_chain, restore_backups};
+use nagaya_server::System;
+use serde_json::json;
+
+use super::{
+    access::{DirectoryArgs, open},
+    failure::StoreFailure,
+    keys::{self, KeyArgs},
+    progress::with_progress,
+    show,
+};
+use crate::{Outcome, systems};
+
+/// Restore a new directory from backups, or to the state of a past time
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  nagaya store restore --from monday.nagaya --to ./restored --passphrase-file secret.txt\n  nagaya \
+                  store restore --from monday.nagaya --from tuesday.nagaya --to ./restored --key-file backup.key\n  nagaya \
+                  store restore --at 2026-01-31T09:30:00Z --to ./restored\n\nThe directory of --to must not exist, or be \
+                  empty. A past state is derived from the retained changes (7 days by default); a restored directory has \
+                  them too, so a backup can be restored first and then taken back in time. Exit codes: 0 fine, \
+                  1 a backup is damaged or does not continue the one before, 2 it could not be done."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    /// The backup to restore; again for each incremental one that follows it
+    #[arg(long, value_name = "FILE", conflicts_with = "at", required_unless_present = "at")]
+    from: Vec<PathBuf>,
+    /// The time to go back to, such as 2026-01-31T09:30:00Z
+    #[arg(long, value_name = "INSTANT")]
+    at: Option<Timestamp>,
+    /// The new directory
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    keys: KeyArgs,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let restored = match args.at {
+        Some(at) => restore_at(args, at)?,
+        None => match restore_backups_of(args) {
+            Err(error)
+                if error.chain().any(|cause| cause.downcast_ref().is_some_and(|told: &StoreFailure| told.damaged)) =>
+            {
+                eprintln!("nagaya: {error:#}");
+                return Ok(Outcome::FoundProblem);
+            }
+            other => other?,
+        },
+    };
+    if restored.clock_went_back {
+        eprintln!(
+            "nagaya: the clock went back while changes were recorded: check whether this is the state that you mean, \
+             and try other times if it is not"
+        );
+    }
+    let next = next_steps(args, &restored)?;
+    let mut json = show::restored(&restored, &args.to);
+    json["next"] = json!(next);
+    show::print(args.directory.json, &json, &show::restored_text(&restored, &args.to))?;
+    if restored.keys == 0 {
+        eprintln!(
+            "no keys were restored: tokens and cursors issued earlier are refused, and new keys are created at the first start"
+        );
+    }
+    eprintln!("check it before use:");
+    for step in next {
+        eprintln!("  {step}");
+    }
+    Ok(Outcome::Fine)
+}
+
+fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<Restored> {
+    let Args { directory, to, .. } = args;
+    let store = open(directory)?;
+    let keys = if args.keys.without_keys { Vec::new() } else { keys::read(&directory.data)? };
+    let objects = directory.data.join("objects");
+    let beside = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
+    with_progress("entries", |progress| {
+        Ok(store.restore_at(at.as_millisecond(), to, beside, progress).map_err(StoreFailure::from)?)
+    })
+}
+
+fn restore_backups_of(args: &Args) -> anyhow::Result<Restored> {
+    let check = |file: &PathBuf| -> anyhow::Result<Checked> {
+        with_progress("records checked", |progress| {
+            check_backup(file, progress)
+                .map_err(StoreFailure::from)
+                .with_context(|| format!("{}: nothing was restored", file.display()))
+        })
+    };
+    let chain: Vec<_> = args.from.iter().map(check).collect::<Result<_, _>>()?;
+    check_chain(&chain).map_err(StoreFailure::from).context("nothing was restored")?;
+    let keys = keys_of(args, &chain).context("nothing was restored")?;
+    let beside = ObjectsAndKeys { objects: None, keys: &keys };
+    with_progress("entries", |progress| {
+        Ok(restore_backups(&chain, &args.to, beside, progress).map_err(StoreFailure::from)?)
+    })
+}
+
+/// The keys of the newest backup that has some.
+fn keys_of(args: &Args, chain: &[Checked]) -> anyhow::Result<Vec<KeyFile>> {
+    let newest = chain.iter().rev().find_map(|checked| checked.sealed_keys.as_ref().zip(checked.id()));
+    match newest {
+        Some((sealed, id)) if !args.keys.without_keys => keys::unsealed(&args.keys, sealed, id),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The commands that show whether a restored directory is sound.
+fn next_steps(args: &Args, restored: &Restored) -> anyhow::Result<Vec<String>> {
+    let to = args.to.display();
+    let mut next = vec![format!("nagaya store verify --data {to}")];
+    let kept = |name: &str| restored.tables.iter().any(|table| table.starts_with(&format!("{name}/")));
+    let kept: Vec<_> = systems::all(&None)?.into_iter().filter(|system| kept(&system.name)).collect();
+    for System { name, projections, .. } in &kept {
+        for projection in projections {
+            next.push(format!("nagaya events rebuild {name} {} --verify-only --data {to}", projection.entity()));
+        }
+    }
+    next.push(format!("nagaya serve --data {to}"));
+    for System { name, .. } in kept.iter().filter(|system| system.smoke_test.is_some()) {
+        next.push(format!("nagaya smoke {name} --url http://127.0.0.1:8080 --data {to}"));
+    }
+    Ok(next)
+}

@@ -1,0 +1,172 @@
+//! What people and programs read. A running server gives the JSON, so texts are made of that.
+
+use std::{fmt::Write as _, io::Write as _, path::Path};
+
+use jiff::Timestamp;
+use nagaya_embedded::{Backup, Finding, Restored, Stat};
+use serde_json::{Value as Json, json};
+
+/// Prints a result.
+pub(super) fn print(as_json: bool, json: &Json, text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        writeln!(out, "{json:#}")?;
+    } else {
+        write!(out, "{text}")?;
+    }
+    Ok(())
+}
+
+fn instant(millis: i64) -> String {
+    Timestamp::from_millisecond(millis).map_or_else(|_| millis.to_string(), |instant| instant.to_string())
+}
+
+pub(crate) fn stat(stat: &Stat) -> Json {
+    let tables: Vec<_> = stat
+        .tables
+        .iter()
+        .map(|table| {
+            let indexes: serde_json::Map<_, _> =
+                table.indexes.iter().map(|(name, entries)| (name.clone(), (*entries).into())).collect();
+            json!({
+                "name": table.name,
+                "items": table.items,
+                "itemBytes": table.item_bytes,
+                "indexes": indexes,
+                "changes": table.changes,
+                "oldestChange": table.oldest_change.map(instant),
+            })
+        })
+        .collect();
+    json!({
+        "format": stat.format,
+        "diskBytes": stat.disk_bytes,
+        "contentHash": stat.content_hash,
+        "tables": tables,
+    })
+}
+
+pub(super) fn stat_text(stat: &Json) -> String {
+    let number = |value: &Json| value.as_u64().unwrap_or(0);
+    let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
+    let mut out = format!(
+        "format {}, {} on disk\ncontent {}\n",
+        number(&stat["format"]),
+        bytes(number(&stat["diskBytes"])),
+        text(&stat["contentHash"])
+    );
+    // Writing to a string does not fail.
+    for table in stat["tables"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "{}", text(&table["name"]));
+        let _ = writeln!(out, "  {} items, {}", number(&table["items"]), bytes(number(&table["itemBytes"])));
+        for (name, entries) in table["indexes"].as_object().into_iter().flatten() {
+            let _ = writeln!(out, "  {} entries in {name}", number(entries));
+        }
+        let since = table["oldestChange"].as_str().map_or_else(String::new, |oldest| format!(" since {oldest}"));
+        let _ = writeln!(out, "  {} changes{since}", number(&table["changes"]));
+    }
+    out
+}
+
+pub(crate) fn findings(findings: &[Finding]) -> Json {
+    let listed: Vec<_> = findings.iter().map(|each| json!({ "table": each.table, "what": each.what })).collect();
+    json!({ "ok": findings.is_empty(), "findings": listed })
+}
+
+/// Adds what was found elsewhere.
+pub(super) fn add_findings(found: &mut Json, more: &[Finding]) {
+    let Json::Object(more) = findings(more) else { return };
+    if let (Some(Json::Array(listed)), Some(Json::Array(more))) = (found.get_mut("findings"), more.get("findings")) {
+        listed.extend(more.iter().cloned());
+        let is_fine = listed.is_empty();
+        found["ok"] = is_fine.into();
+    }
+}
+
+pub(super) fn findings_text(found: &Json) -> String {
+    if found["ok"] == true {
+        return "everything agrees\n".to_owned();
+    }
+    let line = |each: &Json| {
+        let text = |name: &str| each[name].as_str().unwrap_or_default();
+        match text("table") {
+            "" => format!("{}\n", text("what")),
+            table => format!("{table}: {}\n", text("what")),
+        }
+    };
+    found["findings"].as_array().into_iter().flatten().map(line).collect()
+}
+
+pub(super) fn backup(made: &Backup, file: &Path) -> Json {
+    json!({
+        "place": file,
+        "id": made.id,
+        "parent": made.parent,
+        "at": made.at.map(instant),
+        "sequence": made.sequence,
+        "tables": made.tables,
+        "items": made.items,
+        "changes": made.changes,
+        "objects": made.objects,
+        "objectBytes": made.object_bytes,
+        "damagedObjects": made.damaged_objects,
+        "keys": made.has_keys,
+        "contentHash": made.content_hash,
+    })
+}
+
+pub(super) fn backup_text(made: &Backup, directory: &str) -> String {
+    let kind = if made.parent.is_some() { "incremental" } else { "full" };
+    let keys = if made.has_keys { "sealed keys" } else { "no keys" };
+    let mut out = format!(
+        "{kind}: {} tables, {} items, {} changes, {} objects ({}) and {keys} {directory}\n",
+        made.tables,
+        made.items,
+        made.changes,
+        made.objects,
+        bytes(made.object_bytes),
+    );
+    for object in &made.damaged_objects {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "damaged: the object `{object}` is not what was written; an older backup may have it");
+    }
+    if let Some(hash) = &made.content_hash {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "content {hash}");
+    }
+    out
+}
+
+pub(super) fn restored(made: &Restored, directory: &Path) -> Json {
+    json!({
+        "place": directory,
+        "tables": made.tables.len(),
+        "items": made.items,
+        "objects": made.objects,
+        "keys": made.keys,
+        "sequence": made.sequence,
+        "contentHash": made.content_hash,
+        "clockWentBack": made.clock_went_back,
+    })
+}
+
+pub(super) fn restored_text(made: &Restored, directory: &Path) -> String {
+    format!(
+        "{} tables, {} items, {} objects and {} key files restored into {}\ncontent {}\n",
+        made.tables.len(),
+        made.items,
+        made.objects,
+        made.keys,
+        directory.display(),
+        made.content_hash
+    )
+}
+
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..1_024 => format!("{count} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
+    }
+}

@@ -1,0 +1,91 @@
+//! The systems that are built in.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::bail;
+use nagaya_design::{Design, read_checked};
+use nagaya_kondate::LocalPayments;
+use nagaya_server::System;
+use nagaya_todo::Notes;
+
+/// A system that is built in.
+struct BuiltIn {
+    name: &'static str,
+    design: &'static str,
+    register: fn(&'static str, Design, Objects) -> anyhow::Result<System>,
+}
+
+/// The directory for large objects beside the store; `None` keeps them in memory.
+pub(crate) type Objects = Option<PathBuf>;
+
+const ALL: [BuiltIn; 5] = [
+    BuiltIn { name: "aiagent", design: nagaya_aiagent::SINGLE, register: aiagent },
+    BuiltIn { name: "aiagent-multi", design: nagaya_aiagent::MULTI, register: aiagent },
+    BuiltIn { name: "todo", design: nagaya_todo::DESIGN, register: todo },
+    BuiltIn { name: "kondate", design: nagaya_kondate::DESIGN, register: kondate },
+    BuiltIn {
+        name: "management",
+        design: include_str!("../../../systems/management/design/management.toml"),
+        register: plain,
+    },
+];
+
+/// Their names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|system| system.name)
+}
+
+/// Their names, for people.
+pub(crate) fn known() -> String {
+    names().collect::<Vec<_>>().join(", ")
+}
+
+/// All of them.
+pub(crate) fn all(objects: &Objects) -> anyhow::Result<Vec<System>> {
+    // One after the other: side by side they would leave memory in several heaps that the server does not need again.
+    names().filter_map(|name| find(name, objects).transpose()).collect()
+}
+
+/// The system with this name.
+pub(crate) fn find(name: &str, objects: &Objects) -> anyhow::Result<Option<System>> {
+    let Some(system) = ALL.iter().find(|system| system.name == name) else { return Ok(None) };
+    let Some(design) = read_checked(system.design) else { bail!("the design of {name} is not sound") };
+    (system.register)(system.name, design, objects.clone()).map(Some)
+}
+
+/// The text of the design of the system with this name.
+pub(crate) fn design_text(name: &str) -> Option<&'static str> {
+    ALL.iter().find(|system| system.name == name).map(|system| system.design)
+}
+
+fn plain(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
+    Ok(System::named(name, design))
+}
+
+fn aiagent(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
+    Ok(nagaya_aiagent::system(name, design))
+}
+
+fn kondate(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
+    Ok(nagaya_kondate::system(name, design, Arc::new(LocalPayments::default())))
+}
+
+fn todo(name: &'static str, design: Design, objects: Objects) -> anyhow::Result<System> {
+    let notes = objects.map_or_else(Notes::in_memory, Notes::in_directory);
+    Ok(nagaya_todo::system(name, design, notes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_built_in_system_is_sound() {
+        for system in &super::ALL {
+            let checked = nagaya_design::check(system.design, &[]);
+            assert!(checked.design.is_some(), "{}: {:?}", system.name, checked.diagnostics);
+        }
+        for name in super::names() {
+            let found = super::find(name, &None).expect("it is sound");
+            assert!(found.is_some_and(|system| system.name == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `nagaya tables --store dynamodb`.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use nagaya_design::{Design, Engine};
+use nagaya_dynamodb::{Dynamodb, Event, Options, Plan, Settings, Wanted};
+
+use super::{ChangeOptions, Kind, TableArgs, Verb, show};
+use crate::{Outcome, confirm::confirmed, source};
+
+/// The tag with the design of a table.
+const DESIGN_TAG: &str = "nagaya:design";
+
+pub(super) fn run(verb: &Verb) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match verb {
+            Verb::Plan { target, options, exit_code } => plan(target, options, *exit_code).await,
+            Verb::Apply { target, options, yes } => apply(target, options, *yes).await,
+            Verb::Status { target } => status(target).await,
+            Verb::Drop { target, drop, yes } => drop_tables(target, *drop, *yes).await,
+        }
+    })
+}
+
+/// A design and the store with its tables.
+struct Tables {
+    design: Design,
+    base: String,
+    store: Dynamodb,
+    /// Where the store is, for people.
+    address: String,
+}
+
+impl Tables {
+    /// `None` after showing what is wrong with the design.
+    async fn open(target: &TableArgs) -> anyhow::Result<Option<Tables>> {
+        let Kind::Dynamodb = target.store;
+        let Some(design) = source::design(&target.design, &[Engine::Dynamodb])? else { return Ok(None) };
+        let base = target.base.clone().filter(|base| !base.is_empty()).unwrap_or_else(|| design.name.clone());
+        let settings = Settings::from_env();
+        let address = settings.endpoint.clone().or_else(|| settings.region.clone()).unwrap_or_else(|| "AWS".to_owned());
+        let store = Dynamodb::open(&settings, Options::default()).await?;
+        Ok(Some(Tables { design, base, store, address }))
+    }
+
+    /// The design's tables as they should be.
+    fn wanted(&self, options: Option<&ChangeOptions>) -> Vec<Wanted> {
+        let specs = nagaya_tenancy::table_specs(&self.design, &self.base);
+        let wanted = |(spec, table): (_, &nagaya_design::Table)| {
+            let mut tags: std::collections::BTreeMap<_, _> =
+                options.map(|options| options.tags.iter().cloned().collect()).unwrap_or_default();
+            tags.insert(DESIGN_TAG.to_owned(), self.design.name.clone());
+            Wanted {
+                stage: options.and_then(|options| options.stage),
+                stream: table.stream,
+                recovery: table.point_in_time,
+                encryption: table.kms,
+                throughput: table.throughput,
+                protected: options.is_some_and(|options| options.protect),
+                tags,
+                ..Wanted::new(spec)
+            }
+        };
+        specs.into_iter().zip(&self.design.tables).map(wanted).collect()
+    }
+}
+
+async fn plan(target: &TableArgs, options: &ChangeOptions, exit_code: bool) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
+    let wanted = tables.wanted(Some(options));
+    let plan = tables.store.plan_tables(&wanted, options.prune).await?;
+    let mut out = std::io::stdout().lock();
+    if target.json {
+        writeln!(out, "{:#}", show::plan_json(&plan, &wanted, options.stage))?;
+    } else {
+        write!(out, "{}", show::plan_text(&plan, &wanted, options.stage, &tables.address))?;
+    }
+    let pending = exit_code && plan.steps() > 0;
+    Ok(if pending || !plan.conflicts().is_empty() { Outcome::FoundProblem } else { Outcome::Fine })
+}
+
+async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
+    let wanted = tables.wanted(Some(options));
+    let plan = tables.store.plan_tables(&wanted, options.prune).await?;
+    let conflicts = plan.conflicts();
+    if plan.steps() == 0 || !conflicts.is_empty() || !yes {
+        eprint!("{}", show::plan_text(&plan, &wanted, options.stage, &tables.address));
+    }
+    if !conflicts.is_empty() {
+        eprintln!("nagaya: nothing was done: what differs cannot be changed without making the table anew");
+        return Ok(Outcome::FoundProblem);
+    }
+    if plan.steps() > 0 && !yes {
+        confirmed(false, "do this?")?;
+    }
+    let skipped = carry_out(&tables.store, &plan).await?;
+    let mut out = std::io::stdout().lock();
+    if target.json {
+        writeln!(out, "{:#}", show::applied_json(&plan, &skipped))?;
+    } else {
+        write!(out, "{}", show::applied_text(&plan, &skipped))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Carries out a plan, with its progress. Gives the kinds of steps that the server does not support.
+async fn carry_out(store: &Dynamodb, plan: &Plan) -> anyhow::Result<Vec<(String, &'static str)>> {
+    let on_terminal = std::io::stderr().is_terminal();
+    let bar = if on_terminal { ProgressBar::new(plan.steps() as u64) } else { ProgressBar::hidden() };
+    let template = "{spinner} {pos}/{len} {prefix} {msg} {elapsed}";
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let mut tell = |event: Event<'_>| match event {
+        // A log has one line for each step.
+        Event::Begins { table, step } if !on_terminal => eprintln!("{table}: {step}"),
+        Event::Begins { table, step } => {
+            bar.set_prefix(table.to_owned());
+            bar.set_message(step.to_string());
+        }
+        Event::Waits { table, what } => {
+            bar.set_prefix(table.to_owned());
+            bar.set_message(what);
+        }
+        Event::Done { .. } | Event::Skipped { .. } => bar.inc(1),
+    };
+    let done = store.apply_tables(plan, &mut tell).await;
+    bar.finish_and_clear();
+    let skipped = done.context("what was done stays done; `nagaya tables plan` shows the rest")?;
+    Ok(skipped.into_iter().map(|(table, step)| (table.to_owned(), step.code())).collect())
+}
+
+async fn status(target: &TableArgs) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
+    let looks = tables.store.look_at_tables(&tables.wanted(None)).await?;
+    let mut out = std::io::stdout().lock();
+    if target.json {
+        writeln!(out, "{:#}", show::status_json(&looks))?;
+    } else {
+        write!(out, "{}", show::status_text(&looks))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+async fn drop_tables(target: &TableArgs, with_items: bool, yes: bool) -> anyhow::Result<Outcome> {
+    let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
+    let mut there = Vec::new();
+    let mut filled = Vec::new();
+    for wanted in tables.wanted(None) {
+        let table = wanted.spec.name;
+        let Some(has_items) = tables.store.has_items(&table).await? else { continue };
+        if has_items {
+            filled.push(table.clone());
+        }
+        there.push(table);
+    }
+    if !filled.is_empty() && !with_items {
+        eprintln!("nagaya: nothing was deleted: {} items; --drop deletes them with their tables", holds(&filled));
+        return Ok(Outcome::FoundProblem);
+    }
+    if !there.is_empty() && !yes {
+        there.iter().for_each(|table| {
+            let items = if filled.contains(table) { " and its items" } else { ", which is empty" };
+            eprintln!("delete {table}{items}");
+        });
+        confirmed(false, "delete for good?")?;
+    }
+    for (at, table) in there.iter().enumerate() {
+        let stopped = || format!("stopped at `{table}` after {at} of {} tables", there.len());
+        tables.store.drop_table(table).await.with_context(stopped)?;
+    }
+    let mut out = std::io::stdout().lock();
+    if target.json {
+        writeln!(out, "{:#}", serde_json::json!({ "dropped": there }))?;
+    } else if there.is_empty() {
+        writeln!(out, "none of the tables is there")?;
+    } else {
+        there.iter().try_for_each(|table| writeln!(out, "deleted {table}"))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn holds(tables: &[String]) -> String {
+    match tables {
+        [table] => format!("{table} holds"),
+        tables => format!("{} hold", tables.join(", ")),
+    }
+}

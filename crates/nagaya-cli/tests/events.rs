@@ -1,0 +1,683 @@
+//! `nagaya events`, as somebody uses it who looks after an event-sourced system.
+
+mod common;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use common::{Run, nagaya, nagaya_in, root};
+use insta::assert_snapshot;
+use nagaya::{
+    Nagaya, Principal, Settings, design,
+    embedded::{Embedded, Options},
+    store::{Item, Scan, Store as _, Write},
+};
+use nagaya_events::{Context, Events, Request};
+use nagaya_todo::Todo;
+use serde_json::{Value, json};
+
+const EVENTS: &str = "todo/EventsTable";
+const TODOS: &str = "todo/TodosProjection";
+
+/// A directory with the todos of one test.
+struct House {
+    _directory: tempfile::TempDir,
+    data: PathBuf,
+}
+
+impl House {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        House { _directory: directory, data }
+    }
+
+    fn data(&self) -> &str {
+        self.data.to_str().expect("the path is text")
+    }
+
+    /// Runs `nagaya events`.
+    fn events(&self, line: &str) -> Run {
+        let args: Vec<&str> = ["events"].into_iter().chain(line.split(' ')).chain(["--data", self.data()]).collect();
+        nagaya(&args)
+    }
+
+    /// The same, with its result as JSON and how it ended.
+    fn json(&self, line: &str) -> (i32, Value) {
+        let run = self.events(&format!("{line} --json"));
+        let told = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("--json prints JSON: {run}"));
+        (run.status, told)
+    }
+
+    /// The same for people, without what is different each time.
+    fn told(&self, line: &str) -> String {
+        let told = masked(&format!("$ nagaya events {line}\n{}", self.events(line))).replace(self.data(), "<data>");
+        // Which events there are is not what this is about.
+        let lines = told.lines().map(|line| line.split(", expected one of").next().unwrap_or_default());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Serves the todos for a moment.
+    fn serve<T>(&self, work: impl FnOnce(&Serving) -> T) -> T {
+        let serving = Serving::start(&["--data", self.data()], &[]);
+        let done = work(&serving);
+        serving.process.stop();
+        done
+    }
+
+    /// Makes todos over HTTP, the first of which is renamed and completed, and gives their ids.
+    fn with_todos(titles: &[&str]) -> (Self, Vec<String>) {
+        let house = House::new();
+        let ids = house.serve(|serving| {
+            let ids: Vec<String> = titles.iter().map(|title| serving.make(title)).collect();
+            let path = format!("/todos/{}", ids[0]);
+            let (status, changed) = serving.ask("PATCH", &path, Some(&json!({ "title": "bread", "completed": true })));
+            assert_eq!(status, 200, "{changed}");
+            serving.settled();
+            ids
+        });
+        (house, ids)
+    }
+
+    fn open(&self) -> Embedded {
+        Embedded::open(&self.data, Options::default()).expect("the directory opens")
+    }
+
+    /// Changes items behind everybody's back.
+    async fn tamper(&self, table: &str, change: impl Fn(&Item) -> Option<Write>) -> usize {
+        let store = self.open();
+        let mut changed = 0;
+        for item in store.scan(Scan::table(table)).await.expect("a page").items {
+            if let Some(write) = change(&item) {
+                store.write(write.into()).await.expect("a write");
+                changed += 1;
+            }
+        }
+        changed
+    }
+
+    /// Writes events after the last one of a todo, with a head that fits, as another program would.
+    async fn append(&self, id: &str, types: &[&str]) {
+        let store = self.open();
+        let items = store.scan(Scan::table(EVENTS)).await.expect("a page").items;
+        let of = |prefix: &str| {
+            let mine = |item: &&Item| text(item, "PK") == format!("TODO#{id}") && text(item, "SK").starts_with(prefix);
+            items.iter().filter(mine).max_by_key(|item| text(item, "SK").to_owned()).cloned().expect("there is one")
+        };
+        let (mut head, last) = (of("HEAD#"), of("EVENT#"));
+        head.remove("hash");
+        let version: i64 =
+            last.get("aggregateVersion").and_then(|value| value.as_number()?.try_into().ok()).expect("one");
+        for (event_type, nth) in types.iter().zip(1..) {
+            let event_id = after(text(&last, "eventId"), u8::try_from(nth).expect("few"));
+            let event = last
+                .clone()
+                .with("SK", format!("EVENT#{event_id}"))
+                .with("GSI1SK", event_id.as_str())
+                .with("eventId", event_id.as_str())
+                .with("eventType", *event_type)
+                .with("aggregateVersion", version + nth);
+            head = head.with("lastEventId", event_id.as_str()).with("aggregateVersion", version + nth);
+            store.write(Write::put(EVENTS, event).into()).await.expect("a put");
+        }
+        store.write(Write::put(EVENTS, head).into()).await.expect("a put");
+    }
+
+    /// Lets the processor of this directory work until it says something.
+    fn run_until(&self, said: &str) {
+        let mut process = Process::start(&["events", "run", "todo", "--json", "--data", self.data()], &[]);
+        let told: Value = serde_json::from_str(&process.line()).expect("it tells what it does");
+        assert_eq!(told, json!({ "system": "todo", "projections": ["todo"] }));
+        process.wait_for(said);
+        process.stop();
+    }
+}
+
+fn text<'i>(item: &'i Item, name: &str) -> &'i str {
+    item.get(name).and_then(|value| value.as_str()).unwrap_or_default()
+}
+
+/// A greater ULID.
+fn after(id: &str, by: u8) -> String {
+    // One of the same moment would do as well; a later one is easier to make.
+    let mut letters = id.as_bytes().to_vec();
+    letters[1] += 1;
+    letters[25] = b'0' + by;
+    String::from_utf8(letters).expect("letters")
+}
+
+/// A text without ids, moments, hashes and process numbers.
+fn masked(text: &str) -> String {
+    let mut known: Vec<String> = Vec::new();
+    let mut name = |word: &str| {
+        let at = known.iter().position(|one| one == word).unwrap_or_else(|| {
+            known.push(word.to_owned());
+            known.len() - 1
+        });
+        format!("{at:0>26}")
+    };
+    let mut out = String::new();
+    let mut word = String::new();
+    for letter in text.chars().chain(['\n']) {
+        if letter.is_ascii_alphanumeric() || (letter == ':' || letter == '-' || letter == '.') && is_moment(&word) {
+            word.push(letter);
+            continue;
+        }
+        let hex = |letter: u8| letter.is_ascii_digit() || (b'a'..=b'f').contains(&letter);
+        match word.len() {
+            26 if word.bytes().all(|letter| letter.is_ascii_digit() || letter.is_ascii_uppercase()) => {
+                out += &name(&word);
+            }
+            64 if word.bytes().all(hex) => out += &"h".repeat(64),
+            _ if is_moment(&word) && word.ends_with('Z') => out += "2026-01-31T09:30:00.000Z",
+            _ => out += &word,
+        }
+        word.clear();
+        out.push(letter);
+    }
+    out.pop();
+    out
+}
+
+/// Whether a text is the beginning of a moment.
+fn is_moment(word: &str) -> bool {
+    word.len() >= 4
+        && word.starts_with("20")
+        && word.bytes().all(|letter| letter.is_ascii_digit() || b"T:-.Z".contains(&letter))
+}
+
+/// A process that ends with its test.
+struct Process {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Process {
+    fn start(args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
+            .args(args)
+            .current_dir(root())
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let stdout = BufReader::new(child.stdout.take().expect("it has an output"));
+        let stderr = BufReader::new(child.stderr.take().expect("it has errors"));
+        Process { child, stdout, stderr }
+    }
+
+    /// The next line of its output.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("text");
+        line
+    }
+
+    /// Waits until it says something that is no data.
+    fn wait_for(&mut self, said: &str) {
+        let mut all = String::new();
+        while self.stderr.read_line(&mut all).expect("text") > 0 {
+            if all.contains(said) {
+                return;
+            }
+        }
+        panic!("it did not say `{said}`, but: {all}");
+    }
+
+    /// Tells it to stop, and holds it to doing so.
+    fn stop(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The todos, served.
+struct Serving {
+    process: Process,
+    url: String,
+    token: String,
+}
+
+impl Serving {
+    fn start(args: &[&str], env: &[(&str, &str)]) -> Self {
+        let fixed = ["serve", "todo", "--listen", "127.0.0.1:0", "--json", "--log", "error"];
+        let mut process = Process::start(&[&fixed[..], args].concat(), env);
+        let told: Value = serde_json::from_str(&process.line()).expect("it tells what it serves");
+        let system = &told["systems"][0];
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        Serving { url: text(&system["api"]), token: text(&system["token"]), process }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json")
+            .header("x-request-id", "request-1")
+            .body(body.map(Value::to_string).unwrap_or_default())
+            .expect("a request");
+        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+        let mut answer = ureq::Agent::new_with_config(config).run(request).expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a body");
+        (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    fn make(&self, title: &str) -> String {
+        let (status, made) = self.ask("POST", "/todos", Some(&json!({ "title": title })));
+        assert_eq!(status, 201, "{made}");
+        made["data"]["todoId"].as_str().expect("an id").to_owned()
+    }
+
+    /// The titles that the list has.
+    fn titles(&self) -> Vec<String> {
+        let (_, listed) = self.ask("GET", "/todos?status=all", None);
+        let all = listed["data"].as_array().expect("a list").iter();
+        all.map(|todo| todo["title"].as_str().expect("a title").to_owned()).collect()
+    }
+
+    /// Waits until the list has everything.
+    fn settled(&self) {
+        eventually(|| {
+            let titles = self.titles();
+            let done = titles.iter().any(|title| title == "bread");
+            if done { Ok(()) } else { Err(format!("{titles:?}")) }
+        });
+    }
+}
+
+/// Tries until it holds; says what there was at last otherwise.
+fn eventually(mut attempt: impl FnMut() -> Result<(), String>) {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Ok(()) => return,
+            Err(error) if start.elapsed() > Duration::from_secs(60) => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+#[test]
+fn help_tells_what_there_is() {
+    assert_snapshot!(nagaya(&["events", "--help"]).stdout);
+    for verb in ["run", "tail", "show", "verify", "dlq", "rebuild"] {
+        assert_snapshot!(format!("help-{verb}"), nagaya(&["events", verb, "--help"]).stdout);
+    }
+    for verb in ["list", "show", "retry", "drop"] {
+        assert_snapshot!(format!("help-dlq-{verb}"), nagaya(&["events", "dlq", verb, "-h"]).stdout);
+    }
+}
+
+#[test]
+fn the_history_of_a_todo_is_shown_checked_and_tailed() {
+    let (house, ids) = House::with_todos(&["milk", "tea"]);
+    let milk = &ids[0];
+    assert_snapshot!("show", house.told(&format!("show todo --tenant demo {milk}")));
+    assert_snapshot!("verify", house.told("verify todo"));
+    assert_snapshot!("tail", house.told("tail todo --tenant demo --from-start"));
+
+    let (status, shown) = house.json(&format!("show todo --tenant demo {milk}"));
+    assert_eq!(status, 0);
+    let types: Vec<_> = shown["events"].as_array().expect("a list").iter().map(|event| &event["eventType"]).collect();
+    assert_eq!(types, ["TodoCreated", "TodoTitleChanged", "TodoCompleted"]);
+    assert_eq!(shown["causes"][0]["causedBy"], json!({ "cause": "request-1", "correlationId": "request-1" }));
+
+    // The end of the chain is the same however it is asked for, and can be held against one that was kept.
+    let (_, verified) = house.json(&format!("verify todo --tenant demo {milk}"));
+    assert_eq!((&verified["end"], &verified["events"]), (&shown["end"], &json!(3)));
+    let end = shown["end"].as_str().expect("a hash");
+    assert_eq!(house.events(&format!("verify todo --tenant demo {milk} --expect {end}")).status, 0);
+    assert_snapshot!("expect", house.told(&format!("verify todo --tenant demo {milk} --expect 0123")));
+
+    // What belongs to another tenant is not there.
+    assert_snapshot!("show-another", house.told(&format!("show todo --tenant other {milk}")));
+    assert_eq!(house.events(&format!("verify todo --tenant other {milk}")).status, 1);
+    assert_eq!(house.events("tail todo --tenant other --from-start").stdout, "");
+
+    // The file of the design does as well, and everybody's events come with their tenant.
+    assert_eq!(house.events("verify systems/todo/design/todo.toml").status, 0);
+    let all = house.events("tail todo --all-tenants --reason audit --from-start --json");
+    let lines: Vec<Value> = all.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 4, "{all}");
+    assert!(lines.iter().all(|event| event["tenant"] == "demo"));
+}
+
+/// Proves the commands' part of tamper evidence.
+#[tokio::test]
+async fn a_changed_event_is_shown_by_the_chain() {
+    let (house, ids) = House::with_todos(&["milk", "tea", "salt"]);
+    let renamed = |item: &Item| {
+        let mine = text(item, "PK") == format!("TODO#{}", ids[0]) && text(item, "eventType") == "TodoCreated";
+        let data = nagaya::store::Value::Map([("title".to_owned(), "gold".into())].into());
+        mine.then(|| Write::put(EVENTS, item.clone().with("data", data)))
+    };
+    assert_eq!(house.tamper(EVENTS, renamed).await, 1);
+    let of_tea = |item: &Item| {
+        let gone = text(item, "PK") == format!("TODO#{}", ids[1]) && text(item, "SK").starts_with("EVENT#");
+        gone.then(|| Write::delete(EVENTS, nagaya::store::Key::new(text(item, "PK"), text(item, "SK"))))
+    };
+    assert_eq!(house.tamper(EVENTS, of_tea).await, 1);
+
+    assert_snapshot!("tampered", house.told("verify todo"));
+    let (status, told) = house.json("verify todo");
+    let broken = told["aggregates"][0]["broken"].as_array().expect("a list").clone();
+    let mut found: Vec<_> = broken.iter().map(|each| each["id"].as_str().expect("an id")).collect();
+    let mut expected = [ids[0].as_str(), ids[1].as_str()];
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!((status, found.as_slice()), (1, &expected[..]));
+    assert_eq!(house.events(&format!("verify todo --tenant demo {}", ids[0])).status, 1);
+    assert_eq!(house.events(&format!("show todo --tenant demo {}", ids[0])).status, 1);
+    assert_eq!(house.events(&format!("verify todo --tenant demo {}", ids[2])).status, 0);
+}
+
+#[tokio::test]
+async fn a_poisonous_event_is_parked_tried_again_and_left_out() {
+    let (house, ids) = House::with_todos(&["milk", "tea"]);
+    assert_snapshot!("no-dead-letters", house.told("dlq list todo"));
+    let milk = &ids[0];
+    house.append(milk, &["TodoExploded", "TodoReopened"]).await;
+    house.run_until("its aggregate is parked");
+
+    assert_snapshot!("dlq-list", house.told("dlq list todo"));
+    assert_snapshot!("dlq-show", house.told(&format!("dlq show todo {milk}")));
+    let (status, listed) = house.json("dlq list todo --projection todo");
+    assert_eq!((status, listed["deadLetters"].as_array().map(Vec::len)), (1, Some(1)));
+    assert_eq!(listed["deadLetters"][0]["version"], 4);
+    // The others go on meanwhile.
+    house.serve(|serving| {
+        serving.make("sugar");
+        eventually(|| match serving.titles() {
+            titles if titles.contains(&"sugar".to_owned()) => Ok(()),
+            titles => Err(format!("{titles:?}")),
+        });
+    });
+
+    assert_snapshot!("dlq-retry", house.told("dlq retry todo --all"));
+    assert_eq!(house.json(&format!("dlq retry todo {milk}")).0, 1);
+    assert_eq!(house.json("dlq list todo").0, 1);
+    assert_snapshot!("dlq-drop-preview", house.told(&format!("dlq drop todo {milk}")));
+    assert_eq!(house.json("dlq list todo").0, 1, "a preview changes nothing");
+    assert_snapshot!("dlq-drop", house.told(&format!("dlq drop todo {milk} --yes")));
+    assert_eq!(house.json("dlq list todo").0, 0);
+    assert_eq!(house.events(&format!("dlq drop todo {milk} --yes")).status, 1, "it is not there any more");
+    let (_, read) = house.serve(|serving| serving.ask("GET", &format!("/todos/{milk}"), None));
+    assert_eq!((&read["data"]["version"], &read["data"]["completed"]), (&json!(5), &json!(false)), "{read}");
+
+    // The event is still among the events: what is built anew meets it again, and is not read.
+    assert_snapshot!("dropped-verify", house.told("rebuild todo todo --verify-only"));
+    assert_snapshot!("dropped-rebuild", house.told("rebuild todo todo"));
+    assert_snapshot!("abandon-preview", house.told("rebuild todo todo --abandon"));
+    assert_snapshot!("abandon", house.told("rebuild todo todo --abandon --yes"));
+    assert_eq!(house.events("rebuild todo todo --abandon").stdout, "no generation of `todo` is being built\n");
+}
+
+#[tokio::test]
+async fn a_damaged_projection_is_found_mended_built_anew_and_rolled_back() {
+    let (house, _) = House::with_todos(&["milk", "tea"]);
+    assert_snapshot!("sound", house.told("rebuild todo todo --verify-only"));
+    let damage =
+        |item: &Item| (text(item, "title") == "tea").then(|| Write::put(TODOS, item.clone().with("title", "coffee")));
+    assert_eq!(house.tamper(TODOS, damage).await, 1);
+
+    assert_snapshot!("damaged", house.told("rebuild todo todo --verify-only"));
+    assert_snapshot!("repair-preview", house.told("rebuild todo todo --tenant demo"));
+    assert_eq!(house.json("rebuild todo todo --verify-only").0, 1, "a preview changes nothing");
+    assert_eq!(house.json("rebuild todo todo --verify-only --tenant other").0, 0);
+    assert_snapshot!("repair", house.told("rebuild todo todo --tenant demo --yes"));
+    assert_eq!(house.json("rebuild todo todo --verify-only").0, 0);
+
+    assert_eq!(house.tamper(TODOS, damage).await, 1);
+    assert_eq!(house.serve(Serving::titles).len(), 2);
+    assert_snapshot!("rebuild", house.told("rebuild todo todo"));
+    let mut titles = house.serve(|serving| {
+        eventually(|| match serving.titles() {
+            titles if titles.contains(&"tea".to_owned()) => Ok(()),
+            titles => Err(format!("{titles:?}")),
+        });
+        // Both generations are fed.
+        serving.make("salt");
+        eventually(|| if serving.titles().len() == 3 { Ok(()) } else { Err("the list has no salt".to_owned()) });
+        serving.titles()
+    });
+    titles.sort();
+    assert_eq!(titles, ["bread", "salt", "tea"]);
+
+    assert_snapshot!("rollback-preview", house.told("rebuild todo todo --rollback"));
+    assert_snapshot!("rollback", house.told("rebuild todo todo --rollback --yes"));
+    house.serve(|serving| {
+        eventually(|| match serving.titles() {
+            titles if titles.len() == 3 && titles.contains(&"coffee".to_owned()) => Ok(()),
+            titles => Err(format!("{titles:?}")),
+        });
+    });
+    // And back again.
+    assert_eq!(house.json("rebuild todo todo --rollback --yes").1["current"], 2);
+    assert_eq!(house.json("rebuild todo todo --verify-only").0, 0);
+}
+
+/// Fills a directory with todos without a server.
+async fn fill(data: &Path, count: usize) {
+    let design = fs::read_to_string(root().join("systems/todo/design/todo.toml")).expect("a design");
+    let design = design::check(&design, &[]).design.expect("sound");
+    let events: Arc<Events<Todo>> = Arc::new(Events::of(&design, "todo", Default::default()).expect("an aggregate"));
+    let store = Embedded::open(data, Options::default()).expect("the directory opens");
+    let settings = Settings { prefix: "todo/".to_owned(), ..Settings::default() };
+    let nagaya = Nagaya::open_with(design, store, settings);
+    nagaya.ensure().await.expect("the tables are there");
+    let tenant = nagaya.tenant(&Principal::new("demo", "filler")).expect("a tenant");
+    let one = |n: usize| {
+        let (events, tenant, ids, now) = (Arc::clone(&events), tenant.clone(), nagaya.ids(), nagaya.clock().millis());
+        async move {
+            let (user, cause) = ("filler".to_owned(), format!("request-{n}"));
+            let context = Context { now, user, correlation: cause.clone(), causation: cause, ids };
+            let request = Request { expected: None, once: None, context };
+            let id = request.context.new_id();
+            let create = nagaya_todo::Command::Create { title: format!("todo {n}"), note: None };
+            events.execute(&tenant, &id, &create, &request).await.expect("it is made");
+        }
+    };
+    futures_util::future::join_all((0..count).map(one)).await;
+}
+
+#[tokio::test]
+async fn a_rebuild_that_is_killed_goes_on_when_it_is_started_again() {
+    let house = House::new();
+    fill(&house.data, 2_000).await;
+    let mut killed = 0;
+    for patience in [5, 100, 200, 400] {
+        let args = ["events", "rebuild", "todo", "todo", "--data", house.data()];
+        let mut process = Process::start(&args, &[]);
+        process.wait_for("is read meanwhile");
+        std::thread::sleep(Duration::from_millis(patience));
+        // SIGKILL: it ends wherever it is.
+        process.child.kill().expect("it is there or has ended");
+        killed += usize::from(process.child.wait().expect("it ends").code().is_none());
+    }
+    assert!(killed > 0, "it was always faster");
+    let (status, told) = house.json("rebuild todo todo");
+    assert_eq!((status, &told["ok"], &told["found"]["items"]), (0, &json!(true), &json!(2_000)), "{told}");
+    assert_eq!(told["expected"], told["found"]);
+    assert_eq!((&told["generations"]["building"], &told["events"]), (&Value::Null, &json!(2_000)));
+    assert_eq!(house.json("verify todo").0, 0);
+    assert_eq!(nagaya(&["store", "verify", "--data", house.data()]).status, 0);
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let house = House::new();
+    let check = |line: &str, status: i32, expected: &str| {
+        let run = house.events(line);
+        assert_eq!((run.status, run.stdout.as_str()), (status, ""), "{line}: {run}");
+        assert!(run.stderr.contains(expected), "{line}: {run}");
+    };
+    check("verify todo", 2, "is not the directory of a store");
+    assert!(!house.data.exists(), "looking at events does not make a store");
+    check("verify tudo", 2, "there is no system `tudo`");
+    check("verify kondate", 2, "has no aggregate");
+    check("run kondate", 2, "has no aggregate");
+    check("dlq list systems/todo/design/todo.toml", 2, "name a built-in system (todo)");
+    check("rebuild systems/todo/design/todo.toml todo", 2, "name a built-in system (todo)");
+    check("verify todo --store memory", 2, "memory keeps nothing");
+    check("tail todo", 2, "--tenant");
+    check("tail todo --all-tenants", 2, "--reason");
+    check("tail todo --tenant demo", 2, "GET /events");
+    check("show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 2, "--tenant");
+    check("verify todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 2, "--tenant");
+    check("dlq retry todo", 2, "<ID>");
+    check("rebuild todo", 2, "<PROJECTION>");
+    check("rebuild todo todo --rollback --abandon", 2, "cannot be used with");
+
+    // A directory without the system's tables, and one that a server has.
+    drop(house.open());
+    check("verify todo", 2, "there are no tables of todo");
+    house.serve(|serving| {
+        let id = serving.process.child.id();
+        check("verify todo", 2, &format!("in use by process {id}"));
+        check("run todo", 2, "`nagaya serve` processes its events itself");
+    });
+    check("rebuild todo nothing", 2, "has no projection `nothing`, but todo");
+    check("dlq list todo --projection nothing", 2, "has no projection `nothing`, but todo");
+    check("dlq show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 1, "is not a dead letter");
+    check("rebuild todo todo --rollback --yes", 2, "there is no generation of `todo` before");
+    let reasonless = nagaya_in(
+        &["events", "tail", "todo", "--all-tenants", "--reason", " ", "--from-start", "--data", house.data()],
+        "",
+        &[],
+    );
+    assert_eq!(reasonless.status, 2, "{reasonless}");
+}
+
+/// Every command of the runbook, as it is written there, on what its section is about.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_runbook_works_as_it_is_written() {
+    let page = fs::read_to_string(root().join("docs/how-to/run-event-sourcing.md")).expect("the page");
+    let mut tried = 0;
+    for section in page.split("\n## ").skip(1) {
+        let (title, _) = section.split_once('\n').expect("a title");
+        let (house, ids) = House::with_todos(&["milk", "tea"]);
+        match title {
+            "Dead letters" => {
+                house.append(&ids[0], &["TodoExploded", "TodoReopened"]).await;
+                house.run_until("its aggregate is parked");
+            }
+            "Rebuild" => {
+                let damage = |item: &Item| {
+                    (text(item, "title") == "tea").then(|| Write::put(TODOS, item.clone().with("title", "x")))
+                };
+                assert_eq!(house.tamper(TODOS, damage).await, 1);
+            }
+            _ => {}
+        }
+        let mut ended = Vec::new();
+        for block in section.split("```sh\n").skip(1) {
+            for line in block.split("```").next().expect("a block").lines().filter(|line| !line.trim().is_empty()) {
+                ended.push(shell(&house, &ids[0], line));
+                tried += 1;
+            }
+        }
+        // What it begins with is a problem, and what it ends with is none.
+        let expected: &[i32] = match title {
+            // The event was put in around the chain, which `show` tells.
+            "Dead letters" => &[1, 0, 1, 1, 0, 0],
+            "Rebuild" => &[1, 0, 0, 0, 0, 0],
+            _ => &[0; 8],
+        };
+        assert_eq!(ended, expected[..ended.len()], "{title}");
+    }
+    assert!(tried >= 16, "{tried}");
+}
+
+/// Types a line into a shell in whose directory the data is, and how it ended.
+#[cfg(unix)]
+fn shell(house: &House, id: &str, line: &str) -> i32 {
+    let bin = Path::new(env!("CARGO_BIN_EXE_nagaya")).parent().expect("the command is in a directory");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let run = Command::new("sh")
+        .args(["-c", line])
+        .env("PATH", path)
+        .env("ID", id)
+        .env("NAGAYA_DATA", house.data())
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&run.stderr);
+    let status = run.status.code().expect("it ends");
+    assert!(status < 2 && !run.stdout.is_empty(), "{line}: {status} {said}");
+    status
+}
+
+/// The processor beside a server, and everything else beside both.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn on_dynamodb_processes_work_side_by_side() {
+    let endpoint =
+        std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
+    let house = House::new();
+    // A region is a database of its own in DynamoDB Local.
+    let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let region = format!("events-{nanos:x}");
+    let env = [
+        ("DATA_STORE_DRIVER", "dynamodb"),
+        ("DYNAMODB_ENDPOINT", endpoint.as_str()),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+        ("NAGAYA_DATA", house.data()),
+    ];
+    let events = |line: &str| {
+        let args: Vec<&str> = ["events"].into_iter().chain(line.split(' ')).collect();
+        nagaya_in(&args, "", &env)
+    };
+    let serving = Serving::start(&["--create-tables"], &env);
+    let mut processors: Vec<_> = (0..2).map(|_| Process::start(&["events", "run", "todo", "--json"], &env)).collect();
+    for process in &mut processors {
+        assert!(process.line().contains("\"todo\""));
+    }
+    let args = ["events", "tail", "todo", "--all-tenants", "--reason", "a test", "--from-start", "--json"];
+    let mut tail = Process::start(&args, &env);
+
+    let ids: Vec<_> = ["milk", "tea", "salt"].map(|title| serving.make(title)).into();
+    let (status, _) = serving.ask("PATCH", &format!("/todos/{}", ids[0]), Some(&json!({ "title": "bread" })));
+    assert_eq!(status, 200);
+    serving.settled();
+    let told: Vec<Value> = (0..4).map(|_| serde_json::from_str(&tail.line()).expect("JSON")).collect();
+    assert!(told.iter().all(|event| event["tenant"] == "demo"), "{told:?}");
+    tail.stop();
+
+    assert_eq!(events(&format!("show todo --tenant demo {}", ids[0])).status, 0);
+    let verified = events("verify todo");
+    assert_eq!(verified.stdout, "4 events of 3 todos: nothing is missing or changed\n", "{verified}");
+    assert_eq!(events("dlq list todo").status, 0);
+    // Built anew while it is served, and while others write.
+    let rebuilt = events("rebuild todo todo");
+    assert_eq!(rebuilt.status, 0, "{rebuilt}");
+    serving.make("sugar");
+    eventually(|| if serving.titles().len() == 4 { Ok(()) } else { Err(format!("{:?}", serving.titles())) });
+    // An event without data, which DynamoDB Local tells of in a way of its own.
+    assert_eq!(serving.ask("DELETE", &format!("/todos/{}", ids[1]), None).0, 204);
+    eventually(|| if serving.titles().len() == 3 { Ok(()) } else { Err(format!("{:?}", serving.titles())) });
+    let checked = events("rebuild todo todo --verify-only");
+    assert!(checked.status == 0 && checked.stdout.starts_with("generation 2 of `todo`: 6 events"), "{checked}");
+    processors.into_iter().for_each(Process::stop);
+    serving.process.stop();
+}

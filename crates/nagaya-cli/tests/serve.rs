@@ -1,0 +1,656 @@
+//! `nagaya serve` and `nagaya token`, as a newcomer uses them.
+
+mod common;
+mod serving;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use common::{nagaya, nagaya_in};
+use serde_json::{Value, json};
+use serving::{Serving, send};
+
+/// Tells a server to stop; its exit code.
+fn stop(mut serving: Serving) -> Option<i32> {
+    let id = serving.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+    serving.child.wait().expect("it ends").code()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is text")
+}
+
+/// Proves N4.
+#[test]
+fn one_command_serves_every_system_with_documentation_and_a_token() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["--data", text(&data)], &[]);
+    for (name, prefix, list) in [
+        ("aiagent", "/aiagent/v1", "/agents"),
+        ("aiagent-multi", "/aiagent-multi/v1", "/agents"),
+        ("todo", "/todo", "/todos"),
+        ("kondate", "/kondate/v1", "/recipes"),
+        ("management", "/management/v1", "/files"),
+    ] {
+        let system = serving.system(name);
+        assert!(system["api"].as_str().is_some_and(|api| api.ends_with(prefix)), "{system}");
+        let (status, body) = serving.ask(name, "GET", list, None);
+        assert_eq!((status, &body), (200, &json!({ "data": [] })), "{name}");
+        assert_eq!(send("GET", &format!("{}{list}", system["api"].as_str().expect("a URL")), None, None).0, 401);
+        let (status, page) = send("GET", system["docs"].as_str().expect("a URL"), None, None);
+        assert!(status == 200 && page.as_str().is_some_and(|page| page.contains("<html")), "{name}");
+        let (status, document) = send("GET", system["openapi"].as_str().expect("a URL"), None, None);
+        assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")), "{name}");
+    }
+    let url = serving.told["url"].as_str().expect("a URL").to_owned();
+    assert_eq!(send("GET", &format!("{url}/readyz"), None, None).0, 200);
+    // A token is good for its own system only.
+    let token = serving.system("aiagent")["token"].as_str().expect("a token");
+    assert_eq!(send("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
+    assert_eq!(stop(serving), Some(0));
+}
+
+/// What was acknowledged is there after the next start, for whoever it belongs to.
+#[test]
+fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let at = ["todo", "--data", text(&data)];
+    let made = {
+        let serving = Serving::start(&at, &[]);
+        let (status, body) = serving.ask("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
+        assert_eq!(status, 201, "{body}");
+        // A second server on the same data says who has it.
+        let second = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&data)]);
+        assert_ne!(second.status, 0);
+        assert!(second.stderr.contains(&serving.child.id().to_string()), "{second}");
+        assert_eq!(stop(serving), Some(0));
+        body["data"].clone()
+    };
+    let serving = Serving::start(&at, &[]);
+    let path = format!("/todos/{}", made["todoId"].as_str().expect("an id"));
+    // The server may have been stopped before the list had it: then the next one builds it from the event.
+    let after = format!("{path}?after={}", made["lastEventId"].as_str().expect("an event"));
+    assert_eq!(serving.ask("todo", "GET", &after, None), (200, json!({ "data": made })));
+
+    // `nagaya token` prints a token and nothing else; another tenant's sees nothing.
+    let ask = |tenant: &str| {
+        let run = nagaya(&["token", "--system", "todo", "--tenant", tenant, "--user", "u", "--data", text(&data)]);
+        assert_eq!((run.status, run.stdout.lines().count()), (0, 1), "{run}");
+        let url = format!("{}{path}", serving.told["url"].as_str().expect("a URL"));
+        send("GET", &url, Some(run.stdout.trim()), None)
+    };
+    assert_eq!(ask("demo").0, 200);
+    let (status, theirs) = ask("demo2");
+    assert_eq!((status, &theirs["code"]), (404, &json!("not_found")));
+}
+
+/// The lines of the first screen that are to be pasted do what they say.
+#[cfg(unix)]
+#[test]
+fn the_lines_on_the_first_screen_can_be_pasted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("my data");
+    for system in ["aiagent", "aiagent-multi", "todo", "kondate", "management", ""] {
+        let named: &[&str] = if system.is_empty() { &[] } else { &[system] };
+        let mut serving = Serving::start(&[named, &["--data", text(&data), "--log", "off"]].concat(), &[]);
+        let mut screen = BufReader::new(serving.child.stderr.take().expect("it has errors")).lines();
+        let mut next = |start: &str| {
+            let mut lines = screen.by_ref().map(|line| line.expect("text").trim().to_owned());
+            lines.find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{system}: no line with {start}"))
+        };
+        let (curl, token) = (next("curl "), next("TOKEN="));
+        let bin = Path::new(env!("CARGO_BIN_EXE_nagaya")).parent().expect("it is in a directory");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+        let shell =
+            Command::new("sh").args(["-c", &format!("{token}; printf %s \"$TOKEN\"")]).env("PATH", path).output();
+        let made = String::from_utf8(shell.expect("a shell").stdout).expect("text");
+        let url = curl.split(' ').next_back().expect("an address");
+        let (status, body) = send("GET", url, Some(&made), None);
+        assert_eq!(status, 200, "{system}: {token}\n{curl}\n{body}");
+    }
+    // The keys of a server that keeps nothing are nowhere to be found.
+    let mut serving = Serving::start(&["todo", "--store", "memory", "--log", "off"], &[]);
+    // Whoever is answered comes after the first screen.
+    let url = serving.told["url"].as_str().expect("a URL");
+    assert_eq!(send("GET", &format!("{url}/healthz"), None, None).0, 200);
+    assert!(Command::new("kill").arg(serving.child.id().to_string()).status().expect("kill runs").success());
+    let mut screen = String::new();
+    serving.child.stderr.take().expect("it has errors").read_to_string(&mut screen).expect("text");
+    assert!(screen.contains("curl ") && !screen.contains("nagaya token"), "{screen}");
+}
+
+/// Load balancers see that the server stops before it refuses connections.
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_to_stop_says_so_before_it_does() {
+    let serving = Serving::start(&["todo", "--store", "memory"], &[("NAGAYA_GRACE", "600")]);
+    let url = serving.told["url"].as_str().expect("a URL");
+    let ask = |path: &str| send("GET", &format!("{url}{path}"), None, None);
+    eventually(|| match ask("/readyz").0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+    let id = serving.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+    eventually(|| match ask("/readyz") {
+        (503, problem) if problem["code"] == "stopping" => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    assert_eq!(ask("/healthz").0, 200);
+    assert_eq!(serving.ask("todo", "GET", "/todos", None).0, 200, "whoever still comes is still served");
+}
+
+/// A limit on the size of files is a fault of the store, not the end of the server.
+#[cfg(unix)]
+#[test]
+fn a_server_whose_files_may_not_grow_goes_on_answering() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let args = ["todo", "--data", text(directory.path())];
+    // The journal takes its room when the directory is made.
+    assert_eq!(stop(Serving::start(&args, &[])), Some(0));
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
+    let serving = Serving::start_as(limited, &args, &[]);
+    let todo = json!({ "title": "x".repeat(200) });
+    let create = |_| serving.ask("todo", "POST", "/todos", Some(&todo));
+    let refused = (0..5_000).map(create).find(|(status, _)| *status != 201).expect("the files are full at some time");
+    // The write that fails may have happened; those after it have not.
+    assert!([503, 504].contains(&refused.0), "{refused:?}");
+    // Reads are refused only for the moments in which the store tries to open again.
+    eventually(|| match serving.ask("todo", "GET", "/todos", None).0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+}
+
+/// The lines that a server logs from its start to its end.
+#[cfg(unix)]
+#[test]
+fn a_server_logs_when_it_started_is_ready_and_has_stopped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut serving = Serving::start(&["--data", text(&data)], &[("NAGAYA_LOG_FORMAT", "json")]);
+    let url = serving.told["url"].as_str().expect("a URL").to_owned();
+    eventually(|| match send("GET", &format!("{url}/readyz"), None, None).0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+    let stderr = BufReader::new(serving.child.stderr.take().expect("it has errors"));
+    let id = serving.child.id().to_string();
+    let (mut told, mut asked) = (Vec::new(), false);
+    for line in stderr.lines() {
+        let line = line.expect("text");
+        let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
+        if line["target"] == "nagaya::server" {
+            if line["message"] == "ready" && !asked {
+                asked = true;
+                assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+            }
+            told.push(line);
+        }
+    }
+    let said: Vec<_> = told.iter().map(|line| line["message"].as_str().expect("a text")).collect();
+    assert_eq!(said, ["started", "ready", "stopping", "stopped"], "{told:?}");
+    let started = &told[0];
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    assert!(started["store"].as_str().is_some_and(|store| store.contains(text(&data))), "{started}");
+    assert!(url.ends_with(started["address"].as_str().expect("an address")), "{started}");
+    assert_eq!(told[1]["systems"], 5);
+    assert!(told[1]["ms"].is_u64() && told[3]["ms"].is_u64(), "{told:?}");
+    assert_eq!(serving.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_refusal_names_the_roles_that_would_do() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["aiagent", "--data", text(&data)], &[]);
+    let run = nagaya(&["token", "--system", "aiagent", "--tenant", "t1", "--data", text(&data)]);
+    let api = serving.system("aiagent")["api"].as_str().expect("a URL");
+    let (status, refused) = send("GET", &format!("{api}/agents"), Some(run.stdout.trim()), None);
+    assert_eq!(status, 403, "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("`admin`")), "{refused}");
+}
+
+/// What somebody who watches the server wants to know is among the figures, and little else.
+#[test]
+fn the_figures_of_all_systems_fit_on_a_few_pages() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["--data", text(&data), "--max-requests", "77", "--max-connections", "55"], &[]);
+    let url = format!("{}/metrics", serving.told["url"].as_str().expect("a URL"));
+    let figures = || send("GET", &url, None, None).1.as_str().expect("a text").to_owned();
+    let idle = figures();
+    assert!(idle.len() < 100_000, "{} bytes", idle.len());
+
+    let (status, made) = serving.ask("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
+    assert_eq!(status, 201, "{made}");
+    let has = |figures: &str, start: &str| figures.lines().any(|line| line.starts_with(start));
+    // The follower has to have had its turn.
+    eventually(|| {
+        let figures = figures();
+        let lines = [
+            "nagaya_requests_in_flight_limit 77",
+            "nagaya_connections_limit 55",
+            "nagaya_process_open_fds ",
+            "nagaya_process_max_fds ",
+            "nagaya_process_resident_memory_bytes ",
+            r#"nagaya_store_operation_duration_seconds_count{operation="write"} "#,
+            "nagaya_store_conflicts_total ",
+            r#"nagaya_tenants_over_quota{system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="todo",system="todo"} "#,
+            r#"nagaya_follower_dead_letters{follower="todo",system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="counts_and_search",system="kondate"} "#,
+            r#"nagaya_requests_total{system="todo",method="POST",route="/todo/todos",status="2xx"} 1"#,
+        ];
+        let missing: Vec<_> = lines.into_iter().filter(|line| !has(&figures, line)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} are not in\n{figures}")) }
+    });
+    assert!(!figures().contains("demo"), "no tenant is among them");
+}
+
+/// A typo in the directory is told, and nothing is made there.
+#[test]
+fn a_token_is_not_made_of_keys_that_no_server_has() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let typo = directory.path().join("nagaya-dtaa");
+    let run = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(&typo)]);
+    assert!(run.status == 2 && run.stdout.is_empty(), "{run}");
+    assert!(run.stderr.contains(text(&typo)) && run.stderr.contains("--data"), "{run}");
+    assert!(!typo.exists());
+}
+
+const NOTES: &str = r##"
+name    = "notes"
+version = "1.0"
+
+[tenant]
+field = "teamId"
+
+[table.main]
+key = ["PK", "SK"]
+
+[entity.note]
+table = "main"
+key   = { PK = "TEAM#{teamId}", SK = "NOTE#{noteId}" }
+
+[entity.note.fields]
+teamId = { type = "string", min = 1, max = 64 }
+noteId = { type = "ulid", default = "new" }
+text   = { type = "string", max = 4000 }
+
+[access.notes]
+entity = "note"
+"##;
+
+/// Tries until it holds; says what there was at last otherwise.
+fn eventually(mut attempt: impl FnMut() -> Result<(), String>) {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Ok(()) => return,
+            Err(error) if start.elapsed() > Duration::from_secs(60) => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+#[test]
+fn a_design_of_ones_own_is_served_and_its_changes_are_taken_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let design = directory.path().join("notes.toml");
+    fs::write(&design, NOTES).expect("a file");
+    let serving = Serving::start(&[text(&design), "--store", "memory", "--watch"], &[]);
+    let post = |body: Value| serving.ask("notes", "POST", "/notes", Some(&body));
+    assert_eq!(post(json!({ "text": "a" })).0, 201);
+    assert_eq!(post(json!({ "text": "a", "pinned": true })).0, 422);
+
+    // A new optional field breaks nothing.
+    let more = format!("{NOTES}\n[entity.note.fields.pinned]\ntype = \"boolean\"\ndefault = false\n");
+    let more = more.replace("[access.notes]\nentity = \"note\"\n\n[entity", "[entity")
+        + "\n[access.notes]\nentity = \"note\"\n";
+    fs::write(&design, &more).expect("a file");
+    eventually(|| match post(json!({ "text": "b", "pinned": true })) {
+        (201, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    let (_, listed) = serving.ask("notes", "GET", "/notes", None);
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(2), "what was there still is: {listed}");
+
+    // What breaks, and what is no design, is refused: the API stays as it was.
+    for wrong in [more.replace("NOTE#", "N#"), "name = ".to_owned()] {
+        fs::write(&design, wrong).expect("a file");
+        std::thread::sleep(Duration::from_millis(1_000));
+        assert_eq!(serving.ask("notes", "GET", "/notes", None).1["data"].as_array().map(Vec::len), Some(2));
+    }
+    fs::write(&design, more.replace("max = 4000", "max = 4001")).expect("a file");
+    eventually(|| match post(json!({ "text": "x".repeat(4_001) })) {
+        (201, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}
+
+#[test]
+fn what_was_seeded_is_found_and_counted_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let args = ["seed", "kondate", "--tenants", "2", "--until", "2026-11-12", "--data", text(dir.path())];
+    let seeded = nagaya(&args);
+    assert_eq!(seeded.status, 0, "{seeded}");
+
+    let serving = Serving::start(&["kondate", "--data", text(dir.path())], &[]);
+    let titles = |path: &str| -> Vec<String> {
+        let (status, found) = serving.ask("kondate", "GET", path, None);
+        assert_eq!(status, 200, "{path}: {found}");
+        let found = found["data"].as_array().expect("a list").clone();
+        found.iter().map(|each| each["title"].as_str().expect("a title").to_owned()).collect()
+    };
+    // カレー, as it stands in an address.
+    let curries = titles("/recipes?q=%E3%82%AB%E3%83%AC%E3%83%BC&limit=2");
+    assert!(curries.len() == 2 && curries.iter().all(|title| title.contains("カレー")), "{curries:?}");
+    // 献立 is what no set is called, and 夕食 what many are for.
+    assert!(titles("/sets?q=%E5%A4%95%E9%A3%9F").len() > 3);
+    let published = titles("/catalog/recipes?limit=100");
+    assert_eq!(published.len(), 20);
+    let (_, popular) = serving.ask("kondate", "GET", "/catalog/recipes/popular?limit=100", None);
+    let counts: Vec<_> = popular["data"].as_array().expect("a list").iter().map(|each| &each["savedCount"]).collect();
+    assert!(counts.len() == 20 && *counts[0] == json!(1) && *counts[19] == json!(0), "{counts:?}");
+
+    // It is what the product itself would have written: it can be gone on with.
+    let plan = |slot: &str| serving.ask("kondate", "GET", &format!("/plans/{slot}"), None).1["data"].clone();
+    let cooked =
+        plan("CURRENT")["items"].as_array().expect("a list").iter().filter(|item| item["cooked"] == true).count();
+    assert_eq!(cooked, 6, "Monday to Wednesday");
+    let logs =
+        || serving.ask("kondate", "GET", "/cooklogs?date=2026-11&limit=100", None).1["data"].as_array().map(Vec::len);
+    let (before, next) = (logs().expect("a list"), plan("NEXT"));
+    let (status, promoted) = serving.ask("kondate", "POST", "/plans/promote", None);
+    assert_eq!((status, &promoted["data"]["items"]), (200, &next["items"]), "{promoted}");
+    assert_eq!(logs(), Some(before + cooked));
+    let offer = serving.ask("kondate", "GET", "/catalog/recipes?limit=1", None).1["data"][0].clone();
+    let own = offer["creatorId"] == "demo";
+    let path = format!("/recipes/{}/publish", offer["recipeId"].as_str().expect("an id"));
+    assert_eq!(serving.ask("kondate", "POST", &path, Some(&json!({}))).0, if own { 200 } else { 404 });
+    let (status, asked) = serving.ask("kondate", "POST", "/subscription/refresh", None);
+    assert_eq!((status, &asked["data"]["provider"]), (200, &json!("local")), "{asked}");
+}
+
+#[test]
+fn what_cannot_be_served_says_why() {
+    let check = |args: &[&str], expected: &str| {
+        let run = nagaya(args);
+        assert_ne!(run.status, 0, "{run}");
+        assert!(run.stderr.contains(expected), "{run}");
+    };
+    check(&["serve", "tudo"], "there is no system `tudo`");
+    check(&["serve", "nowhere.toml"], "cannot be read");
+    check(
+        &["serve", "todo", "--store", "memory", "--listen", "127.0.0.1:0", "--cors-origin", "*"],
+        "cannot be allowed",
+    );
+    check(&["serve", "todo", "--store", "cosmos", "--listen", "127.0.0.1:0"], "no engine for Cosmos DB");
+    check(&["serve", "todo", "--store", "memory", "--listen", "203.0.113.1:1"], "cannot listen on 203.0.113.1:1");
+    check(
+        &[
+            "serve",
+            "todo",
+            "--issuer",
+            "http://issuer.example.com",
+            "--audience",
+            "x",
+            "--store",
+            "memory",
+            "--listen",
+            "127.0.0.1:0",
+        ],
+        "http",
+    );
+    let env = [("DATA_STORE_DRIVER", "paper")];
+    let run = nagaya_in(&["serve", "todo"], "", &env);
+    assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");
+}
+
+/// A server of the API of DynamoDB that has no tables; the operations that it was asked for.
+#[cfg(feature = "dynamodb")]
+fn without_tables() -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let asked = std::sync::Arc::<std::sync::Mutex<Vec<String>>>::default();
+    let noted = std::sync::Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let noted = std::sync::Arc::clone(&noted);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 65_536];
+                while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                    let head = String::from_utf8_lossy(&buffer[..read]).to_lowercase();
+                    let operation = head.split("x-amz-target:").nth(1).and_then(|rest| rest.split_whitespace().next());
+                    noted.lock().expect("no panic").push(operation.unwrap_or_default().to_owned());
+                    let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException"}"#;
+                    let length = body.len();
+                    let answer = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {length}\r\n\r\n{body}");
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (endpoint, asked)
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn a_typo_in_the_name_of_tables_is_told_and_makes_none() {
+    let (endpoint, asked) = without_tables();
+    let directory = tempfile::tempdir().expect("a directory");
+    let env = [("DYNAMODB_ENDPOINT", endpoint.as_str()), ("DYNAMODB_TABLE_NAME", "prodd")];
+    let at = ["--store", "dynamodb", "--data", text(directory.path())];
+    let run = nagaya_in(&[&["serve", "aiagent", "--listen", "127.0.0.1:0"][..], &at].concat(), "", &env);
+    assert_eq!(run.status, 2, "{run}");
+    for told in ["`prodd-app`", "DYNAMODB_TABLE_NAME", "nagaya tables apply", "--create-tables"] {
+        assert!(run.stderr.contains(told), "{told} is not in {run}");
+    }
+    // What has no such flag does not speak of it.
+    let run = nagaya_in(&[&["events", "run", "todo"][..], &at].concat(), "", &env);
+    assert!(run.status == 2 && run.stderr.contains("nagaya tables apply"), "{run}");
+    assert!(!run.stderr.contains("--create-tables"), "{run}");
+    let asked = asked.lock().expect("no panic").clone();
+    assert!(!asked.is_empty() && asked.iter().all(|operation| !operation.contains("createtable")), "{asked:?}");
+}
+
+/// A name with a typo in it must not end in new tables, and in a server that has none of its data.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn tables_in_the_cloud_are_made_only_when_that_is_asked_for() {
+    let endpoint =
+        std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let (region, base) = (format!("missing-{nanos:x}"), format!("typo-{nanos:x}"));
+    let dynamodb = [
+        ("DATA_STORE_DRIVER", "dynamo"),
+        ("DYNAMODB_ENDPOINT", endpoint.as_str()),
+        ("DYNAMODB_TABLE_NAME", base.as_str()),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+    ];
+    let design = "systems/aiagent/design/single.toml";
+    let status = || nagaya_in(&["tables", "status", design, "--store", "dynamodb", "--json"], "", &dynamodb);
+    let before = status();
+    let run = nagaya_in(&["serve", "aiagent", "--listen", "127.0.0.1:0", "--data", text(&data)], "", &dynamodb);
+    assert_eq!(run.status, 2, "{run}");
+    for told in [&format!("`{base}-app`"), &base, "nagaya tables apply", "--create-tables"] {
+        assert!(run.stderr.contains(told), "{told} is not in {run}");
+    }
+    assert_eq!(status().stdout, before.stdout, "nothing was made");
+
+    let args = ["aiagent", "--data", text(&data), "--create-tables"];
+    assert_eq!(Serving::start(&args, &dynamodb).ask("aiagent", "GET", "/agents", None).0, 200);
+    // Once they are there, the flag is not needed.
+    assert_eq!(Serving::start(&args[..3], &dynamodb).ask("aiagent", "GET", "/agents", None).0, 200);
+}
+
+/// Proves A12. Proves K16.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn the_driver_is_chosen_by_the_environment() {
+    let endpoint =
+        std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    // A region is a database of its own in DynamoDB Local; keys and region are what the environment says.
+    let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let (region, base) = (format!("serve-{nanos:x}"), format!("base-{nanos:x}"));
+    let dynamodb = [
+        ("DATA_STORE_DRIVER", "dynamo"),
+        ("DYNAMODB_ENDPOINT", endpoint.as_str()),
+        ("DYNAMODB_TABLE_NAME", base.as_str()),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+    ];
+    let file = [("DATA_STORE_DRIVER", "file")];
+    for (system, env) in [("aiagent", &dynamodb[..]), ("kondate", &dynamodb[..]), ("kondate", &file[..])] {
+        let (list, title) = if system == "kondate" { ("/recipes", "title") } else { ("/agents", "name") };
+        // The seed command makes the tables too.
+        let args = ["seed", system, "--tenants", "1", "--items", "2", "--data", text(&data)];
+        let run = nagaya_in(&args, "", env);
+        assert_eq!(run.status, 0, "{run}");
+        let serving = Serving::start(&[system, "--data", text(&data)], env);
+        let (status, made) = serving.ask(system, "POST", list, Some(&json!({ title: "made here" })));
+        assert_eq!(status, 201, "{made}");
+        let (_, listed) = serving.ask(system, "GET", list, None);
+        assert_eq!(listed["data"].as_array().map(Vec::len), Some(3), "{system}: {listed}");
+    }
+    // The tables are where the environment says, under the base that it says.
+    let args = ["tables", "status", "systems/aiagent/design/single.toml", "--store", "dynamodb", "--json"];
+    let run = nagaya_in(&args, "", &dynamodb);
+    assert!(run.status == 0 && run.stdout.contains(&format!("{base}-app")), "{run}");
+    // Nothing of it is in the directory of the other driver.
+    let run = nagaya(&["store", "stat", "--data", text(&data)]);
+    assert!(run.stdout.contains("kondate/MainTable") && !run.stdout.contains("aiagent"), "{run}");
+}
+
+/// Proves K18 in memory and on the embedded store.
+#[test]
+fn the_smoke_test_of_kondate_passes() {
+    let alone = nagaya(&["smoke", "kondate", "--json"]);
+    assert_eq!(alone.status, 0, "{alone}");
+    let told: Value = serde_json::from_str(&alone.stdout).expect("JSON");
+    let steps = told["steps"].as_array().expect("steps");
+    assert!(steps.len() > 15 && steps.iter().all(|step| step["ok"] == true && step["note"].is_null()), "{told:#}");
+
+    // With other systems it is served below its name, and the server has its directory open.
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = Serving::start(&["--data", text(&data)], &[]);
+    let api = serving.system("kondate")["api"].as_str().expect("a URL");
+    let url = api.trim_end_matches("/kondate/v1");
+    let beside = nagaya(&["smoke", "kondate", "--url", url, "--data", text(&data)]);
+    assert_eq!(beside.status, 0, "{beside}");
+    assert_eq!(beside.stdout.lines().filter(|line| line.trim_start().starts_with("skipped")).count(), 1, "{beside}");
+    assert!(beside.stderr.contains("steps, 1 skipped, all others fine"), "{beside}");
+    // Nothing is left of it.
+    assert_eq!(serving.ask("kondate", "GET", "/catalog/recipes", None), (200, json!({ "data": [] })));
+
+    // The token of another system is refused, and the failed step is named.
+    let other = serving.system("todo")["token"].as_str().expect("a token").to_owned();
+    let refused = nagaya(&["smoke", "kondate", "--url", url, "--token", &other]);
+    assert_eq!(refused.status, 1, "{refused}");
+    assert!(
+        refused.stderr.contains("failed at: the users have nothing") && refused.stderr.contains("401"),
+        "{refused}"
+    );
+}
+
+/// Proves the part of K18 that leaves real users alone.
+#[test]
+fn the_smoke_test_refuses_a_user_with_data() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let serving = Serving::start(&["kondate", "--data", text(directory.path())], &[]);
+    let system = serving.system("kondate");
+    let url = system["api"].as_str().expect("a URL").trim_end_matches("/v1");
+    let token = system["token"].as_str().expect("a token");
+    let go = || nagaya(&["smoke", "kondate", "--url", url, "--token", token]);
+    let skipped = |told: &str| told.lines().filter(|line| line.trim_start().starts_with("skipped")).count();
+
+    // A user without data can run it repeatedly; steps for two users are skipped.
+    for _ in 0..2 {
+        let gone = go();
+        assert_eq!(gone.status, 0, "{gone}");
+        assert_eq!(skipped(&gone.stdout), 3, "{gone}");
+        assert!(gone.stderr.contains("steps, 3 skipped, all others fine"), "{gone}");
+        for list in ["/plans", "/recipes", "/fridge-deleted-items", "/notifications"] {
+            assert_eq!(serving.ask("kondate", "GET", list, None), (200, json!({ "data": [] })), "{list}");
+        }
+    }
+
+    // A user with data cannot, and keeps the data.
+    for (list, body, item) in [
+        ("/plans", json!({ "slot": "NEXT", "items": [{ "title": "鍋" }] }), "/plans/NEXT"),
+        ("/profile", json!({ "displayName": "澪" }), "/profile"),
+        ("/recipes", json!({ "title": "鍋" }), ""),
+    ] {
+        let (status, made) = serving.ask("kondate", "POST", list, Some(&body));
+        assert_eq!(status, 201, "{made}");
+        let refused = go();
+        assert_eq!(refused.status, 1, "{refused}");
+        let why = format!("the user of the token has data ({list}): use a user made for this");
+        assert!(refused.stderr.contains(&why), "{refused}");
+        assert_eq!(refused.stdout.lines().count(), 1, "{refused}");
+        let recipe = format!("/recipes/{}", made["data"]["recipeId"].as_str().unwrap_or_default());
+        let item = if item.is_empty() { recipe.as_str() } else { item };
+        let (status, there) = serving.ask("kondate", "GET", item, None);
+        assert_eq!((status, &there["data"]), (200, &made["data"]), "{there}");
+        assert_eq!(serving.ask("kondate", "DELETE", item, None).0, 204);
+    }
+}
+
+#[test]
+fn a_smoke_test_that_cannot_run_says_why() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = text(directory.path());
+    let unknown = nagaya(&["smoke", "todo"]);
+    assert!(unknown.status != 0 && unknown.stderr.contains("there is one of kondate"), "{unknown}");
+    let keyless = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--data", data]);
+    assert!(keyless.status != 0 && keyless.stderr.contains("name --data, or give a --token"), "{keyless}");
+    let nowhere = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--token", "x"]);
+    assert!(nowhere.status != 0 && nowhere.stderr.contains("http://127.0.0.1:1 cannot be reached"), "{nowhere}");
+}
+
+/// Proves K18: the recipe is read back from the table on DynamoDB, beside a server.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn the_smoke_test_of_kondate_passes_on_dynamodb() {
+    let endpoint =
+        std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
+    let directory = tempfile::tempdir().expect("a directory");
+    // A region is a database of its own in DynamoDB Local.
+    let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let region = format!("smoke-{nanos:x}");
+    let env = [
+        ("DATA_STORE_DRIVER", "dynamo"),
+        ("DYNAMODB_ENDPOINT", endpoint.as_str()),
+        ("AWS_REGION", region.as_str()),
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+        ("NAGAYA_DATA", text(directory.path())),
+    ];
+    let serving = Serving::start(&["kondate", "--create-tables"], &env);
+    let api = serving.system("kondate")["api"].as_str().expect("a URL");
+    let gone = nagaya_in(&["smoke", "kondate", "--url", api.trim_end_matches("/v1"), "--json"], "", &env);
+    assert_eq!(gone.status, 0, "{gone}");
+    let told: Value = serde_json::from_str(&gone.stdout).expect("JSON");
+    assert!(told["steps"].as_array().is_some_and(|steps| steps.iter().all(|step| step["note"].is_null())), "{told:#}");
+}

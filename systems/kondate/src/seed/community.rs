@@ -1,0 +1,118 @@
+//! What users have of each other: saved and bought recipes, and share links.
+
+use nagaya_seed::{DAY, SeedContext, SeedSteps, Seeder};
+use nagaya_tenancy::Tenant;
+use serde_json::json;
+
+use super::{
+    RECIPES, SeedItem, WriteGroup,
+    account::{Cook, FEE, PERIOD},
+    book,
+    book::{Book, Offer},
+    evening, id, instant, later, steps,
+};
+
+/// How many other users a user knows, at most.
+const KNOWN: usize = 5;
+
+/// Writes what users have of each other, after all have published.
+pub(crate) struct CommunitySeeder;
+
+impl Seeder for CommunitySeeder {
+    fn entities(&self) -> &'static [&'static str] {
+        &["saved_recipe", "saved_set", "purchase", "share"]
+    }
+
+    fn default_items(&self) -> Option<usize> {
+        Some(RECIPES)
+    }
+
+    fn marker(&self, context: &SeedContext<'_>) -> (&'static str, Vec<String>) {
+        ("recipe", vec![book::recipe_id(context, 0)])
+    }
+
+    fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
+        let cook = Cook::of(&context);
+        let mut all = periods(&context, &cook);
+        let others = (1..context.tenants.len()).take(KNOWN).map(|n| (context.index + n) % context.tenants.len());
+        for other in others.map(|index| SeedContext { index, ..context }) {
+            all.extend(saved(&context, &cook, &other));
+        }
+        all.extend(shares(&context, &cook));
+        steps(tenant, context, all)
+    }
+}
+
+/// What a user has saved, and bought before, of another user.
+fn saved(context: &SeedContext<'_>, cook: &Cook, other: &SeedContext<'_>) -> Vec<WriteGroup> {
+    let book = Book::of(*other);
+    let recipes =
+        book.recipes.iter().map(|each| (["saved_recipe", "recipeId", "RECIPE"], &each.id, each.dish.title, each.offer));
+    let menus = book.menus.iter().map(|each| (["saved_set", "setId", "SET"], &each.id, each.title, each.offer));
+    let offers = recipes.chain(menus).filter_map(|(kind, id, title, offer)| Some((kind, id, title, offer?)));
+    let mut all = Vec::new();
+    let mut before = "";
+    for (n, ([saved, name, target], thing, title, Offer { moment, price })) in offers.enumerate() {
+        let mut rng = context.rng(&format!("{saved} {}", other.tenant()), n);
+        // Every user saves something.
+        let first = std::mem::replace(&mut before, saved) != saved;
+        if !first && !rng.chance(55) {
+            continue;
+        }
+        let at =
+            if (context.until - moment) < 2 * DAY { moment + 1_000 } else { later(moment, context.until, &mut rng) };
+        if price > 0 {
+            let fields = json!({
+                "purchasedAt": instant(at),
+                "purchaseId": id(at, rng.bits()),
+                "targetType": target,
+                "targetId": thing,
+                "title": title,
+                "amount": price,
+                "paymentMethodId": cook.card,
+            });
+            all.push(SeedItem::new("purchase", at, &mut rng, fields).alone());
+        }
+        let fields = json!({
+            name: thing,
+            "creatorId": other.tenant(),
+            "catalogCreatedAt": instant(moment),
+            "title": title,
+        });
+        all.push(SeedItem::new(saved, at, &mut rng, fields).alone());
+    }
+    all
+}
+
+/// The payments for the subscription so far.
+fn periods(context: &SeedContext<'_>, cook: &Cook) -> Vec<WriteGroup> {
+    let mut rng = context.rng("purchase", 0);
+    let starts = (0..).map(|n| cook.since + n * PERIOD * DAY).take_while(|start| *start < context.until);
+    let paid = starts.map(|start| {
+        let fields = json!({
+            "purchasedAt": instant(start),
+            "purchaseId": id(start, rng.bits()),
+            "targetType": "SUBSCRIPTION",
+            "title": "プレミアムプラン 30日",
+            "amount": FEE,
+            "paymentMethodId": cook.card,
+        });
+        SeedItem::new("purchase", start, &mut rng, fields).alone()
+    });
+    paid.collect()
+}
+
+/// Share links to two recipes and a menu.
+fn shares(context: &SeedContext<'_>, cook: &Cook) -> Vec<WriteGroup> {
+    let book = Book::of(*context);
+    // A recipe of another site has a link already.
+    let recipes = book.recipes.iter().filter(|recipe| !recipe.imported).take(2).map(|recipe| ("RECIPE", &recipe.id));
+    let menus = book.menus.iter().take(1).map(|menu| ("SET", &menu.id));
+    let links = recipes.chain(menus).enumerate().map(|(n, (target, thing))| {
+        let mut rng = context.rng("share", n);
+        let moment = evening(context.until - rng.between(1, 25) * DAY, &mut rng);
+        let fields = json!({ "targetType": target, "targetId": thing, "authorName": cook.name });
+        SeedItem::new("share", moment, &mut rng, fields).alone()
+    });
+    links.collect()
+}

@@ -1,0 +1,193 @@
+//! Sample data: for each user a book of recipes, menus made of them, a cooking log, a full fridge, and recipes of other users
+//! that were saved.
+//!
+//! The data of a user is made as a whole, so that every reference has its target, and is then written in the same
+//! transactions in which the product writes it.
+
+mod account;
+mod book;
+mod community;
+mod dishes;
+mod food;
+mod plans;
+mod texts;
+
+use std::collections::HashMap;
+
+use jiff::{Timestamp, tz::TimeZone};
+use nagaya_seed::{ATTEMPTS, DAY, Error, PAUSE, Rng, SeedContext, SeedResult, SeedStep, SeedSteps, Seeder, stamp};
+use nagaya_tenancy::{Ids, Keeper, Set, Tenant};
+use serde_json::{Map, Value as Json};
+
+pub(crate) use self::community::CommunitySeeder;
+use self::{account::Cook, book::Book};
+
+/// Recipes of a user.
+const RECIPES: usize = 200;
+const HOUR: i64 = 3_600_000;
+const SECOND: i64 = 1_000;
+/// The hours of UTC at which it is noon and evening in Japan.
+const NOON: i64 = 3;
+const EVENING: i64 = 10;
+/// The entity context items expire: they live from now on, whatever time they tell.
+const EXPIRING: &str = "fridge_deleted_item";
+
+/// Writes what a user has without other users.
+pub(crate) struct UserSeeder;
+
+impl Seeder for UserSeeder {
+    fn entities(&self) -> &'static [&'static str] {
+        &[
+            "profile",
+            "category",
+            "recipe",
+            "set",
+            "catalog_recipe",
+            "creator_recipe",
+            "catalog_set",
+            "creator_set",
+            "plan",
+            "cooklog",
+            "fridge_item",
+            "fridge_deleted_item",
+            "shopping_item",
+            "payment_method",
+            "subscription",
+            "notification_settings",
+            "notification",
+            "push_token",
+        ]
+    }
+
+    fn derived_entities(&self) -> &'static [&'static str] {
+        &["search_term", "catalog_term"]
+    }
+
+    fn default_items(&self) -> Option<usize> {
+        Some(RECIPES)
+    }
+
+    fn marker(&self, context: &SeedContext<'_>) -> (&'static str, Vec<String>) {
+        ("recipe", vec![book::recipe_id(context, 0)])
+    }
+
+    fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
+        let (book, cook) = (Book::of(context), Cook::of(&context));
+        let plans = plans::plans(&context, &book, &cook);
+        let mut all = account::account(&context, &cook);
+        all.extend(food::food(&context, &book, &cook, &plans));
+        all.extend(book.groups(&cook));
+        all.extend(plans.groups(&context));
+        steps(tenant, context, all)
+    }
+}
+
+/// The steps that write these groups, as many of each entity as there are to be.
+fn steps<'s>(tenant: &'s Tenant, context: SeedContext<'_>, mut all: Vec<WriteGroup>) -> SeedSteps<'s> {
+    let mut count: HashMap<&str, usize> = HashMap::new();
+    all.retain(|group| {
+        let entity = group.items.first().map_or("", |item| item.entity);
+        let count = count.entry(entity).or_default();
+        *count += 1;
+        *count <= context.items
+    });
+    Box::new(all.into_iter().map(move |group| -> SeedStep<'s> { Box::pin(async move { group.write(tenant).await }) }))
+}
+
+/// An item to be written.
+#[derive(Debug)]
+struct SeedItem {
+    entity: &'static str,
+    /// When it was created, in milliseconds since 1970.
+    moment: i64,
+    /// The bits of its id where the tenancy layer makes it.
+    bits: u128,
+    fields: Map<String, Json>,
+}
+
+/// Items that are written in one transaction.
+#[derive(Debug)]
+struct WriteGroup {
+    items: Vec<SeedItem>,
+    /// What the catalog records about who has published something: the entity, the name of the record and its fields.
+    claim: Option<(&'static str, String, Map<String, Json>)>,
+}
+
+impl SeedItem {
+    fn new(entity: &'static str, moment: i64, rng: &mut Rng, fields: Json) -> Self {
+        let mut fields = if let Json::Object(fields) = fields { fields } else { Map::new() };
+        fields.retain(|_, value| !value.is_null());
+        SeedItem { entity, moment, bits: rng.bits(), fields }
+    }
+
+    fn alone(self) -> WriteGroup {
+        WriteGroup { items: vec![self], claim: None }
+    }
+}
+
+impl WriteGroup {
+    fn set(&self, tenant: &Tenant) -> Set {
+        let set = self.items.iter().fold(tenant.set(), |set, item| {
+            let stamp = (item.entity != EXPIRING).then_some((item.moment, item.bits));
+            stamp::with(stamp, || set.create(item.entity, item.fields.clone()))
+        });
+        match &self.claim {
+            Some((entity, name, fields)) => set.note(entity, Keeper::House, name, Some(fields.clone()), None),
+            None => set,
+        }
+    }
+
+    async fn write(&self, tenant: &Tenant) -> Result<Vec<SeedResult>, Error> {
+        let results = |created| {
+            self.items.iter().map(|item| SeedResult { entity: item.entity, created, deleted: false }).collect()
+        };
+        let mut unsure = false;
+        for _ in 0..ATTEMPTS {
+            let Err(error) = self.set(tenant).commit().await else { return Ok(results(true)) };
+            match error.code() {
+                // The items are there: an earlier run wrote them, or this one, context response was lost.
+                "taken" | "overtaken" => return Ok(results(unsure)),
+                "unanswered" => unsure = true,
+                "contended" | "busy" => {}
+                _ => {
+                    let entity = self.items.first().map_or("", |item| item.entity);
+                    return Err(format!("an item of `{entity}` cannot be written: {error}").into());
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err("the store is too busy".into())
+    }
+}
+
+/// The ULID of a moment.
+fn id(moment: i64, bits: u128) -> String {
+    Ids::new(move || bits).ulid(moment)
+}
+
+/// A moment as it is stored.
+fn instant(moment: i64) -> String {
+    // Whole seconds are written without a fraction.
+    Timestamp::from_second(moment.div_euclid(SECOND)).unwrap_or_default().to_string()
+}
+
+/// The day of a moment as it is stored.
+fn date(moment: i64) -> String {
+    Timestamp::from_millisecond(moment).unwrap_or_default().to_zoned(TimeZone::UTC).date().to_string()
+}
+
+/// Some moment of a day's evening in Japan.
+fn evening(day: i64, rng: &mut Rng) -> i64 {
+    start(day) + rng.between(9 * 3_600, 14 * 3_600) * SECOND
+}
+
+/// The beginning of a moment's day.
+fn start(moment: i64) -> i64 {
+    moment - moment.rem_euclid(DAY)
+}
+
+/// The evening of some day after a moment and before the last day.
+fn later(moment: i64, until: i64, rng: &mut Rng) -> i64 {
+    let days = (until - start(moment)) / DAY;
+    evening(start(moment) + rng.between(1, days - 1) * DAY, rng)
+}

@@ -1,0 +1,158 @@
+//! The plans of this week and of the next one, and the cooking log.
+
+use nagaya_seed::{DAY, Rng, SeedContext};
+use serde_json::{Value as Json, json};
+
+use super::{
+    EVENING, HOUR, NOON, SECOND, SeedItem, WriteGroup,
+    account::Cook,
+    book::{BACK, Book},
+    date, evening, id, instant,
+    texts::TEXTS,
+};
+
+/// Weeks of which every day is logged, besides this one.
+const WEEKS: i64 = 2;
+
+/// The plans and the log of a user.
+pub(super) struct Plans {
+    /// The items of this week's plan and of next week's.
+    pub(super) current: Vec<Meal>,
+    pub(super) next: Vec<Meal>,
+    plans: Vec<WriteGroup>,
+    /// What was cooked, the latest first.
+    cooked: Vec<Meal>,
+    people: u32,
+}
+
+/// A meal of a day.
+#[derive(Clone)]
+pub(super) struct Meal {
+    day: i64,
+    /// The recipe, by its place in the book.
+    pub(super) recipe: usize,
+    recipe_id: String,
+    title: &'static str,
+    set_id: Option<String>,
+    /// At noon, or in the evening.
+    hour: i64,
+}
+
+pub(super) fn plans(context: &SeedContext<'_>, book: &Book, cook: &Cook) -> Plans {
+    let mut rng = context.rng("days", 0);
+    // 1970 began on a Thursday.
+    let monday = context.until - (context.until.div_euclid(DAY) + 3).rem_euclid(7) * DAY;
+    let current = of_week(book, 0, monday, &mut rng);
+    let next = of_week(book, 1, monday + 7 * DAY, &mut rng);
+    let cooked = cooked(context, book, monday, &mut rng);
+    let plans = vec![
+        plan(context, book, cook, ("CURRENT", &current, monday - DAY)),
+        plan(context, book, cook, ("NEXT", &next, context.until - DAY)),
+    ];
+    Plans { current, next, plans, cooked, people: cook.people }
+}
+
+/// A plan that was made on the evening of a day.
+fn plan(context: &SeedContext<'_>, book: &Book, cook: &Cook, (slot, meals, day): (&str, &[Meal], i64)) -> WriteGroup {
+    let mut rng = context.rng(slot, 0);
+    let menu = meals.iter().find_map(|meal| meal.set_id.as_ref());
+    let menu = book.menus.iter().find(|known| Some(&known.id) == menu);
+    let applied = evening(day, &mut rng);
+    // It changes with everything that is cooked.
+    let last = meals.iter().filter(|meal| meal.day < context.until).map(|meal| meal.day + EVENING * HOUR).max();
+    let items = meals.iter().map(|meal| {
+        let mut item = meal.fields(cook.people);
+        item["cooked"] = (meal.day < context.until).into();
+        item
+    });
+    let fields = json!({
+        "slot": slot,
+        "setId": menu.map(|menu| &menu.id),
+        "setTitle": menu.map(|menu| menu.title),
+        "appliedAt": instant(applied),
+        "items": items.collect::<Vec<_>>(),
+    });
+    SeedItem::new("plan", last.unwrap_or(applied), &mut rng, fields).alone()
+}
+
+/// What has been cooked, the latest first.
+///
+/// What was cooked of this week's plan is not there yet: it becomes logs when the next plan takes its place.
+fn cooked(context: &SeedContext<'_>, book: &Book, monday: i64, rng: &mut Rng) -> Vec<Meal> {
+    let mut cooked: Vec<Meal> = Vec::new();
+    for day in (0..7).map(|n| monday + n * DAY).filter(|day| *day < context.until) {
+        let word = rng.word(&["麺", "ご飯もの", "お弁当"]);
+        cooked.extend(meal(book, word, (day, NOON), &[], rng));
+    }
+    for (menu, back) in (2..).zip(1..=WEEKS) {
+        cooked.extend(of_week(book, menu, monday - 7 * back * DAY, rng));
+    }
+    for day in (7 * WEEKS + 1..=BACK).map(|back| monday - back * DAY) {
+        if !rng.chance(35) {
+            continue;
+        }
+        let main = meal(book, "主菜", (day, EVENING), &[], rng);
+        let beside = rng.chance(60).then(|| {
+            let chosen: Vec<_> = main.iter().map(|meal| meal.recipe).collect();
+            meal(book, rng.word(&["副菜", "汁物", "ご飯もの"]), (day, EVENING), &chosen, rng)
+        });
+        cooked.extend(main.into_iter().chain(beside.flatten()));
+    }
+    cooked.sort_by_key(|meal| std::cmp::Reverse(meal.day));
+    cooked
+}
+
+/// A week by a menu, from Monday to Friday, and two days without one.
+fn of_week(book: &Book, menu: usize, monday: i64, rng: &mut Rng) -> Vec<Meal> {
+    // With few menus, the first one is used again.
+    let menu = book.menus.get(menu).or(book.menus.first());
+    let recipes = menu.map_or(&[][..], |menu| &menu.recipes);
+    let mut week: Vec<Meal> = recipes
+        .iter()
+        .enumerate()
+        .map(|(n, recipe)| {
+            let day = i64::try_from(n * 5 / recipes.len().max(1)).unwrap_or(0);
+            let mut meal = Meal::of(book, *recipe, (monday + day * DAY, EVENING));
+            meal.set_id = menu.map(|menu| menu.id.clone());
+            meal
+        })
+        .collect();
+    for (day, word) in [(5, "麺"), (5, "鍋"), (6, "ご飯もの"), (6, "汁物")] {
+        let when = (monday + day * DAY, EVENING);
+        week.extend(meal(book, word, when, recipes, rng).or_else(|| meal(book, word, when, &[], rng)));
+    }
+    week
+}
+
+/// A meal of this kind with a recipe that is not chosen yet.
+fn meal(book: &Book, word: &str, (day, hour): (i64, i64), chosen: &[usize], rng: &mut Rng) -> Option<Meal> {
+    Some(Meal::of(book, book.choose(word, day, chosen, rng)?, (day, hour)))
+}
+
+impl Meal {
+    fn of(book: &Book, recipe: usize, (day, hour): (i64, i64)) -> Self {
+        let found = &book.recipes[recipe];
+        Meal { day, recipe, recipe_id: found.id.clone(), title: found.dish.title, set_id: None, hour }
+    }
+
+    fn fields(&self, people: u32) -> Json {
+        json!({ "recipeId": self.recipe_id, "title": self.title, "date": date(self.day), "servings": people })
+    }
+}
+
+impl Plans {
+    pub(super) fn groups(self, context: &SeedContext<'_>) -> Vec<WriteGroup> {
+        let logs = self.cooked.iter().enumerate().map(|(n, meal)| {
+            let mut rng = context.rng("cooklog", n);
+            let moment = meal.day + meal.hour * HOUR + rng.between(0, 5_400) * SECOND;
+            let mut fields = meal.fields(self.people);
+            fields["logId"] = json!(id(moment, rng.bits()));
+            fields["setId"] = json!(meal.set_id);
+            fields["rating"] = json!(rng.chance(80).then(|| rng.pick(&[3, 4, 4, 5, 5]).copied()));
+            fields["memo"] = json!(rng.chance(45).then(|| rng.word(&TEXTS.log_memos)));
+            SeedItem::new("cooklog", moment, &mut rng, fields).alone()
+        });
+        let logs: Vec<_> = logs.collect();
+        self.plans.into_iter().chain(logs).collect()
+    }
+}
