@@ -2,11 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nagaya_contract::{self as contract, Engine, Outcome, RETENTION};
 use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{
-    Answer, Clock, Error,
-    contract::{self, Engine, Outcome, RETENTION},
-};
+use nagaya_store::{Answer, Clock, Error};
 use tempfile::TempDir;
 
 /// Proves the embedded engine's part of N2.

@@ -6,11 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use nagaya_contract::{self as contract, Engine, Outcome, Report};
 use nagaya_dynamodb::Dynamodb;
-use nagaya_store::{
-    Answer, Clock,
-    contract::{self, Engine, Outcome, Report},
-};
+use nagaya_store::{Answer, Clock};
 
 use crate::place::Server;
 

@@ -3,7 +3,6 @@
 // Derived code names the facade.
 extern crate nagaya_tenancy as nagaya;
 
-#[cfg(feature = "attack")]
 mod attack;
 mod audit;
 mod common;
