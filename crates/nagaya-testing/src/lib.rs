@@ -1,12 +1,54 @@
-//! A system on a loopback port, for tests that use it as its users do.
+//! The test harness of the workspace.
 //!
-//! A [`House`] serves a system on any store, with tokens of its own issuer and a clock that tests move. A [`Client`] asks it
-//! over HTTP, and an [`Answer`] says what a test expects of it.
+//! - [`InstrumentedStore`] wraps any store: it logs calls, and injects faults, pauses and hooks.
+//! - [`TestServer`] serves a system on a loopback port, with its own token issuer and a [`ManualClock`].
+//! - [`Client`] sends blocking HTTP requests to it; [`Connection`] is one raw connection for asynchronous tests.
+//! - [`Process`] runs a command as a child; [`ServeProcess`] runs `nagaya serve` and waits until it is ready.
+//!
+//! # Example
+//!
+//! A call that fails, and the log of the calls that were made:
+//!
+//! ```
+//! use nagaya_store::{Error, Item, KeySchema, Store, TableSpec, Write};
+//! use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, memory_store};
+//!
+//! # nagaya_testing::runtime().block_on(async {
+//! let store = InstrumentedStore::new(memory_store(&ManualClock::default()));
+//! store.ensure(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
+//!
+//! // The second write fails, before it has an effect.
+//! let fault = Fault::fail_before(|| Error::engine("the disk is gone")).on(Call::is_write).skip(1).once();
+//! let fault = store.inject(fault);
+//! let item = |sort: &str| Write::put("todos", Item::new().with("PK", "f1").with("SK", sort));
+//! store.write(item("1").into()).await?;
+//! assert!(store.write(item("2").into()).await.is_err());
+//! store.write(item("3").into()).await?;
+//!
+//! assert_eq!(fault.hits(), 1);
+//! assert_eq!(store.take_writes().len(), 3);
+//! # Ok::<(), Error>(())
+//! # }).expect("the example runs");
+//! ```
 
 mod client;
-mod house;
+mod clock;
+mod connection;
+mod design;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
+mod instrumented;
+mod process;
+mod server;
 
+#[cfg(feature = "dynamodb")]
+pub use self::dynamodb::DynamodbLocal;
 pub use self::{
-    client::{Answer, Client, text},
-    house::{House, Time, memory, runtime},
+    client::{Client, Exchange, Response, text},
+    clock::{ManualClock, PausedTokioClock},
+    connection::{Connection, RawResponse},
+    design::{parse_design, system_design},
+    instrumented::{Call, Fault, Injected, InstrumentedStore},
+    process::{Process, ServeProcess, eventually, send},
+    server::{TestServer, TestServerBuilder, memory_store, runtime},
 };

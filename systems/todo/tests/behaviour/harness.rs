@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nagaya_design::{Design, check};
 use nagaya_server::System;
-pub(crate) use nagaya_testing::{Answer, Client, House, Time, memory, runtime, text};
+pub(crate) use nagaya_testing::{Client, Response, TestServer, text};
 use nagaya_todo::Notes;
 use serde_json::{Value as Json, json};
 
@@ -19,8 +19,8 @@ pub(crate) fn system() -> System {
 }
 
 /// The product on a store in memory.
-pub(crate) fn todos() -> House {
-    House::in_memory(system())
+pub(crate) fn todos() -> TestServer {
+    TestServer::in_memory(system())
 }
 
 /// What somebody does who uses lists.
@@ -29,10 +29,10 @@ pub(crate) trait Lists {
     fn make(&self, title: &str) -> Json;
 
     /// A todo once the list has what an answer says.
-    fn synced(&self, todo: &Json) -> Answer;
+    fn synced(&self, todo: &Json) -> Response;
 
     /// A list that comes to have these titles: an index may follow its table soon, and not at once.
-    fn lists(&self, path: &str, titles: &[&str]) -> Answer;
+    fn lists(&self, path: &str, titles: &[&str]) -> Response;
 }
 
 impl Lists for Client<'_> {
@@ -44,12 +44,12 @@ impl Lists for Client<'_> {
     }
 
     #[track_caller]
-    fn synced(&self, todo: &Json) -> Answer {
+    fn synced(&self, todo: &Json) -> Response {
         self.get(&format!("/todos/{}?after={}", text(todo, "todoId"), text(todo, "lastEventId")))
     }
 
     #[track_caller]
-    fn lists(&self, path: &str, titles: &[&str]) -> Answer {
+    fn lists(&self, path: &str, titles: &[&str]) -> Response {
         self.until(path, |answer| titles_of(&answer.list()) == titles)
     }
 }

@@ -6,7 +6,7 @@ use nagaya_design::{Design, check};
 use nagaya_kondate::LocalPayments;
 use nagaya_server::System;
 use nagaya_tenancy::Principal;
-use nagaya_testing::House;
+use nagaya_testing::TestServer;
 use serde_json::Value as Json;
 
 pub(crate) const NAME: &str = "kondate";
@@ -26,16 +26,16 @@ pub(crate) fn system() -> System {
     nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::default()))
 }
 
-pub(crate) fn kitchen() -> House {
-    House::in_memory(system())
+pub(crate) fn kitchen() -> TestServer {
+    TestServer::in_memory(system())
 }
 
 /// Something of a user's that is there, with an id that callers cannot give it.
 #[track_caller]
-pub(crate) fn given(house: &House, user: &str, entity: &str, fields: &Json) -> Json {
+pub(crate) fn given(server: &TestServer, user: &str, entity: &str, fields: &Json) -> Json {
     let fields = fields.as_object().cloned().expect("fields");
-    let tenant = house.nagaya.tenant(&Principal::new(user, user)).expect("a user");
-    house.runtime.block_on(tenant.create(entity, fields)).expect("it is made").to_json().into()
+    let tenant = server.nagaya.tenant(&Principal::new(user, user)).expect("a user");
+    server.block_on(tenant.create(entity, fields)).expect("it is made").to_json().into()
 }
 
 /// Does something as often as this at the same time.

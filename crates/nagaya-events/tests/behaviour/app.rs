@@ -1,22 +1,16 @@
-//! A design on a store in memory, a clock that tests move, and hands that reach around the walls.
+//! The todo app on a store in memory, with direct access to the store.
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use nagaya_design::{Design, check};
+use nagaya_design::Design;
 use nagaya_embedded::{Embedded, Options as StoreOptions};
 use nagaya_events::{
     Context, Events, Executed, Failure, Inspector, Options, Processor, ProcessorOptions, Recorded, Request,
     follow_generations,
 };
-use nagaya_store::{Clock, Item, Key, Scan, Store, Write};
+use nagaya_store::{Item, Key, Scan, Store, Write};
 use nagaya_tenancy::{Ids, Nagaya, Principal, Settings, Tenant};
+use nagaya_testing::{ManualClock, system_design};
 
 use crate::todo::{Command, List, Todo};
 
@@ -26,32 +20,7 @@ pub(crate) const EVENTS: &str = "EventsTable";
 pub(crate) const LIST: &str = "TodosProjection";
 
 pub(crate) fn design() -> Design {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../systems/todo/design/todo.toml");
-    let source = std::fs::read_to_string(path).expect("the design is there");
-    check(&source, &[]).design.expect("the design is sound")
-}
-
-/// The time, which only tests move.
-#[derive(Debug, Clone)]
-pub(crate) struct Time(Arc<AtomicI64>);
-
-impl Time {
-    pub(crate) fn clock(&self) -> Clock {
-        let now = Arc::clone(&self.0);
-        Clock::new(move || now.load(Ordering::SeqCst))
-    }
-
-    pub(crate) fn pass(&self, time: Duration) {
-        self.0.fetch_add(i64::try_from(time.as_millis()).expect("not that long"), Ordering::SeqCst);
-    }
-
-    pub(crate) fn set(&self, millis: i64) {
-        self.0.store(millis, Ordering::SeqCst);
-    }
-
-    pub(crate) fn now(&self) -> i64 {
-        self.0.load(Ordering::SeqCst)
-    }
+    system_design("todo/todo")
 }
 
 /// The id of the n-th todo.
@@ -59,51 +28,51 @@ pub(crate) fn id(n: u64) -> String {
     format!("{n:0>26}")
 }
 
-/// A process on a store.
-pub(crate) struct House {
+/// A process of the app on a store.
+pub(crate) struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Arc<Embedded>,
     pub(crate) nagaya: Nagaya,
     pub(crate) events: Events<Todo>,
     pub(crate) list: Arc<List>,
-    pub(crate) time: Time,
+    pub(crate) clock: ManualClock,
 }
 
-impl House {
+impl App {
     /// On a store of its own, with its tables.
     pub(crate) async fn new() -> Self {
-        House::keeping(Duration::from_secs(7 * 24 * 3_600)).await
+        App::with_retention(Duration::from_secs(7 * 24 * 3_600)).await
     }
 
-    /// The same, on a store that keeps changes for so long.
-    pub(crate) async fn keeping(retention: Duration) -> Self {
-        let time = Time(Arc::new(AtomicI64::new(START)));
-        let options = StoreOptions { clock: time.clock(), sweep_every: None, retention, ..StoreOptions::default() };
+    /// On a store that keeps changes for so long.
+    pub(crate) async fn with_retention(retention: Duration) -> Self {
+        let clock = ManualClock::at(START);
+        let options = StoreOptions { clock: clock.clock(), sweep_every: None, retention, ..StoreOptions::default() };
         let engine = Arc::new(Embedded::memory(options).expect("memory"));
         let store: Arc<dyn Store> = Arc::clone(&engine) as Arc<dyn Store>;
-        let house = House::on(store, engine, time);
-        house.nagaya.ensure().await.expect("tables");
-        house
+        let app = App::on(store, engine, clock);
+        app.nagaya.ensure().await.expect("tables");
+        app
     }
 
-    fn on(store: Arc<dyn Store>, engine: Arc<Embedded>, time: Time) -> Self {
-        let settings = Settings { clock: time.clock(), ..Settings::default() };
+    fn on(store: Arc<dyn Store>, engine: Arc<Embedded>, clock: ManualClock) -> Self {
+        let settings = Settings { clock: clock.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
         let events = Events::of(&design(), "todo", Options::default()).expect("an aggregate");
-        House { store, engine, nagaya, events, list: List::weak(), time }
+        App { store, engine, nagaya, events, list: List::weak(), clock }
     }
 
-    /// Another process on the same store, which has seen nothing of what this one did.
-    pub(crate) fn again(&self) -> Self {
-        self.through(Arc::clone(&self.engine) as Arc<dyn Store>)
+    /// Another process on the same store, without what this one has cached.
+    pub(crate) fn restarted(&self) -> Self {
+        self.on_store(Arc::clone(&self.engine) as Arc<dyn Store>)
     }
 
-    /// Another process that reaches the same store through something.
-    pub(crate) fn through(&self, store: Arc<dyn Store>) -> Self {
-        House::on(store, Arc::clone(&self.engine), self.time.clone())
+    /// Another process that uses the same data through another store.
+    pub(crate) fn on_store(&self, store: Arc<dyn Store>) -> Self {
+        App::on(store, Arc::clone(&self.engine), self.clock.clone())
     }
 
-    /// Events that are kept as snapshots so often.
+    /// The events, with a snapshot after so many.
     pub(crate) fn with_snapshots(&self, every: u64) -> Events<Todo> {
         let options = Options { snapshot_every: every, ..Options::default() };
         Events::of(&design(), "todo", options).expect("an aggregate")
@@ -115,7 +84,7 @@ impl House {
 
     pub(crate) fn context(&self) -> Context {
         Context {
-            now: self.time.now(),
+            now: self.clock.millis(),
             user: "u-1".to_owned(),
             correlation: "c-1".to_owned(),
             causation: "k-1".to_owned(),
@@ -127,7 +96,7 @@ impl House {
         Request { context: self.context(), expected: None, once: None }
     }
 
-    /// A processor of the list that gives up soon.
+    /// A processor of the list that parks an event after two attempts.
     pub(crate) fn processor(&self) -> Processor {
         let options = ProcessorOptions { attempts: 2, backoff: Duration::ZERO, ..ProcessorOptions::default() };
         Processor::new(&self.nagaya, Arc::clone(&self.list) as _, options).expect("a projection")
@@ -137,17 +106,21 @@ impl House {
         Inspector::new(&self.nagaya, "todo").expect("an aggregate")
     }
 
-    /// Carries out a command for family `f1`, whatever comes of it.
-    pub(crate) async fn ask(&self, n: u64, command: Command) -> Result<Executed<Todo, String>, Failure<&'static str>> {
+    /// Executes a command for family `f1`.
+    pub(crate) async fn execute(
+        &self,
+        n: u64,
+        command: Command,
+    ) -> Result<Executed<Todo, String>, Failure<&'static str>> {
         // A moment later than whatever was before.
-        self.time.pass(Duration::from_millis(1));
+        self.clock.advance(Duration::from_millis(1));
         self.events.execute(&self.family("f1"), &id(n), &command, &self.request()).await
     }
 
-    /// Carries out commands on a todo of family `f1`.
-    pub(crate) async fn tell(&self, n: u64, commands: impl IntoIterator<Item = Command>) {
+    /// Executes commands on a todo of family `f1`; all succeed.
+    pub(crate) async fn execute_all(&self, n: u64, commands: impl IntoIterator<Item = Command>) {
         for command in commands {
-            self.ask(n, command).await.expect("nothing is in the way");
+            self.execute(n, command).await.expect("nothing is in the way");
         }
     }
 
@@ -156,8 +129,8 @@ impl House {
         self.inspector().events(&self.family("f1"), &id(n)).await.expect("events")
     }
 
-    /// Lets the processor work until there is nothing left to do.
-    pub(crate) async fn settle(&self) {
+    /// Projects until there is nothing left to do.
+    pub(crate) async fn project_all(&self) {
         let processor = self.processor();
         for _ in 0..100 {
             if processor.step().await.expect("a step").events == 0 {
@@ -185,7 +158,7 @@ impl House {
         lines
     }
 
-    /// The items of a table, without what the house keeps for itself.
+    /// The items of a table, without the layer's own.
     pub(crate) async fn stored(&self, table: &str) -> Vec<Item> {
         let (mut items, mut scan) = (Vec::new(), Scan::table(table));
         loop {
@@ -212,13 +185,13 @@ impl House {
         (key, item)
     }
 
-    /// Writes around the walls.
-    pub(crate) async fn meddle(&self, write: Write) {
+    /// Writes to the store without the data layer.
+    pub(crate) async fn write_directly(&self, write: Write) {
         self.engine.write(write.into()).await.expect("the store takes it");
     }
 
-    /// Everything is as it should be: no chain is broken, and the list is what its events give.
-    pub(crate) async fn is_whole(&self, about: &str) {
+    /// No chain is broken, and the list is what its events give.
+    pub(crate) async fn assert_consistent(&self, about: &str) {
         let operator = self.nagaya.operator("a test", &Principal::new("", "tester"));
         let inspector = self.inspector();
         let follower = operator.follow(inspector.entity()).await.expect("followed");
