@@ -6,7 +6,7 @@ use futures_util::future::{join, join_all};
 
 use super::{
     cases,
-    trial::{Failure, TABLE, Trial, holds, item, partition, same, turn},
+    fixture::{Failure, Fixture, TABLE, expect, expect_equal, item, partition, yield_now},
 };
 use nagaya_store::{Comparison, Condition, Error, ErrorKind, Item, Key, Operand, Update, Value, Write, WriteSet};
 
@@ -30,41 +30,41 @@ fn is_race(error: &Error) -> bool {
 }
 
 /// Reads and writes until the write wins.
-async fn increment(trial: &Trial<'_>, key: &Key) -> Result<(), Failure> {
+async fn increment(fixture: &Fixture<'_>, key: &Key) -> Result<(), Failure> {
     loop {
-        let seen = number_of(trial.get(key).await?.as_ref());
+        let seen = number_of(fixture.get(key).await?.as_ref());
         let update = Update::new().set("n", seen + 1);
-        match trial.write(Write::update(TABLE, key.clone(), update).when(Condition::equal("n", seen))).await {
+        match fixture.write(Write::update(TABLE, key.clone(), update).when(Condition::equal("n", seen))).await {
             Ok(_) => return Ok(()),
-            Err(error) if is_race(&error) => turn().await,
+            Err(error) if is_race(&error) => yield_now().await,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-async fn conditional_increments_lose_none(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn conditional_increments_lose_none(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let key = Key::new("p", "1");
-    trial.put(item("p", "1").with("n", 0)).await?;
-    for done in join_all((0..50).map(|_| increment(trial, &key))).await {
+    fixture.put(item("p", "1").with("n", 0)).await?;
+    for done in join_all((0..50).map(|_| increment(fixture, &key))).await {
         done?;
     }
-    same(number_of(trial.get(&key).await?.as_ref()), 50)
+    expect_equal(number_of(fixture.get(&key).await?.as_ref()), 50)
 }
 
-async fn plain_increments_lose_none(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn plain_increments_lose_none(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let key = Key::new("p", "1");
     let mut seen = Vec::new();
-    for written in join_all((0..50).map(|_| trial.update(&key, Update::new().add("n", 1)))).await {
+    for written in join_all((0..50).map(|_| fixture.update(&key, Update::new().add("n", 1)))).await {
         seen.push(number_of(written?.item.as_ref()));
     }
     // Each answers with its own step.
     seen.sort_unstable();
-    same(seen, (1..=50).collect())?;
-    same(number_of(trial.get(&key).await?.as_ref()), 50)
+    expect_equal(seen, (1..=50).collect())?;
+    expect_equal(number_of(fixture.get(&key).await?.as_ref()), 50)
 }
 
-async fn one_of_many_creates_wins(trial: &Trial<'_>) -> Result<(), Failure> {
-    let create = |n: i64| trial.write(Write::put(TABLE, item("p", "1").with("n", n)).when(Condition::absent("PK")));
+async fn one_of_many_creates_wins(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let create = |n: i64| fixture.write(Write::put(TABLE, item("p", "1").with("n", n)).when(Condition::absent("PK")));
     let mut winners = Vec::new();
     let mut found = Vec::new();
     for answer in join_all((0..50).map(create)).await {
@@ -76,26 +76,26 @@ async fn one_of_many_creates_wins(trial: &Trial<'_>) -> Result<(), Failure> {
             Err(error) => return Err(error.into()),
         }
     }
-    same(winners.len(), 1)?;
-    let stored = trial.get(&Key::new("p", "1")).await?;
-    same(number_of(stored.as_ref()), winners[0])?;
+    expect_equal(winners.len(), 1)?;
+    let stored = fixture.get(&Key::new("p", "1")).await?;
+    expect_equal(number_of(stored.as_ref()), winners[0])?;
     // Whoever lost was told who won.
-    holds(found.iter().all(|found| *found == stored), format!("not all found {stored:?}: {found:?}"))
+    expect(found.iter().all(|found| *found == stored), format!("not all found {stored:?}: {found:?}"))
 }
 
 /// Writes sets of two items while others read both, until all are written.
-async fn are_whole<F>(trial: &Trial<'_>, read: impl Fn() -> F + Sync) -> Result<(), Failure>
+async fn are_whole<F>(fixture: &Fixture<'_>, read: impl Fn() -> F + Sync) -> Result<(), Failure>
 where
     F: Future<Output = Result<Vec<i64>, Failure>> + Send,
 {
     let pair = |n: i64| -> WriteSet {
         ["1", "2"].map(|sort| Write::put(TABLE, item("p", sort).with("n", n))).into_iter().collect()
     };
-    trial.write(pair(0)).await?;
+    fixture.write(pair(0)).await?;
     let (done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
     let write = async {
         for round in 0..60 {
-            for written in join_all((0..10).map(|at| trial.write(pair(round * 10 + at)))).await {
+            for written in join_all((0..10).map(|at| fixture.write(pair(round * 10 + at)))).await {
                 match written {
                     Err(error) if !is_race(&error) => return Err(Failure::from(error)),
                     _ => {}
@@ -113,37 +113,37 @@ where
         while !done.load(Ordering::SeqCst) {
             let found = read().await?;
             reads.fetch_add(1, Ordering::SeqCst);
-            holds(found.len() == 2 && found[0] == found[1], format!("half a write set was seen: {found:?}"))?;
-            turn().await;
+            expect(found.len() == 2 && found[0] == found[1], format!("half a write set was seen: {found:?}"))?;
+            yield_now().await;
         }
         Ok::<(), Failure>(())
     };
     let (written, read) = join(write, join_all((0..4).map(|_| reader()))).await;
     written?;
     read.into_iter().collect::<Result<(), Failure>>()?;
-    holds(reads.into_inner() > 0, "nobody read meanwhile")
+    expect(reads.into_inner() > 0, "nobody read meanwhile")
 }
 
-async fn concurrent_sets_are_whole_to_batches(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn concurrent_sets_are_whole_to_batches(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let keys = ["1", "2"].map(|sort| (TABLE.to_owned(), Key::new("p", sort)));
-    are_whole(trial, || async {
-        let found = trial.store().batch_get(&keys).await?;
+    are_whole(fixture, || async {
+        let found = fixture.store().batch_get(&keys).await?;
         Ok(found.iter().map(|item| number_of(item.as_ref())).collect())
     })
     .await
 }
 
-async fn concurrent_sets_are_whole_to_queries(trial: &Trial<'_>) -> Result<(), Failure> {
-    are_whole(trial, || async {
-        let found = trial.query(partition("p")).await?.items;
+async fn concurrent_sets_are_whole_to_queries(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    are_whole(fixture, || async {
+        let found = fixture.query(partition("p")).await?.items;
         Ok(found.iter().map(|item| number_of(Some(item))).collect())
     })
     .await
 }
 
-async fn transfers_between_items_keep_their_sum(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn transfers_between_items_keep_their_sum(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for at in 0..5 {
-        trial.put(item("p", &at.to_string()).with("n", 10)).await?;
+        fixture.put(item("p", &at.to_string()).with("n", 10)).await?;
     }
     let transfer = |at: usize| async move {
         let (from, to) = (at % 5, (at * 3 + 1) % 5);
@@ -155,7 +155,7 @@ async fn transfers_between_items_keep_their_sum(trial: &Trial<'_>) -> Result<(),
         let set = WriteSet::new()
             .and(Write::update(TABLE, key(from), Update::new().add("n", -1)).when(enough))
             .and(Write::update(TABLE, key(to), Update::new().add("n", 1)));
-        match trial.write(set).await {
+        match fixture.write(set).await {
             Err(error) if !is_race(&error) => Err(Failure::from(error)),
             _ => Ok(()),
         }
@@ -163,17 +163,17 @@ async fn transfers_between_items_keep_their_sum(trial: &Trial<'_>) -> Result<(),
     for done in join_all((0..200).map(transfer)).await {
         done?;
     }
-    let left: Vec<i64> = trial.all(partition("p")).await?.iter().map(|item| number_of(Some(item))).collect();
-    holds(left.iter().sum::<i64>() == 50 && left.iter().all(|n| *n >= 0), format!("50 in five became {left:?}"))
+    let left: Vec<i64> = fixture.all(partition("p")).await?.iter().map(|item| number_of(Some(item))).collect();
+    expect(left.iter().sum::<i64>() == 50 && left.iter().all(|n| *n >= 0), format!("50 in five became {left:?}"))
 }
 
-async fn a_write_is_seen_by_whoever_heard_of_it(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_write_is_seen_by_whoever_heard_of_it(fixture: &Fixture<'_>) -> Result<(), Failure> {
     // Each writes its own item and reads it as soon as the write is acknowledged, while the others write.
     let round_trip = |at: usize| async move {
         for n in 0..10 {
             let sort = at.to_string();
-            trial.put(item("p", &sort).with("n", n)).await?;
-            same(number_of(trial.get(&Key::new("p", sort.as_str())).await?.as_ref()), n)?;
+            fixture.put(item("p", &sort).with("n", n)).await?;
+            expect_equal(number_of(fixture.get(&Key::new("p", sort.as_str())).await?.as_ref()), n)?;
         }
         Ok::<(), Failure>(())
     };

@@ -2,7 +2,7 @@
 
 use super::{
     cases,
-    trial::{Failure, TABLE, Trial, holds, item, partition, refused, same},
+    fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item, partition},
     values::{byte_strings, bytes, list, map, number, numbers, texts},
 };
 use nagaya_store::{Comparison, Condition, Failed, Item, Key, Operand, Path, Update, Value, Write, WriteSet};
@@ -57,23 +57,23 @@ fn subject() -> Item {
 }
 
 /// Tries conditions on the [`subject`]: as the condition of a write, and as the filter of a query.
-async fn check(trial: &Trial<'_>, cases: impl IntoIterator<Item = (Condition, bool)>) -> Result<(), Failure> {
-    trial.put(subject()).await?;
+async fn check(fixture: &Fixture<'_>, cases: impl IntoIterator<Item = (Condition, bool)>) -> Result<(), Failure> {
+    fixture.put(subject()).await?;
     for (condition, expected) in cases {
         let told = format!("{condition:?} should {}hold", if expected { "" } else { "not " });
         let write = Write::check(TABLE, Key::new("p", "1"), condition.clone());
-        match trial.write(write).await {
-            Ok(_) => holds(expected, format!("{told}, but did in a write"))?,
+        match fixture.write(write).await {
+            Ok(_) => expect(expected, format!("{told}, but did in a write"))?,
             Err(error) if error.failed_conditions().is_some() => {
-                holds(!expected, format!("{told}, but did not in a write"))?;
+                expect(!expected, format!("{told}, but did not in a write"))?;
             }
             Err(error) => return Err(Failure::new(format!("{told}, but the write failed: {error}"))),
         }
-        let found = match trial.query(partition("p").filter(condition)).await {
+        let found = match fixture.query(partition("p").filter(condition)).await {
             Ok(page) => page.items.len(),
             Err(error) => return Err(Failure::new(format!("{told}, but the filter failed: {error}"))),
         };
-        holds(found == usize::from(expected), format!("{told}, but the filter let {found} items through"))?;
+        expect(found == usize::from(expected), format!("{told}, but the filter let {found} items through"))?;
     }
     Ok(())
 }
@@ -118,16 +118,16 @@ fn six_ways(path: &str, value: &Value, order: std::cmp::Ordering) -> [(Condition
     ]
 }
 
-async fn a_value_exists_or_is_absent(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_value_exists_or_is_absent(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let there = ["text", "empty", "n", "flag", "nothing", "bytes", "texts", "list", "map"];
-    check(trial, there.map(|name| (Condition::exists(name), true))).await?;
-    check(trial, there.map(|name| (Condition::absent(name), false))).await?;
-    check(trial, [(Condition::exists("missing"), false), (Condition::absent("missing"), true)]).await
+    check(fixture, there.map(|name| (Condition::exists(name), true))).await?;
+    check(fixture, there.map(|name| (Condition::absent(name), false))).await?;
+    check(fixture, [(Condition::exists("missing"), false), (Condition::absent("missing"), true)]).await
 }
 
-async fn values_of_every_kind_can_be_equal(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn values_of_every_kind_can_be_equal(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for (name, value) in subject().iter().filter(|(name, _)| !["PK", "SK"].contains(name)) {
-        check(trial, [(compare(name, Equal, value.clone()), true), (compare(name, NotEqual, value.clone()), false)])
+        check(fixture, [(compare(name, Equal, value.clone()), true), (compare(name, NotEqual, value.clone()), false)])
             .await?;
     }
     let others: [(&str, Value); 10] = [
@@ -143,59 +143,59 @@ async fn values_of_every_kind_can_be_equal(trial: &Trial<'_>) -> Result<(), Fail
         ("map", map([("city", "Kyoto".into())])),
     ];
     for (name, value) in others {
-        check(trial, [(compare(name, Equal, value.clone()), false), (compare(name, NotEqual, value), true)]).await?;
+        check(fixture, [(compare(name, Equal, value.clone()), false), (compare(name, NotEqual, value), true)]).await?;
     }
     Ok(())
 }
 
-async fn numbers_are_ordered_by_value(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn numbers_are_ordered_by_value(fixture: &Fixture<'_>) -> Result<(), Failure> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     // "10" is before "5" as text, and -3 before -10 as digits.
     for (other, order) in [("10", Less), ("5.0", Equal), ("4.99", Greater), ("-10", Greater), ("0", Greater)] {
-        check(trial, six_ways("n", &number(other).into(), order)).await?;
+        check(fixture, six_ways("n", &number(other).into(), order)).await?;
     }
     for (other, order) in [("-10", Greater), ("-3", Equal), ("-2.9", Less), ("0", Less), ("2", Less)] {
-        check(trial, six_ways("negative", &number(other).into(), order)).await?;
+        check(fixture, six_ways("negative", &number(other).into(), order)).await?;
     }
     Ok(())
 }
 
-async fn texts_and_bytes_are_ordered_by_bytes(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn texts_and_bytes_are_ordered_by_bytes(fixture: &Fixture<'_>) -> Result<(), Failure> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     for (other, order) in
         [("opem", Greater), ("open", Equal), ("open ", Less), ("ope", Greater), ("Z", Greater), ("é", Less)]
     {
-        check(trial, six_ways("text", &other.into(), order)).await?;
+        check(fixture, six_ways("text", &other.into(), order)).await?;
     }
     let all: [(&[u8], _); 4] = [(&[1, 2], Greater), (&[1, 2, 3], Equal), (&[1, 2, 3, 0], Less), (&[200], Less)];
     for (other, order) in all {
-        check(trial, six_ways("bytes", &bytes(other), order)).await?;
+        check(fixture, six_ways("bytes", &bytes(other), order)).await?;
     }
     Ok(())
 }
 
-async fn numbers_of_38_digits_are_compared_exactly(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn numbers_of_38_digits_are_compared_exactly(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let (smaller, larger) = ("12345678901234567890123456789012345677", "12345678901234567890123456789012345678");
-    trial.put(item("q", "1").with("n", number(larger))).await?;
+    fixture.put(item("q", "1").with("n", number(larger))).await?;
     let n = |comparison, other| Write::check(TABLE, Key::new("q", "1"), compare("n", comparison, number(other)));
-    trial.write(n(Greater, smaller)).await?;
-    trial.write(n(NotEqual, smaller)).await?;
-    trial.write(n(Equal, larger)).await?;
-    refused(trial.write(n(Equal, smaller)).await, "condition_failed")?;
-    refused(trial.write(n(LessOrEqual, smaller)).await, "condition_failed").map(drop)
+    fixture.write(n(Greater, smaller)).await?;
+    fixture.write(n(NotEqual, smaller)).await?;
+    fixture.write(n(Equal, larger)).await?;
+    expect_error(fixture.write(n(Equal, smaller)).await, "condition_failed")?;
+    expect_error(fixture.write(n(LessOrEqual, smaller)).await, "condition_failed").map(drop)
 }
 
-async fn values_of_different_kinds_are_unequal_and_have_no_order(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn values_of_different_kinds_are_unequal_and_have_no_order(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let pairs: [(&str, Value); 4] =
         [("n", "5".into()), ("text", 1.into()), ("bytes", "\u{1}".into()), ("flag", 1.into())];
     for (name, value) in pairs {
         let way = |comparison| compare(name, comparison, value.clone());
         let orders = [Less, LessOrEqual, Greater, GreaterOrEqual].map(|comparison| (way(comparison), false));
-        check(trial, orders).await?;
-        check(trial, [(way(Equal), false), (way(NotEqual), true)]).await?;
+        check(fixture, orders).await?;
+        check(fixture, [(way(Equal), false), (way(NotEqual), true)]).await?;
     }
     check(
-        trial,
+        fixture,
         [
             (between("n", "0", "9"), false),
             (one_of("n", ["5".into(), texts(["5"])]), false),
@@ -210,10 +210,10 @@ async fn values_of_different_kinds_are_unequal_and_have_no_order(trial: &Trial<'
     .await
 }
 
-async fn an_absent_value_is_unequal_to_all_and_nothing_else(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn an_absent_value_is_unequal_to_all_and_nothing_else(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let way = |comparison| compare("missing", comparison, 1);
     check(
-        trial,
+        fixture,
         [
             (way(NotEqual), true),
             (compare("missing", NotEqual, Value::Null), true),
@@ -235,9 +235,9 @@ async fn an_absent_value_is_unequal_to_all_and_nothing_else(trial: &Trial<'_>) -
     .await
 }
 
-async fn between_includes_both_ends(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn between_includes_both_ends(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (between("n", 5, 5), true),
             (between("n", 5, 9), true),
@@ -258,9 +258,9 @@ async fn between_includes_both_ends(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn in_is_one_of_several(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn in_is_one_of_several(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (one_of("text", ["done".into(), "open".into()]), true),
             (one_of("text", ["done".into(), "ope".into()]), false),
@@ -276,9 +276,9 @@ async fn in_is_one_of_several(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn texts_and_bytes_begin_with(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn texts_and_bytes_begin_with(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (begins("text", "op"), true),
             (begins("text", "open"), true),
@@ -294,9 +294,9 @@ async fn texts_and_bytes_begin_with(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn texts_sets_and_lists_contain(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn texts_sets_and_lists_contain(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (contains("text", "pe"), true),
             (contains("text", "pn"), false),
@@ -319,7 +319,7 @@ async fn texts_sets_and_lists_contain(trial: &Trial<'_>) -> Result<(), Failure> 
     .await
 }
 
-async fn a_size_counts_units_bytes_or_elements(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_size_counts_units_bytes_or_elements(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let sizes = [
         ("text", 4),
         ("empty", 0),
@@ -334,7 +334,7 @@ async fn a_size_counts_units_bytes_or_elements(trial: &Trial<'_>) -> Result<(), 
     ];
     for (name, length) in sizes {
         check(
-            trial,
+            fixture,
             [
                 (size(name, Equal, length), true),
                 (size(name, NotEqual, length), false),
@@ -348,19 +348,19 @@ async fn a_size_counts_units_bytes_or_elements(trial: &Trial<'_>) -> Result<(), 
         )
         .await?;
     }
-    check(trial, [(size(Path::attribute("map").entry("zip"), Equal, 1), true)]).await
+    check(fixture, [(size(Path::attribute("map").entry("zip"), Equal, 1), true)]).await
 }
 
-async fn what_has_no_size_is_unequal_to_all_and_nothing_else(trial: &Trial<'_>) -> Result<(), Failure> {
-    check(trial, ["missing", "n", "flag", "nothing"].map(|name| (size(name, Equal, 1), false))).await?;
-    check(trial, ["missing", "n", "flag", "nothing"].map(|name| (size(name, NotEqual, 1), true))).await?;
-    check(trial, ["missing", "n", "flag", "nothing"].map(|name| (size(name, GreaterOrEqual, 0), false))).await
+async fn what_has_no_size_is_unequal_to_all_and_nothing_else(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(fixture, ["missing", "n", "flag", "nothing"].map(|name| (size(name, Equal, 1), false))).await?;
+    check(fixture, ["missing", "n", "flag", "nothing"].map(|name| (size(name, NotEqual, 1), true))).await?;
+    check(fixture, ["missing", "n", "flag", "nothing"].map(|name| (size(name, GreaterOrEqual, 0), false))).await
 }
 
-async fn conditions_are_joined_by_and_or_and_not(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn conditions_are_joined_by_and_or_and_not(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let (yes, no) = (Condition::equal("n", 5), Condition::equal("n", 6));
     check(
-        trial,
+        fixture,
         [
             (yes.clone().and(yes.clone()), true),
             (yes.clone().and(no.clone()), false),
@@ -383,16 +383,16 @@ async fn conditions_are_joined_by_and_or_and_not(trial: &Trial<'_>) -> Result<()
     .await
 }
 
-async fn a_join_of_nothing_holds_for_and_only(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_join_of_nothing_holds_for_and_only(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let nothing = [(Condition::And(Vec::new()), true), (Condition::Or(Vec::new()), false), (one_of("n", []), false)];
-    check(trial, nothing).await
+    check(fixture, nothing).await
 }
 
-async fn paths_lead_into_maps_and_lists(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn paths_lead_into_maps_and_lists(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let (map, list) = (Path::attribute("map"), Path::attribute("list"));
     let code = map.clone().entry("zip").entry("code");
     check(
-        trial,
+        fixture,
         [
             (Condition::equal(map.clone().entry("city"), "Kyoto"), true),
             (Condition::equal(code.clone(), 600), true),
@@ -415,9 +415,9 @@ async fn paths_lead_into_maps_and_lists(trial: &Trial<'_>) -> Result<(), Failure
     .await
 }
 
-async fn names_are_taken_as_they_are(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn names_are_taken_as_they_are(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (Condition::equal("a.b", "dotted"), true),
             (Condition::equal(Path::attribute("a").entry("b"), "nested"), true),
@@ -433,7 +433,7 @@ async fn names_are_taken_as_they_are(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn an_item_that_is_not_there_has_no_attributes(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn an_item_that_is_not_there_has_no_attributes(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let cases = [
         (Condition::absent("PK"), true),
         (Condition::exists("PK"), false),
@@ -449,15 +449,15 @@ async fn an_item_that_is_not_there_has_no_attributes(trial: &Trial<'_>) -> Resul
     ];
     for (condition, expected) in cases {
         let told = format!("{condition:?}");
-        match trial.write(Write::check(TABLE, Key::new("p", "none"), condition)).await {
-            Ok(_) => holds(expected, format!("{told} held"))?,
+        match fixture.write(Write::check(TABLE, Key::new("p", "none"), condition)).await {
+            Ok(_) => expect(expected, format!("{told} held"))?,
             Err(error) => {
-                same(error.failed_conditions(), Some(&[Failed { action: 0, found: None }][..]))?;
-                holds(!expected, format!("{told} did not hold"))?;
+                expect_equal(error.failed_conditions(), Some(&[Failed { action: 0, found: None }][..]))?;
+                expect(!expected, format!("{told} did not hold"))?;
             }
         }
     }
-    same(trial.get(&Key::new("p", "none")).await?, None)
+    expect_equal(fixture.get(&Key::new("p", "none")).await?, None)
 }
 
 /// A write of each kind on this key, under a condition.
@@ -472,55 +472,55 @@ fn each_write(key: &Key, condition: &Condition) -> [Write; 4] {
     .map(|write| write.when(condition.clone()))
 }
 
-async fn a_failed_condition_answers_with_the_found_item(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.put(subject()).await?;
+async fn a_failed_condition_answers_with_the_found_item(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.put(subject()).await?;
     for write in each_write(&Key::new("p", "1"), &Condition::equal("n", 6)) {
-        let error = refused(trial.write(write).await, "condition_failed")?;
-        same(error.failed_conditions(), Some(&[Failed { action: 0, found: Some(subject()) }][..]))?;
+        let error = expect_error(fixture.write(write).await, "condition_failed")?;
+        expect_equal(error.failed_conditions(), Some(&[Failed { action: 0, found: Some(subject()) }][..]))?;
     }
     for write in each_write(&Key::new("p", "none"), &Condition::exists("PK")) {
-        let error = refused(trial.write(write).await, "condition_failed")?;
-        same(error.failed_conditions(), Some(&[Failed { action: 0, found: None }][..]))?;
+        let error = expect_error(fixture.write(write).await, "condition_failed")?;
+        expect_equal(error.failed_conditions(), Some(&[Failed { action: 0, found: None }][..]))?;
     }
     Ok(())
 }
 
-async fn a_failed_condition_changes_nothing(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.put(subject()).await?;
+async fn a_failed_condition_changes_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.put(subject()).await?;
     for write in each_write(&Key::new("p", "1"), &Condition::absent("PK")) {
-        refused(trial.write(write).await, "condition_failed")?;
+        expect_error(fixture.write(write).await, "condition_failed")?;
     }
     for write in each_write(&Key::new("p", "none"), &Condition::exists("PK")) {
-        refused(trial.write(write).await, "condition_failed")?;
+        expect_error(fixture.write(write).await, "condition_failed")?;
     }
-    same(trial.all(partition("p")).await?, vec![subject()])
+    expect_equal(fixture.all(partition("p")).await?, vec![subject()])
 }
 
-async fn all_failing_actions_are_listed(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.put(item("p", "0").with("n", 0)).await?;
-    trial.put(item("p", "1").with("n", 1)).await?;
-    trial.put(item("p", "2").with("n", 2)).await?;
+async fn all_failing_actions_are_listed(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.put(item("p", "0").with("n", 0)).await?;
+    fixture.put(item("p", "1").with("n", 1)).await?;
+    fixture.put(item("p", "2").with("n", 2)).await?;
     let set = WriteSet::new()
         .and(Write::put(TABLE, item("p", "0")).when(Condition::absent("PK")))
         .and(Write::delete(TABLE, Key::new("p", "1")).when(Condition::equal("n", 1)))
         .and(Write::check(TABLE, Key::new("p", "2"), Condition::equal("n", 3)))
         .and(Write::update(TABLE, Key::new("p", "3"), Update::new().add("n", 1)).when(Condition::exists("PK")));
-    let error = refused(trial.write(set).await, "condition_failed")?;
+    let error = expect_error(fixture.write(set).await, "condition_failed")?;
     let expected = [
         Failed { action: 0, found: Some(item("p", "0").with("n", 0)) },
         Failed { action: 2, found: Some(item("p", "2").with("n", 2)) },
         Failed { action: 3, found: None },
     ];
-    same(error.failed_conditions(), Some(&expected[..]))
+    expect_equal(error.failed_conditions(), Some(&expected[..]))
 }
 
-async fn a_create_on_absence_succeeds_once(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_create_on_absence_succeeds_once(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let create = |by: &str| Write::put(TABLE, item("p", "1").with("by", by)).when(Condition::absent("PK"));
-    trial.write(create("first")).await?;
-    let error = refused(trial.write(create("second")).await, "condition_failed")?;
+    fixture.write(create("first")).await?;
+    let error = expect_error(fixture.write(create("second")).await, "condition_failed")?;
     let found = error.failed_conditions().and_then(|failed| failed[0].found.clone());
-    same(found, Some(item("p", "1").with("by", "first")))?;
-    trial.delete(&Key::new("p", "1")).await?;
-    trial.write(create("third")).await?;
-    same(trial.get(&Key::new("p", "1")).await?, Some(item("p", "1").with("by", "third")))
+    expect_equal(found, Some(item("p", "1").with("by", "first")))?;
+    fixture.delete(&Key::new("p", "1")).await?;
+    fixture.write(create("third")).await?;
+    expect_equal(fixture.get(&Key::new("p", "1")).await?, Some(item("p", "1").with("by", "third")))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     cases,
-    trial::{Failure, TABLE, Trial, holds, item, refused, same},
+    fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item},
     values::{byte_strings, bytes, key_bytes, key_number, list, map, number, numbers, texts},
 };
 use nagaya_store::{Condition, Item, Key, KeyKind, KeySchema, KeyValue, TableSpec, Update, Value, Write};
@@ -30,70 +30,70 @@ cases![
     a_batch_may_be_empty,
 ];
 
-async fn a_put_item_is_read_back(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_put_item_is_read_back(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let todo = item("p", "1").with("title", "Buy milk").with("version", 1);
-    trial.put(todo.clone()).await?;
-    same(trial.get(&Key::new("p", "1")).await?, Some(todo))
+    fixture.put(todo.clone()).await?;
+    expect_equal(fixture.get(&Key::new("p", "1")).await?, Some(todo))
 }
 
-async fn what_is_not_there_is_none(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.put(item("p", "1")).await?;
+async fn what_is_not_there_is_none(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.put(item("p", "1")).await?;
     for key in [Key::new("p", "2"), Key::new("q", "1"), Key::new("1", "p")] {
-        same(trial.get(&key).await?, None)?;
+        expect_equal(fixture.get(&key).await?, None)?;
     }
     Ok(())
 }
 
-async fn a_put_replaces_the_whole_item(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.put(item("p", "1").with("old", true).with("both", 1)).await?;
+async fn a_put_replaces_the_whole_item(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.put(item("p", "1").with("old", true).with("both", 1)).await?;
     let new = item("p", "1").with("new", true).with("both", 2);
-    trial.put(new.clone()).await?;
-    same(trial.get(&Key::new("p", "1")).await?, Some(new))
+    fixture.put(new.clone()).await?;
+    expect_equal(fixture.get(&Key::new("p", "1")).await?, Some(new))
 }
 
-async fn a_deleted_item_is_gone(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.put(item("p", "1")).await?;
-    trial.put(item("p", "2")).await?;
-    trial.delete(&Key::new("p", "1")).await?;
-    same(trial.get(&Key::new("p", "1")).await?, None)?;
-    same(trial.get(&Key::new("p", "2")).await?, Some(item("p", "2")))
+async fn a_deleted_item_is_gone(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.put(item("p", "1")).await?;
+    fixture.put(item("p", "2")).await?;
+    fixture.delete(&Key::new("p", "1")).await?;
+    expect_equal(fixture.get(&Key::new("p", "1")).await?, None)?;
+    expect_equal(fixture.get(&Key::new("p", "2")).await?, Some(item("p", "2")))
 }
 
-async fn deleting_what_is_not_there_is_no_error(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.delete(&Key::new("p", "1")).await?;
-    same(trial.get(&Key::new("p", "1")).await?, None)
+async fn deleting_what_is_not_there_is_no_error(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.delete(&Key::new("p", "1")).await?;
+    expect_equal(fixture.get(&Key::new("p", "1")).await?, None)
 }
 
-async fn a_single_write_answers_with_the_item_after_it(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_single_write_answers_with_the_item_after_it(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let key = Key::new("p", "1");
-    let written = trial.put(item("p", "1").with("n", 1)).await?;
-    same(written.item, Some(item("p", "1").with("n", 1)))?;
-    let written = trial.update(&key, Update::new().add("n", 1).set("m", "x")).await?;
-    same(written.item, Some(item("p", "1").with("n", 2).with("m", "x")))?;
-    let written = trial.write(Write::check(TABLE, key.clone(), Condition::exists("n"))).await?;
-    same(written.item, None)?;
-    let written = trial.delete(&key).await?;
-    same(written.item, None)
+    let written = fixture.put(item("p", "1").with("n", 1)).await?;
+    expect_equal(written.item, Some(item("p", "1").with("n", 1)))?;
+    let written = fixture.update(&key, Update::new().add("n", 1).set("m", "x")).await?;
+    expect_equal(written.item, Some(item("p", "1").with("n", 2).with("m", "x")))?;
+    let written = fixture.write(Write::check(TABLE, key.clone(), Condition::exists("n"))).await?;
+    expect_equal(written.item, None)?;
+    let written = fixture.delete(&key).await?;
+    expect_equal(written.item, None)
 }
 
 /// Puts an item with these attributes, and reads it back by each way.
-async fn comes_back(trial: &Trial<'_>, attributes: &[(&str, Value)]) -> Result<(), Failure> {
+async fn comes_back(fixture: &Fixture<'_>, attributes: &[(&str, Value)]) -> Result<(), Failure> {
     let mut stored = item("p", "1");
     for (name, value) in attributes {
         stored.insert(*name, value.clone());
     }
-    trial.put(stored.clone()).await?;
+    fixture.put(stored.clone()).await?;
     let key = Key::new("p", "1");
-    let found = trial.get(&key).await?.unwrap_or_default();
+    let found = fixture.get(&key).await?.unwrap_or_default();
     for (name, value) in attributes {
-        holds(found.get(name) == Some(value), format!("`{name}` is {:?}, not {value:?}", found.get(name)))?;
+        expect(found.get(name) == Some(value), format!("`{name}` is {:?}, not {value:?}", found.get(name)))?;
     }
-    same(&found, &stored)?;
-    same(trial.store().batch_get(&[(TABLE.to_owned(), key)]).await?, vec![Some(stored.clone())])?;
-    same(trial.all(super::trial::partition("p")).await?, vec![stored])
+    expect_equal(&found, &stored)?;
+    expect_equal(fixture.store().batch_get(&[(TABLE.to_owned(), key)]).await?, vec![Some(stored.clone())])?;
+    expect_equal(fixture.all(super::fixture::partition("p")).await?, vec![stored])
 }
 
-async fn every_kind_of_value_comes_back_as_it_was(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn every_kind_of_value_comes_back_as_it_was(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let every_byte: Vec<u8> = (0..=255).collect();
     let nested = map([
         ("list", list([1.into(), "x".into(), Value::Null, list([list([true.into()])])])),
@@ -101,7 +101,7 @@ async fn every_kind_of_value_comes_back_as_it_was(trial: &Trial<'_>) -> Result<(
         ("number", number("-12.5").into()),
     ]);
     comes_back(
-        trial,
+        fixture,
         &[
             ("null", Value::Null),
             ("true", true.into()),
@@ -124,9 +124,9 @@ async fn every_kind_of_value_comes_back_as_it_was(trial: &Trial<'_>) -> Result<(
     .await
 }
 
-async fn empty_values_are_values(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn empty_values_are_values(fixture: &Fixture<'_>) -> Result<(), Failure> {
     comes_back(
-        trial,
+        fixture,
         &[
             ("text", "".into()),
             ("bytes", bytes(&[])),
@@ -139,17 +139,17 @@ async fn empty_values_are_values(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn texts_come_back_byte_for_byte(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn texts_come_back_byte_for_byte(fixture: &Fixture<'_>) -> Result<(), Failure> {
     // Composed and decomposed, beyond the basic plane, zero and control characters, line ends, right to left.
     let all = ["é", "e\u{301}", "長屋", "👨‍👩‍👧", "a\0b", "\u{1}\u{7f}\u{feff}", "a\r\nb\tc", "שלום", "\"\\'", " padded "];
     let attributes: Vec<(String, Value)> =
         all.iter().enumerate().map(|(at, text)| (format!("text {at}"), (*text).into())).collect();
     let attributes: Vec<(&str, Value)> =
         attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    comes_back(trial, &attributes).await
+    comes_back(fixture, &attributes).await
 }
 
-async fn attribute_names_are_free(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn attribute_names_are_free(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let names = [
         "a.b",
         "a[0]",
@@ -169,10 +169,10 @@ async fn attribute_names_are_free(trial: &Trial<'_>) -> Result<(), Failure> {
         "$type",
     ];
     let attributes: Vec<(&str, Value)> = names.iter().map(|name| (*name, Value::from(*name))).collect();
-    comes_back(trial, &attributes).await
+    comes_back(fixture, &attributes).await
 }
 
-async fn numbers_keep_all_their_digits(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn numbers_keep_all_their_digits(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let texts = [
         "12345678901234567890123456789012345678",
         "-12345678901234567890123456789012345678",
@@ -189,41 +189,41 @@ async fn numbers_keep_all_their_digits(trial: &Trial<'_>) -> Result<(), Failure>
     ];
     for text in texts {
         let value = Value::Number(number(text));
-        comes_back(trial, &[("number", value.clone()), ("in a list", list([value])), ("in a set", numbers([text]))])
+        comes_back(fixture, &[("number", value.clone()), ("in a list", list([value])), ("in a set", numbers([text]))])
             .await?;
     }
     Ok(())
 }
 
-async fn a_number_has_one_form_however_it_is_written(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_number_has_one_form_however_it_is_written(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for (written, read) in [("1.50", "1.5"), ("-0", "0"), ("-0.00", "0"), ("0100", "100"), ("1E2", "100"), ("+7", "7")]
     {
-        trial.put(item("p", "1").with("n", number(written))).await?;
-        let found = trial.get(&Key::new("p", "1")).await?.unwrap_or_default();
+        fixture.put(item("p", "1").with("n", number(written))).await?;
+        let found = fixture.get(&Key::new("p", "1")).await?.unwrap_or_default();
         let found = found.get("n").and_then(Value::as_number).map(|number| number.to_string());
-        same(found.as_deref(), Some(read))?;
+        expect_equal(found.as_deref(), Some(read))?;
     }
     Ok(())
 }
 
 /// Puts an item under each key, and reads each.
-async fn are_different(trial: &Trial<'_>, keys: &[(&str, &str)]) -> Result<(), Failure> {
+async fn are_different(fixture: &Fixture<'_>, keys: &[(&str, &str)]) -> Result<(), Failure> {
     for (at, (partition, sort)) in keys.iter().enumerate() {
-        trial.put(item(partition, sort).with("at", at as i64)).await?;
+        fixture.put(item(partition, sort).with("at", at as i64)).await?;
     }
     for (at, (partition, sort)) in keys.iter().enumerate() {
-        let found = trial.get(&Key::new(*partition, *sort)).await?;
-        same(found, Some(item(partition, sort).with("at", at as i64)))?;
-        let found = trial.sorts(super::trial::partition(*partition)).await?;
+        let found = fixture.get(&Key::new(*partition, *sort)).await?;
+        expect_equal(found, Some(item(partition, sort).with("at", at as i64)))?;
+        let found = fixture.sort_keys(super::fixture::partition(*partition)).await?;
         let mut expected: Vec<&str> =
             keys.iter().filter(|(other, _)| other == partition).map(|(_, sort)| *sort).collect();
         expected.sort_unstable();
-        same(found, expected.into_iter().map(str::to_owned).collect())?;
+        expect_equal(found, expected.into_iter().map(str::to_owned).collect())?;
     }
     Ok(())
 }
 
-async fn keys_do_not_run_into_each_other(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn keys_do_not_run_into_each_other(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let keys = [
         ("a", "bc"),
         ("ab", "c"),
@@ -237,10 +237,10 @@ async fn keys_do_not_run_into_each_other(trial: &Trial<'_>) -> Result<(), Failur
         ("a\0\0", "b"),
         ("A", "bc"),
     ];
-    are_different(trial, &keys).await
+    are_different(fixture, &keys).await
 }
 
-async fn keys_may_have_any_characters(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn keys_may_have_any_characters(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let keys = [
         ("/", "?"),
         ("\\", "#"),
@@ -254,7 +254,7 @@ async fn keys_may_have_any_characters(trial: &Trial<'_>) -> Result<(), Failure> 
         ("👨‍👩‍👧", "\u{10ffff}"),
         ("\n", "\t"),
     ];
-    are_different(trial, &keys).await
+    are_different(fixture, &keys).await
 }
 
 /// A table with keys of these kinds.
@@ -263,7 +263,7 @@ fn typed(name: &str, kinds: [KeyKind; 2]) -> TableSpec {
     TableSpec::new(name, KeySchema { partition: ("PK".to_owned(), partition), sort: ("SK".to_owned(), sort) })
 }
 
-async fn keys_may_be_numbers_and_bytes(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn keys_may_be_numbers_and_bytes(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let samples = |kind: KeyKind| match kind {
         KeyKind::String => ["a", "\0", "長屋"].map(KeyValue::from),
         KeyKind::Number => ["-1.5", "0", "12345678901234567890"].map(key_number),
@@ -272,34 +272,34 @@ async fn keys_may_be_numbers_and_bytes(trial: &Trial<'_>) -> Result<(), Failure>
     let kinds = [KeyKind::String, KeyKind::Number, KeyKind::Binary];
     for (at, kinds) in kinds.iter().flat_map(|first| kinds.map(|second| [*first, second])).enumerate() {
         let table = format!("typed{at}");
-        trial.store().ensure(&[typed(&table, kinds)]).await?;
+        fixture.store().ensure(&[typed(&table, kinds)]).await?;
         let keys = samples(kinds[0]).into_iter().zip(samples(kinds[1])).map(|(first, second)| Key::new(first, second));
         for key in keys {
             let stored = Item::new().with("PK", key.partition.clone()).with("SK", key.sort.clone()).with("x", 1);
-            trial.write(Write::put(&table, stored.clone())).await?;
-            same(trial.store().get(&table, &key).await?, Some(stored))?;
-            trial.write(Write::delete(&table, key.clone())).await?;
-            same(trial.store().get(&table, &key).await?, None)?;
+            fixture.write(Write::put(&table, stored.clone())).await?;
+            expect_equal(fixture.store().get(&table, &key).await?, Some(stored))?;
+            fixture.write(Write::delete(&table, key.clone())).await?;
+            expect_equal(fixture.store().get(&table, &key).await?, None)?;
         }
     }
     Ok(())
 }
 
-async fn equal_numbers_are_the_same_key(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.store().ensure(&[typed("numbers", [KeyKind::Number, KeyKind::Number])]).await?;
+async fn equal_numbers_are_the_same_key(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.store().ensure(&[typed("numbers", [KeyKind::Number, KeyKind::Number])]).await?;
     let stored = Item::new().with("PK", number("1.50")).with("SK", number("-0"));
-    trial.write(Write::put("numbers", stored.clone())).await?;
+    fixture.write(Write::put("numbers", stored.clone())).await?;
     let key = Key::new(key_number("1.5"), key_number("0"));
-    same(trial.store().get("numbers", &key).await?, Some(stored))
+    expect_equal(fixture.store().get("numbers", &key).await?, Some(stored))
 }
 
-async fn a_key_of_another_kind_is_refused(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_key_of_another_kind_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for key in [Key::new(1, "1"), Key::new("p", 1), Key::new(key_bytes(b"p"), "1")] {
-        refused(trial.get(&key).await, "invalid")?;
-        refused(trial.delete(&key).await, "invalid")?;
-        refused(trial.update(&key, Update::new().set("x", 1)).await, "invalid")?;
-        refused(trial.write(Write::check(TABLE, key.clone(), Condition::absent("x"))).await, "invalid")?;
-        refused(trial.store().batch_get(&[(TABLE.to_owned(), key)]).await, "invalid")?;
+        expect_error(fixture.get(&key).await, "invalid")?;
+        expect_error(fixture.delete(&key).await, "invalid")?;
+        expect_error(fixture.update(&key, Update::new().set("x", 1)).await, "invalid")?;
+        expect_error(fixture.write(Write::check(TABLE, key.clone(), Condition::absent("x"))).await, "invalid")?;
+        expect_error(fixture.store().batch_get(&[(TABLE.to_owned(), key)]).await, "invalid")?;
     }
     for incomplete in [
         Item::new().with("PK", "p"),
@@ -307,30 +307,30 @@ async fn a_key_of_another_kind_is_refused(trial: &Trial<'_>) -> Result<(), Failu
         item("p", "1").with("SK", 1),
         item("p", "1").with("PK", Value::Null),
     ] {
-        refused(trial.put(incomplete).await, "invalid")?;
+        expect_error(fixture.put(incomplete).await, "invalid")?;
     }
-    same(trial.all(super::trial::partition("p")).await?, Vec::new())
+    expect_equal(fixture.all(super::fixture::partition("p")).await?, Vec::new())
 }
 
-async fn a_batch_is_read_in_the_order_of_its_keys(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_batch_is_read_in_the_order_of_its_keys(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for sort in ["1", "2", "3", "4"] {
-        trial.put(item("p", sort)).await?;
+        fixture.put(item("p", sort)).await?;
     }
     let key = |partition: &str, sort: &str| (TABLE.to_owned(), Key::new(partition, sort));
     let keys = [key("p", "3"), key("p", "9"), key("p", "1"), key("q", "1"), key("p", "4")];
     let expected = vec![Some(item("p", "3")), None, Some(item("p", "1")), None, Some(item("p", "4"))];
-    same(trial.store().batch_get(&keys).await?, expected)
+    expect_equal(fixture.store().batch_get(&keys).await?, expected)
 }
 
-async fn a_batch_reads_from_several_tables(trial: &Trial<'_>) -> Result<(), Failure> {
-    trial.store().ensure(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
-    trial.put(item("p", "1").with("in", "things")).await?;
-    trial.write(Write::put("others", item("p", "1").with("in", "others"))).await?;
+async fn a_batch_reads_from_several_tables(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    fixture.store().ensure(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
+    fixture.put(item("p", "1").with("in", "things")).await?;
+    fixture.write(Write::put("others", item("p", "1").with("in", "others"))).await?;
     let keys = ["others", TABLE].map(|table| (table.to_owned(), Key::new("p", "1")));
     let expected = ["others", "things"].map(|table| Some(item("p", "1").with("in", table)));
-    same(trial.store().batch_get(&keys).await?, expected.to_vec())
+    expect_equal(fixture.store().batch_get(&keys).await?, expected.to_vec())
 }
 
-async fn a_batch_may_be_empty(trial: &Trial<'_>) -> Result<(), Failure> {
-    same(trial.store().batch_get(&[]).await?, Vec::new())
+async fn a_batch_may_be_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    expect_equal(fixture.store().batch_get(&[]).await?, Vec::new())
 }

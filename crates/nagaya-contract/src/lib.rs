@@ -1,16 +1,47 @@
-//! The contract: what every engine has to do, tried on a real one.
+//! The contract suite: what every engine of the store port ([`nagaya_store::Store`]) has to do.
 //!
-//! An engine's test implements [`Engine`] (how to open an empty store with a clock of ours), and says
-//! `contract::run(&engine).await.assert()`. Each case has a store of its own. A case that needs what the engine's
-//! capabilities deny is skipped, and the report says so.
+//! Use it when you write an engine. Implement [`Engine`], which says how to open an empty store, and run the suite in a test
+//! of the engine. Each case has a store of its own. A case that needs a capability that the engine does not have is skipped,
+//! and the report says so.
 //!
-//! It is not a model test: it tells what is right in examples that can be read. Cases are functions whose names are
-//! sentences; each area is one file with its cases listed on top.
+//! The cases are examples that can be read, one file for each area, with names that are sentences. They also record the
+//! histories of concurrent clients and check that these are linearizable. The suite does not compare random operations with a
+//! model.
+//!
+//! # Example
+//!
+//! ```
+//! use nagaya_contract::{Engine, RETENTION};
+//! use nagaya_embedded::{Embedded, Options};
+//! use nagaya_store::{Answer, Clock};
+//!
+//! struct Memory;
+//!
+//! impl Engine for Memory {
+//!     type Store = Embedded;
+//!
+//!     fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
+//!         let options = Options { clock, retention: RETENTION, sweep_every: None, ..Options::default() };
+//!         Box::pin(async { Embedded::memory(options) })
+//!     }
+//!
+//!     fn sweep<'a>(&'a self, store: &'a Embedded) -> Option<Answer<'a, ()>> {
+//!         Some(Box::pin(store.sweep()))
+//!     }
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
+//!     // Panics with the cases that failed.
+//!     nagaya_contract::run(&Memory).await.assert();
+//! }
+//! ```
 
 mod changes;
 mod concurrency;
 mod conditions;
 mod expiry;
+mod fixture;
 mod history;
 mod indexes;
 mod items;
@@ -20,7 +51,6 @@ mod queries;
 mod report;
 mod scans;
 mod tables;
-mod trial;
 mod updates;
 mod values;
 mod write_sets;
@@ -38,21 +68,21 @@ use std::{
 
 use futures_util::FutureExt as _;
 
+use self::fixture::{Failure, Fixture, OpenStore};
 pub use self::report::{Outcome, Report};
-use self::trial::{Failure, Subject, Trial};
-use nagaya_store::{Answer, Capabilities, Error, Store};
+use nagaya_store::{Answer, Capabilities, Clock, Error, Store};
 
-/// How long the stores of the contract keep changes.
+/// How long the stores have to keep changes.
 pub const RETENTION: Duration = Duration::from_secs(3600);
 
-/// An engine on trial.
+/// An engine to test.
 pub trait Engine: Sync {
-    /// Its store.
+    /// The engine's store.
     type Store: Store;
 
-    /// A store without tables, which tells the time by this clock and keeps changes for [`RETENTION`].
+    /// Opens a store without tables, which uses this clock and keeps changes for [`RETENTION`].
     ///
-    /// It must not sweep on its own, or the cases cannot see that expired items stay unseen before a sweep.
+    /// It must not sweep by itself: cases check that expired items are hidden before a sweep.
     fn open(&self, clock: Clock) -> Answer<'_, Self::Store>;
 
     /// Removes all expired items and all changes older than [`RETENTION`]; `None` when the engine cannot be asked to.
@@ -64,21 +94,21 @@ pub trait Engine: Sync {
 
 /// A clock that moves only when a case moves it.
 #[derive(Debug, Clone)]
-pub struct Clock(Arc<AtomicI64>);
+struct ManualClock(Arc<AtomicI64>);
 
-impl Clock {
-    /// Some moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
+impl ManualClock {
+    /// A moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
     fn new() -> Self {
-        Clock(Arc::new(AtomicI64::new(4_102_444_800_000)))
+        ManualClock(Arc::new(AtomicI64::new(4_102_444_800_000)))
     }
 
-    /// The milliseconds since 1970.
-    pub fn millis(&self) -> i64 {
-        self.0.load(Ordering::SeqCst)
+    fn clock(&self) -> Clock {
+        let millis = Arc::clone(&self.0);
+        Clock::new(move || millis.load(Ordering::SeqCst))
     }
 
     fn seconds(&self) -> i64 {
-        self.millis().div_euclid(1000)
+        self.clock().seconds()
     }
 
     fn advance(&self, by: Duration) {
@@ -86,28 +116,28 @@ impl Clock {
     }
 }
 
-/// A piece of the contract.
+/// A case of the contract.
 struct Case {
     /// The name of its function.
     function: &'static str,
-    /// What the engine has to be able to do for it.
-    needs: &'static [Need],
-    run: for<'t> fn(&'t Trial<'_>) -> Verdict<'t>,
+    /// The capabilities that it needs.
+    requirements: &'static [Requirement],
+    run: for<'t> fn(&'t Fixture<'_>) -> CaseFuture<'t>,
 }
 
-/// Whether a case holds, to be awaited.
-type Verdict<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
+/// The result of a case.
+type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
 
 impl Case {
-    /// What it claims, as a sentence.
+    /// Its name, as a sentence.
     fn name(&self, area: &str) -> String {
         format!("{area}: {}", self.function.replace('_', " "))
     }
 }
 
-/// What a case needs of an engine.
+/// A capability that a case needs.
 #[derive(Debug, Clone, Copy)]
-enum Need {
+enum Requirement {
     Transactions,
     CrossPartition,
     OldImages,
@@ -120,46 +150,46 @@ enum Need {
     Sweep,
 }
 
-impl Need {
+impl Requirement {
     fn is_met(self, by: Capabilities, sweeps: bool) -> bool {
         match self {
-            Need::Transactions => by.transactions,
-            Need::CrossPartition => by.transactions && by.cross_partition,
-            Need::OldImages => by.changes && by.old_images,
-            Need::Changes => by.changes,
-            Need::ExactNumbers => by.exact_numbers,
-            Need::TypedKeys => by.typed_keys,
-            Need::ScanSegments => by.scan_segments,
-            Need::SnapshotReads => by.snapshot_reads,
-            Need::ConsistentIndexes => by.consistent_indexes,
-            Need::Sweep => sweeps,
+            Requirement::Transactions => by.transactions,
+            Requirement::CrossPartition => by.transactions && by.cross_partition,
+            Requirement::OldImages => by.changes && by.old_images,
+            Requirement::Changes => by.changes,
+            Requirement::ExactNumbers => by.exact_numbers,
+            Requirement::TypedKeys => by.typed_keys,
+            Requirement::ScanSegments => by.scan_segments,
+            Requirement::SnapshotReads => by.snapshot_reads,
+            Requirement::ConsistentIndexes => by.consistent_indexes,
+            Requirement::Sweep => sweeps,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Need::Transactions => "transactions",
-            Need::CrossPartition => "write sets across partitions",
-            Need::OldImages => "old images in changes",
-            Need::Changes => "changes",
-            Need::ExactNumbers => "exact numbers",
-            Need::TypedKeys => "keys of numbers and bytes",
-            Need::ScanSegments => "scan segments",
-            Need::SnapshotReads => "reads of one moment",
-            Need::ConsistentIndexes => "indexes that show every write at once",
-            Need::Sweep => "a sweep on request",
+            Requirement::Transactions => "transactions",
+            Requirement::CrossPartition => "write sets across partitions",
+            Requirement::OldImages => "old images in changes",
+            Requirement::Changes => "changes",
+            Requirement::ExactNumbers => "exact numbers",
+            Requirement::TypedKeys => "keys of numbers and bytes",
+            Requirement::ScanSegments => "scan segments",
+            Requirement::SnapshotReads => "reads of one moment",
+            Requirement::ConsistentIndexes => "indexes that show every write at once",
+            Requirement::Sweep => "a sweep on request",
         }
     }
 }
 
-/// The cases of an area: functions, each with what it needs.
+/// Lists the cases of an area: functions, each with the capabilities that it needs.
 macro_rules! cases {
     ($($function:ident $([$($need:ident),+])?,)+) => {
         pub(crate) const CASES: &[$crate::Case] = &[$(
             $crate::Case {
                 function: stringify!($function),
-                needs: &[$($($crate::Need::$need),+)?],
-                run: |trial| Box::pin($function(trial)),
+                requirements: &[$($($crate::Requirement::$need),+)?],
+                run: |fixture| Box::pin($function(fixture)),
             },
         )+];
     };
@@ -184,12 +214,12 @@ static AREAS: &[(&str, &[Case])] = &[
     ("histories", history::CASES),
 ];
 
-/// Tries an engine against the whole contract.
+/// Runs the whole contract on an engine.
 pub async fn run<E: Engine>(engine: &E) -> Report {
     let mut report = Report::default();
     for (area, cases) in AREAS {
         for case in *cases {
-            // An engine that panics fails the case, and the others are tried all the same.
+            // A panic fails the case; the other cases still run.
             let outcome = match AssertUnwindSafe(attempt(engine, case)).catch_unwind().await {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(failure)) => Outcome::Failed(failure.to_string()),
@@ -202,24 +232,24 @@ pub async fn run<E: Engine>(engine: &E) -> Report {
 }
 
 async fn attempt<E: Engine>(engine: &E, case: &Case) -> Result<Outcome, Failure> {
-    let clock = Clock::new();
-    let opened = Opened { engine, store: engine.open(clock.clone()).await? };
+    let clock = ManualClock::new();
+    let opened = OpenedEngine { engine, store: engine.open(clock.clock()).await? };
     let (capabilities, sweeps) = (opened.store.capabilities(), opened.sweep().is_some());
-    if let Some(missing) = case.needs.iter().find(|need| !need.is_met(capabilities, sweeps)) {
+    if let Some(missing) = case.requirements.iter().find(|need| !need.is_met(capabilities, sweeps)) {
         return Ok(Outcome::Skipped(missing.name()));
     }
-    let trial = Trial::new(&opened, clock);
-    opened.store.ensure(&[trial::spec()]).await?;
-    (case.run)(&trial).await?;
+    let fixture = Fixture::new(&opened, clock);
+    opened.store.ensure(&[fixture::spec()]).await?;
+    (case.run)(&fixture).await?;
     Ok(Outcome::Passed)
 }
 
-struct Opened<'e, E: Engine> {
+struct OpenedEngine<'e, E: Engine> {
     engine: &'e E,
     store: E::Store,
 }
 
-impl<E: Engine> Subject for Opened<'_, E> {
+impl<E: Engine> OpenStore for OpenedEngine<'_, E> {
     fn store(&self) -> &dyn Store {
         &self.store
     }

@@ -1,22 +1,22 @@
-//! What came out of a run.
+//! The report of a run.
 
 use std::fmt;
 
-/// What came out of a run.
+/// The report of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The cases, in the order of the contract.
     pub cases: Vec<(String, Outcome)>,
 }
 
-/// What came out of a case.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The engine does as it should.
+    /// The engine keeps the contract.
     Passed,
-    /// It does not, for this reason.
+    /// It does not: the reason.
     Failed(String),
-    /// It cannot, and says so: the capability that is missing.
+    /// The engine lacks a capability: its name.
     Skipped(&'static str),
 }
 
@@ -34,7 +34,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// What failed, what was skipped, and how many of each; not what passed.
+    /// Lists failed and skipped cases, and counts all.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
         for (name, outcome) in &self.cases {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skipped_is_told_with_what_is_missing() {
+    fn a_skipped_case_is_listed_with_the_missing_capability() {
         let report = Report {
             cases: vec![
                 ("items: passes".to_owned(), Outcome::Passed),

@@ -2,7 +2,7 @@
 
 use super::{
     cases,
-    trial::{Failure, Trial, item, refused, same},
+    fixture::{Failure, Fixture, expect_equal, expect_error, item},
     values::{byte_strings, bytes, list, map, number, numbers, texts},
 };
 use nagaya_store::{Assign, Change, Item, Key, Path, Update, Value};
@@ -47,9 +47,9 @@ fn subject() -> Item {
 type Changed<'c> = &'c [(&'c str, Option<Value>)];
 
 /// Makes each update on a new [`subject`], which then differs in these attributes only.
-async fn check<const N: usize>(trial: &Trial<'_>, cases: [(Update, Changed<'_>); N]) -> Result<(), Failure> {
+async fn check<const N: usize>(fixture: &Fixture<'_>, cases: [(Update, Changed<'_>); N]) -> Result<(), Failure> {
     for (update, changed) in cases {
-        trial.put(subject()).await?;
+        fixture.put(subject()).await?;
         let mut expected = subject();
         for (name, value) in changed {
             match value {
@@ -58,30 +58,30 @@ async fn check<const N: usize>(trial: &Trial<'_>, cases: [(Update, Changed<'_>);
             }
         }
         let told = format!("{update:?}");
-        let written = match trial.update(&Key::new("p", "1"), update).await {
+        let written = match fixture.update(&Key::new("p", "1"), update).await {
             Ok(written) => written,
             Err(error) => return Err(Failure::new(format!("{told} failed: {error}"))),
         };
-        let found = trial.get(&Key::new("p", "1")).await?;
+        let found = fixture.get(&Key::new("p", "1")).await?;
         if found.as_ref() != Some(&expected) {
             return Err(Failure::new(format!("{told} gave {found:?}, not {expected:?}")));
         }
-        same(written.item, Some(expected))?;
+        expect_equal(written.item, Some(expected))?;
     }
     Ok(())
 }
 
 /// Each update is refused, and the [`subject`] stays as it was.
-async fn refuses<const N: usize>(trial: &Trial<'_>, updates: [Update; N]) -> Result<(), Failure> {
-    trial.put(subject()).await?;
+async fn refuses<const N: usize>(fixture: &Fixture<'_>, updates: [Update; N]) -> Result<(), Failure> {
+    fixture.put(subject()).await?;
     for update in updates {
         let told = format!("{update:?}");
-        match trial.update(&Key::new("p", "1"), update).await {
+        match fixture.update(&Key::new("p", "1"), update).await {
             Err(error) if error.code() == "invalid" => {}
             Err(error) => return Err(Failure::new(format!("{told} failed with `{}`: {error}", error.code()))),
             Ok(_) => return Err(Failure::new(format!("{told} was done"))),
         }
-        same(trial.get(&Key::new("p", "1")).await?, Some(subject()))?;
+        expect_equal(fixture.get(&Key::new("p", "1")).await?, Some(subject()))?;
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ fn at(name: &str) -> Path {
     Path::attribute(name)
 }
 
-async fn values_of_every_kind_are_set(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn values_of_every_kind_are_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let values = [
         Value::Null,
         true.into(),
@@ -109,16 +109,16 @@ async fn values_of_every_kind_are_set(trial: &Trial<'_>) -> Result<(), Failure> 
     for value in values {
         let new = [("new", Some(value.clone()))];
         let old = [("text", Some(value.clone()))];
-        check(trial, [(Update::new().set("new", value.clone()), &new), (Update::new().set("text", value), &old)])
+        check(fixture, [(Update::new().set("new", value.clone()), &new), (Update::new().set("text", value), &old)])
             .await?;
     }
     Ok(())
 }
 
-async fn a_value_is_copied_from_another_path(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_value_is_copied_from_another_path(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let code = at("map").entry("zip").entry("code");
     check(
-        trial,
+        fixture,
         [
             (Update::new().set("new", Assign::Copy("n".into())), &[("new", Some(5.into()))]),
             (Update::new().set("n", Assign::Copy("text".into())), &[("n", Some("open".into()))]),
@@ -129,10 +129,10 @@ async fn a_value_is_copied_from_another_path(trial: &Trial<'_>) -> Result<(), Fa
     .await
 }
 
-async fn numbers_go_up_and_down(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn numbers_go_up_and_down(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let (plus, minus) = (|by| Assign::Plus("n".into(), number(by)), |by| Assign::Minus("n".into(), number(by)));
     check(
-        trial,
+        fixture,
         [
             (Update::new().set("n", plus("2")), &[("n", Some(7.into()))]),
             (Update::new().set("n", minus("7")), &[("n", Some((-2).into()))]),
@@ -148,7 +148,7 @@ async fn numbers_go_up_and_down(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn sums_are_exact_to_38_digits(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn sums_are_exact_to_38_digits(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let sums = [
         ("12345678901234567890123456789012345677", "1", "12345678901234567890123456789012345678"),
         ("-12345678901234567890123456789012345677", "-1", "-12345678901234567890123456789012345678"),
@@ -164,21 +164,21 @@ async fn sums_are_exact_to_38_digits(trial: &Trial<'_>) -> Result<(), Failure> {
         let key = Key::new("p", "1");
         for update in [Update::new().set("n", Assign::Plus("n".into(), number(by))), Update::new().add("n", number(by))]
         {
-            trial.put(item("p", "1").with("n", number(start))).await?;
-            let written = match trial.update(&key, update).await {
+            fixture.put(item("p", "1").with("n", number(start))).await?;
+            let written = match fixture.update(&key, update).await {
                 Ok(written) => written,
                 Err(error) => return Err(Failure::new(format!("{start} + {by} failed: {error}"))),
             };
-            same(written.item, Some(item("p", "1").with("n", number(sum))))?;
+            expect_equal(written.item, Some(item("p", "1").with("n", number(sum))))?;
         }
     }
     Ok(())
 }
 
-async fn a_value_is_set_only_if_absent(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_value_is_set_only_if_absent(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let if_absent = |path: Path| Assign::IfAbsent(path, "default".into());
     check(
-        trial,
+        fixture,
         [
             (Update::new().set("new", if_absent("new".into())), &[("new", Some("default".into()))]),
             (Update::new().set("text", if_absent("text".into())), &[]),
@@ -189,14 +189,14 @@ async fn a_value_is_set_only_if_absent(trial: &Trial<'_>) -> Result<(), Failure>
     .await
 }
 
-async fn elements_are_appended_to_a_list(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn elements_are_appended_to_a_list(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let append = |path: Path, values: &[Value]| Assign::Append(path, values.to_vec());
     let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into(), Value::Null]);
     let (old, inner) = (subject().get("list").cloned(), at("map").entry("list"));
     let map =
         map([("city", "Kyoto".into()), ("list", list([1.into(), 2.into()])), ("zip", map([("code", 600.into())]))]);
     check(
-        trial,
+        fixture,
         [
             (
                 Update::new().set("list", append("list".into(), &["x".into(), Value::Null])),
@@ -210,7 +210,7 @@ async fn elements_are_appended_to_a_list(trial: &Trial<'_>) -> Result<(), Failur
     .await
 }
 
-async fn values_inside_maps_and_lists_are_set(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn values_inside_maps_and_lists_are_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let inner = list([1.into()]);
     let with = |city: &str, code: i64| {
         Some(map([("city", city.into()), ("list", inner.clone()), ("zip", map([("code", code.into())]))]))
@@ -223,7 +223,7 @@ async fn values_inside_maps_and_lists_are_set(trial: &Trial<'_>) -> Result<(), F
     ]);
     let code = at("map").entry("zip").entry("code");
     check(
-        trial,
+        fixture,
         [
             (Update::new().set(at("map").entry("city"), "Nara"), &[("map", with("Nara", 600))]),
             (Update::new().set(code.clone(), 601), &[("map", with("Kyoto", 601))]),
@@ -238,10 +238,10 @@ async fn values_inside_maps_and_lists_are_set(trial: &Trial<'_>) -> Result<(), F
     .await
 }
 
-async fn an_index_beyond_the_end_appends(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn an_index_beyond_the_end_appends(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into()]);
     check(
-        trial,
+        fixture,
         [
             (Update::new().set(at("list").index(4), "x"), &[("list", Some(longer.clone()))]),
             (Update::new().set(at("list").index(40), "x"), &[("list", Some(longer))]),
@@ -250,10 +250,10 @@ async fn an_index_beyond_the_end_appends(trial: &Trial<'_>) -> Result<(), Failur
     .await
 }
 
-async fn values_are_removed(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn values_are_removed(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let smaller = map([("city", "Kyoto".into()), ("list", list([1.into()])), ("zip", map([]))]);
     check(
-        trial,
+        fixture,
         [
             (Update::new().remove("n"), &[("n", None)]),
             (Update::new().remove("n").remove("map"), &[("n", None), ("map", None)]),
@@ -264,9 +264,9 @@ async fn values_are_removed(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn removing_what_is_not_there_is_no_error(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn removing_what_is_not_there_is_no_error(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (Update::new().remove("missing"), &[]),
             (Update::new().remove(at("map").entry("missing")), &[]),
@@ -278,10 +278,10 @@ async fn removing_what_is_not_there_is_no_error(trial: &Trial<'_>) -> Result<(),
     .await
 }
 
-async fn elements_are_removed_by_the_places_they_had(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn elements_are_removed_by_the_places_they_had(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let list_at = |index| at("list").index(index);
     check(
-        trial,
+        fixture,
         [
             (Update::new().remove(list_at(0)).remove(list_at(2)), &[("list", Some(list([1.into(), 3.into()])))]),
             (Update::new().remove(list_at(3)).remove(list_at(1)), &[("list", Some(list([0.into(), 2.into()])))]),
@@ -294,26 +294,26 @@ async fn elements_are_removed_by_the_places_they_had(trial: &Trial<'_>) -> Resul
     .await
 }
 
-async fn places_inside_elements_stay_while_others_are_removed(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn places_inside_elements_stay_while_others_are_removed(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let pair = |first: &str, second: &str| list([first.into(), second.into()]);
     let named = |names: [&str; 2]| map(names.map(|name| (name, true.into())));
     let key = Key::new("p", "1");
 
-    trial.put(item("p", "1").with("list", list([pair("a", "b"), pair("c", "d"), pair("e", "f")]))).await?;
+    fixture.put(item("p", "1").with("list", list([pair("a", "b"), pair("c", "d"), pair("e", "f")]))).await?;
     let list_at = |index| at("list").index(index);
-    trial.update(&key, Update::new().remove(list_at(0)).remove(list_at(1).index(0))).await?;
+    fixture.update(&key, Update::new().remove(list_at(0)).remove(list_at(1).index(0))).await?;
     let expected = list([list(["d".into()]), pair("e", "f")]);
-    same(trial.get(&key).await?, Some(item("p", "1").with("list", expected)))?;
+    expect_equal(fixture.get(&key).await?, Some(item("p", "1").with("list", expected)))?;
 
-    trial.put(item("p", "1").with("list", list([named(["a", "b"]), named(["a", "b"]), named(["a", "b"])]))).await?;
-    trial.update(&key, Update::new().remove(list_at(0)).remove(list_at(1).entry("a"))).await?;
+    fixture.put(item("p", "1").with("list", list([named(["a", "b"]), named(["a", "b"]), named(["a", "b"])]))).await?;
+    fixture.update(&key, Update::new().remove(list_at(0)).remove(list_at(1).entry("a"))).await?;
     let expected = list([map([("b", true.into())]), named(["a", "b"])]);
-    same(trial.get(&key).await?, Some(item("p", "1").with("list", expected)))
+    expect_equal(fixture.get(&key).await?, Some(item("p", "1").with("list", expected)))
 }
 
-async fn a_number_is_added_to(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_number_is_added_to(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (Update::new().add("n", 2), &[("n", Some(7.into()))]),
             (Update::new().add("n", -7), &[("n", Some((-2).into()))]),
@@ -324,9 +324,9 @@ async fn a_number_is_added_to(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn a_set_gains_elements(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_set_gains_elements(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (Update::new().add("tags", texts(["b", "c"])), &[("tags", Some(texts(["a", "b", "c"])))]),
             (Update::new().add("numbers", numbers(["2.0", "3"])), &[("numbers", Some(numbers(["1", "2", "3"])))]),
@@ -337,9 +337,9 @@ async fn a_set_gains_elements(trial: &Trial<'_>) -> Result<(), Failure> {
     .await
 }
 
-async fn a_set_loses_elements_and_goes_when_empty(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn a_set_loses_elements_and_goes_when_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (Update::new().delete("tags", texts(["b", "z"])), &[("tags", Some(texts(["a"])))]),
             (Update::new().delete("numbers", numbers(["1.0"])), &[("numbers", Some(numbers(["2"])))]),
@@ -351,9 +351,9 @@ async fn a_set_loses_elements_and_goes_when_empty(trial: &Trial<'_>) -> Result<(
     .await
 }
 
-async fn all_changes_read_the_item_as_it_was(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn all_changes_read_the_item_as_it_was(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (
                 Update::new().set("n", Assign::Copy("text".into())).set("text", Assign::Copy("n".into())),
@@ -372,9 +372,9 @@ async fn all_changes_read_the_item_as_it_was(trial: &Trial<'_>) -> Result<(), Fa
     .await
 }
 
-async fn names_with_dots_are_not_paths(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn names_with_dots_are_not_paths(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
-        trial,
+        fixture,
         [
             (Update::new().set("map.city", "x"), &[("map.city", Some("x".into()))]),
             (Update::new().set("list[0]", "x"), &[("list[0]", Some("x".into()))]),
@@ -388,13 +388,13 @@ async fn names_with_dots_are_not_paths(trial: &Trial<'_>) -> Result<(), Failure>
     .await
 }
 
-async fn an_update_leaves_the_other_attributes(trial: &Trial<'_>) -> Result<(), Failure> {
-    check(trial, [(Update::new().set("n", 6), &[("n", Some(6.into()))]), (Update::new(), &[])]).await
+async fn an_update_leaves_the_other_attributes(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(fixture, [(Update::new().set("n", 6), &[("n", Some(6.into()))]), (Update::new(), &[])]).await
 }
 
-async fn what_does_not_fit_is_refused_and_changes_nothing(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn what_does_not_fit_is_refused_and_changes_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
     refuses(
-        trial,
+        fixture,
         [
             // Nothing to start from.
             Update::new().set("new", Assign::Copy("missing".into())),
@@ -429,9 +429,9 @@ async fn what_does_not_fit_is_refused_and_changes_nothing(trial: &Trial<'_>) -> 
     .await
 }
 
-async fn two_changes_of_one_value_are_refused(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn two_changes_of_one_value_are_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     refuses(
-        trial,
+        fixture,
         [
             Update::new().set("n", 1).set("n", 2),
             Update::new().set("n", 1).remove("n"),
@@ -444,7 +444,7 @@ async fn two_changes_of_one_value_are_refused(trial: &Trial<'_>) -> Result<(), F
     .await
 }
 
-async fn sums_that_no_number_can_hold_are_refused(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn sums_that_no_number_can_hold_are_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let sums = [
         ("9.9999999999999999999999999999999999999E+125", "9.9999999999999999999999999999999999999E+125"),
         ("12345678901234567890123456789012345678", "0.1"),
@@ -452,19 +452,19 @@ async fn sums_that_no_number_can_hold_are_refused(trial: &Trial<'_>) -> Result<(
     ];
     for (start, by) in sums {
         let stored = item("p", "1").with("n", number(start));
-        trial.put(stored.clone()).await?;
+        fixture.put(stored.clone()).await?;
         let key = Key::new("p", "1");
-        refused(trial.update(&key, Update::new().add("n", number(by))).await, "invalid")?;
+        expect_error(fixture.update(&key, Update::new().add("n", number(by))).await, "invalid")?;
         let plus = Assign::Plus("n".into(), number(by));
-        refused(trial.update(&key, Update::new().set("n", plus)).await, "invalid")?;
-        same(trial.get(&key).await?, Some(stored))?;
+        expect_error(fixture.update(&key, Update::new().set("n", plus)).await, "invalid")?;
+        expect_equal(fixture.get(&key).await?, Some(stored))?;
     }
     Ok(())
 }
 
-async fn an_empty_set_cannot_be_set(trial: &Trial<'_>) -> Result<(), Failure> {
+async fn an_empty_set_cannot_be_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
     refuses(
-        trial,
+        fixture,
         [
             Update::new().set("tags", texts([])),
             Update::new().set("new", numbers([])),

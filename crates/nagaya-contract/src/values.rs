@@ -1,4 +1,4 @@
-//! Values, shortly written.
+//! Short constructors of values.
 
 use std::collections::{BTreeMap, BTreeSet};
 

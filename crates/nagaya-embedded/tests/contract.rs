@@ -34,7 +34,7 @@ struct Unswept;
 impl Engine for Unswept {
     type Store = Embedded;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
         Memory.open(clock)
     }
 }
@@ -44,7 +44,7 @@ struct Memory;
 impl Engine for Memory {
     type Store = Embedded;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
         Box::pin(async { Embedded::memory(options(clock)) })
     }
 
@@ -61,7 +61,7 @@ struct Disk {
 impl Engine for Disk {
     type Store = Embedded;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
         let directory = self.root.path().join(self.opened.fetch_add(1, Ordering::Relaxed).to_string());
         Box::pin(async { Embedded::open(directory, options(clock)) })
     }
@@ -71,8 +71,8 @@ impl Engine for Disk {
     }
 }
 
-fn options(clock: contract::Clock) -> Options {
-    Options { clock: Clock::new(move || clock.millis()), retention: RETENTION, sweep_every: None, ..Options::default() }
+fn options(clock: Clock) -> Options {
+    Options { clock, retention: RETENTION, sweep_every: None, ..Options::default() }
 }
 
 async fn sweep(store: &Embedded) -> Result<(), Error> {

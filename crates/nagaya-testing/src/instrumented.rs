@@ -9,17 +9,20 @@ use std::{
     },
 };
 
+use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{
     Answer, Capabilities, Changes, Error, From, Health, Item, Key, Measurement, Page, Query, Scan, Store, TableSpec,
     Write, WriteSet, Written,
 };
 use tokio::sync::watch;
 
+use crate::ManualClock;
+
 /// A call to a store.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// [`Store::ensure`].
-    Ensure,
+    /// [`Store::ensure`] of tables.
+    Ensure(Vec<TableSpec>),
     /// [`Store::get`] from a table.
     Get(String, Key),
     /// [`Store::batch_get`].
@@ -312,7 +315,7 @@ impl Store for InstrumentedStore {
     }
 
     fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        Box::pin(self.run(Call::Ensure, |store| store.ensure(tables)))
+        Box::pin(self.run(Call::Ensure(tables.to_vec()), |store| store.ensure(tables)))
     }
 
     fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
@@ -352,4 +355,9 @@ impl Store for InstrumentedStore {
     fn measurements(&self) -> Vec<Measurement> {
         self.inner.measurements()
     }
+}
+
+/// A store in memory.
+pub fn memory_store(clock: &ManualClock) -> Arc<dyn Store> {
+    Arc::new(Embedded::memory(Options { clock: clock.clock(), ..Options::default() }).expect("memory"))
 }

@@ -1,9 +1,15 @@
 //! The test harness of the workspace.
 //!
 //! - [`InstrumentedStore`] wraps any store: it logs calls, and injects faults, pauses and hooks.
-//! - [`TestServer`] serves a system on a loopback port, with its own token issuer and a [`ManualClock`].
-//! - [`Client`] sends blocking HTTP requests to it; [`Connection`] is one raw connection for asynchronous tests.
-//! - [`Process`] runs a command as a child; [`ServeProcess`] runs `nagaya serve` and waits until it is ready.
+//! - [`ManualClock`] moves only when a test moves it.
+//!
+//! With the feature `server`:
+//!
+//! - `TestServer` serves a system on a loopback port, with its own token issuer.
+//! - `Client` sends blocking HTTP requests to it; `Connection` is one raw connection for asynchronous tests.
+//! - `Process` runs a command as a child; `ServeProcess` runs `nagaya serve` and waits until it is ready.
+//!
+//! With the feature `dynamodb`, `DynamodbLocal` runs the same server on DynamoDB Local.
 //!
 //! # Example
 //!
@@ -13,7 +19,7 @@
 //! use nagaya_store::{Error, Item, KeySchema, Store, TableSpec, Write};
 //! use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, memory_store};
 //!
-//! # nagaya_testing::runtime().block_on(async {
+//! # tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
 //! let store = InstrumentedStore::new(memory_store(&ManualClock::default()));
 //! store.ensure(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
 //!
@@ -31,24 +37,34 @@
 //! # }).expect("the example runs");
 //! ```
 
+#[cfg(feature = "server")]
 mod client;
 mod clock;
+#[cfg(feature = "server")]
 mod connection;
 mod design;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod instrumented;
+#[cfg(feature = "server")]
+mod paused;
+#[cfg(feature = "server")]
 mod process;
+#[cfg(feature = "server")]
 mod server;
 
 #[cfg(feature = "dynamodb")]
 pub use self::dynamodb::DynamodbLocal;
+#[cfg(feature = "server")]
 pub use self::{
     client::{Client, Exchange, Response, text},
-    clock::{ManualClock, PausedTokioClock},
     connection::{Connection, RawResponse},
-    design::{parse_design, system_design},
-    instrumented::{Call, Fault, Injected, InstrumentedStore},
+    paused::PausedTokioClock,
     process::{Process, ServeProcess, eventually, send},
-    server::{TestServer, TestServerBuilder, memory_store, runtime},
+    server::{TestServer, TestServerBuilder, runtime},
+};
+pub use self::{
+    clock::ManualClock,
+    design::{parse_design, system_design},
+    instrumented::{Call, Fault, Injected, InstrumentedStore, memory_store},
 };

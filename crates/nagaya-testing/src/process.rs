@@ -52,9 +52,9 @@ impl Process {
         }
     }
 
-    /// The next lines of its standard error.
-    pub fn stderr_lines(&mut self) -> impl Iterator<Item = String> {
-        self.stderr.by_ref().lines().map(|line| line.expect("text"))
+    /// The next line of its standard error; `None` at its end.
+    pub fn stderr_line(&mut self) -> Option<String> {
+        self.stderr.by_ref().lines().next().map(|line| line.expect("text"))
     }
 
     /// The rest of its standard error, once it has ended.

@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use nagaya_embedded::{Embedded, Options};
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier};
 use nagaya_store::{Clock, Store};
 use nagaya_tenancy::{Nagaya, Settings};
@@ -13,7 +12,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{Client, Connection, Exchange, ManualClock};
+use crate::{Client, Connection, Exchange, ManualClock, memory_store};
 
 /// A system that is served until this is dropped.
 pub struct TestServer {
@@ -273,9 +272,4 @@ impl TestServerBuilder {
 /// A runtime for a server.
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
-}
-
-/// A store in memory.
-pub fn memory_store(clock: &ManualClock) -> Arc<dyn Store> {
-    Arc::new(Embedded::memory(Options { clock: clock.clock(), ..Options::default() }).expect("memory"))
 }

@@ -6,59 +6,33 @@ mod common;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{Read as _, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use common::{Run, nagaya, nagaya_in};
 use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{Key, Scan, Store as _, Write};
+use nagaya_testing::ServeProcess;
 use serde_json::{Value, json};
 
-/// A server that ends with its test, by being killed.
-struct Serving {
-    child: Child,
-    told: Value,
-}
+/// The todos, served by a process that is killed at the end.
+struct Serving(ServeProcess);
 
 impl Serving {
     fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
-            .args(["serve", "todo", "--listen", "127.0.0.1:0", "--json", "--data", text(data)])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it has an output")).read_line(&mut line).expect("a line");
-        let Ok(told) = serde_json::from_str(&line) else {
-            let mut said = String::new();
-            child.stderr.take().expect("it has errors").read_to_string(&mut said).expect("text");
-            panic!("it does not serve: {said}")
-        };
-        Serving { child, told }
+        Serving(ServeProcess::start(Command::new(env!("CARGO_BIN_EXE_nagaya")), &["todo", "--data", text(data)]))
     }
 
     fn token(&self) -> String {
-        self.told["systems"][0]["token"].as_str().expect("a token").to_owned()
+        self.0.token("todo").to_owned()
     }
 
     fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let url = format!("{}{path}", self.told["systems"][0]["api"].as_str().expect("a URL"));
-        let mut request = ureq::http::Request::builder().method(method).uri(url);
-        request = request.header("authorization", format!("Bearer {token}"));
-        if body.is_some() {
-            request = request.header("content-type", "application/json");
-        }
-        let request = request.body(body.map(Value::to_string).unwrap_or_default()).expect("a request");
-        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        let mut answer = ureq::Agent::new_with_config(config).run(request).expect("an answer");
-        let text = answer.body_mut().read_to_string().expect("a body");
-        (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
+        self.0.send_with(token, "todo", method, path, body)
     }
 
     /// Makes a todo, and waits until the list has it.
@@ -70,14 +44,6 @@ impl Serving {
         let (status, listed) = self.ask(token, "GET", &format!("{}?after={after}", path(&made)), None);
         assert_eq!(status, 200, "the list does not follow: {listed}");
         made
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // As kill -9 does.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -373,9 +339,8 @@ fn a_server_that_cannot_be_asked_says_so_and_serves_all_the_same() {
     let run = nagaya(&["store", "stat", "--data", text(&data)]);
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("is in use by process") && run.stderr.contains("too long for a socket"), "{run}");
-    serving.child.kill().expect("it can be killed");
-    let mut said = String::new();
-    serving.child.stderr.take().expect("it has errors").read_to_string(&mut said).expect("text");
+    serving.0.process.kill();
+    let said = serving.0.process.rest_of_stderr();
     assert!(said.contains("no control socket"), "{said}");
 }
 

@@ -202,7 +202,7 @@ mod tests {
         event(client, ticks, Call::Write { from, outcome: Outcome::Done })
     }
 
-    fn refused(client: usize, ticks: (u64, u64), from: Version) -> Event {
+    fn expect_error(client: usize, ticks: (u64, u64), from: Version) -> Event {
         event(client, ticks, Call::Write { from, outcome: Outcome::Refused })
     }
 
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn calls_at_the_same_time_may_be_seen_or_not() {
-        fine(&[wrote(1, (0, 9), 0), read(2, (1, 2), &[0]), read(2, (3, 4), &[1]), refused(3, (5, 6), 0)]);
+        fine(&[wrote(1, (0, 9), 0), read(2, (1, 2), &[0]), read(2, (3, 4), &[1]), expect_error(3, (5, 6), 0)]);
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     fn an_unanswered_write_may_have_made_a_version() {
         fine(&[lost(1, (0, 1), 0), wrote(2, (2, 3), 1), read(2, (4, 5), &[2])]);
         fine(&[lost(1, (0, 1), 0), read(2, (2, 3), &[0]), wrote(2, (4, 5), 0)]);
-        fine(&[lost(1, (0, 1), 0), refused(2, (2, 3), 0)]);
+        fine(&[lost(1, (0, 1), 0), expect_error(2, (2, 3), 0)]);
     }
 
     #[test]
@@ -261,9 +261,9 @@ mod tests {
 
     #[test]
     fn a_condition_that_held_all_the_time_does_not_fail() {
-        bad(&[refused(1, (0, 1), 0)], "held all the time");
-        bad(&[wrote(1, (0, 1), 0), refused(2, (2, 3), 1), wrote(1, (4, 5), 1)], "held all the time");
-        fine(&[wrote(1, (0, 2), 0), refused(2, (1, 3), 1)]);
+        bad(&[expect_error(1, (0, 1), 0)], "held all the time");
+        bad(&[wrote(1, (0, 1), 0), expect_error(2, (2, 3), 1), wrote(1, (4, 5), 1)], "held all the time");
+        fine(&[wrote(1, (0, 2), 0), expect_error(2, (1, 3), 1)]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
 use futures_util::future::join_all;
 
 use super::{Call, Event, Outcome, Recorder, Ticks, Version, check};
-use crate::trial::{Failure, INDEX, Trial, holds, turn};
+use crate::fixture::{Failure, Fixture, INDEX, expect, yield_now};
 use nagaya_store::{Condition, ErrorKind, Item, Key, Query, Value, Write, WriteSet};
 
 /// Items that are always written together: the table and the key of each.
@@ -44,22 +44,22 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Each client is a thread of its own, as the clients of a server are.
-    pub(super) fn on_threads(&self, trial: &Trial<'_>) -> Result<(), Failure> {
-        let stage = Stage::new(self, trial);
+    pub(super) fn run_on_threads(&self, fixture: &Fixture<'_>) -> Result<(), Failure> {
+        let run = Run::new(self, fixture);
         let histories: Vec<Result<Vec<Event>, Failure>> = thread::scope(|scope| {
-            let stage = &stage;
+            let run = &run;
             let clients: Vec<_> =
-                (0..self.clients()).map(|client| scope.spawn(move || block_on(stage.client(client)))).collect();
+                (0..self.clients()).map(|client| scope.spawn(move || block_on(run.client(client)))).collect();
             clients.into_iter().map(|client| client.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
         });
-        stage.verdict(histories)
+        run.verdict(histories)
     }
 
     /// All clients take turns on one task, which every engine can do.
-    pub(super) async fn in_turns(&self, trial: &Trial<'_>) -> Result<(), Failure> {
-        let stage = Stage::new(self, trial);
-        let histories = join_all((0..self.clients()).map(|client| stage.client(client))).await;
-        stage.verdict(histories)
+    pub(super) async fn run_on_one_task(&self, fixture: &Fixture<'_>) -> Result<(), Failure> {
+        let run = Run::new(self, fixture);
+        let histories = join_all((0..self.clients()).map(|client| run.client(client))).await;
+        run.verdict(histories)
     }
 
     fn clients(&self) -> usize {
@@ -68,17 +68,17 @@ impl Plan {
 }
 
 /// A plan that is carried out.
-struct Stage<'p, 's> {
+struct Run<'p, 's> {
     plan: &'p Plan,
-    trial: &'p Trial<'s>,
+    fixture: &'p Fixture<'s>,
     ticks: Ticks,
     /// Writers that are not done.
     writing: AtomicUsize,
 }
 
-impl<'p, 's> Stage<'p, 's> {
-    fn new(plan: &'p Plan, trial: &'p Trial<'s>) -> Self {
-        Stage { plan, trial, ticks: Ticks::default(), writing: AtomicUsize::new(plan.writers) }
+impl<'p, 's> Run<'p, 's> {
+    fn new(plan: &'p Plan, fixture: &'p Fixture<'s>) -> Self {
+        Run { plan, fixture, ticks: Ticks::default(), writing: AtomicUsize::new(plan.writers) }
     }
 
     async fn client(&self, client: usize) -> Result<Vec<Event>, Failure> {
@@ -94,7 +94,7 @@ impl<'p, 's> Stage<'p, 's> {
                     for register in 0..self.plan.registers.len() {
                         self.read(register, self.plan.readers[reader], &mut recorder).await?;
                     }
-                    turn().await;
+                    yield_now().await;
                 }
             }
         }
@@ -108,7 +108,7 @@ impl<'p, 's> Stage<'p, 's> {
             let members = &self.plan.registers[register];
             let from = self.get(register, &members[0], recorder).await?;
             let write = async {
-                let outcome = match self.trial.write(replacing(register, members, from)).await {
+                let outcome = match self.fixture.write(replace_version(register, members, from)).await {
                     Ok(_) => Outcome::Done,
                     Err(error) if error.failed_conditions().is_some() => Outcome::Refused,
                     Err(error) if matches!(error.kind(), ErrorKind::Busy) => Outcome::Unknown,
@@ -117,7 +117,7 @@ impl<'p, 's> Stage<'p, 's> {
                 Ok((Call::Write { from, outcome }, ()))
             };
             recorder.call(register, write).await?;
-            turn().await;
+            yield_now().await;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl<'p, 's> Stage<'p, 's> {
         let members = &self.plan.registers[register];
         let (table, key) = &members[0];
         let page = |query: Query| async {
-            let items = self.trial.query(query).await?.items;
+            let items = self.fixture.query(query).await?.items;
             // Absent is what a page does not have.
             let absent = members.len().saturating_sub(items.len());
             let seen = items.iter().map(|item| version(Some(item))).chain(std::iter::repeat_n(0, absent));
@@ -141,13 +141,15 @@ impl<'p, 's> Stage<'p, 's> {
             }
             Reading::Batch => {
                 let batch = async {
-                    let found = self.trial.store().batch_get(members).await?;
+                    let found = self.fixture.store().batch_get(members).await?;
                     Ok::<_, Failure>((Call::Read(found.iter().map(|item| version(item.as_ref())).collect()), ()))
                 };
                 recorder.call(register, batch).await
             }
             Reading::Page => recorder.call(register, page(Query::table(table, key.partition.clone()))).await,
-            Reading::IndexPage => recorder.call(register, page(Query::index(table, INDEX, lies_under(register)))).await,
+            Reading::IndexPage => {
+                recorder.call(register, page(Query::index(table, INDEX, index_partition(register)))).await
+            }
         }
     }
 
@@ -158,7 +160,7 @@ impl<'p, 's> Stage<'p, 's> {
         recorder: &mut Recorder<'_>,
     ) -> Result<Version, Failure> {
         let get = async {
-            let seen = version(self.trial.store().get(table, key).await?.as_ref());
+            let seen = version(self.fixture.store().get(table, key).await?.as_ref());
             Ok::<_, Failure>((Call::Read(vec![seen]), seen))
         };
         recorder.call(register, get).await
@@ -171,15 +173,15 @@ impl<'p, 's> Stage<'p, 's> {
         }
         let done = |event: &&Event| matches!(event.call, Call::Write { outcome: Outcome::Done, .. });
         let reads = events.iter().filter(|event| matches!(event.call, Call::Read(_))).count();
-        holds(reads > 0, "nobody read meanwhile")?;
-        holds(events.iter().filter(done).count() >= self.plan.writes, "hardly anything was written")?;
+        expect(reads > 0, "nobody read meanwhile")?;
+        expect(events.iter().filter(done).count() >= self.plan.writes, "hardly anything was written")?;
         check(&events)
             .map_err(|violation| Failure::new(format!("{violation} (in a history of {} calls)", events.len())))
     }
 }
 
 /// The index partition that the items of a register lie in.
-fn lies_under(register: usize) -> String {
+fn index_partition(register: usize) -> String {
     format!("R{register}")
 }
 
@@ -189,11 +191,11 @@ fn version(item: Option<&Item>) -> Version {
 }
 
 /// All items of a register go from one version to the next.
-fn replacing(register: usize, members: &Members, from: Version) -> WriteSet {
+fn replace_version(register: usize, members: &Members, from: Version) -> WriteSet {
     let number = |version: Version| Value::from(i64::try_from(version).unwrap_or(i64::MAX));
     let put = |(at, (table, key)): (usize, &(String, Key))| {
         let item = Item::new().with("PK", key.partition.clone()).with("SK", key.sort.clone());
-        let item = item.with("version", number(from + 1)).with("GSI1PK", lies_under(register));
+        let item = item.with("version", number(from + 1)).with("GSI1PK", index_partition(register));
         let item = item.with("GSI1SK", format!("{at}"));
         let expected = if from == 0 { Condition::absent("PK") } else { Condition::equal("version", number(from)) };
         Write::put(table, item).when(expected)

@@ -74,8 +74,8 @@ struct OnServer(Server);
 impl Engine for OnServer {
     type Store = Dynamodb;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Dynamodb> {
-        Box::pin(async { Ok(self.0.open(Clock::new(move || clock.millis())).await) })
+    fn open(&self, clock: Clock) -> Answer<'_, Dynamodb> {
+        Box::pin(async { Ok(self.0.open(clock).await) })
     }
 }
 

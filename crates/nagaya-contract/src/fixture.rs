@@ -1,4 +1,4 @@
-//! One case's store, and what cases say about it.
+//! The store of a case, and the checks that cases make.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::Clock;
+use super::ManualClock;
 use nagaya_store::{
     Answer, Capabilities, ChangeRecord, Error, From as Start, Item, Key, KeySchema, KeyValue, Page, Query, Scan, Store,
     TableSpec, Update, Write, WriteSet, Written,
@@ -28,20 +28,20 @@ pub(super) fn spec() -> TableSpec {
 }
 
 /// An open store, whatever its engine.
-pub(super) trait Subject: Sync {
+pub(super) trait OpenStore: Sync {
     fn store(&self) -> &dyn Store;
     fn sweep(&self) -> Option<Answer<'_, ()>>;
 }
 
-/// One case's store. Its shorthands are all about [`TABLE`].
-pub(super) struct Trial<'s> {
-    subject: &'s dyn Subject,
-    pub(super) clock: Clock,
+/// The store of a case, with shorthands for [`TABLE`].
+pub(super) struct Fixture<'s> {
+    subject: &'s dyn OpenStore,
+    pub(super) clock: ManualClock,
 }
 
-impl<'s> Trial<'s> {
-    pub(super) fn new(subject: &'s dyn Subject, clock: Clock) -> Self {
-        Trial { subject, clock }
+impl<'s> Fixture<'s> {
+    pub(super) fn new(subject: &'s dyn OpenStore, clock: ManualClock) -> Self {
+        Fixture { subject, clock }
     }
 
     pub(super) fn store(&self) -> &'s dyn Store {
@@ -55,7 +55,7 @@ impl<'s> Trial<'s> {
     pub(super) async fn sweep(&self) -> Result<(), Error> {
         match self.subject.sweep() {
             Some(sweep) => sweep.await,
-            None => Err(Error::invalid("a case that sweeps has to say so")),
+            None => Err(Error::invalid("a case that sweeps has to require it")),
         }
     }
 
@@ -94,38 +94,42 @@ impl<'s> Trial<'s> {
                 None => return Ok(items),
             }
         }
-        Err(endless())
+        Err(pages_do_not_end())
     }
 
-    /// The items of all pages are these.
+    /// Checks the items of all pages.
     #[track_caller]
-    pub(super) fn shows(&self, query: Query, expected: Vec<Item>) -> impl Future<Output = Result<(), Failure>> + Send {
-        self.comes_to(query, |items| items, expected)
+    pub(super) fn expect_items(
+        &self,
+        query: Query,
+        expected: Vec<Item>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
+        self.expect_view(query, |items| items, expected)
     }
 
-    /// The sort keys of all pages are these.
+    /// Checks the sort keys of all pages.
     #[track_caller]
-    pub(super) fn shows_sorts(
+    pub(super) fn expect_sort_keys(
         &self,
         query: Query,
         expected: Vec<String>,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        self.comes_to(query, |items| sorts(&items), expected)
+        self.expect_view(query, |items| sort_keys(&items), expected)
     }
 
-    /// All pages together have so many items.
+    /// Checks the number of items of all pages.
     #[track_caller]
-    pub(super) fn shows_count(
+    pub(super) fn expect_count(
         &self,
         query: Query,
         expected: usize,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        self.comes_to(query, |items| items.len(), expected)
+        self.expect_view(query, |items| items.len(), expected)
     }
 
-    /// What a query gives is as expected. An index that follows its table soon is given the time for it.
+    /// Checks what a query gives. An index that lags behind its table gets time to catch up.
     #[track_caller]
-    fn comes_to<T: PartialEq + fmt::Debug + Send>(
+    fn expect_view<T: PartialEq + fmt::Debug + Send>(
         &self,
         query: Query,
         view: fn(Vec<Item>) -> T,
@@ -139,17 +143,17 @@ impl<'s> Trial<'s> {
                 if found == expected || !soon {
                     break;
                 }
-                // The port has no timers, and nothing else waits for this thread.
+                // The port has no timers; nothing else waits for this thread.
                 std::thread::sleep(Duration::from_millis(pause));
                 found = view(self.all(query.clone()).await?);
             }
-            same(found, expected).map_err(|failure| Failure { at, ..failure })
+            expect_equal(found, expected).map_err(|failure| Failure { at, ..failure })
         }
     }
 
     /// The sort keys of all pages.
-    pub(super) async fn sorts(&self, query: Query) -> Result<Vec<String>, Error> {
-        Ok(sorts(&self.all(query).await?))
+    pub(super) async fn sort_keys(&self, query: Query) -> Result<Vec<String>, Error> {
+        Ok(sort_keys(&self.all(query).await?))
     }
 
     /// The items of all pages.
@@ -163,10 +167,10 @@ impl<'s> Trial<'s> {
                 None => return Ok(items),
             }
         }
-        Err(endless())
+        Err(pages_do_not_end())
     }
 
-    /// All changes there are from somewhere, those that come again left out.
+    /// All changes from a position, without repetitions.
     pub(super) async fn changes(&self, mut from: Start) -> Result<Vec<ChangeRecord>, Error> {
         let mut seen = BTreeSet::new();
         let mut records = Vec::new();
@@ -179,17 +183,17 @@ impl<'s> Trial<'s> {
             records.extend(new.collect::<Vec<_>>());
             from = Start::After(page.next);
         }
-        Err(endless())
+        Err(pages_do_not_end())
     }
 }
 
-/// How often an index that follows soon is looked at, after a longer pause each time: 5 seconds in all.
+/// How often a lagging index is queried, with a longer pause each time: 5 seconds in all.
 const MOST_PAUSES: u64 = 100;
 
 /// More pages than any case has.
 const MOST_PAGES: usize = 2_000;
 
-fn endless() -> Error {
+fn pages_do_not_end() -> Error {
     Error::invalid("the pages do not end")
 }
 
@@ -216,28 +220,28 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The two are the same.
+/// Checks that two values are equal.
 #[track_caller]
-pub(super) fn same<T: PartialEq + fmt::Debug>(found: T, expected: T) -> Result<(), Failure> {
+pub(super) fn expect_equal<T: PartialEq + fmt::Debug>(found: T, expected: T) -> Result<(), Failure> {
     if found == expected {
         return Ok(());
     }
     Err(Failure::new(format!("found {found:?}, expected {expected:?}")))
 }
 
-/// The claim holds.
+/// Checks a condition.
 #[track_caller]
-pub(super) fn holds(claim: bool, otherwise: impl fmt::Display) -> Result<(), Failure> {
+pub(super) fn expect(claim: bool, otherwise: impl fmt::Display) -> Result<(), Failure> {
     if claim { Ok(()) } else { Err(Failure::new(otherwise.to_string())) }
 }
 
-/// The call failed with this code.
+/// Checks that a call failed with this code.
 #[track_caller]
-pub(super) fn refused<T: fmt::Debug>(answer: Result<T, Error>, code: &str) -> Result<Error, Failure> {
+pub(super) fn expect_error<T: fmt::Debug>(answer: Result<T, Error>, code: &str) -> Result<Error, Failure> {
     match answer {
         Err(error) if error.code() == code => Ok(error),
         Err(error) => Err(Failure::new(format!("expected error `{code}`, found `{}`: {error}", error.code()))),
-        Ok(answer) => Err(Failure::new(format!("expected error `{code}`, but it was done: {answer:?}"))),
+        Ok(answer) => Err(Failure::new(format!("expected error `{code}`, but it succeeded: {answer:?}"))),
     }
 }
 
@@ -246,7 +250,7 @@ pub(super) fn item(partition: &str, sort: &str) -> Item {
     Item::new().with("PK", partition).with("SK", sort)
 }
 
-/// An item of [`TABLE`] that lies in its index.
+/// An item of [`TABLE`] that is in its index.
 pub(super) fn indexed(partition: &str, sort: &str, index_partition: &str, index_sort: &str) -> Item {
     item(partition, sort).with("GSI1PK", index_partition).with("GSI1SK", index_sort)
 }
@@ -262,12 +266,12 @@ pub(super) fn partition(partition: impl Into<KeyValue>) -> Query {
 }
 
 /// The sort keys of items.
-pub(super) fn sorts(items: &[Item]) -> Vec<String> {
+pub(super) fn sort_keys(items: &[Item]) -> Vec<String> {
     items.iter().map(|item| item.get("SK").and_then(|sort| sort.as_str()).unwrap_or("?").to_owned()).collect()
 }
 
-/// Lets the other futures of a join have their turn: answers that are ready at once never give way on their own.
-pub(super) fn turn() -> impl Future<Output = ()> + Send {
+/// Lets the other futures of a join run: futures that are ready at once never yield by themselves.
+pub(super) fn yield_now() -> impl Future<Output = ()> + Send {
     let mut waited = false;
     poll_fn(move |context| {
         if waited {
