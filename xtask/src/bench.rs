@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the hot paths of keys, engines beside what they stand on, the API and event sourcing beside others.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -126,9 +126,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
 }
 
 fn engine(args: &Engine) -> anyhow::Result<()> {
-    // A workspace of its own, so that nothing else builds SQLite and redb.
-    let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
-    command.args(["--manifest-path", "benches/engine/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
+    let mut command = benchmark("bench-engine");
     command.args(["--items", &args.items, "--seconds", &args.seconds, "--write-buffer", &args.write_buffer]);
     command.arg("--scratch").arg(root().join("target"));
     measured("engine", command, &args.output)
@@ -144,9 +142,7 @@ fn dynamodb(args: &Dynamodb) -> anyhow::Result<()> {
 
 fn api(args: &Api) -> anyhow::Result<()> {
     let nagaya = released()?;
-    // A workspace of its own, like that of the engine.
-    let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
-    command.args(["--manifest-path", "benches/api/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
+    let mut command = benchmark("bench-api");
     command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--connections", &args.connections]);
     command.args(["--beside", &args.beside]);
     command.arg("--nagaya").arg(nagaya);
@@ -156,13 +152,18 @@ fn api(args: &Api) -> anyhow::Result<()> {
 
 fn events(args: &Events) -> anyhow::Result<()> {
     let nagaya = released()?;
-    // A workspace of its own, so that nothing else builds cqrs-es and sqlx.
-    let mut command = cargo(["run", "--release", "--locked", "--quiet"]);
-    command.args(["--manifest-path", "benches/events/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
+    let mut command = benchmark("bench-events");
     command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--events", &args.events]);
     command.args(["--beside", &args.beside]);
     command.arg("--nagaya").arg(nagaya).arg("--scratch").arg(root().join("target"));
     measured("events", command, &args.output)
+}
+
+/// Runs a package of the benchmarks' own workspace.
+fn benchmark(package: &str) -> Command {
+    let mut command = cargo(["run", "--release", "--locked", "--quiet", "--package", package]);
+    command.args(["--manifest-path", "benches/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
+    command
 }
 
 /// The binary with every engine, as it is released.
@@ -174,7 +175,7 @@ fn released() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs a benchmark, and puts its report into the page if that is wanted.
-fn measured(name: &str, mut command: std::process::Command, output: &Output) -> anyhow::Result<()> {
+fn measured(name: &str, mut command: Command, output: &Output) -> anyhow::Result<()> {
     if output.json {
         command.arg("--json");
     }

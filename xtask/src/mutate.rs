@@ -62,7 +62,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
 
 fn mutants(args: &Args) -> Command {
     let jobs = args.jobs.to_string();
-    let mut command = cargo(["mutants", "--package", "nagaya-tenancy", "--features", "attack", "--jobs", &jobs]);
+    let mut command = cargo(["mutants", "--package", "nagaya-tenancy", "--jobs", &jobs]);
     command.args(["--test-tool", "nextest", "--minimum-test-timeout", "120", "--output", "target/mutants"]);
     // Nobody debugs a mutant.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0");

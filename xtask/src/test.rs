@@ -11,11 +11,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("format", cargo(["fmt", "--all", "--check"]))?;
     let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "--deny", "warnings"];
     step("lints", cargo(lints))?;
-    // A workspace of its own, so that nothing else builds SQLite and redb.
-    let bench = ["clippy", "--manifest-path", "benches/engine/Cargo.toml", "--target-dir", "target/bench", "--locked"];
-    let mut bench = cargo(bench);
-    bench.args(["--all-targets", "--quiet", "--", "--deny", "warnings"]);
-    step("lints of the benchmark", bench)?;
+    let benches = ["clippy", "--manifest-path", "benches/Cargo.toml", "--target-dir", "target/bench", "--locked"];
+    let mut benches = cargo(benches);
+    benches.args(["--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"]);
+    step("lints of the benchmarks", benches)?;
     ensure("deny", "cargo-deny")?;
     step("licences", cargo(["deny", "--workspace", "--all-features", "check", "licenses", "bans", "sources"]))?;
     step("documentation tests", cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]))?;

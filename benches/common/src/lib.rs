@@ -1,5 +1,4 @@
-//! What the benchmarks of servers share: the machine, processes that do not outlive a run, PostgreSQL, and how figures become
-//! a page.
+//! What the benchmarks share: the machine, child processes that end with a run, PostgreSQL, and the tables of the report.
 
 pub mod machine;
 pub mod postgresql;

@@ -1,4 +1,4 @@
-//! What the machine is, and what a process takes of it.
+//! The machine, and the resources that a process uses.
 
 use std::{
     fs::{self, File},
@@ -77,8 +77,9 @@ pub fn output(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// The version of a package that a program was built with, from its `Cargo.lock`.
-pub fn version<'l>(lock: &'l str, package: &str) -> &'l str {
+/// The version of a package that the benchmarks are built with.
+pub fn version(package: &str) -> &'static str {
+    let lock = include_str!("../../Cargo.lock");
     let after = lock.split_once(&format!("name = \"{package}\"\nversion = \"")).map_or("", |(_, after)| after);
     after.split('"').next().unwrap_or_default()
 }
@@ -95,6 +96,21 @@ pub fn sync(scratch: &Path) -> anyhow::Result<f64> {
     }
     times.sort_by(f64::total_cmp);
     Ok(times[times.len() / 2])
+}
+
+/// Resident memory of this process, in MiB.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Memory {
+    pub now: f64,
+    pub peak: f64,
+}
+
+impl Memory {
+    pub fn now() -> anyhow::Result<Self> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let mib = |name| anyhow::Ok(kib(&status, name)? as f64 / 1024.0);
+        Ok(Memory { now: mib("VmRSS")?, peak: mib("VmHWM")? })
+    }
 }
 
 /// Resident memory of a process, in MB.

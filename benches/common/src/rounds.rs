@@ -16,6 +16,10 @@ impl Rounds {
         (sorted[middle / 2] + sorted[middle.div_ceil(2)]) / 2.0
     }
 
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
     pub fn least(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }

@@ -11,12 +11,12 @@ use std::{
 };
 
 use anyhow::ensure;
+use bench_common::machine::{self, Memory};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     engines::{Engine, Fjall, Nagaya, Name, Redb, Sqlite},
     histogram::Histogram,
-    machine::{Memory, cpu_seconds},
     queue::GROUP,
     settings::Settings,
     workload::{DAY, Picks},
@@ -173,9 +173,9 @@ async fn write<E: Engine>(engine: &Arc<E>, from: u64, seconds: f64) -> anyhow::R
     };
     let writers: Vec<_> = (0..WRITERS).map(|_| tokio::spawn(writer(Arc::clone(engine), Arc::clone(&next)))).collect();
     tokio::time::sleep_until(counted.into()).await;
-    let cpu = cpu_seconds()?;
+    let cpu = machine::cpu_seconds(std::process::id())?;
     tokio::time::sleep_until(end.into()).await;
-    let cpu = cpu_seconds()? - cpu;
+    let cpu = machine::cpu_seconds(std::process::id())? - cpu;
     let mut times = Histogram::new();
     for writer in writers {
         times.merge(&writer.await??);
@@ -201,7 +201,7 @@ async fn alone(mut call: impl AsyncFnMut() -> anyhow::Result<()>, seconds: f64) 
         call().await?;
     }
     let mut times = Histogram::new();
-    let (start, cpu) = (Instant::now(), cpu_seconds()?);
+    let (start, cpu) = (Instant::now(), machine::cpu_seconds(std::process::id())?);
     let end = start + Duration::from_secs_f64(seconds);
     let mut began = start;
     while began < end {
@@ -210,7 +210,7 @@ async fn alone(mut call: impl AsyncFnMut() -> anyhow::Result<()>, seconds: f64) 
         times.add(ended - began);
         began = ended;
     }
-    Ok(pace(&times, (began - start).as_secs_f64(), cpu_seconds()? - cpu, 0))
+    Ok(pace(&times, (began - start).as_secs_f64(), machine::cpu_seconds(std::process::id())? - cpu, 0))
 }
 
 fn pace(times: &Histogram, seconds: f64, cpu: f64, next: u64) -> Pace {
@@ -227,10 +227,10 @@ fn pace(times: &Histogram, seconds: f64, cpu: f64, next: u64) -> Pace {
 /// Waits until the process has used next to no processor time for a while, at most half a minute.
 async fn settle() -> anyhow::Result<()> {
     let end = Instant::now() + Duration::from_secs(30);
-    let mut before = cpu_seconds()?;
+    let mut before = machine::cpu_seconds(std::process::id())?;
     while Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(400)).await;
-        let now = cpu_seconds()?;
+        let now = machine::cpu_seconds(std::process::id())?;
         if now - before < 0.03 {
             return Ok(());
         }

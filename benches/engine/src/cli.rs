@@ -6,11 +6,11 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use bench_common::machine::{self, Machine, version};
 use clap::{Parser, Subcommand};
 
 use crate::{
     engines::Name,
-    machine::{self, Machine},
     measure::{self, Size},
     report::{Report, page},
     settings::{ENGINE, Settings},
@@ -76,7 +76,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
     // Removed when it goes out of scope, after an error too.
     let scratch = tempfile::Builder::new().prefix("bench-engine-").tempdir_in(&args.scratch)?;
-    let machine = Machine::here(scratch.path())?;
+    let versions = ["fjall", "redb", "rusqlite"].map(|name| format!("{name} {}", version(name)));
+    let versions = format!("{}, SQLite {}", versions.join(", "), rusqlite::version());
+    let machine = Machine::here(scratch.path(), &versions)?;
     let bytes = workload::probe(&scratch.path().join("probe"))?;
     let mut sizes = Vec::new();
     for items in &args.items {

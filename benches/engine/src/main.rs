@@ -7,7 +7,6 @@ mod child;
 mod cli;
 mod engines;
 mod histogram;
-mod machine;
 mod measure;
 mod queue;
 mod report;

@@ -10,12 +10,12 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use bench_common::machine::Memory;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     child::{Command, Pace, Reply},
     engines::Name,
-    machine::Memory,
     settings::Settings,
 };
 

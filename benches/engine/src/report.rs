@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
+use bench_common::{
+    machine::Machine,
+    rounds::{Rounds, grouped},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     child::{Pace, WRITERS},
     engines::Name,
-    machine::Machine,
     measure::{Figures, Size},
     settings::Settings,
     workload::Bytes,
@@ -24,35 +27,6 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
     pub(crate) bytes: Bytes,
     pub(crate) sizes: Vec<Size>,
-}
-
-/// A figure of each round; what counts is the median.
-struct Rounds(Vec<f64>);
-
-impl Rounds {
-    fn median(&self) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let Some(middle) = sorted.len().checked_sub(1) else { return f64::NAN };
-        (sorted[middle / 2] + sorted[middle.div_ceil(2)]) / 2.0
-    }
-
-    fn mean(&self) -> f64 {
-        self.0.iter().sum::<f64>() / self.0.len() as f64
-    }
-
-    fn least(&self) -> f64 {
-        self.0.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    fn most(&self) -> f64 {
-        self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-    }
-
-    /// Round by round, so that a slow minute of the machine is in both.
-    fn over(&self, other: &Rounds) -> Rounds {
-        Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
-    }
 }
 
 /// Something that is measured of every engine.
@@ -228,26 +202,9 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
          of a process with only the engine open, at its peak.\n",
         sizes.first().and_then(|size| size.engines.values().next()).map_or(0, |figures| figures.writes.len()),
     )?;
-    writeln!(
-        out,
-        "| | |\n|---|---|\n| date | {} |\n| revision | {} |\n| processor | {}, {} cores |\n| memory | {} MiB |\n\
-         | kernel, file system | Linux {}, {} |\n| sync of 80 kB before and after | {:.0} and {:.0} µs |\n| load before | {} |\n\
-         | beside | {} |\n| bytes of a write, engine and others | {} and {}{} |\n",
-        machine.date,
-        machine.revision,
-        machine.processor,
-        machine.cores,
-        machine.memory_mib,
-        machine.kernel,
-        machine.filesystem,
-        machine.sync,
-        sync_after,
-        machine.load,
-        machine.versions,
-        bytes.engine,
-        bytes.references,
-        if bytes.same { ", byte for byte the same" } else { "" },
-    )?;
+    out.push_str(&machine.rows(*sync_after));
+    let same = if bytes.same { ", byte for byte the same" } else { "" };
+    writeln!(out, "| bytes of a write, engine and others | {} and {}{same} |\n", bytes.engine, bytes.references)?;
     for size in sizes {
         let Settings { write_buffer, journals } = size.settings;
         let items = grouped(size.items);
@@ -277,17 +234,4 @@ fn row(measure: &Measure, size: &Size) -> String {
     let (ratio, each) = measure.ratio(&rounds(Name::Nagaya), &rounds(Name::Fjall));
     row.push_str(&format!(" {ratio:.2} ({:.2} – {:.2}) |", each.least(), each.most()));
     row
-}
-
-/// A number with commas.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

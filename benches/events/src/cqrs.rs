@@ -51,7 +51,7 @@ impl Cqrs {
         let pool = PgPoolOptions::new().min_connections(CALLERS as u32).max_connections(CALLERS as u32);
         let pool = pool.connect_with(options).await.context("PostgreSQL cannot be reached")?;
         let framework = Arc::new(postgres_cqrs(pool, Vec::new(), nagaya_events::testing::context()));
-        let of = |package| format!("{package} {}", version(include_str!("../Cargo.lock"), package));
+        let of = |package| format!("{package} {}", version(package));
         let versions = [of("cqrs-es"), of("postgres-es"), of("sqlx"), postgresql::version(&programs)].join(", ");
         Ok(Cqrs { framework, server, versions })
     }

@@ -1,17 +1,11 @@
 //! The write sets of commands, for the engine alone: what the events layer writes for one todo, with other ids in it.
 
-use std::{
-    cell::RefCell,
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use anyhow::Context as _;
 use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{
-    Action, Answer, Assign, Capabilities, Change, Changes, Condition, From, Item, Key, KeyValue, Page, Query, Scan,
-    Store, TableSpec, Update, Value, Write, WriteSet, Written,
-};
+use nagaya_store::{Action, Assign, Change, Condition, Item, Key, KeyValue, TableSpec, Update, Value, Write, WriteSet};
+use nagaya_testing::{Call, InstrumentedStore};
 use nagaya_todo::Todo;
 use serde::{Deserialize, Serialize};
 
@@ -43,12 +37,15 @@ impl Templates {
     /// Looks at what two commands write.
     pub(crate) async fn make() -> anyhow::Result<Self> {
         const NUMBER: u64 = 0;
-        let seen = Arc::new(Watched { store: Embedded::memory(Options::default())?, seen: Mutex::default() });
-        let house = House::on(Arc::clone(&seen) as Arc<dyn Store>).await?;
+        let store = InstrumentedStore::new(Arc::new(Embedded::memory(Options::default())?));
+        let house = House::on(store.clone()).await?;
         let events = house.events::<Todo>()?;
         let one = house.execute(&events, NUMBER, &create(NUMBER)).await?;
         let other = house.execute(&events, NUMBER, &change(NUMBER)).await?;
-        let Seen { tables, mut sets } = std::mem::take(&mut *seen.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        let tables = |call| if let Call::Ensure(tables) = call { tables } else { Vec::new() };
+        let tables = store.take(|call| matches!(call, Call::Ensure(_))).into_iter().flat_map(tables).collect();
+        let set = |call| if let Call::Write(set) = call { Some(set) } else { None };
+        let mut sets: Vec<WriteSet> = store.take(Call::is_write).into_iter().filter_map(set).collect();
         anyhow::ensure!(sets.len() == 2, "two commands are {} write sets", sets.len());
         let (second, first) = sets.pop().zip(sets.pop()).context("two commands write twice")?;
         let request = |event: &nagaya_events::Recorded| event.about("correlationId").map(str::to_owned);
@@ -150,56 +147,10 @@ impl<F: Fn(&str) -> Option<String>> Swap<F> {
     }
 }
 
-/// A store that remembers what is written.
-struct Watched {
-    store: Embedded,
-    seen: Mutex<Seen>,
-}
-
-#[derive(Default)]
-struct Seen {
-    tables: Vec<TableSpec>,
-    sets: Vec<WriteSet>,
-}
-
-impl Store for Watched {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).tables.extend_from_slice(tables);
-        self.store.ensure(tables)
-    }
-
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
-        self.store.get(table, key)
-    }
-
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
-        self.store.batch_get(keys)
-    }
-
-    fn query(&self, query: Query) -> Answer<'_, Page> {
-        self.store.query(query)
-    }
-
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
-        self.store.scan(scan)
-    }
-
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).sets.push(set.clone());
-        self.store.write(set)
-    }
-
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
-        self.store.changes(table, from, limit)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use nagaya_store::Store as _;
+
     use super::*;
 
     /// What is given to the engine alone is, for the same todo, what the events layer gives it.

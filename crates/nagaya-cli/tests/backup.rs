@@ -3,38 +3,37 @@
 #![cfg(unix)]
 
 mod common;
-mod serving;
 
 use std::{
     fs,
     io::{Read as _, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use common::{Run, nagaya, nagaya_in};
 use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{Key, Scan, Store as _, Write};
+use nagaya_testing::ServeProcess;
 use serde_json::{Value, json};
-use serving::{Serving, send};
 
 /// Starts a server of the todos, which is killed at the end of its test.
-fn serve(data: &Path) -> Serving {
-    Serving::start(&["todo", "--data", text(data)], &[])
+fn serve(data: &Path) -> ServeProcess {
+    ServeProcess::start(Command::new(env!("CARGO_BIN_EXE_nagaya")), &["todo", "--data", text(data)])
 }
 
-fn token(serving: &Serving) -> String {
-    serving.system("todo")["token"].as_str().expect("a token").to_owned()
+fn token(serving: &ServeProcess) -> String {
+    serving.token("todo").to_owned()
 }
 
-fn ask(serving: &Serving, token: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-    let url = format!("{}{path}", serving.system("todo")["api"].as_str().expect("a URL"));
-    send(method, &url, Some(token), body)
+fn ask(serving: &ServeProcess, token: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+    serving.send_with(token, "todo", method, path, body)
 }
 
 /// Creates a todo, and waits until the list has it.
-fn post(serving: &Serving, token: &str, body: &Value) -> Value {
+fn post(serving: &ServeProcess, token: &str, body: &Value) -> Value {
     let (status, made) = ask(serving, token, "POST", "/todos", Some(body));
     assert_eq!(status, 201, "{made}");
     let made = made["data"].clone();
@@ -319,7 +318,7 @@ fn the_control_socket_is_for_its_owner_and_survives_what_is_said_to_it() {
         stream.read_to_end(&mut answer).expect("an answer");
         assert!(String::from_utf8_lossy(&answer).contains("of another directory"));
         assert_eq!(home.store(&["stat", "--data", "@data"]).status, 0);
-        assert_eq!(serving.ask("todo", "GET", "/todos", None).0, 200);
+        assert_eq!(serving.send("todo", "GET", "/todos", None).0, 200);
     }
     let left: Vec<_> =
         fs::read_dir(home.path("data")).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
@@ -332,13 +331,12 @@ fn a_server_that_cannot_be_asked_says_so_and_serves_all_the_same() {
     let data = home.path(&"deep/".repeat(30)).join("data");
     fs::create_dir_all(&data).expect("folders");
     let mut serving = serve(&data);
-    assert_eq!(serving.ask("todo", "GET", "/todos", None).0, 200);
+    assert_eq!(serving.send("todo", "GET", "/todos", None).0, 200);
     let run = nagaya(&["store", "stat", "--data", text(&data)]);
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("is in use by process") && run.stderr.contains("too long for a socket"), "{run}");
-    serving.child.kill().expect("it can be killed");
-    let mut said = String::new();
-    serving.child.stderr.take().expect("it has errors").read_to_string(&mut said).expect("text");
+    serving.0.process.kill();
+    let said = serving.0.process.rest_of_stderr();
     assert!(said.contains("no control socket"), "{said}");
 }
 

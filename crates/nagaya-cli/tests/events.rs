@@ -4,11 +4,10 @@ mod common;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
+    process::{Command, Stdio},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use common::{Run, nagaya, nagaya_in, root};
@@ -19,6 +18,7 @@ use nagaya::{
     store::{Item, Scan, Store as _, Write},
 };
 use nagaya_events::{Context, Events, Request};
+use nagaya_testing::{Process, ServeProcess, eventually};
 use nagaya_todo::Todo;
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ impl House {
     fn serve<T>(&self, work: impl FnOnce(&Serving) -> T) -> T {
         let serving = Serving::start(&["--data", self.data()], &[]);
         let done = work(&serving);
-        serving.process.stop();
+        serving.stop();
         done
     }
 
@@ -131,11 +131,11 @@ impl House {
 
     /// Lets the processor of this directory work until it says something.
     fn run_until(&self, said: &str) {
-        let mut process = Process::start(&["events", "run", "todo", "--json", "--data", self.data()], &[]);
+        let mut process = start(&["events", "run", "todo", "--json", "--data", self.data()], &[]);
         let told: Value = serde_json::from_str(&process.line()).expect("it tells what it does");
         assert_eq!(told, json!({ "system": "todo", "projections": ["todo"] }));
         process.wait_for(said);
-        process.stop();
+        assert_eq!(process.stop(), Some(0));
     }
 }
 
@@ -192,92 +192,27 @@ fn is_moment(word: &str) -> bool {
         && word.bytes().all(|letter| letter.is_ascii_digit() || b"T:-.Z".contains(&letter))
 }
 
-/// A process that ends with its test.
-struct Process {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    stderr: BufReader<ChildStderr>,
-}
-
-impl Process {
-    fn start(args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nagaya"))
-            .args(args)
-            .current_dir(root())
-            .envs(env.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let stdout = BufReader::new(child.stdout.take().expect("it has an output"));
-        let stderr = BufReader::new(child.stderr.take().expect("it has errors"));
-        Process { child, stdout, stderr }
-    }
-
-    /// The next line of its output.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("text");
-        line
-    }
-
-    /// Waits until it says something that is no data.
-    fn wait_for(&mut self, said: &str) {
-        let mut all = String::new();
-        while self.stderr.read_line(&mut all).expect("text") > 0 {
-            if all.contains(said) {
-                return;
-            }
-        }
-        panic!("it did not say `{said}`, but: {all}");
-    }
-
-    /// Tells it to stop, and holds it to doing so.
-    fn stop(mut self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start(args: &[&str], env: &[(&str, &str)]) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    Process::start(command.args(args).current_dir(root()).envs(env.iter().copied()))
 }
 
 /// The todos, served.
-struct Serving {
-    process: Process,
-    url: String,
-    token: String,
-}
+struct Serving(ServeProcess);
 
 impl Serving {
     fn start(args: &[&str], env: &[(&str, &str)]) -> Self {
-        let fixed = ["serve", "todo", "--listen", "127.0.0.1:0", "--json", "--log", "error"];
-        let mut process = Process::start(&[&fixed[..], args].concat(), env);
-        let told: Value = serde_json::from_str(&process.line()).expect("it tells what it serves");
-        let system = &told["systems"][0];
-        let text = |value: &Value| value.as_str().expect("a text").to_owned();
-        Serving { url: text(&system["api"]), token: text(&system["token"]), process }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
+        command.current_dir(root()).envs(env.iter().copied());
+        Serving(ServeProcess::start(command, &[&["todo", "--log", "error"], args].concat()))
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.url))
-            .header("authorization", format!("Bearer {}", self.token))
-            .header("content-type", "application/json")
-            .header("x-request-id", "request-1")
-            .body(body.map(Value::to_string).unwrap_or_default())
-            .expect("a request");
-        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        let mut answer = ureq::Agent::new_with_config(config).run(request).expect("an answer");
-        let text = answer.body_mut().read_to_string().expect("a body");
-        (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
+        self.0.send("todo", method, path, body)
+    }
+
+    fn stop(self) {
+        assert_eq!(self.0.process.stop(), Some(0));
     }
 
     fn make(&self, title: &str) -> String {
@@ -300,18 +235,6 @@ impl Serving {
             let done = titles.iter().any(|title| title == "bread");
             if done { Ok(()) } else { Err(format!("{titles:?}")) }
         });
-    }
-}
-
-/// Tries until it holds; says what there was at last otherwise.
-fn eventually(mut attempt: impl FnMut() -> Result<(), String>) {
-    let start = Instant::now();
-    loop {
-        match attempt() {
-            Ok(()) => return,
-            Err(error) if start.elapsed() > Duration::from_secs(60) => panic!("{error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
-        }
     }
 }
 
@@ -505,12 +428,12 @@ async fn a_rebuild_that_is_killed_goes_on_when_it_is_started_again() {
     let mut killed = 0;
     for patience in [5, 100, 200, 400] {
         let args = ["events", "rebuild", "todo", "todo", "--data", house.data()];
-        let mut process = Process::start(&args, &[]);
+        let mut process = start(&args, &[]);
         process.wait_for("is read meanwhile");
         std::thread::sleep(Duration::from_millis(patience));
         // SIGKILL: it ends wherever it is.
-        process.child.kill().expect("it is there or has ended");
-        killed += usize::from(process.child.wait().expect("it ends").code().is_none());
+        process.kill();
+        killed += usize::from(process.wait().is_none());
     }
     assert!(killed > 0, "it was always faster");
     let (status, told) = house.json("rebuild todo todo");
@@ -550,7 +473,7 @@ fn what_cannot_be_done_is_told() {
     drop(house.open());
     check("verify todo", 2, "there are no tables of todo");
     house.serve(|serving| {
-        let id = serving.process.child.id();
+        let id = serving.0.process.id();
         check("verify todo", 2, &format!("in use by process {id}"));
         check("run todo", 2, "`nagaya serve` processes its events itself");
     });
@@ -649,12 +572,12 @@ fn on_dynamodb_processes_work_side_by_side() {
         nagaya_in(&args, "", &env)
     };
     let serving = Serving::start(&["--create-tables"], &env);
-    let mut processors: Vec<_> = (0..2).map(|_| Process::start(&["events", "run", "todo", "--json"], &env)).collect();
+    let mut processors: Vec<_> = (0..2).map(|_| start(&["events", "run", "todo", "--json"], &env)).collect();
     for process in &mut processors {
         assert!(process.line().contains("\"todo\""));
     }
     let args = ["events", "tail", "todo", "--all-tenants", "--reason", "a test", "--from-start", "--json"];
-    let mut tail = Process::start(&args, &env);
+    let mut tail = start(&args, &env);
 
     let ids: Vec<_> = ["milk", "tea", "salt"].map(|title| serving.make(title)).into();
     let (status, _) = serving.ask("PATCH", &format!("/todos/{}", ids[0]), Some(&json!({ "title": "bread" })));
@@ -678,6 +601,8 @@ fn on_dynamodb_processes_work_side_by_side() {
     eventually(|| if serving.titles().len() == 3 { Ok(()) } else { Err(format!("{:?}", serving.titles())) });
     let checked = events("rebuild todo todo --verify-only");
     assert!(checked.status == 0 && checked.stdout.starts_with("generation 2 of `todo`: 6 events"), "{checked}");
-    processors.into_iter().for_each(Process::stop);
-    serving.process.stop();
+    for process in processors {
+        assert_eq!(process.stop(), Some(0));
+    }
+    serving.stop();
 }

@@ -1,13 +1,12 @@
 //! What a newcomer tries in the first hour.
 
 mod common;
-mod serving;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use common::nagaya;
+use nagaya_testing::{ServeProcess, send};
 use serde_json::json;
-use serving::{Serving, send};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("the path is text")
@@ -39,13 +38,16 @@ fn several_designs_are_served_below_their_names() {
     let [desk, shop] = ["desk", "shop"].map(|name| design(&directory.path().join("designs"), name));
     fs::write(directory.path().join("designs/notes.txt"), "not a design").expect("a file");
     for args in [vec![desk.as_str(), shop.as_str()], vec![text(&directory.path().join("designs"))]] {
-        let serving = Serving::start(&[args.as_slice(), &["--store", "memory"]].concat(), &[]);
+        let serving = ServeProcess::start(
+            Command::new(env!("CARGO_BIN_EXE_nagaya")),
+            &[args.as_slice(), &["--store", "memory"]].concat(),
+        );
         for name in ["desk", "shop"] {
-            let (status, made) = serving.ask(name, "POST", "/items", Some(&json!({ "title": "First" })));
+            let (status, made) = serving.send(name, "POST", "/items", Some(&json!({ "title": "First" })));
             assert_eq!(status, 201, "{made}");
             // The id alone is the path.
             let path = format!("/items/{}", made["data"]["itemId"].as_str().expect("an id"));
-            assert_eq!(serving.ask(name, "GET", &path, None).0, 200);
+            assert_eq!(serving.send(name, "GET", &path, None).0, 200);
             let api = serving.system(name)["api"].as_str().expect("a URL");
             assert!(api.ends_with(&format!("/{name}/v1")), "{api}");
             assert_eq!(send("GET", &format!("{api}/items"), None, None).0, 401);

@@ -2,11 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nagaya_contract::{self as contract, Engine, Outcome, RETENTION};
 use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{
-    Answer, Clock, Error,
-    contract::{self, Engine, Outcome, RETENTION},
-};
+use nagaya_store::{Answer, Clock, Error};
 use tempfile::TempDir;
 
 /// Proves the embedded engine's part of N2.
@@ -36,7 +34,7 @@ struct Unswept;
 impl Engine for Unswept {
     type Store = Embedded;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
         Memory.open(clock)
     }
 }
@@ -46,7 +44,7 @@ struct Memory;
 impl Engine for Memory {
     type Store = Embedded;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
         Box::pin(async { Embedded::memory(options(clock)) })
     }
 
@@ -63,7 +61,7 @@ struct Disk {
 impl Engine for Disk {
     type Store = Embedded;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
         let directory = self.root.path().join(self.opened.fetch_add(1, Ordering::Relaxed).to_string());
         Box::pin(async { Embedded::open(directory, options(clock)) })
     }
@@ -73,8 +71,8 @@ impl Engine for Disk {
     }
 }
 
-fn options(clock: contract::Clock) -> Options {
-    Options { clock: Clock::new(move || clock.millis()), retention: RETENTION, sweep_every: None, ..Options::default() }
+fn options(clock: Clock) -> Options {
+    Options { clock, retention: RETENTION, sweep_every: None, ..Options::default() }
 }
 
 async fn sweep(store: &Embedded) -> Result<(), Error> {

@@ -42,8 +42,6 @@
 mod change;
 mod clock;
 mod condition;
-#[cfg(feature = "contract")]
-pub mod contract;
 mod error;
 mod health;
 mod item;

@@ -1,7 +1,5 @@
 //! The walls: a design on a store, reached through handles that see one tenant and nothing else.
 
-#[cfg(feature = "attack")]
-pub mod attack;
 mod audit;
 mod blueprint;
 mod cursor;

@@ -196,11 +196,9 @@ pub(crate) fn stop() -> impl Future<Output = ()> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use nagaya_embedded::{Embedded, Options};
-    use nagaya_store::{
-        Answer, Capabilities, Changes, From, Health, Item, Key, Page, Query, Scan, TableSpec, WriteSet, Written,
-    };
+    use nagaya_store::Health;
     use nagaya_tenancy::Nagaya;
+    use nagaya_testing::{InstrumentedStore, ManualClock, memory_store};
 
     use super::*;
 
@@ -210,52 +208,13 @@ mod tests {
         args: Args,
     }
 
-    /// A store that has failed for good.
-    struct Failed(Embedded);
-
-    impl Store for Failed {
-        fn capabilities(&self) -> Capabilities {
-            self.0.capabilities()
-        }
-
-        fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-            self.0.ensure(tables)
-        }
-
-        fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
-            self.0.get(table, key)
-        }
-
-        fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
-            self.0.batch_get(keys)
-        }
-
-        fn query(&self, query: Query) -> Answer<'_, Page> {
-            self.0.query(query)
-        }
-
-        fn scan(&self, scan: Scan) -> Answer<'_, Page> {
-            self.0.scan(scan)
-        }
-
-        fn write(&self, set: WriteSet) -> Answer<'_, Written> {
-            self.0.write(set)
-        }
-
-        fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
-            self.0.changes(table, from, limit)
-        }
-
-        fn health(&self) -> Health {
-            Health::Unavailable("the disk is gone".to_owned())
-        }
-    }
-
     /// Serves on a store that has failed.
     async fn serve(line: &str) -> Outcome {
         let Cli { args } = Cli::try_parse_from(line.split(' ')).expect("the line is fine");
         let system = chosen(&args).expect("it is built in").expect("it is sound").remove(0).1;
-        let nagaya = Nagaya::open(system.design.clone(), Failed(Embedded::memory(Options::default()).expect("memory")));
+        let store = InstrumentedStore::new(memory_store(&ManualClock::default()));
+        store.set_health(Health::Unavailable("the disk is gone".to_owned()));
+        let nagaya = Nagaya::open(system.design.clone(), store);
         let mut server = server(&args, None).expect("the settings are fine");
         let verifier = verifier(&args, &system, None, None);
         server.mount("", system, nagaya, verifier);

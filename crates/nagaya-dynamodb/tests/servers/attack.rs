@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
+use nagaya_attack::{self as attack, Engine, Options};
 use nagaya_design::{Design, check};
 use nagaya_dynamodb::Dynamodb;
 use nagaya_store::{Answer, Clock};
-use nagaya_tenancy::{
-    List, Nagaya, Principal,
-    attack::{self, Engine, Options},
-};
+use nagaya_tenancy::{List, Nagaya, Principal};
 use serde_json::json;
 
 use crate::place::{Server, seed};

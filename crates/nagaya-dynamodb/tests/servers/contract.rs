@@ -6,11 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use nagaya_contract::{self as contract, Engine, Outcome, Report};
 use nagaya_dynamodb::Dynamodb;
-use nagaya_store::{
-    Answer, Clock,
-    contract::{self, Engine, Outcome, Report},
-};
+use nagaya_store::{Answer, Clock};
 
 use crate::place::Server;
 
@@ -76,8 +74,8 @@ struct OnServer(Server);
 impl Engine for OnServer {
     type Store = Dynamodb;
 
-    fn open(&self, clock: contract::Clock) -> Answer<'_, Dynamodb> {
-        Box::pin(async { Ok(self.0.open(Clock::new(move || clock.millis())).await) })
+    fn open(&self, clock: Clock) -> Answer<'_, Dynamodb> {
+        Box::pin(async { Ok(self.0.open(clock).await) })
     }
 }
 

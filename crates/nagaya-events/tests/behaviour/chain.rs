@@ -4,7 +4,7 @@ use nagaya_store::{Item, Key, Value, Write};
 use nagaya_tenancy::Principal;
 
 use crate::{
-    house::{EVENTS, House, create, id, rename},
+    app::{App, EVENTS, create, id, rename},
     todo::Command,
 };
 
@@ -14,9 +14,9 @@ fn under(item: &Item, event: &str) -> Item {
 }
 
 /// What is wrong, with the todos.
-async fn broken(house: &House) -> Vec<(String, String)> {
-    let operator = house.nagaya.operator("a test", &Principal::new("", "tester"));
-    let inspector = house.inspector();
+async fn broken(app: &App) -> Vec<(String, String)> {
+    let operator = app.nagaya.operator("a test", &Principal::new("", "tester"));
+    let inspector = app.inspector();
     let follower = operator.follow(inspector.entity()).await.expect("followed");
     let mut broken = inspector.verify_all(&follower, &|_| {}).await.expect("checked").broken;
     let heads = operator.follow(inspector.head_entity()).await.expect("followed");
@@ -32,18 +32,18 @@ fn beside(event: &str) -> String {
 /// Proves the tampering part of N5.
 #[tokio::test]
 async fn a_change_a_removal_and_an_insertion_are_shown() {
-    let house = House::new().await;
+    let app = App::new().await;
     for n in 1..=3 {
-        house.tell(n, [create("a"), rename("b"), Command::Complete(true)]).await;
+        app.execute_all(n, [create("a"), rename("b"), Command::Complete(true)]).await;
     }
-    assert_eq!(broken(&house).await, []);
-    let events = house.recorded(2).await;
+    assert_eq!(broken(&app).await, []);
+    let events = app.recorded(2).await;
     let mut stored = Vec::new();
     for event in &events {
-        stored.push(house.event_item(event).await);
+        stored.push(app.event_item(event).await);
     }
     let head = Key::new(format!("TODO#{}", id(2)), "HEAD#");
-    let head_item = house.stored(EVENTS).await.into_iter().find(|item| {
+    let head_item = app.stored(EVENTS).await.into_iter().find(|item| {
         item.get("SK").and_then(Value::as_str) == Some("HEAD#")
             && item.get("aggregateId").and_then(Value::as_str) == Some(&id(2))
     });
@@ -72,37 +72,37 @@ async fn a_change_a_removal_and_an_insertion_are_shown() {
         ("the head is set back", put(head_item.clone().with("aggregateVersion", 2))),
     ] {
         for write in writes.clone() {
-            house.meddle(write).await;
+            app.write_directly(write).await;
         }
-        let found = broken(&house).await;
+        let found = broken(&app).await;
         let named: Vec<_> = found.iter().map(|(aggregate, _)| aggregate.clone()).collect();
         assert_eq!(named, [id(2)], "{about}: {found:?}");
-        let (_, one) = house.inspector().verify(&house.family("f1"), &id(2)).await.expect("checked");
+        let (_, one) = app.inspector().verify(&app.family("f1"), &id(2)).await.expect("checked");
         let why = one.expect_err(about);
         assert!(why == found[0].1 || about == "all are removed", "{about}: {why}");
         // As it was.
         for write in writes {
             if let nagaya_store::Action::Put { item, .. } = &write.action {
                 let key = |name: &str| item.get(name).and_then(Value::as_str).expect("a key").to_owned();
-                house.meddle(Write::delete(EVENTS, Key::new(key("PK"), key("SK")))).await;
+                app.write_directly(Write::delete(EVENTS, Key::new(key("PK"), key("SK")))).await;
             }
         }
         for (_, item) in &stored {
-            house.meddle(Write::put(EVENTS, item.clone())).await;
+            app.write_directly(Write::put(EVENTS, item.clone())).await;
         }
-        house.meddle(Write::put(EVENTS, head_item.clone())).await;
-        assert_eq!(broken(&house).await, [], "after {about}");
+        app.write_directly(Write::put(EVENTS, head_item.clone())).await;
+        assert_eq!(broken(&app).await, [], "after {about}");
     }
 }
 
 /// What another family is said to have done to a todo is no part of it, and is shown.
 #[tokio::test]
 async fn an_event_of_another_family_in_a_todos_partition_is_shown_and_applied_to_nothing_of_it() {
-    let house = House::new().await;
-    house.tell(1, [create("a"), rename("b")]).await;
-    house.settle().await;
-    let events = house.recorded(1).await;
-    let (_, item) = house.event_item(&events[0]).await;
+    let app = App::new().await;
+    app.execute_all(1, [create("a"), rename("b")]).await;
+    app.project_all().await;
+    let events = app.recorded(1).await;
+    let (_, item) = app.event_item(&events[0]).await;
     let Some(Value::Map(mut metadata)) = item.get("metadata").cloned() else { panic!("metadata") };
     metadata.insert(
         "actor".into(),
@@ -113,14 +113,14 @@ async fn an_event_of_another_family_in_a_todos_partition_is_shown_and_applied_to
         .with("aggregateVersion", 3)
         .with("data", Value::Map([("title".into(), "theirs".into())].into_iter().collect()))
         .with("metadata", Value::Map(metadata));
-    house.meddle(Write::put(EVENTS, foreign)).await;
-    assert_eq!(broken(&house).await.into_iter().map(|(aggregate, _)| aggregate).collect::<Vec<_>>(), [id(1)]);
-    assert_eq!(house.recorded(1).await, events);
-    let loaded = house.events.load(&house.family("f1"), &id(1)).await.expect("it is not in the way");
+    app.write_directly(Write::put(EVENTS, foreign)).await;
+    assert_eq!(broken(&app).await.into_iter().map(|(aggregate, _)| aggregate).collect::<Vec<_>>(), [id(1)]);
+    assert_eq!(app.recorded(1).await, events);
+    let loaded = app.events.load(&app.family("f1"), &id(1)).await.expect("it is not in the way");
     assert_eq!((loaded.version, loaded.state.title.as_str()), (2, "b"));
-    house.settle().await;
-    house.processor().rebuild(&|_| {}).await.expect("built");
-    house.tell(1, [rename("c")]).await;
-    house.settle().await;
-    assert_eq!(house.listed().await, ["f1/1 c v3 active"]);
+    app.project_all().await;
+    app.processor().rebuild(&|_| {}).await.expect("built");
+    app.execute_all(1, [rename("c")]).await;
+    app.project_all().await;
+    assert_eq!(app.listed().await, ["f1/1 c v3 active"]);
 }

@@ -1,35 +1,42 @@
-//! A process can die at every call to its store: nothing is lost, nothing happens twice, and what was begun can be finished.
-
-use std::sync::Arc;
+//! A process can crash at every call to its store: nothing is lost, nothing happens twice, and another process can finish the
+//! work.
 
 use nagaya_events::{Request, Settled};
-use nagaya_store::Store;
+use nagaya_store::Error;
+use nagaya_testing::{Fault, InstrumentedStore};
 
 use crate::{
-    faults::{FAULTS, Fault, Faulty},
-    house::{EVENTS, House, create, id, rename},
+    app::{App, EVENTS, create, id, rename},
     todo::Command,
 };
 
-/// Sets something up, does something that goes wrong at the n-th call, for every n and in every way, and looks at it as
-/// another process then.
+/// The ways in which a call goes wrong.
+const FAULTS: [(&str, fn() -> Fault); 4] = [
+    ("failed before", || Fault::fail_before(|| Error::engine("the disk is gone for a moment"))),
+    ("failed after", || Fault::fail_after(|| Error::unanswered("the connection was cut"))),
+    ("crashed before", Fault::crash_before),
+    ("crashed after", Fault::crash_after),
+];
+
+/// Sets something up, does work that goes wrong at the n-th call, for every n and every fault, and then checks as another
+/// process.
 async fn at_every_call<S, D, T>(
-    set_up: impl AsyncFn(&House) -> S,
-    work: impl AsyncFn(&House, &S) -> D,
-    then: impl AsyncFn(&House, S, &str) -> T,
+    set_up: impl AsyncFn(&App) -> S,
+    work: impl AsyncFn(&App, &S) -> D,
+    then: impl AsyncFn(&App, S, &str) -> T,
 ) {
-    for fault in FAULTS {
+    for (name, fault) in FAULTS {
         let mut n = 0;
         loop {
-            let house = House::new().await;
-            let set = set_up(&house).await;
-            let faulty = Faulty::new(Arc::clone(&house.engine) as Arc<dyn Store>);
-            let process = house.through(faulty.clone());
-            faulty.arm(n, fault);
-            drop(faulty.live(work(&process, &set)).await);
-            let reached = faulty.calls() > n;
+            let app = App::new().await;
+            let set = set_up(&app).await;
+            let store = InstrumentedStore::new(app.engine.clone());
+            let process = app.on_store(store.clone());
+            store.inject(fault().skip(n).once());
+            drop(store.until_crash(work(&process, &set)).await);
+            let reached = store.calls() > n;
             drop(process);
-            then(&house.again(), set, &format!("{fault:?} at call {n}")).await;
+            then(&app.restarted(), set, &format!("{name} call {n}")).await;
             if !reached {
                 assert!(n > 1, "it made {n} calls only");
                 break;
@@ -43,23 +50,23 @@ async fn at_every_call<S, D, T>(
 /// Proves the appending part of N9 and of T8.
 #[tokio::test]
 async fn a_command_that_is_asked_for_again_has_happened_once() {
-    let ask = async |house: &House| {
-        let events = house.with_snapshots(2);
-        let request = Request { once: Some(("key", b"request")), ..house.request() };
-        events.execute(&house.family("f1"), &id(1), &rename("b"), &request).await
+    let ask = async |app: &App| {
+        let events = app.with_snapshots(2);
+        let request = Request { once: Some(("key", b"request")), ..app.request() };
+        events.execute(&app.family("f1"), &id(1), &rename("b"), &request).await
     };
     at_every_call(
-        async |house| house.tell(1, [create("a")]).await,
-        async |house, ()| drop(ask(house).await),
-        async |house, (), about| {
-            let so_far = house.recorded(1).await.len();
+        async |app| app.execute_all(1, [create("a")]).await,
+        async |app, ()| drop(ask(app).await),
+        async |app, (), about| {
+            let so_far = app.recorded(1).await.len();
             assert!(so_far == 1 || so_far == 2, "{about}");
-            let done = ask(house).await.unwrap_or_else(|failure| panic!("{about}: {failure:?}"));
+            let done = ask(app).await.unwrap_or_else(|failure| panic!("{about}: {failure:?}"));
             assert_eq!((done.version, done.reply.as_str()), (2, "b"), "{about}");
-            assert_eq!(house.recorded(1).await.len(), 2, "{about}");
-            house.settle().await;
-            assert_eq!(house.listed().await, ["f1/1 b v2 active"], "{about}");
-            house.is_whole(about).await;
+            assert_eq!(app.recorded(1).await.len(), 2, "{about}");
+            app.project_all().await;
+            assert_eq!(app.listed().await, ["f1/1 b v2 active"], "{about}");
+            app.assert_consistent(about).await;
         },
     )
     .await;
@@ -70,14 +77,14 @@ async fn a_command_that_is_asked_for_again_has_happened_once() {
 async fn a_command_without_a_key_happens_wholly_or_not_at_all() {
     at_every_call(
         async |_| (),
-        async |house, ()| drop(house.ask(1, create("a")).await),
-        async |house, (), about| {
-            let items = house.stored(EVENTS).await.len();
+        async |app, ()| drop(app.execute(1, create("a")).await),
+        async |app, (), about| {
+            let items = app.stored(EVENTS).await.len();
             assert!(items == 0 || items == 2, "{about}: an event and a head, or neither: {items}");
-            let made = house.ask(1, create("a")).await;
+            let made = app.execute(1, create("a")).await;
             assert_eq!(made.is_ok(), items == 0, "{about}: {made:?}");
-            house.settle().await;
-            house.is_whole(about).await;
+            app.project_all().await;
+            app.assert_consistent(about).await;
         },
     )
     .await;
@@ -87,23 +94,23 @@ async fn a_command_without_a_key_happens_wholly_or_not_at_all() {
 #[tokio::test]
 async fn a_step_that_is_cut_short_is_taken_again() {
     at_every_call(
-        async |house| {
-            house.tell(1, [create("a")]).await;
-            house.settle().await;
-            house.tell(1, [rename("b"), Command::Complete(true)]).await;
-            house.tell(2, [create("x"), rename("poison"), rename("y")]).await;
-            house.tell(3, [create("z"), Command::Delete]).await;
+        async |app| {
+            app.execute_all(1, [create("a")]).await;
+            app.project_all().await;
+            app.execute_all(1, [rename("b"), Command::Complete(true)]).await;
+            app.execute_all(2, [create("x"), rename("poison"), rename("y")]).await;
+            app.execute_all(3, [create("z"), Command::Delete]).await;
         },
-        async |house, ()| drop(house.processor().step().await),
-        async |house, (), about| {
-            house.settle().await;
-            assert_eq!(house.listed().await, ["f1/1 b v3", "f1/2 x v1 active"], "{about}");
-            let letters = house.processor().dead_letters().await.expect("letters");
+        async |app, ()| drop(app.processor().step().await),
+        async |app, (), about| {
+            app.project_all().await;
+            assert_eq!(app.listed().await, ["f1/1 b v3", "f1/2 x v1 active"], "{about}");
+            let letters = app.processor().dead_letters().await.expect("letters");
             assert_eq!(letters.iter().map(|letter| letter.version).collect::<Vec<_>>(), [2], "{about}");
-            house.list.becomes_strong();
-            assert_eq!(house.processor().retry(&letters[0]).await.expect("tried"), Settled::InStep, "{about}");
-            assert_eq!(house.listed().await, ["f1/1 b v3", "f1/2 y v3 active"], "{about}");
-            house.is_whole(about).await;
+            app.list.becomes_strong();
+            assert_eq!(app.processor().retry(&letters[0]).await.expect("tried"), Settled::InStep, "{about}");
+            assert_eq!(app.listed().await, ["f1/1 b v3", "f1/2 y v3 active"], "{about}");
+            app.assert_consistent(about).await;
         },
     )
     .await;
@@ -113,16 +120,16 @@ async fn a_step_that_is_cut_short_is_taken_again() {
 #[tokio::test]
 async fn a_first_step_that_is_cut_short_is_taken_again() {
     at_every_call(
-        async |house| {
-            house.tell(1, [create("a"), rename("b")]).await;
-            house.tell(2, [create("x")]).await;
+        async |app| {
+            app.execute_all(1, [create("a"), rename("b")]).await;
+            app.execute_all(2, [create("x")]).await;
         },
-        async |house, ()| drop(house.processor().step().await),
-        async |house, (), about| {
-            house.tell(2, [rename("y")]).await;
-            house.settle().await;
-            assert_eq!(house.listed().await, ["f1/1 b v2 active", "f1/2 y v2 active"], "{about}");
-            house.is_whole(about).await;
+        async |app, ()| drop(app.processor().step().await),
+        async |app, (), about| {
+            app.execute_all(2, [rename("y")]).await;
+            app.project_all().await;
+            assert_eq!(app.listed().await, ["f1/1 b v2 active", "f1/2 y v2 active"], "{about}");
+            app.assert_consistent(about).await;
         },
     )
     .await;
@@ -132,36 +139,36 @@ async fn a_first_step_that_is_cut_short_is_taken_again() {
 #[tokio::test]
 async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
     for dropped in [false, true] {
-        let settle = async |house: &House, letter: &_| match dropped {
-            true => house.processor().drop_event(letter).await,
-            false => house.processor().retry(letter).await,
+        let settle = async |app: &App, letter: &_| match dropped {
+            true => app.processor().drop_event(letter).await,
+            false => app.processor().retry(letter).await,
         };
         at_every_call(
-            async |house| {
-                house.tell(1, [create("a"), rename("poison"), rename("b")]).await;
-                house.settle().await;
-                house.processor().dead_letters().await.expect("letters").remove(0)
+            async |app| {
+                app.execute_all(1, [create("a"), rename("poison"), rename("b")]).await;
+                app.project_all().await;
+                app.processor().dead_letters().await.expect("letters").remove(0)
             },
-            async |house, letter| {
+            async |app, letter| {
                 if !dropped {
-                    house.list.becomes_strong();
+                    app.list.becomes_strong();
                 }
-                drop(settle(house, letter).await);
+                drop(settle(app, letter).await);
             },
-            async |house, letter, about| {
+            async |app, letter, about| {
                 if !dropped {
-                    house.list.becomes_strong();
+                    app.list.becomes_strong();
                 }
                 // It is parked still, or it is not: whichever it is, whoever looks knows what to do.
-                let letters = house.processor().dead_letters().await.expect("letters");
+                let letters = app.processor().dead_letters().await.expect("letters");
                 if !letters.is_empty() {
                     assert_eq!(letters, [letter], "{about}");
-                    assert_eq!(settle(house, &letters[0]).await.expect("settled"), Settled::InStep, "{about}");
+                    assert_eq!(settle(app, &letters[0]).await.expect("settled"), Settled::InStep, "{about}");
                 }
-                assert_eq!(house.listed().await, ["f1/1 b v3 active"], "{about}");
-                assert_eq!(house.processor().dead_letters().await.expect("letters"), [], "{about}");
-                house.list.becomes_strong();
-                house.is_whole(about).await;
+                assert_eq!(app.listed().await, ["f1/1 b v3 active"], "{about}");
+                assert_eq!(app.processor().dead_letters().await.expect("letters"), [], "{about}");
+                app.list.becomes_strong();
+                app.assert_consistent(about).await;
             },
         )
         .await;
@@ -172,23 +179,23 @@ async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
 #[tokio::test]
 async fn a_rebuild_that_is_cut_short_goes_on() {
     at_every_call(
-        async |house| {
-            house.tell(1, [create("a"), rename("b")]).await;
-            house.tell(2, [create("x"), Command::Delete]).await;
-            house.settle().await;
+        async |app| {
+            app.execute_all(1, [create("a"), rename("b")]).await;
+            app.execute_all(2, [create("x"), Command::Delete]).await;
+            app.project_all().await;
         },
-        async |house, ()| drop(house.processor().rebuild(&|_| {}).await),
-        async |house, (), about| {
+        async |app, ()| drop(app.processor().rebuild(&|_| {}).await),
+        async |app, (), about| {
             // Writes have gone on all the time.
-            house.tell(1, [rename("c")]).await;
-            house.settle().await;
-            assert_eq!(house.listed().await, ["f1/1 c v3 active"], "{about}");
-            let verified = house.processor().rebuild(&|_| {}).await.unwrap_or_else(|error| panic!("{about}: {error}"));
+            app.execute_all(1, [rename("c")]).await;
+            app.project_all().await;
+            assert_eq!(app.listed().await, ["f1/1 c v3 active"], "{about}");
+            let verified = app.processor().rebuild(&|_| {}).await.unwrap_or_else(|error| panic!("{about}: {error}"));
             assert!(verified.holds(), "{about}: {verified:#?}");
-            assert_eq!(house.processor().generations().await.expect("read").current, verified.generation, "{about}");
+            assert_eq!(app.processor().generations().await.expect("read").current, verified.generation, "{about}");
             assert!(verified.generation <= 3, "{about}");
-            assert_eq!(house.listed().await, ["f1/1 c v3 active"], "{about}");
-            house.is_whole(about).await;
+            assert_eq!(app.listed().await, ["f1/1 c v3 active"], "{about}");
+            app.assert_consistent(about).await;
         },
     )
     .await;
@@ -198,37 +205,36 @@ async fn a_rebuild_that_is_cut_short_goes_on() {
 #[tokio::test]
 async fn a_rollback_and_an_abandonment_that_are_cut_short_have_happened_or_not() {
     at_every_call(
-        async |house| {
-            house.tell(1, [create("a")]).await;
-            house.settle().await;
-            assert!(house.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
-            house.tell(1, [rename("b")]).await;
-            house.settle().await;
-            house.tell(2, [create("poison")]).await;
-            assert!(!house.processor().rebuild(&|_| {}).await.expect("built").holds());
+        async |app| {
+            app.execute_all(1, [create("a")]).await;
+            app.project_all().await;
+            assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
+            app.execute_all(1, [rename("b")]).await;
+            app.project_all().await;
+            app.execute_all(2, [create("poison")]).await;
+            assert!(!app.processor().rebuild(&|_| {}).await.expect("built").holds());
         },
-        async |house, ()| {
-            drop(house.processor().roll_back().await);
-            drop(house.processor().abandon().await);
+        async |app, ()| {
+            drop(app.processor().roll_back().await);
+            drop(app.processor().abandon().await);
         },
-        async |house, (), about| {
-            house.list.becomes_strong();
-            let before = house.processor().generations().await.expect("read");
+        async |app, (), about| {
+            app.list.becomes_strong();
+            let before = app.processor().generations().await.expect("read");
             let mut known = [Some(before.current), before.previous];
             known.sort();
             assert_eq!(known, [Some(1), Some(2)], "{about}");
             assert!(matches!(before.building, None | Some(3)), "{about}");
-            house.tell(1, [rename("c")]).await;
-            house.settle().await;
-            assert_eq!(house.listed().await.first().map(String::as_str), Some("f1/1 c v3 active"), "{about}");
-            house.processor().abandon().await.expect("abandoned");
-            assert_eq!(house.processor().roll_back().await.expect("rolled"), before.previous.expect("one"), "{about}");
-            assert_eq!(house.listed().await.first().map(String::as_str), Some("f1/1 c v3 active"), "{about}");
-            assert!(house.processor().rebuild(&|_| {}).await.expect("built").holds(), "{about}");
-            assert_eq!(house.listed().await, ["f1/1 c v3 active", "f1/2 poison v1 active"], "{about}");
-            house.is_whole(about).await;
+            app.execute_all(1, [rename("c")]).await;
+            app.project_all().await;
+            assert_eq!(app.listed().await.first().map(String::as_str), Some("f1/1 c v3 active"), "{about}");
+            app.processor().abandon().await.expect("abandoned");
+            assert_eq!(app.processor().roll_back().await.expect("rolled"), before.previous.expect("one"), "{about}");
+            assert_eq!(app.listed().await.first().map(String::as_str), Some("f1/1 c v3 active"), "{about}");
+            assert!(app.processor().rebuild(&|_| {}).await.expect("built").holds(), "{about}");
+            assert_eq!(app.listed().await, ["f1/1 c v3 active", "f1/2 poison v1 active"], "{about}");
+            app.assert_consistent(about).await;
         },
     )
     .await;
-    assert_eq!(FAULTS[0], Fault::Refused);
 }

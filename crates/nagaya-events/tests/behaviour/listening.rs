@@ -3,15 +3,16 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use nagaya_events::{Feed, Listening};
+use nagaya_store::Error;
+use nagaya_testing::{Fault, InstrumentedStore};
 
 use crate::{
-    faults::{Fault, Faulty},
-    house::{House, create, design, id},
+    app::{App, create, design, id},
     todo::Command,
 };
 
-fn run(feed: &Feed, house: &House) {
-    let (feed, nagaya) = (feed.clone(), house.nagaya.clone());
+fn run(feed: &Feed, app: &App) {
+    let (feed, nagaya) = (feed.clone(), app.nagaya.clone());
     tokio::spawn(async move { feed.run(&nagaya, Duration::from_millis(1), std::future::pending()).await });
 }
 
@@ -30,11 +31,11 @@ async fn until(listening: &mut Listening, version: u64) -> BTreeSet<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_missed_between_beginning_to_listen_and_the_first_event() {
     for _ in 0..20 {
-        let house = House::new().await;
+        let app = App::new().await;
         let feed = Feed::new(&design(), "todo").expect("an aggregate");
-        run(&feed, &house);
-        let mut listening = feed.listen(&house.family("f1"), None).await.expect("listening");
-        house.tell(1, [create("a"), Command::Number(1)]).await;
+        run(&feed, &app);
+        let mut listening = feed.listen(&app.family("f1"), None).await.expect("listening");
+        app.execute_all(1, [create("a"), Command::Number(1)]).await;
         assert_eq!(until(&mut listening, 2).await, BTreeSet::from([1, 2]));
     }
 }
@@ -43,16 +44,16 @@ async fn nothing_is_missed_between_beginning_to_listen_and_the_first_event() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_fails_for_a_moment_costs_a_listener_nothing() {
     for n in 0..6 {
-        let house = House::new().await;
-        let faulty = Faulty::new(Arc::clone(&house.store));
+        let app = App::new().await;
+        let store = InstrumentedStore::new(Arc::clone(&app.store));
         let feed = Feed::new(&design(), "todo").expect("an aggregate");
-        run(&feed, &house.through(faulty.clone()));
-        let mut listening = feed.listen(&house.family("f1"), None).await.expect("listening");
-        house.tell(1, [create("a")]).await;
+        run(&feed, &app.on_store(store.clone()));
+        let mut listening = feed.listen(&app.family("f1"), None).await.expect("listening");
+        app.execute_all(1, [create("a")]).await;
         let mut heard = until(&mut listening, 1).await;
-        faulty.arm(n, Fault::Refused);
+        store.inject(Fault::fail_before(|| Error::engine("the disk is gone for a moment")).skip(n).once());
         for number in 0..10 {
-            house.tell(1, [Command::Number(number)]).await;
+            app.execute_all(1, [Command::Number(number)]).await;
         }
         heard.extend(until(&mut listening, 11).await);
         assert_eq!(heard, (1..=11).collect(), "call {n} failed");
@@ -62,13 +63,13 @@ async fn a_store_that_fails_for_a_moment_costs_a_listener_nothing() {
 /// Proves the feed's part of T25.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_comes_back_hears_what_was_missed_however_much_it_was() {
-    let house = House::new().await;
+    let app = App::new().await;
     let feed = Feed::new(&design(), "todo").expect("an aggregate");
-    run(&feed, &house);
-    let events = house.with_snapshots(50);
+    run(&feed, &app);
+    let events = app.with_snapshots(50);
     let tell = async |command| {
-        let done = events.execute(&house.family("f1"), &id(1), &command, &house.request()).await.expect("fine");
-        house.time.pass(Duration::from_secs(1));
+        let done = events.execute(&app.family("f1"), &id(1), &command, &app.request()).await.expect("fine");
+        app.clock.advance(Duration::from_secs(1));
         done.latest.expect("an event").id
     };
     let mut known = tell(create("a")).await;
@@ -80,7 +81,7 @@ async fn who_comes_back_hears_what_was_missed_however_much_it_was() {
     while heard.last() != Some(&all) {
         connections += 1;
         assert!(connections < 10, "it does not get on: {} heard", heard.len());
-        let mut listening = feed.listen(&house.family("f1"), Some(&known)).await.expect("listening");
+        let mut listening = feed.listen(&app.family("f1"), Some(&known)).await.expect("listening");
         while heard.last() != Some(&all) {
             let Some(event) = listening.next().await else { break };
             heard.insert(event.version);

@@ -5,14 +5,14 @@ use nagaya_store::{Item, Key, Store as _, Value, Write};
 use serde_json::json;
 
 use crate::{
-    house::{EVENTS, House, create, design, id},
+    app::{App, EVENTS, create, design, id},
     todo::{Command, LaterTodo, Todo},
 };
 
 /// A todo with so many events.
-async fn long(house: &House, events: &Events<Todo>, n: u64, many: u64) {
-    let family = house.family("f1");
-    let told = |command| async move { events.execute(&house.family("f1"), &id(n), &command, &house.request()).await };
+async fn long(app: &App, events: &Events<Todo>, n: u64, many: u64) {
+    let family = app.family("f1");
+    let told = |command| async move { events.execute(&app.family("f1"), &id(n), &command, &app.request()).await };
     told(create("a")).await.expect("fine");
     for number in 2..=many {
         told(Command::Number(number)).await.expect("fine");
@@ -24,68 +24,68 @@ async fn long(house: &House, events: &Events<Todo>, n: u64, many: u64) {
 /// Proves the paging part of N5: more events than a page, and more bytes than a store gives at once.
 #[tokio::test]
 async fn an_aggregate_with_thousands_of_events_is_loaded_whole() {
-    let house = House::new().await;
+    let app = App::new().await;
     // Built with snapshots, so that it is not loaded whole each time.
-    let (events, many) = (house.with_snapshots(50), 1 + 40 * 90);
-    events.execute(&house.family("f1"), &id(1), &create("a"), &house.request()).await.expect("fine");
+    let (events, many) = (app.with_snapshots(50), 1 + 40 * 90);
+    events.execute(&app.family("f1"), &id(1), &create("a"), &app.request()).await.expect("fine");
     for _ in 0..40 {
-        events.execute(&house.family("f1"), &id(1), &Command::Many(90), &house.request()).await.expect("fine");
+        events.execute(&app.family("f1"), &id(1), &Command::Many(90), &app.request()).await.expect("fine");
     }
-    let recorded = house.recorded(1).await;
+    let recorded = app.recorded(1).await;
     let bytes: usize = recorded.iter().map(|event| event.raw.data["title"].as_str().map_or(0, str::len)).sum();
     assert!(bytes > 1024 * 1024, "{bytes}");
     for every in [0, 50, 1_000_000] {
-        let loaded = house.with_snapshots(every).load(&house.family("f1"), &id(1)).await.expect("loaded");
+        let loaded = app.with_snapshots(every).load(&app.family("f1"), &id(1)).await.expect("loaded");
         assert_eq!((loaded.version, loaded.state.taken_in), (many, many), "snapshots every {every}");
         assert_eq!(loaded.latest.map(|event| event.version), Some(many));
     }
     // The list takes it in from its last event alone, and is checked against all.
-    house.processor().feed(recorded.into_iter().next_back().into_iter().collect()).await.expect("applied");
-    house.is_whole("after thousands").await;
+    app.processor().feed(recorded.into_iter().next_back().into_iter().collect()).await.expect("applied");
+    app.assert_consistent("after thousands").await;
 }
 
 fn snapshot_key(n: u64) -> Key {
     Key::new(format!("TODO#{}", id(n)), "SNAPSHOT#")
 }
 
-async fn snapshot(house: &House, n: u64) -> Option<Item> {
-    house.engine.get(EVENTS, &snapshot_key(n)).await.expect("the table is there")
+async fn snapshot(app: &App, n: u64) -> Option<Item> {
+    app.engine.get(EVENTS, &snapshot_key(n)).await.expect("the table is there")
 }
 
 /// Proves the snapshot part of N5.
 #[tokio::test]
 async fn snapshots_are_kept_and_used_and_nothing_depends_on_them() {
-    let house = House::new().await;
-    let events = house.with_snapshots(10);
-    long(&house, &events, 1, 25).await;
-    let kept = snapshot(&house, 1).await.expect("a snapshot");
+    let app = App::new().await;
+    let events = app.with_snapshots(10);
+    long(&app, &events, 1, 25).await;
+    let kept = snapshot(&app, 1).await.expect("a snapshot");
     assert_eq!(kept.get("aggregateVersion"), Some(&Value::from(20)));
 
     // It is used: a state that does not follow from the events is believed.
     let lie = [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("taken_in", 70.into())];
     let lie = lie.map(|(name, value): (&str, Value)| (name.into(), value)).into_iter().collect();
     let lie = [("form".into(), 1.into()), ("state".into(), Value::Map(lie))].into_iter().collect();
-    house.meddle(Write::put(EVENTS, kept.clone().with("state", Value::Map(lie)))).await;
-    let believed = events.load(&house.family("f1"), &id(1)).await.expect("loaded");
+    app.write_directly(Write::put(EVENTS, kept.clone().with("state", Value::Map(lie)))).await;
+    let believed = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((believed.version, believed.state.taken_in), (25, 75));
-    house.meddle(Write::put(EVENTS, kept)).await;
+    app.write_directly(Write::put(EVENTS, kept)).await;
     // It is a cache: without it everything is the same.
-    let with = events.load(&house.family("f1"), &id(1)).await.expect("loaded");
-    house.meddle(Write::delete(EVENTS, snapshot_key(1))).await;
-    let without = events.load(&house.family("f1"), &id(1)).await.expect("loaded");
+    let with = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
+    app.write_directly(Write::delete(EVENTS, snapshot_key(1))).await;
+    let without = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((with.state, with.version, with.latest), (without.state, without.version, without.latest));
 }
 
 /// Proves the snapshot part of N5.
 #[tokio::test]
 async fn a_snapshot_that_makes_no_sense_is_ignored() {
-    let house = House::new().await;
-    let events = house.with_snapshots(10);
-    long(&house, &events, 1, 25).await;
-    long(&house, &events, 2, 3).await;
-    let kept = snapshot(&house, 1).await.expect("a snapshot");
-    let recorded = house.recorded(1).await;
-    let other = house.recorded(2).await;
+    let app = App::new().await;
+    let events = app.with_snapshots(10);
+    long(&app, &events, 1, 25).await;
+    long(&app, &events, 2, 3).await;
+    let kept = snapshot(&app, 1).await.expect("a snapshot");
+    let recorded = app.recorded(1).await;
+    let other = app.recorded(2).await;
     let with = |name: &str, value: Value| kept.clone().with(name, value);
     let Some(Value::Map(mut newer)) = kept.get("state").cloned() else { panic!("{kept:?}") };
     newer.insert("form".into(), 2.into());
@@ -102,8 +102,8 @@ async fn a_snapshot_that_makes_no_sense_is_ignored() {
         ("of another family", with("familyId", "f2".into())),
     ];
     for (about, item) in broken {
-        house.meddle(Write::put(EVENTS, item)).await;
-        let loaded = events.load(&house.family("f1"), &id(1)).await;
+        app.write_directly(Write::put(EVENTS, item)).await;
+        let loaded = events.load(&app.family("f1"), &id(1)).await;
         let loaded = loaded.unwrap_or_else(|error| panic!("a snapshot {about}: {error}"));
         assert_eq!((loaded.version, loaded.state.taken_in), (25, 25), "a snapshot {about}");
         assert_eq!(loaded.state.title.trim(), "25", "a snapshot {about}");
@@ -111,31 +111,31 @@ async fn a_snapshot_that_makes_no_sense_is_ignored() {
     // And the next command replaces it in time.
     let last = Command::Number(99);
     for _ in 0..5 {
-        events.execute(&house.family("f1"), &id(1), &last, &house.request()).await.expect("fine");
+        events.execute(&app.family("f1"), &id(1), &last, &app.request()).await.expect("fine");
     }
 }
 
 /// Proves the versions part of N5.
 #[tokio::test]
 async fn an_old_event_is_lifted_step_by_step_to_the_form_of_today() {
-    let house = House::new().await;
-    house.tell(1, [create("milk"), Command::Rename("bread".to_owned()), Command::Complete(true)]).await;
+    let app = App::new().await;
+    app.execute_all(1, [create("milk"), Command::Rename("bread".to_owned()), Command::Complete(true)]).await;
     let later: Events<LaterTodo> = Events::of(&design(), "todo", Options::default()).expect("an aggregate");
-    let loaded = later.load(&house.family("f1"), &id(1)).await.expect("loaded");
+    let loaded = later.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((loaded.state.name.as_str(), loaded.version), ("bread", 3));
     // What is stored stays as it was written.
-    assert_eq!(house.recorded(1).await[0].raw.data, *json!({ "title": "milk" }).as_object().expect("a map"));
+    assert_eq!(app.recorded(1).await[0].raw.data, *json!({ "title": "milk" }).as_object().expect("a map"));
 }
 
 /// Proves the versions part of N5.
 #[tokio::test]
 async fn an_event_of_a_newer_program_is_refused_with_its_name() {
-    let house = House::new().await;
-    house.tell(1, [create("milk")]).await;
-    let event = house.recorded(1).await.remove(0);
-    let (_, item) = house.event_item(&event).await;
-    house.meddle(Write::put(EVENTS, item.with("eventVersion", 2))).await;
-    let error: Error = house.events.load(&house.family("f1"), &id(1)).await.expect_err("it cannot be understood");
+    let app = App::new().await;
+    app.execute_all(1, [create("milk")]).await;
+    let event = app.recorded(1).await.remove(0);
+    let (_, item) = app.event_item(&event).await;
+    app.write_directly(Write::put(EVENTS, item.with("eventVersion", 2))).await;
+    let error: Error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("it cannot be understood");
     assert!(matches!(error.kind(), ErrorKind::UnknownEvent { event: named, .. } if *named == event.id), "{error}");
     assert_eq!(
         error.to_string(),
@@ -146,22 +146,22 @@ async fn an_event_of_a_newer_program_is_refused_with_its_name() {
 /// A state is never made of events with one missing, or with one too many.
 #[tokio::test]
 async fn events_with_a_hole_or_a_fork_are_not_loaded() {
-    let house = House::new().await;
-    house.tell(1, [create("a"), Command::Number(1), Command::Number(2)]).await;
-    let events = house.recorded(1).await;
-    let (key, item) = house.event_item(&events[1]).await;
-    house.meddle(Write::delete(EVENTS, key.clone())).await;
-    let error = house.events.load(&house.family("f1"), &id(1)).await.expect_err("one is missing");
+    let app = App::new().await;
+    app.execute_all(1, [create("a"), Command::Number(1), Command::Number(2)]).await;
+    let events = app.recorded(1).await;
+    let (key, item) = app.event_item(&events[1]).await;
+    app.write_directly(Write::delete(EVENTS, key.clone())).await;
+    let error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("one is missing");
     assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
-    house.meddle(Write::put(EVENTS, item.clone())).await;
-    house.events.load(&house.family("f1"), &id(1)).await.expect("it is back");
+    app.write_directly(Write::put(EVENTS, item.clone())).await;
+    app.events.load(&app.family("f1"), &id(1)).await.expect("it is back");
 
     // The same version twice.
     let (start, end) = events[1].id.split_at(25);
     let twin = format!("{start}{}", if end == "Z" { "Y" } else { "Z" });
     let fork =
         item.with("SK", format!("EVENT#{twin}").as_str()).with("eventId", twin.as_str()).with("GSI1SK", twin.as_str());
-    house.meddle(Write::put(EVENTS, fork)).await;
-    let error = house.events.load(&house.family("f1"), &id(1)).await.expect_err("one is too many");
+    app.write_directly(Write::put(EVENTS, fork)).await;
+    let error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("one is too many");
     assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
 }

@@ -1,11 +1,10 @@
 //! What the library promises, on the todo design and a store in memory.
 
 mod agreement;
+mod app;
 mod chain;
 mod crashes;
 mod dead_letters;
-mod faults;
-mod house;
 mod listening;
 mod loading;
 mod once;

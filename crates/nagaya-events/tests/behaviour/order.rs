@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
 use crate::{
-    house::{House, START, create},
+    app::{App, START, create},
     todo::Command,
 };
 
@@ -17,13 +17,13 @@ proptest! {
         jumps in prop::collection::vec(prop_oneof![-100_000_000_i64..100_000_000, Just(0), Just(-START)], 1..20)
     ) {
         Runtime::new().expect("a runtime").block_on(async {
-            let house = House::new().await;
-            house.tell(1, [create("a")]).await;
+            let app = App::new().await;
+            app.execute_all(1, [create("a")]).await;
             for (at, jump) in jumps.iter().enumerate() {
-                house.time.set((START + jump).max(0));
-                house.tell(1, [Command::Number(at as u64)]).await;
+                app.clock.set((START + jump).max(0));
+                app.execute_all(1, [Command::Number(at as u64)]).await;
             }
-            let events = house.recorded(1).await;
+            let events = app.recorded(1).await;
             let versions: Vec<_> = events.iter().map(|event| event.version).collect();
             assert_eq!(versions, (1..=jumps.len() as u64 + 1).collect::<Vec<_>>());
             let mut ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
@@ -32,8 +32,8 @@ proptest! {
             ids.dedup();
             assert_eq!(stored, ids, "{jumps:?}");
             // The list takes them in in this order, too.
-            house.settle().await;
-            assert_eq!(house.listed().await, [format!("f1/1 {} v{} active", jumps.len() - 1, events.len())]);
+            app.project_all().await;
+            assert_eq!(app.listed().await, [format!("f1/1 {} v{} active", jumps.len() - 1, events.len())]);
         });
     }
 }

@@ -3,99 +3,100 @@
 use std::time::Duration;
 
 use nagaya_store::{Item, Key, Write};
+use nagaya_testing::InstrumentedStore;
 
 use crate::{
-    house::{EVENTS, House, create, id, rename},
+    app::{App, EVENTS, create, id, rename},
     todo::Command,
 };
 
 /// Proves the gap part of T10.
 #[tokio::test]
 async fn what_is_missing_before_an_event_is_read_from_the_events() {
-    let house = House::new().await;
-    house.tell(1, [create("a"), rename("b"), Command::Complete(true), rename("c")]).await;
-    let last = house.recorded(1).await.pop().expect("an event");
-    house.processor().feed(vec![last]).await.expect("applied");
-    assert_eq!(house.listed().await, ["f1/1 c v4"]);
+    let app = App::new().await;
+    app.execute_all(1, [create("a"), rename("b"), Command::Complete(true), rename("c")]).await;
+    let last = app.recorded(1).await.pop().expect("an event");
+    app.processor().feed(vec![last]).await.expect("applied");
+    assert_eq!(app.listed().await, ["f1/1 c v4"]);
 }
 
 /// Proves the already-processed part of T10.
 #[tokio::test]
 async fn what_has_been_taken_in_is_skipped_and_what_is_deleted_stays_deleted() {
-    let house = House::new().await;
-    house.tell(1, [create("a"), rename("b")]).await;
-    house.tell(2, [create("x"), Command::Delete]).await;
-    house.settle().await;
-    assert_eq!(house.listed().await, ["f1/1 b v2 active"]);
-    let old = [house.recorded(1).await, house.recorded(2).await];
+    let app = App::new().await;
+    app.execute_all(1, [create("a"), rename("b")]).await;
+    app.execute_all(2, [create("x"), Command::Delete]).await;
+    app.project_all().await;
+    assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
+    let old = [app.recorded(1).await, app.recorded(2).await];
     for events in &old {
-        house.processor().feed(vec![events[0].clone()]).await.expect("skipped");
-        house.processor().feed(events.clone()).await.expect("skipped");
+        app.processor().feed(vec![events[0].clone()]).await.expect("skipped");
+        app.processor().feed(events.clone()).await.expect("skipped");
     }
-    assert_eq!(house.listed().await, ["f1/1 b v2 active"]);
-    house.is_whole("after old events").await;
+    assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
+    app.assert_consistent("after old events").await;
 }
 
 /// Proves the index part of T3.
 #[tokio::test]
 async fn completing_takes_a_todo_out_of_the_active_index_and_reopening_puts_it_back() {
-    let house = House::new().await;
-    house.tell(1, [create("milk")]).await;
+    let app = App::new().await;
+    app.execute_all(1, [create("milk")]).await;
     for (command, line) in [
         (None, "f1/1 milk v1 active"),
         (Some(Command::Complete(true)), "f1/1 milk v2"),
         (Some(rename("bread")), "f1/1 bread v3"),
         (Some(Command::Complete(false)), "f1/1 bread v4 active"),
     ] {
-        house.tell(1, command).await;
-        house.settle().await;
-        assert_eq!(house.listed().await, [line]);
+        app.execute_all(1, command).await;
+        app.project_all().await;
+        assert_eq!(app.listed().await, [line]);
     }
 }
 
 /// Proves the catching-up part of T10.
 #[tokio::test]
 async fn a_processor_without_a_position_takes_in_what_is_there() {
-    let house = House::new().await;
-    house.tell(1, [create("a"), rename("b")]).await;
-    house.tell(2, [create("x")]).await;
-    let step = house.processor().step().await.expect("a step");
+    let app = App::new().await;
+    app.execute_all(1, [create("a"), rename("b")]).await;
+    app.execute_all(2, [create("x")]).await;
+    let step = app.processor().step().await.expect("a step");
     assert_eq!(step.events, 3);
-    assert_eq!(house.listed().await, ["f1/1 b v2 active", "f1/2 x v1 active"]);
+    assert_eq!(app.listed().await, ["f1/1 b v2 active", "f1/2 x v1 active"]);
     // From then on it follows.
-    house.tell(1, [rename("c")]).await;
-    assert_eq!(house.processor().step().await.expect("a step").events, 1);
-    assert_eq!(house.listed().await, ["f1/1 c v3 active", "f1/2 x v1 active"]);
+    app.execute_all(1, [rename("c")]).await;
+    assert_eq!(app.processor().step().await.expect("a step").events, 1);
+    assert_eq!(app.listed().await, ["f1/1 c v3 active", "f1/2 x v1 active"]);
 }
 
 /// Proves the catching-up part of T10.
 #[tokio::test]
 async fn a_processor_that_was_away_for_longer_than_changes_are_kept_catches_up() {
-    let house = House::keeping(Duration::from_secs(60)).await;
-    house.tell(1, [create("a")]).await;
-    house.settle().await;
-    house.tell(1, [rename("b")]).await;
-    house.tell(2, [create("x")]).await;
-    house.time.pass(Duration::from_secs(3_600));
-    house.engine.sweep().await.expect("swept");
-    house.settle().await;
-    assert_eq!(house.listed().await, ["f1/1 b v2 active", "f1/2 x v1 active"]);
-    house.tell(2, [rename("y")]).await;
-    house.settle().await;
-    assert_eq!(house.listed().await, ["f1/1 b v2 active", "f1/2 y v2 active"]);
+    let app = App::with_retention(Duration::from_secs(60)).await;
+    app.execute_all(1, [create("a")]).await;
+    app.project_all().await;
+    app.execute_all(1, [rename("b")]).await;
+    app.execute_all(2, [create("x")]).await;
+    app.clock.advance(Duration::from_secs(3_600));
+    app.engine.sweep().await.expect("swept");
+    app.project_all().await;
+    assert_eq!(app.listed().await, ["f1/1 b v2 active", "f1/2 x v1 active"]);
+    app.execute_all(2, [rename("y")]).await;
+    app.project_all().await;
+    assert_eq!(app.listed().await, ["f1/1 b v2 active", "f1/2 y v2 active"]);
 }
 
 /// Changes of other items are no reason to read the same again and again without a pause. Time is the runtime's own here,
 /// which passes only when everybody waits.
 #[tokio::test(start_paused = true)]
 async fn a_processor_pauses_when_there_are_no_events_whatever_else_is_written() {
-    let house = House::new().await;
-    house.tell(1, [create("a")]).await;
-    house.settle().await;
+    let app = App::new().await;
+    app.execute_all(1, [create("a")]).await;
+    app.project_all().await;
     // Something that is no event, where events lie.
-    house.meddle(Write::put(EVENTS, Item::new().with("PK", "%else").with("SK", "%else"))).await;
-    let counted = crate::faults::Faulty::new(house.store.clone());
-    let process = house.through(counted.clone());
+    app.write_directly(Write::put(EVENTS, Item::new().with("PK", "%else").with("SK", "%else"))).await;
+    let counted = InstrumentedStore::new(app.store.clone());
+    let process = app.on_store(counted.clone());
     let processor = process.processor();
     let started = tokio::time::Instant::now();
     let stop = std::future::poll_fn(|_| match counted.calls() < 300 {
@@ -105,30 +106,30 @@ async fn a_processor_pauses_when_there_are_no_events_whatever_else_is_written() 
     processor.run(stop).await;
     assert!(started.elapsed() > Duration::from_millis(500), "{:?} for {} calls", started.elapsed(), counted.calls());
     // And what happens then is taken in.
-    house.tell(1, [rename("b")]).await;
-    house.settle().await;
-    assert_eq!(house.listed().await, ["f1/1 b v2 active"]);
+    app.execute_all(1, [rename("b")]).await;
+    app.project_all().await;
+    assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
 }
 
 /// A list whose items somebody has damaged is mended, one family at a time.
 #[tokio::test]
 async fn repairing_brings_every_item_to_what_its_events_give() {
-    let house = House::new().await;
+    let app = App::new().await;
     for n in 1..=4 {
-        house.tell(n, [create("a"), rename("b")]).await;
+        app.execute_all(n, [create("a"), rename("b")]).await;
     }
-    house.settle().await;
-    let expected = house.listed().await;
+    app.project_all().await;
+    let expected = app.listed().await;
     let key = |n| Key::new("FAMILY#f1", format!("TODO#{}", id(n)));
-    let items = house.stored(crate::house::LIST).await;
-    house.meddle(Write::delete(crate::house::LIST, key(1))).await;
-    house.meddle(Write::put(crate::house::LIST, items[1].clone().with("title", "false"))).await;
+    let items = app.stored(crate::app::LIST).await;
+    app.write_directly(Write::delete(crate::app::LIST, key(1))).await;
+    app.write_directly(Write::put(crate::app::LIST, items[1].clone().with("title", "false"))).await;
     let stray = items[2].clone().with("SK", format!("TODO#{}", id(9)).as_str()).with("todoId", id(9).as_str());
-    house.meddle(Write::put(crate::house::LIST, stray)).await;
-    assert!(!house.processor().verify(None).await.expect("checked").holds());
-    assert_eq!(house.processor().repair("f2", &|_| {}).await.expect("repaired"), 0);
-    assert_eq!(house.processor().repair("f1", &|_| {}).await.expect("repaired"), 3);
-    assert_eq!(house.listed().await, expected);
-    house.is_whole("after repairing").await;
-    assert_eq!(house.processor().repair("f1", &|_| {}).await.expect("repaired"), 0);
+    app.write_directly(Write::put(crate::app::LIST, stray)).await;
+    assert!(!app.processor().verify(None).await.expect("checked").holds());
+    assert_eq!(app.processor().repair("f2", &|_| {}).await.expect("repaired"), 0);
+    assert_eq!(app.processor().repair("f1", &|_| {}).await.expect("repaired"), 3);
+    assert_eq!(app.listed().await, expected);
+    app.assert_consistent("after repairing").await;
+    assert_eq!(app.processor().repair("f1", &|_| {}).await.expect("repaired"), 0);
 }

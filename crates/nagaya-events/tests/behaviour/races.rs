@@ -5,20 +5,20 @@ use std::sync::Arc;
 use nagaya_events::{Failure, Request};
 
 use crate::{
-    house::{House, create, id},
+    app::{App, create, id},
     todo::Command,
 };
 
 /// Proves the concurrency part of T9. Proves the lost-event part of N9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_commands_at_once_get_consecutive_versions_and_none_is_lost() {
-    let house = Arc::new(House::new().await);
-    house.tell(1, [create("a")]).await;
+    let app = Arc::new(App::new().await);
+    app.execute_all(1, [create("a")]).await;
     // Half of them in another process, which shares nothing with the first one.
-    let other = Arc::new(house.again());
+    let other = Arc::new(app.restarted());
     let commands = (0..50_u64).map(|number| {
-        let house = Arc::clone(if number % 2 == 0 { &house } else { &other });
-        tokio::spawn(async move { house.ask(1, Command::Number(number)).await.expect("it has its turn") })
+        let app = Arc::clone(if number % 2 == 0 { &app } else { &other });
+        tokio::spawn(async move { app.execute(1, Command::Number(number)).await.expect("it has its turn") })
     });
     let mut versions = Vec::new();
     for command in commands.collect::<Vec<_>>() {
@@ -30,27 +30,27 @@ async fn fifty_commands_at_once_get_consecutive_versions_and_none_is_lost() {
     versions.sort();
     assert_eq!(versions, (2..=51).collect::<Vec<_>>());
 
-    let events = house.recorded(1).await;
+    let events = app.recorded(1).await;
     let mut numbers: Vec<u64> = events[1..]
         .iter()
         .map(|event| event.raw.data["title"].as_str().and_then(|text| text.parse().ok()).expect("a number"))
         .collect();
     numbers.sort();
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
-    house.settle().await;
-    house.is_whole("after the race").await;
+    app.project_all().await;
+    app.assert_consistent("after the race").await;
 }
 
 /// Proves the conflict part of T9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_who_expect_the_same_version_one_wins_and_the_others_are_told() {
-    let house = Arc::new(House::new().await);
-    house.tell(1, [create("a")]).await;
+    let app = Arc::new(App::new().await);
+    app.execute_all(1, [create("a")]).await;
     let commands = (0..20_u64).map(|number| {
-        let house = Arc::clone(&house);
+        let app = Arc::clone(&app);
         tokio::spawn(async move {
-            let request = Request { expected: Some(1), ..house.request() };
-            house.events.execute(&house.family("f1"), &id(1), &Command::Number(number), &request).await
+            let request = Request { expected: Some(1), ..app.request() };
+            app.events.execute(&app.family("f1"), &id(1), &Command::Number(number), &request).await
         })
     });
     let mut won = 0;
@@ -64,26 +64,26 @@ async fn of_many_who_expect_the_same_version_one_wins_and_the_others_are_told() 
             Err(other) => panic!("{other:?}"),
         }
     }
-    assert_eq!((won, house.recorded(1).await.len()), (1, 2));
+    assert_eq!((won, app.recorded(1).await.len()), (1, 2));
 }
 
 /// Proves the processors part of T10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_processors_follow_while_commands_go_on() {
-    let house = Arc::new(House::new().await);
+    let app = Arc::new(App::new().await);
     let (tell, told) = tokio::sync::watch::channel(false);
     let running: Vec<_> = (0..3)
         .map(|_| {
-            let (processor, mut told) = (house.again().processor(), told.clone());
+            let (processor, mut told) = (app.restarted().processor(), told.clone());
             tokio::spawn(async move { processor.run(async move { drop(told.wait_for(|stop| *stop).await) }).await })
         })
         .collect();
     let commands = (1..=8_u64).map(|n| {
-        let house = Arc::clone(&house);
+        let app = Arc::clone(&app);
         tokio::spawn(async move {
-            house.tell(n, [create("a")]).await;
-            house.tell(n, (0..10).map(Command::Number)).await;
-            house.tell(n, [Command::Complete(n % 2 == 0)]).await;
+            app.execute_all(n, [create("a")]).await;
+            app.execute_all(n, (0..10).map(Command::Number)).await;
+            app.execute_all(n, [Command::Complete(n % 2 == 0)]).await;
         })
     });
     for command in commands.collect::<Vec<_>>() {
@@ -93,10 +93,10 @@ async fn several_processors_follow_while_commands_go_on() {
     for processor in running {
         processor.await.expect("no panic");
     }
-    house.settle().await;
+    app.project_all().await;
     let expected: Vec<_> = (1..=8)
         .map(|n| format!("f1/{n} 9 v{}", if n % 2 == 0 { "12".to_owned() } else { "11 active".to_owned() }))
         .collect();
-    assert_eq!(house.listed().await, expected);
-    house.is_whole("at the end").await;
+    assert_eq!(app.listed().await, expected);
+    app.assert_consistent("at the end").await;
 }

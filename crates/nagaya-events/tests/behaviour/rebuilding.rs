@@ -9,30 +9,30 @@ use nagaya_events::ErrorKind;
 use nagaya_store::{Item, Key, Write};
 
 use crate::{
-    house::{House, LIST, create, id, rename},
+    app::{App, LIST, create, id, rename},
     todo::Command,
 };
 
 /// Proves T12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
-    let house = Arc::new(House::new().await);
+    let app = Arc::new(App::new().await);
     for n in 1..=30 {
-        house.tell(n, [create("a"), rename("b")]).await;
+        app.execute_all(n, [create("a"), rename("b")]).await;
     }
-    house.settle().await;
-    let (writing, done) = (Arc::clone(&house), Arc::new(AtomicBool::new(false)));
+    app.project_all().await;
+    let (writing, done) = (Arc::clone(&app), Arc::new(AtomicBool::new(false)));
     let until = Arc::clone(&done);
     let writer = tokio::spawn(async move {
         let mut number = 0;
         while !until.load(Ordering::SeqCst) {
-            writing.tell(1 + number % 30, [Command::Number(number)]).await;
-            writing.tell(1_000 + number, [create("new")]).await;
+            writing.execute_all(1 + number % 30, [Command::Number(number)]).await;
+            writing.execute_all(1_000 + number, [create("new")]).await;
             number += 1;
         }
         number
     });
-    let (follower, until) = (house.again(), Arc::clone(&done));
+    let (follower, until) = (app.restarted(), Arc::clone(&done));
     let following = tokio::spawn(async move {
         while !until.load(Ordering::SeqCst) {
             follower.processor().step().await.expect("a step");
@@ -42,7 +42,7 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
     for generation in [2, 3] {
         let seen = std::sync::Mutex::new(Vec::new());
         let tell = |progress| seen.lock().expect("nobody panics with it").push(progress);
-        let verified = house.again().processor().rebuild(&tell).await.expect("rebuilt");
+        let verified = app.restarted().processor().rebuild(&tell).await.expect("rebuilt");
         assert!(verified.holds(), "{verified:#?}");
         assert_eq!(verified.generation, generation);
         assert_eq!(verified.expected.hash(), verified.found.hash());
@@ -52,115 +52,115 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
     let written = writer.await.expect("no panic");
     following.await.expect("no panic");
     assert!(told[0].aggregates >= 30 && told[0].events >= 60, "{told:?}");
-    house.settle().await;
-    assert_eq!(house.listed().await.len() as u64, 30 + written);
-    assert_eq!(house.processor().generations().await.expect("read").current, 3);
-    house.is_whole("after two rebuilds").await;
+    app.project_all().await;
+    assert_eq!(app.listed().await.len() as u64, 30 + written);
+    assert_eq!(app.processor().generations().await.expect("read").current, 3);
+    app.assert_consistent("after two rebuilds").await;
 }
 
 /// Proves the part of T12 about events that are read page by page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_aggregate_is_built_whole_wherever_a_page_ends_and_however_many_it_fills() {
-    let house = House::new().await;
+    let app = App::new().await;
     // Pages of 500 events: most end inside a todo, and one todo goes on over three of them.
     let (mut all, counts) = (0, [7, 90, 33, 61, 99, 1_300, 64, 98, 1, 97, 96, 95, 500, 499]);
     for (n, many) in (1..).zip(counts) {
-        house.tell(n, [create("a")]).await;
+        app.execute_all(n, [create("a")]).await;
         for at in (0..many).step_by(90) {
-            house.tell(n, [Command::Many(90.min(many - at))]).await;
+            app.execute_all(n, [Command::Many(90.min(many - at))]).await;
         }
         all += 1 + many;
     }
     let told = std::sync::Mutex::new(None);
     let tell = |progress| *told.lock().expect("nobody panics with it") = Some(progress);
-    let verified = house.processor().rebuild(&tell).await.expect("rebuilt");
+    let verified = app.processor().rebuild(&tell).await.expect("rebuilt");
     assert!(verified.holds(), "{verified:#?}");
     assert_eq!((verified.events, verified.aggregates, verified.found.items), (all, 14, 14));
     // Nothing had to be looked at again.
     assert!(!told.into_inner().expect("nobody panics with it").expect("progress").checking);
-    house.is_whole("after the rebuild").await;
+    app.assert_consistent("after the rebuild").await;
 }
 
 /// Proves the rollback part of T12.
 #[tokio::test]
 async fn rolling_back_keeps_what_was_written_since_the_switch() {
-    let house = House::new().await;
-    house.tell(1, [create("a")]).await;
-    house.settle().await;
-    assert!(house.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
-    house.tell(1, [rename("b")]).await;
-    house.tell(2, [create("x"), Command::Complete(true)]).await;
-    house.settle().await;
+    let app = App::new().await;
+    app.execute_all(1, [create("a")]).await;
+    app.project_all().await;
+    assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
+    app.execute_all(1, [rename("b")]).await;
+    app.execute_all(2, [create("x"), Command::Complete(true)]).await;
+    app.project_all().await;
     let expected = ["f1/1 b v2 active", "f1/2 x v2"];
-    assert_eq!(house.listed().await, expected);
-    assert_eq!(house.processor().roll_back().await.expect("rolled back"), 1);
-    assert_eq!(house.listed().await, expected);
+    assert_eq!(app.listed().await, expected);
+    assert_eq!(app.processor().roll_back().await.expect("rolled back"), 1);
+    assert_eq!(app.listed().await, expected);
     // And forth, and a new one after that is neither of them.
-    assert_eq!(house.processor().roll_back().await.expect("rolled forth"), 2);
-    assert_eq!(house.listed().await, expected);
-    assert!(house.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
-    assert_eq!(house.processor().generations().await.expect("read").current, 3);
-    house.is_whole("after all of it").await;
+    assert_eq!(app.processor().roll_back().await.expect("rolled forth"), 2);
+    assert_eq!(app.listed().await, expected);
+    assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
+    assert_eq!(app.processor().generations().await.expect("read").current, 3);
+    app.assert_consistent("after all of it").await;
 }
 
 #[tokio::test]
 async fn there_is_nothing_to_roll_back_to_before_the_first_switch() {
-    let house = House::new().await;
-    let error = house.processor().roll_back().await.expect_err("there is none");
+    let app = App::new().await;
+    let error = app.processor().roll_back().await.expect_err("there is none");
     assert!(matches!(error.kind(), ErrorKind::Busy(_)), "{error}");
-    assert_eq!(house.processor().abandon().await.expect("nothing to abandon"), None);
+    assert_eq!(app.processor().abandon().await.expect("nothing to abandon"), None);
 }
 
 /// Proves the parked part of T12: what is not whole is not switched to.
 #[tokio::test]
 async fn a_rebuild_that_meets_poison_does_not_switch_and_goes_on_once_it_can() {
-    let house = House::new().await;
-    house.tell(1, [create("a"), rename("poison"), rename("b")]).await;
-    house.tell(2, [create("x")]).await;
-    house.settle().await;
-    let verified = house.processor().rebuild(&|_| {}).await.expect("built");
+    let app = App::new().await;
+    app.execute_all(1, [create("a"), rename("poison"), rename("b")]).await;
+    app.execute_all(2, [create("x")]).await;
+    app.project_all().await;
+    let verified = app.processor().rebuild(&|_| {}).await.expect("built");
     assert_eq!((verified.holds(), verified.parked), (false, 1));
-    let generations = house.processor().generations().await.expect("read");
+    let generations = app.processor().generations().await.expect("read");
     assert_eq!((generations.current, generations.building), (1, Some(2)));
     // What is being built is fed, and nobody reads it.
-    house.tell(2, [rename("y")]).await;
-    house.settle().await;
-    assert_eq!(house.listed().await, ["f1/1 a v1 active", "f1/2 y v2 active"]);
+    app.execute_all(2, [rename("y")]).await;
+    app.project_all().await;
+    assert_eq!(app.listed().await, ["f1/1 a v1 active", "f1/2 y v2 active"]);
 
     // The program is put right: the same rebuild goes on, and what is parked is tried again.
-    house.list.becomes_strong();
-    let verified = house.processor().rebuild(&|_| {}).await.expect("built");
+    app.list.becomes_strong();
+    let verified = app.processor().rebuild(&|_| {}).await.expect("built");
     assert!(verified.holds(), "{verified:#?}");
-    assert_eq!(house.listed().await, ["f1/1 b v3 active", "f1/2 y v2 active"]);
-    house.is_whole("after the switch").await;
+    assert_eq!(app.listed().await, ["f1/1 b v3 active", "f1/2 y v2 active"]);
+    app.assert_consistent("after the switch").await;
 }
 
 #[tokio::test]
 async fn a_rebuild_that_is_abandoned_leaves_everything_as_it_was() {
-    let house = House::new().await;
-    house.tell(1, [create("poison")]).await;
-    house.tell(2, [create("x")]).await;
-    assert!(!house.processor().rebuild(&|_| {}).await.expect("built").holds());
-    assert_eq!(house.processor().abandon().await.expect("abandoned"), Some(2));
-    house.settle().await;
-    assert_eq!(house.listed().await, ["f1/2 x v1 active"]);
+    let app = App::new().await;
+    app.execute_all(1, [create("poison")]).await;
+    app.execute_all(2, [create("x")]).await;
+    assert!(!app.processor().rebuild(&|_| {}).await.expect("built").holds());
+    assert_eq!(app.processor().abandon().await.expect("abandoned"), Some(2));
+    app.project_all().await;
+    assert_eq!(app.listed().await, ["f1/2 x v1 active"]);
     // The next one begins from nothing, under another name.
-    house.list.becomes_strong();
-    let verified = house.processor().rebuild(&|_| {}).await.expect("built");
+    app.list.becomes_strong();
+    let verified = app.processor().rebuild(&|_| {}).await.expect("built");
     assert_eq!((verified.holds(), verified.generation), (true, 3));
 }
 
 /// Proves the verification part of T12.
 #[tokio::test]
 async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_no_event() {
-    let house = House::new().await;
+    let app = App::new().await;
     for n in 1..=5 {
-        house.tell(n, [create("a"), rename("b")]).await;
+        app.execute_all(n, [create("a"), rename("b")]).await;
     }
-    house.tell(5, [Command::Delete]).await;
-    house.settle().await;
+    app.execute_all(5, [Command::Delete]).await;
+    app.project_all().await;
     let key = |n| Key::new("FAMILY#f1", format!("TODO#{}", id(n)));
-    let items = house.stored(LIST).await;
+    let items = app.stored(LIST).await;
     let item = |n: u64| -> Item {
         let sort = format!("TODO#{}", id(n));
         items
@@ -178,19 +178,19 @@ async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_
         ("back from the dead", Write::put(LIST, as_another(5)), "should not be there", 5),
         ("stray", Write::put(LIST, as_another(9)), "comes from no event", 9),
     ] {
-        let house_before = house.processor().verify(None).await.expect("checked");
+        let house_before = app.processor().verify(None).await.expect("checked");
         assert!(house_before.holds(), "before {about}");
-        house.meddle(write).await;
-        let verified = house.processor().verify(None).await.expect("checked");
+        app.write_directly(write).await;
+        let verified = app.processor().verify(None).await.expect("checked");
         assert!(!verified.holds(), "{about}");
         let found: Vec<_> = verified.wrong.iter().map(|wrong| (wrong.aggregate.clone(), wrong.why)).collect();
         assert_eq!(found, [(id(n), why)], "{about}");
         assert_eq!(verified.wrong_count, 1);
         assert_ne!(verified.expected, verified.found, "{about}");
         // Nothing is wrong with another family's.
-        assert!(house.processor().verify(Some("f2")).await.expect("checked").holds());
-        assert!(!house.processor().verify(Some("f1")).await.expect("checked").holds());
-        house.processor().repair("f1", &|_| {}).await.expect("repaired");
+        assert!(app.processor().verify(Some("f2")).await.expect("checked").holds());
+        assert!(!app.processor().verify(Some("f1")).await.expect("checked").holds());
+        app.processor().repair("f1", &|_| {}).await.expect("repaired");
     }
 }
 
@@ -198,20 +198,20 @@ async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_
 #[tokio::test]
 async fn the_same_events_give_the_same_count_and_hash_and_others_another() {
     let hash = |title: &'static str| async move {
-        let house = House::new().await;
-        house.tell(1, [create(title)]).await;
-        house.settle().await;
-        let verified = house.processor().verify(None).await.expect("checked");
-        let event = house.recorded(1).await.remove(0);
+        let app = App::new().await;
+        app.execute_all(1, [create(title)]).await;
+        app.project_all().await;
+        let verified = app.processor().verify(None).await.expect("checked");
+        let event = app.recorded(1).await.remove(0);
         (verified.found.items, verified.found.hash().len(), verified.found.hash(), event.id)
     };
     let (one, other) = (hash("a").await, hash("b").await);
     assert_eq!((one.0, one.1, other.0), (1, 64, 1));
     assert_ne!(one.2, other.2);
     // A second rebuild of the same events has the same content.
-    let house = House::new().await;
-    house.tell(1, [create("a")]).await;
-    house.settle().await;
-    let live = house.processor().verify(None).await.expect("checked").found;
-    assert_eq!(house.processor().rebuild(&|_| {}).await.expect("rebuilt").found, live);
+    let app = App::new().await;
+    app.execute_all(1, [create("a")]).await;
+    app.project_all().await;
+    let live = app.processor().verify(None).await.expect("checked").found;
+    assert_eq!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").found, live);
 }

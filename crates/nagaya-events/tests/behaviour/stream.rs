@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     agreement::command,
-    house::{House, id},
+    app::{App, id},
     todo::Command,
 };
 
@@ -18,11 +18,11 @@ fn arrivals() -> impl Strategy<Value = (Vec<(u64, Command)>, Vec<Vec<Index>>)> {
     (commands, batches)
 }
 
-async fn all_events(house: &House) -> Vec<Recorded> {
-    let inspector: Inspector = house.inspector();
+async fn all_events(app: &App) -> Vec<Recorded> {
+    let inspector: Inspector = app.inspector();
     let mut all = Vec::new();
     for n in 1..4 {
-        all.extend(inspector.events(&house.family("f1"), &id(n)).await.expect("events"));
+        all.extend(inspector.events(&app.family("f1"), &id(n)).await.expect("events"));
     }
     all
 }
@@ -34,16 +34,16 @@ proptest! {
     #[test]
     fn the_list_does_not_depend_on_the_order_of_arrival((commands, batches) in arrivals()) {
         Runtime::new().expect("a runtime").block_on(async {
-            let house = House::new().await;
+            let app = App::new().await;
             for (n, command) in commands {
-                let _ = house.ask(n, command).await;
+                let _ = app.execute(n, command).await;
             }
-            let events = all_events(&house).await;
+            let events = all_events(&app).await;
             if events.is_empty() {
                 return;
             }
             // In order, one after the other.
-            let in_order = House::new().await;
+            let in_order = App::new().await;
             for event in &events {
                 in_order.processor().feed(vec![event.clone()]).await.expect("applied");
             }
@@ -52,19 +52,19 @@ proptest! {
             // By chance, to several processors at once.
             let fed = batches.iter().map(|batch| {
                 let batch = batch.iter().map(|index| index.get(&events).clone()).collect();
-                let processor = house.processor();
+                let processor = app.processor();
                 async move { processor.feed(batch).await.expect("applied") }
             });
             futures_util::future::join_all(fed).await;
             // Each todo is where the greatest of its events that has arrived says; the last of each brings it to its end.
             let last = |n: u64| events.iter().rev().find(|event| event.aggregate == id(n)).cloned();
-            house.processor().feed((1..4).filter_map(last).collect()).await.expect("applied");
-            assert_eq!(house.listed().await, expected);
-            house.is_whole("after all of it").await;
+            app.processor().feed((1..4).filter_map(last).collect()).await.expect("applied");
+            assert_eq!(app.listed().await, expected);
+            app.assert_consistent("after all of it").await;
 
             // And once more everything, the wrong way round.
-            house.processor().feed(events.iter().rev().cloned().collect()).await.expect("applied");
-            assert_eq!(house.listed().await, expected);
+            app.processor().feed(events.iter().rev().cloned().collect()).await.expect("applied");
+            assert_eq!(app.listed().await, expected);
         });
     }
 }

@@ -12,14 +12,12 @@ use std::{
     time::Duration,
 };
 
+use nagaya_attack::{self as attack, Action, Door, Engine, Hand, Later, MOST_PAGES, Options, Seen};
 use nagaya_design::{Design, check};
 use nagaya_embedded::Embedded;
 use nagaya_server::{Act, Claims, Grant, Issuer, Limits, LocalIssuer, Route, Server, System, Verifier, routes};
 use nagaya_store::{Answer, Clock};
-use nagaya_tenancy::{
-    Nagaya, Principal,
-    attack::{self, Action, Door, Engine, Hand, Later, MOST_PAGES, Options, Seen},
-};
+use nagaya_tenancy::{Nagaya, Principal};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 

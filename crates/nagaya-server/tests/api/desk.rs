@@ -2,7 +2,7 @@
 
 use nagaya_server::System;
 
-use crate::house::{House, design};
+use nagaya_testing::{TestServer, parse_design};
 
 pub(crate) const DESK: &str = r##"
 name    = "desk"
@@ -178,6 +178,6 @@ entity = "trail"
 "##;
 
 /// The system, served.
-pub(crate) fn desk() -> House {
-    House::serve(System::plain(design(DESK)))
+pub(crate) fn desk() -> TestServer {
+    TestServer::in_memory(System::plain(parse_design(DESK)))
 }

@@ -7,28 +7,28 @@ use crate::desk::desk;
 /// Proves the HTTP part of T8.
 #[test]
 fn the_same_key_and_body_give_the_same_answer_and_one_item() {
-    let house = desk();
-    let t1 = house.client("t1", "admin").with("idempotency-key", "k-1");
+    let server = desk();
+    let t1 = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", "k-1");
     let first = t1.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
     first.data(201);
     // The order of the fields does not matter.
-    let again = t1.send("POST", "/v1/tickets", Some(br#"{ "status": "open", "subject": "a" }"#));
+    let again = t1.request_bytes("POST", "/v1/tickets", Some(br#"{ "status": "open", "subject": "a" }"#));
     assert_eq!((again.status, &again.body, again.header("location")), (201, &first.body, first.header("location")));
     assert_eq!(again.header("etag"), first.header("etag"));
     assert_eq!(t1.get("/v1/tickets").data(200).as_array().map(Vec::len), Some(1));
 
     let other = t1.post("/v1/tickets", &json!({ "subject": "b" }));
-    assert_eq!(other.problem(422), "idempotency_key_reused");
-    assert_eq!(t1.post("/v1/teams", &json!({ "name": "a" })).problem(422), "idempotency_key_reused");
+    other.problem(422, "idempotency_key_reused");
+    t1.post("/v1/teams", &json!({ "name": "a" })).problem(422, "idempotency_key_reused");
     // What failed is not remembered.
-    let t1 = house.client("t1", "admin").with("idempotency-key", "k-2");
-    assert_eq!(t1.post("/v1/tickets", &json!({})).problem(422), "invalid");
+    let t1 = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", "k-2");
+    t1.post("/v1/tickets", &json!({})).problem(422, "invalid");
     t1.post("/v1/tickets", &json!({ "subject": "b" })).data(201);
 
     // Another tenant has keys of its own.
-    let t2 = house.client("t2", "admin").with("idempotency-key", "k-1");
+    let t2 = server.user_with("t2", "u1", &["admin"]).with("idempotency-key", "k-1");
     let theirs = t2.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
     assert_ne!(theirs.data(201)["ticketId"], first.body["data"]["ticketId"]);
-    let long = house.client("t1", "admin").with("idempotency-key", &"k".repeat(256));
-    assert_eq!(long.post("/v1/tickets", &json!({ "subject": "b" })).problem(400), "bad_idempotency_key");
+    let long = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", &"k".repeat(256));
+    long.post("/v1/tickets", &json!({ "subject": "b" })).problem(400, "bad_idempotency_key");
 }

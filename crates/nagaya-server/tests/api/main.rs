@@ -4,7 +4,6 @@ mod attack;
 mod desk;
 mod errors;
 mod given;
-mod house;
 mod idempotency;
 mod items;
 mod lists;

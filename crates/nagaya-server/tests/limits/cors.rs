@@ -2,19 +2,17 @@
 
 use axum::{body::Body, http::Method};
 use nagaya_server::{Cors, Limits};
+use nagaya_testing::{Connection, RawResponse};
 
-use crate::{
-    client::{Client, Got},
-    house::House,
-};
+use crate::desk::Desk;
 
 const ORIGIN: &str = "https://app.example.com";
 
-async fn house(cors: Cors) -> House {
-    House::open_with(Limits::default(), |server| server.cors(cors)).await
+async fn desk(cors: Cors) -> Desk {
+    Desk::open_with(Limits::default(), |server| server.cors(cors)).await
 }
 
-async fn preflight(client: &mut Client, origin: &str, method: &str) -> Got {
+async fn preflight(client: &mut Connection, origin: &str, method: &str) -> RawResponse {
     let asked = [
         ("origin", origin),
         ("access-control-request-method", method),
@@ -23,17 +21,17 @@ async fn preflight(client: &mut Client, origin: &str, method: &str) -> Got {
     client.send(Method::OPTIONS, "/notes", &asked, Body::empty()).await
 }
 
-async fn get(client: &mut Client, origin: &str) -> Got {
+async fn get(client: &mut Connection, origin: &str) -> RawResponse {
     client.send(Method::GET, "/notes", &[("origin", origin)], Body::empty()).await
 }
 
 /// The names of all headers that have to do with CORS.
-fn cors_headers(got: &Got) -> Vec<&str> {
+fn cors_headers(got: &RawResponse) -> Vec<&str> {
     got.headers.keys().map(|name| name.as_str()).filter(|name| name.starts_with("access-control-")).collect()
 }
 
 /// The parts of a list, in order.
-fn list(got: &Got, name: &str) -> Vec<String> {
+fn list(got: &RawResponse, name: &str) -> Vec<String> {
     let mut parts: Vec<_> =
         got.header(name).unwrap_or_default().split(',').map(|part| part.trim().to_owned()).collect();
     parts.sort();
@@ -43,8 +41,8 @@ fn list(got: &Got, name: &str) -> Vec<String> {
 /// Proves T18.
 #[tokio::test]
 async fn it_is_closed_unless_origins_are_configured() {
-    let house = house(Cors::default()).await;
-    let mut client = house.connect("acme").await;
+    let desk = desk(Cors::default()).await;
+    let mut client = desk.connect("acme").await;
     let got = get(&mut client, ORIGIN).await;
     assert_eq!((got.status.as_u16(), cors_headers(&got)), (200, vec![]));
     let got = preflight(&mut client, ORIGIN, "GET").await;
@@ -55,8 +53,8 @@ async fn it_is_closed_unless_origins_are_configured() {
 /// Proves T18.
 #[tokio::test]
 async fn only_the_configured_origin_is_allowed_with_the_least_of_methods_and_headers() {
-    let house = house(Cors::new([ORIGIN]).expect("an origin")).await;
-    let mut client = house.connect("acme").await;
+    let desk = desk(Cors::new([ORIGIN]).expect("an origin")).await;
+    let mut client = desk.connect("acme").await;
 
     let got = preflight(&mut client, ORIGIN, "PATCH").await;
     assert_eq!(got.status, 200);
@@ -86,8 +84,8 @@ async fn only_the_configured_origin_is_allowed_with_the_least_of_methods_and_hea
 /// Proves T18.
 #[tokio::test]
 async fn no_other_origin_is_allowed() {
-    let house = house(Cors::new([ORIGIN, "http://localhost:5173"]).expect("origins")).await;
-    let mut client = house.connect("acme").await;
+    let desk = desk(Cors::new([ORIGIN, "http://localhost:5173"]).expect("origins")).await;
+    let mut client = desk.connect("acme").await;
     let others = [
         "https://evil.example",
         "http://app.example.com",
@@ -110,17 +108,17 @@ async fn no_other_origin_is_allowed() {
 async fn refusals_can_be_read_by_pages_too() {
     let limits = Limits { concurrent: 0, ..Limits::default() };
     let cors = Cors::new([ORIGIN]).expect("an origin");
-    let house = House::open_with(limits, |server| server.cors(cors)).await;
-    let got = get(&mut house.connect("acme").await, ORIGIN).await;
+    let desk = Desk::open_with(limits, |server| server.cors(cors)).await;
+    let got = get(&mut desk.connect("acme").await, ORIGIN).await;
     assert_eq!(got.problem(), (503, "overloaded".to_owned()));
     assert_eq!(got.header("access-control-allow-origin"), Some(ORIGIN));
-    let got = house.anonymous().await.send(Method::GET, "/metrics", &[("origin", ORIGIN)], Body::empty()).await;
+    let got = desk.server.connect().await.send(Method::GET, "/metrics", &[("origin", ORIGIN)], Body::empty()).await;
     assert_eq!(cors_headers(&got), Vec::<&str>::new(), "figures are for no page");
 }
 
 #[tokio::test]
 async fn credentials_are_allowed_only_on_demand() {
-    let house = house(Cors::new([ORIGIN]).expect("an origin").credentials(true)).await;
-    let got = preflight(&mut house.connect("acme").await, ORIGIN, "GET").await;
+    let desk = desk(Cors::new([ORIGIN]).expect("an origin").credentials(true)).await;
+    let got = preflight(&mut desk.connect("acme").await, ORIGIN, "GET").await;
     assert_eq!(got.header("access-control-allow-credentials"), Some("true"));
 }

@@ -3,15 +3,9 @@
 //! `NAGAYA_LOAD_SECONDS` says for how long, a minute unless told; `NAGAYA_LOAD_CONNECTIONS` on how many connections, 500
 //! unless told.
 
-#[path = "../limits/client.rs"]
+#[path = "../limits/desk.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
-mod client;
-#[path = "../limits/faults.rs"]
-#[expect(dead_code, reason = "other test programs use the rest")]
-mod faults;
-#[path = "../limits/house.rs"]
-#[expect(dead_code, reason = "other test programs use the rest")]
-mod house;
+mod desk;
 mod process;
 
 use std::{
@@ -20,10 +14,11 @@ use std::{
 };
 
 use axum::{body::Body, http::Method};
+use nagaya_testing::Connection;
 use serde_json::json;
 use tokio::{net::TcpStream, task::JoinSet};
 
-use self::{client::Client, process::Process};
+use self::process::Server;
 
 /// Tenants that share the connections.
 const TENANTS: usize = 10;
@@ -48,13 +43,13 @@ async fn five_hundred_connections_get_good_answers_and_memory_stays_flat() {
         |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let time = Duration::from_secs(number("NAGAYA_LOAD_SECONDS", 60));
     let connections = usize::try_from(number("NAGAYA_LOAD_CONNECTIONS", 500)).expect("a number of connections");
-    let server = Process::start(TENANTS).await;
+    let server = Server::start(TENANTS).await;
 
     let mut users = JoinSet::new();
     let end = Instant::now() + time;
     for at in 0..connections {
         let stream = TcpStream::connect(server.address).await.expect("a connection");
-        let client = Client::over(stream).await.with_token(server.tokens[at % TENANTS].clone());
+        let client = Connection::over(stream).await.with_token(server.tokens[at % TENANTS].clone());
         users.spawn(work(client, at, end));
     }
     let mut watcher = server.connect().await;
@@ -81,7 +76,7 @@ async fn five_hundred_connections_get_good_answers_and_memory_stays_flat() {
 }
 
 /// Makes, reads, lists and deletes notes until it is time to end.
-async fn work(mut client: Client, at: usize, end: Instant) -> Answers {
+async fn work(mut client: Connection, at: usize, end: Instant) -> Answers {
     let mut answers = Answers::new();
     let mut kept: VecDeque<String> = VecDeque::new();
     let mut turn = at;
@@ -114,7 +109,7 @@ async fn work(mut client: Client, at: usize, end: Instant) -> Answers {
 }
 
 /// The memory of the server; 0 where it cannot tell.
-async fn resident_bytes(client: &mut Client) -> u64 {
+async fn resident_bytes(client: &mut Connection) -> u64 {
     let figures = client.get("/metrics").await.text;
     let figure = figures.lines().find_map(|line| line.strip_prefix("nagaya_process_resident_memory_bytes "));
     figure.expect("it is among the figures").parse().expect("a number")

@@ -5,9 +5,10 @@ use std::time::Duration;
 use axum::{body::Body, http::Method};
 use nagaya_server::{Limits, observe::LogFormat};
 use nagaya_store::{Error, ErrorKind};
+use nagaya_testing::{Fault, PausedTokioClock};
 use serde_json::{Value as Json, json};
 
-use crate::{clock::Stopped, house::House, logs::Lines};
+use crate::{desk::Desk, logs::Lines};
 
 /// How the store fails: the status and the code of the answer, its `Retry-After`, and the level of the lines.
 type Case = (fn() -> Error, u16, &'static str, Option<&'static str>, &'static str);
@@ -27,10 +28,10 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
         (|| Error::engine("checksum of /var/db/7 differs"), 500, "internal", None, "ERROR"),
     ];
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
     for (fail, status, code, retry_after, level) in cases {
-        house.faults.fail(Some(fail));
+        let fault = desk.store.inject(Fault::fail_before(fail));
         let id = format!("r-{code}");
         let headers = [("content-type", "application/json"), ("x-request-id", &id)];
         let got = client.send(Method::POST, "/notes", &headers, Body::from(r#"{"title":"a"}"#)).await;
@@ -44,20 +45,21 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
         );
         let access = lines.requests().pop().expect("its line");
         assert_eq!([&access["request"], &access["level"]], [&json!(id), &json!(level)]);
+        fault.remove();
     }
 }
 
 #[tokio::test]
 async fn the_same_failure_is_not_told_for_every_request() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
-    let clock = Stopped::now();
-    house.faults.fail(Some(|| Error::unavailable("down")));
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
+    let clock = PausedTokioClock::pause();
+    desk.store.inject(Fault::fail_before(|| Error::unavailable("down")));
     for _ in 0..20 {
         assert_eq!(client.get("/notes").await.status, 503);
     }
-    clock.pass(Duration::from_secs(1)).await;
+    clock.advance(Duration::from_secs(1)).await;
     assert_eq!(client.get("/notes").await.status, 503);
     let told: Vec<_> = causes(&lines).into_iter().map(|line| line["suppressed"].clone()).collect();
     assert_eq!(told, [Json::Null, json!(19)]);

@@ -5,22 +5,23 @@ use std::time::Duration;
 use axum::{body::Body, http::Method};
 use nagaya_server::{Limits, Server, observe::LogFormat};
 use nagaya_store::Health;
+use nagaya_testing::PausedTokioClock;
 use serde_json::json;
 
-use crate::{clock::Stopped, house::House, logs::Lines};
+use crate::{desk::Desk, logs::Lines};
 
 #[tokio::test]
 async fn a_server_is_ready_when_its_store_answers() {
-    let house = House::open_empty(Limits::default(), |_| ()).await;
-    let mut client = house.anonymous().await;
-    let clock = Stopped::now();
+    let desk = Desk::without_tables().await;
+    let mut client = desk.server.connect().await;
+    let clock = PausedTokioClock::pause();
     assert_eq!(client.get("/healthz").await.text, r#"{"status":"ok"}"#, "it lives without a store");
     let got = client.get("/readyz").await;
     assert_eq!(got.problem(), (503, "not_ready".to_owned()));
     assert!(got.text.contains("`desk`"), "{got:?}");
 
-    house.nagaya.ensure().await.expect("the tables are made");
-    clock.pass(Duration::from_secs(2)).await;
+    desk.server.nagaya.ensure().await.expect("the tables are made");
+    clock.advance(Duration::from_secs(2)).await;
     let got = client.get("/readyz").await;
     assert_eq!((got.status.as_u16(), got.text.as_str()), (200, r#"{"status":"ready"}"#));
     assert_eq!(got.header("cache-control"), Some("no-store"));
@@ -28,48 +29,48 @@ async fn a_server_is_ready_when_its_store_answers() {
 
 #[tokio::test]
 async fn what_is_served_now_is_what_has_to_answer() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.anonymous().await;
-    let clock = Stopped::now();
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.server.connect().await;
+    let clock = PausedTokioClock::pause();
     assert_eq!(client.get("/readyz").await.status, 200);
     // The system is replaced by one whose store has no tables.
-    let empty = House::open_empty(Limits::default(), |_| ()).await;
-    let design = house.nagaya.design().clone();
-    house.mounted.serve(nagaya_server::System::plain(design), empty.nagaya.clone());
-    clock.pass(Duration::from_secs(2)).await;
+    let empty = Desk::without_tables().await;
+    let design = desk.server.nagaya.design().clone();
+    desk.server.mounted.serve(nagaya_server::System::plain(design), empty.server.nagaya.clone());
+    clock.advance(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.problem(), (503, "not_ready".to_owned()));
 }
 
 #[tokio::test]
 async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_the_log_only() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits::default()).await;
-    let mut client = house.anonymous().await;
-    let clock = Stopped::now();
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.server.connect().await;
+    let clock = PausedTokioClock::pause();
     assert_eq!(client.get("/readyz").await.status, 200);
 
     // What will become a problem is told, and is none yet.
-    house.faults.say(Health::Warning("2 % of the disk are left".into()));
-    clock.pass(Duration::from_secs(2)).await;
+    desk.store.set_health(Health::Warning("2 % of the disk are left".into()));
+    clock.advance(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
-    house.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
-    clock.pass(Duration::from_secs(2)).await;
+    desk.store.set_health(Health::ReadOnly("1 % of the disk is left".into()));
+    clock.advance(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
-    house.faults.say(Health::Unavailable("cannot sync /var/db/1.log: input/output error".into()));
-    clock.pass(Duration::from_secs(2)).await;
+    desk.store.set_health(Health::Unavailable("cannot sync /var/db/1.log: input/output error".into()));
+    clock.advance(Duration::from_secs(2)).await;
     let got = client.get("/readyz").await;
     assert_eq!(got.problem(), (503, "not_ready".to_owned()));
     assert_eq!(got.json()["detail"], "The store of `desk` is not available.");
     assert_eq!(got.header("retry-after"), Some("1"));
     assert_eq!(client.get("/healthz").await.status, 200, "restarting would not help");
     for _ in 0..10 {
-        clock.pass(Duration::from_secs(2)).await;
+        clock.advance(Duration::from_secs(2)).await;
         client.get("/readyz").await;
     }
-    house.faults.say(Health::Ready);
-    clock.pass(Duration::from_secs(2)).await;
+    desk.store.set_health(Health::Ready);
+    clock.advance(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
     let told: Vec<_> = lines
@@ -90,21 +91,21 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
 
 #[tokio::test]
 async fn whoever_waits_for_a_store_to_fail_for_good_waits_through_what_passes() {
-    let mut failed = None;
-    let set = |server: &mut Server| failed = Some(server.store_failed(Duration::from_secs(30)));
-    let house = House::open_with(Limits::default(), set).await;
-    let failed = tokio::spawn(failed.expect("it has been set"));
-    let clock = Stopped::now();
+    let (sender, failed) = std::sync::mpsc::channel();
+    let watch = move |server: &mut Server| drop(sender.send(server.store_failed(Duration::from_secs(30))));
+    let desk = Desk::open_with(Limits::default(), watch).await;
+    let failed = tokio::spawn(failed.recv().expect("it is watched"));
+    let clock = PausedTokioClock::pause();
     let pass = async |seconds: u64| {
         for _ in 0..seconds {
-            clock.pass(Duration::from_secs(1)).await;
+            clock.advance(Duration::from_secs(1)).await;
             tokio::task::yield_now().await;
         }
     };
-    let down = || house.faults.say(Health::Unavailable("the disk is gone".into()));
+    let down = || desk.store.set_health(Health::Unavailable("the disk is gone".into()));
     down();
     pass(20).await;
-    house.faults.say(Health::Ready);
+    desk.store.set_health(Health::Ready);
     pass(20).await;
     down();
     pass(20).await;
@@ -115,8 +116,8 @@ async fn whoever_waits_for_a_store_to_fail_for_good_waits_through_what_passes() 
 
 #[tokio::test]
 async fn probes_can_be_asked_for_their_head_alone_and_for_nothing_else() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.anonymous().await;
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.server.connect().await;
     for path in ["/healthz", "/readyz", "/metrics"] {
         let got = client.send(Method::HEAD, path, &[], Body::empty()).await;
         assert_eq!((got.status.as_u16(), got.text.as_str()), (200, ""), "{path}");
@@ -128,12 +129,12 @@ async fn probes_can_be_asked_for_their_head_alone_and_for_nothing_else() {
 /// A system may write to more than its store, objects for example.
 #[tokio::test]
 async fn a_store_without_room_refuses_writes_before_a_system_begins_one() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
-    house.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
+    desk.store.set_health(Health::ReadOnly("1 % of the disk is left".into()));
     // The handler of this route panics.
     assert_eq!(client.post("/panic", &json!({})).await.problem(), (507, "insufficient_storage".to_owned()));
     assert_eq!(client.get("/notes").await.status, 200);
-    house.faults.say(Health::Ready);
+    desk.store.set_health(Health::Ready);
     assert_eq!(client.post("/panic", &json!({})).await.status, 500);
 }

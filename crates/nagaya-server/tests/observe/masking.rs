@@ -9,7 +9,7 @@ use nagaya_server::{
 };
 use serde_json::json;
 
-use crate::house::House;
+use crate::desk::Desk;
 
 /// Set in the process that is listened to.
 const LISTENED_TO: &str = "NAGAYA_TEST_LISTENED_TO";
@@ -37,7 +37,7 @@ fn nothing_that_a_user_gives_is_logged() {
         assert!(lines.iter().any(|line| line.contains(&format!("\"status\":{status},"))), "no {status} in\n{log}");
     }
     let panicked = lines.iter().find(|line| line.contains("a request has panicked")).expect("the panic is logged");
-    assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("house.rs:"), "{panicked}");
+    assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("desk.rs:"), "{panicked}");
 
     for secret in [PERSONAL, TOKEN] {
         let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
@@ -51,12 +51,12 @@ async fn a_server_that_is_listened_to() {
     if std::env::var_os(LISTENED_TO).is_none() {
         return;
     }
-    // All that this house could say, and what requests say of themselves.
+    // All that this desk could say, and what requests say of themselves.
     let log = init(LogFormat::Json, "info,nagaya_server=trace,nagaya_tenancy=trace,nagaya_embedded=trace,nagaya=trace");
     let _log = log.expect("a filter");
-    let house = House::open(Limits { body_bytes: 4_096, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { body_bytes: 4_096, ..Limits::default() }).await;
     let user = format!("{PERSONAL}-user");
-    let mut client = house.anonymous().await.with_token(house.token("acme", &user));
+    let mut client = desk.server.connect().await.with_token(desk.server.token(Some("acme"), &user, &[]));
     let mail = format!("{PERSONAL}@example.com");
     let note = json!({ "title": PERSONAL, "email": mail, "password": PERSONAL });
     let id = client.post("/notes", &note).await.json()["data"]["noteId"].as_str().expect("an id").to_owned();
@@ -80,8 +80,9 @@ async fn a_server_that_is_listened_to() {
     let headers = [("content-type", "application/json"), ("x-request-id", "the-panic")];
     assert_eq!(client.send(Method::POST, "/panic", &headers, Body::from(note.to_string())).await.status, 500);
     // A token that is refused, and one that is none.
-    let mut refused = house.anonymous().await.with_token(format!("{}{PERSONAL}", house.token("acme", &user)));
+    let mut refused =
+        desk.server.connect().await.with_token(format!("{}{PERSONAL}", desk.server.token(Some("acme"), &user, &[])));
     assert_eq!(refused.get("/notes").await.status, 401);
-    let mut refused = house.anonymous().await.with_token(format!("{TOKEN}{PERSONAL}"));
+    let mut refused = desk.server.connect().await.with_token(format!("{TOKEN}{PERSONAL}"));
     assert_eq!(refused.get("/notes").await.status, 401);
 }

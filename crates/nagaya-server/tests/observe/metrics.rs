@@ -3,11 +3,12 @@
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
 use nagaya_store::{Item, Store as _, Write};
+use nagaya_testing::Connection;
 use serde_json::json;
 
-use crate::{client::Client, house::House};
+use crate::desk::Desk;
 
-async fn figures(client: &mut Client) -> String {
+async fn figures(client: &mut Connection) -> String {
     let got = client.get("/metrics").await;
     assert_eq!(got.status, 200);
     assert_eq!(got.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
@@ -21,8 +22,8 @@ fn has(figures: &str, line: &str) {
 
 #[tokio::test]
 async fn requests_are_counted_by_system_route_method_and_class() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
     let made = client.post("/notes", &json!({ "title": "Buy milk" })).await.json();
     let id = made["data"]["noteId"].as_str().expect("an id").to_owned();
     assert_eq!(client.get(&format!("/notes/{id}")).await.status, 200);
@@ -47,8 +48,8 @@ async fn requests_are_counted_by_system_route_method_and_class() {
 
 #[tokio::test]
 async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
     // One of each kind: what has not been asked has no figures yet.
     client.get("/nowhere").await;
     client.get("/notes/x").await;
@@ -67,16 +68,16 @@ async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
 #[tokio::test]
 async fn limits_stand_beside_what_is_held_to_them() {
     let limits = Limits { concurrent: 12, connections: 34, tenant_concurrent: 1, ..Limits::default() };
-    let house = House::open(limits).await;
-    let mut client = house.connect("acme").await;
+    let desk = Desk::open(limits).await;
+    let mut client = desk.connect("acme").await;
     let figures_before = figures(&mut client).await;
     has(&figures_before, "nagaya_requests_in_flight_limit 12.0");
     has(&figures_before, "nagaya_connections_limit 34.0");
     has(&figures_before, r#"nagaya_tenants_over_quota{system="desk"} 0.0"#);
 
-    let mut held = house.connect("acme").await;
+    let mut held = desk.connect("acme").await;
     let holding = tokio::spawn(async move { held.get("/hold").await.status });
-    house.holding(1).await;
+    desk.holding(1).await;
     for _ in 0..3 {
         assert_eq!(client.get("/notes").await.status, 429);
     }
@@ -84,19 +85,19 @@ async fn limits_stand_beside_what_is_held_to_them() {
     has(&figures_then, r#"nagaya_requests_rejected_total{reason="rate"} 3"#);
     has(&figures_then, r#"nagaya_tenants_over_quota{system="desk"} 1.0"#);
     assert!(!figures_then.contains("acme"));
-    house.release(1);
+    desk.release(1);
     assert_eq!(holding.await.expect("no panic"), 200);
 }
 
 #[tokio::test]
 async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
     // Somebody writes around the walls: an item of one tenant under a key of another.
     let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let item = Item::new().with("PK", "TENANT#acme").with("SK", format!("NOTE#{id}").as_str());
     let item = item.with("tenantId", "other").with("noteId", id).with("title", "Not yours");
-    house.store.write(Write::put("desk-main", item).into()).await.expect("written");
+    desk.store.write(Write::put("desk-main", item).into()).await.expect("written");
 
     let got = client.get(&format!("/notes/{id}")).await;
     assert_eq!(got.problem(), (500, "internal".to_owned()));
@@ -104,15 +105,17 @@ async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
     has(&figures(&mut client).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
 
     // Serving it anew does not make the alarm go away.
-    house.mounted.serve(nagaya_server::System::plain(house.nagaya.design().clone()), house.nagaya.clone());
+    desk.server
+        .mounted
+        .serve(nagaya_server::System::plain(desk.server.nagaya.design().clone()), desk.server.nagaya.clone());
     let figures = figures(&mut client).await;
     assert!(!figures.contains(r#"nagaya_wall_breaches_total{system="desk"} 0"#), "{figures}");
 }
 
 #[tokio::test]
 async fn a_panic_is_answered_counted_and_over() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
     let got = client.post("/panic", &json!({ "email": "ann@example.com" })).await;
     assert_eq!(got.problem(), (500, "internal".to_owned()));
     assert!(!got.text.contains("ann") && !got.text.contains("panic"), "{got:?}");
@@ -126,12 +129,12 @@ async fn a_panic_is_answered_counted_and_over() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_is_counted_too() {
-    let house = House::open(Limits::default()).await;
-    let mut gone = house.connect("acme").await;
+    let desk = Desk::open(Limits::default()).await;
+    let mut gone = desk.connect("acme").await;
     let asking = tokio::spawn(async move { gone.get("/hold").await.status });
-    house.holding(1).await;
+    desk.holding(1).await;
     asking.abort();
-    house.holding(0).await;
-    let figures = figures(&mut house.anonymous().await).await;
+    desk.holding(0).await;
+    let figures = figures(&mut desk.server.connect().await).await;
     has(&figures, r#"nagaya_requests_total{system="desk",method="GET",route="/hold",status="4xx"} 1"#);
 }

@@ -1,8 +1,8 @@
 //! The attack suite on the designs of the repository, on a store in memory.
 
+use nagaya_attack::{self as attack, Engine};
 use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{Answer, Clock};
-use nagaya_tenancy::attack::{self, Engine};
 
 use crate::common::design;
 

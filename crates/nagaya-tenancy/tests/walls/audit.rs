@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::{
     common::{design, fields, open, tenant},
     soft_delete::{management, user},
+    stores::all,
 };
 
 /// The entries of a list, as JSON.
@@ -96,7 +97,7 @@ async fn there_is_an_entry_for_a_change_and_for_nothing_else() {
     acme.create("message", fields(message)).await.expect("a message");
     let after = entries(&acme, "audit_logs").await;
     assert_eq!(after.len(), before + 1, "only the channel's: {after:#?}");
-    assert!(store.all("auth").await.iter().all(|item| {
+    assert!(all(&store, "auth").await.iter().all(|item| {
         !item.get("tenantId").and_then(Value::as_str).is_some_and(|partition| partition.starts_with("%audit"))
     }));
 }
@@ -215,7 +216,7 @@ async fn an_operator_without_a_reason_reaches_nothing() {
         assert_eq!(ops.audit(0, 1, None).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(ops.list(&List::by("tenants")).await.expect_err("no reason").code(), "no_reason");
     }
-    assert!(store.all("tenant").await.iter().all(|item| item.get("%deleting").is_none()));
+    assert!(all(&store, "tenant").await.iter().all(|item| item.get("%deleting").is_none()));
 }
 
 #[tokio::test]

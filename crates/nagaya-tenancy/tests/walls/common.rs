@@ -2,26 +2,17 @@
 
 use std::path::Path;
 
-use nagaya_design::{Design, check};
+use nagaya_design::Design;
 use nagaya_embedded::{Embedded, Options};
 use nagaya_tenancy::{Nagaya, Principal, Tenant};
+use nagaya_testing::parse_design;
+pub(crate) use nagaya_testing::system_design as design;
 use serde_json::{Map, Value};
-
-/// A design of the repository's systems: `aiagent/single`.
-pub(crate) fn design(name: &str) -> Design {
-    let (system, file) = name.split_once('/').expect("system/design");
-    design_at(&format!("../../systems/{system}/design/{file}.toml"))
-}
-
-fn design_at(path: &str) -> Design {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    let source = std::fs::read_to_string(path).expect("the design is there");
-    check(&source, &[]).design.expect("the design is sound")
-}
 
 /// A design of this crate's tests on a store in memory.
 pub(crate) async fn open_file(path: &str) -> Nagaya {
-    open(design_at(path)).await
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    open(parse_design(&std::fs::read_to_string(path).expect("the design is there"))).await
 }
 
 /// A design on a store in memory.

@@ -1,20 +1,13 @@
 //! What is stored of what a caller gives: made instants, defaults, what stays and what cannot go.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
-};
+use std::{sync::Arc, time::Duration};
 
-use nagaya_design::check;
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Clock, Item, Key, Scan, Store as _, Value as Stored, Write};
+use nagaya_store::{Item, Key, Scan, Store as _, Value as Stored, Write};
 use nagaya_tenancy::{Error, ErrorKind, List, Nagaya, Settings, Tenant};
+use nagaya_testing::{InstrumentedStore, ManualClock, memory_store, parse_design};
 use serde_json::{Value, json};
 
-use crate::{
-    common::{fields, tenant},
-    spy::Spy,
-};
+use crate::common::{fields, tenant};
 
 const DESIGN: &str = r##"
 name    = "diary"
@@ -94,17 +87,13 @@ index  = "GSI1"
 /// 2027-01-15T08:00:00Z
 const START: i64 = 1_800_000_000_000;
 
-async fn open() -> (Tenant, Spy, Arc<AtomicI64>) {
-    let checked = check(DESIGN, &[]);
-    let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
-    let time = Arc::new(AtomicI64::new(START));
-    let told = Arc::clone(&time);
-    let clock = Clock::new(move || told.load(Ordering::SeqCst));
-    let store = Embedded::memory(Options { clock: clock.clone(), ..Options::default() }).expect("memory");
-    let spy = Spy::new(store);
-    let nagaya = Nagaya::open_with(design, spy.clone(), Settings { clock, ..Settings::default() });
+async fn open() -> (Tenant, Arc<InstrumentedStore>, ManualClock) {
+    let clock = ManualClock::at(START);
+    let store = InstrumentedStore::new(memory_store(&clock));
+    let settings = Settings { clock: clock.clock(), ..Settings::default() };
+    let nagaya = Nagaya::open_with(parse_design(DESIGN), store.clone(), settings);
     nagaya.ensure().await.expect("the tables are made");
-    (tenant(&nagaya, "h1"), spy, time)
+    (tenant(&nagaya, "h1"), store, clock)
 }
 
 /// The fields that are wrong, each with why.
@@ -115,7 +104,7 @@ fn problems(error: &Error) -> Vec<String> {
 
 #[tokio::test]
 async fn instants_are_made_once_or_with_every_change() {
-    let (h1, _, time) = open().await;
+    let (h1, _, clock) = open().await;
     let made = h1.create("entry", fields(json!({ "id": "1", "due": null }))).await.expect("an entry");
     let start = "2027-01-15T08:00:00Z";
     for field in ["at", "made", "changed"] {
@@ -125,7 +114,7 @@ async fn instants_are_made_once_or_with_every_change() {
     assert!(made.text("ulid").is_some_and(|id| id.starts_with("e_") && id.len() == 28));
     assert!(made.text("uuid").is_some_and(|id| id.len() == 36));
 
-    time.fetch_add(60_000, Ordering::SeqCst);
+    clock.advance(Duration::from_secs(60));
     let changed = h1.update("entry", &[start, "1"], fields(json!({ "mood": "bad" })), None).await.expect("a change");
     assert_eq!(changed.text("changed"), Some("2027-01-15T08:01:00Z"));
     for field in ["at", "made"] {
@@ -143,18 +132,18 @@ async fn instants_are_made_once_or_with_every_change() {
 /// An item lives so long after its last write.
 #[tokio::test]
 async fn expiry_follows_the_last_write() {
-    let (h1, spy, time) = open().await;
+    let (h1, store, clock) = open().await;
     let at = "2027-01-15T08:00:00Z";
     h1.create("entry", fields(json!({ "id": "1" }))).await.expect("an entry");
     let key = Key::new("HOME#h1", format!("ENTRY#{at}#1"));
-    let stored = spy.get("main", &key).await.expect("a read").expect("it is there");
+    let stored = store.get("main", &key).await.expect("a read").expect("it is there");
     assert_eq!(stored.get("gone"), Some(&Stored::from(START / 1000 + 3600)));
-    time.fetch_add(60_000, Ordering::SeqCst);
+    clock.advance(Duration::from_secs(60));
     h1.update("entry", &[at, "1"], fields(json!({ "mood": "bad" })), None).await.expect("a change");
-    let stored = spy.get("main", &key).await.expect("a read").expect("it is there");
+    let stored = store.get("main", &key).await.expect("a read").expect("it is there");
     assert_eq!(stored.get("gone"), Some(&Stored::from(START / 1000 + 3660)));
     // What keeps its value unique goes with it, not before.
-    let all = spy.scan(Scan::table("main")).await.expect("a scan").items;
+    let all = store.scan(Scan::table("main")).await.expect("a scan").items;
     assert_eq!(all.len(), 2, "{all:?}");
     for item in all {
         assert_eq!(item.get("gone"), Some(&Stored::from(START / 1000 + 3660)), "{item:?}");
@@ -163,10 +152,10 @@ async fn expiry_follows_the_last_write() {
 
 #[tokio::test]
 async fn what_is_optional_can_be_left_out_and_taken_away() {
-    let (h1, spy, _) = open().await;
+    let (h1, store, _) = open().await;
     let new = json!({ "id": "1", "due": null, "place": { "note": null } });
     h1.create("entry", fields(new)).await.expect("an entry");
-    let all = spy.scan(Scan::table("main")).await.expect("a scan").items;
+    let all = store.scan(Scan::table("main")).await.expect("a scan").items;
     let entry = all.iter().find(|item| item.get("mood").is_some()).expect("the entry");
     assert_eq!(entry.get("due"), None);
     assert_eq!(entry.get("place").map(|place| format!("{place:?}").contains("note")), Some(false));
@@ -268,7 +257,7 @@ async fn a_change_touches_what_it_names() {
 /// What lies under a key of an older form is found by lists, and goes with what it refers to, where it lies.
 #[tokio::test]
 async fn an_item_under_an_older_key_stays_there() {
-    let (h1, spy, _) = open().await;
+    let (h1, store, _) = open().await;
     h1.create("shelf", fields(json!({ "id": "s", "label": "l" }))).await.expect("a shelf");
     let book = |sort: &str| {
         Item::new()
@@ -281,17 +270,17 @@ async fn an_item_under_an_older_key_stays_there() {
             .with("shelf", "s")
             .with("state", "here")
     };
-    spy.write(Write::put("main", book("OLDBOOK#1")).into()).await.expect("planted");
+    store.write(Write::put("main", book("OLDBOOK#1")).into()).await.expect("planted");
     let list = List::by("books_of_shelf").with("shelf", "s");
     assert_eq!(h1.list(&list).await.expect("a page").records.len(), 1);
     h1.delete("shelf", &["s"], None).await.expect("it goes with its books");
-    let kept = spy.get("main", &Key::new("HOME#h1", "OLDBOOK#1")).await.expect("a read").expect("it is kept");
+    let kept = store.get("main", &Key::new("HOME#h1", "OLDBOOK#1")).await.expect("a read").expect("it is kept");
     assert_eq!(kept.get("state").and_then(Stored::as_str), Some("gone"));
     assert_eq!(kept.get("goneAt").and_then(Stored::as_str), Some("2027-01-15T08:00:00Z"));
     assert_eq!(kept.get("goneBy").and_then(Stored::as_str), Some("u-1"));
 
     // Under the older key of another home it is a breach.
     let foreign = book("OLDBOOK#2").with("id", "2").with("home", "h2");
-    spy.write(Write::put("main", foreign).into()).await.expect("planted");
+    store.write(Write::put("main", foreign).into()).await.expect("planted");
     assert_eq!(h1.list(&list).await.expect_err("planted").code(), "breach");
 }

@@ -1,21 +1,23 @@
 //! The guards one by one: what every write is pinned to, who reaches what, how far a list reads.
 
+use std::sync::Arc;
+
 use nagaya_design::{Design, check};
-use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{Action, Condition, Item, Key, Store as _, Value as Stored, Write};
 use nagaya_tenancy::{List, Nagaya, Principal};
+use nagaya_testing::InstrumentedStore;
 use serde_json::json;
 
 use crate::{
     common::{design, fields, tenant},
-    spy::Spy,
+    stores::logged,
 };
 
-async fn open(design: Design) -> (Nagaya, Spy) {
-    let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
-    let nagaya = Nagaya::open(design, spy.clone());
+async fn open(design: Design) -> (Nagaya, Arc<InstrumentedStore>) {
+    let store = logged();
+    let nagaya = Nagaya::open(design, store.clone());
     nagaya.ensure().await.expect("the tables are made");
-    (nagaya, spy)
+    (nagaya, store)
 }
 
 fn sound(source: &str) -> Design {
@@ -138,17 +140,17 @@ fn condition_of(written: &[Write], sort: &str) -> Option<Condition> {
 /// Proves A11. Proves the store's part of A2.
 #[tokio::test]
 async fn every_write_is_pinned_to_the_partition_and_a_create_to_absence() {
-    let (nagaya, spy) = open(design("aiagent/single")).await;
+    let (nagaya, store) = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     let pinned = Condition::equal("PK", "TENANT#t1");
     t1.create("agent", fields(json!({ "agentId": "a", "name": "A" }))).await.expect("an agent");
-    assert_eq!(condition_of(&spy.written(), "AGENT#a"), Some(Condition::absent("PK")));
+    assert_eq!(condition_of(&store.take_writes(), "AGENT#a"), Some(Condition::absent("PK")));
     t1.update("agent", &["a"], fields(json!({ "name": "B" })), None).await.expect("a change");
-    let condition = condition_of(&spy.written(), "AGENT#a");
+    let condition = condition_of(&store.take_writes(), "AGENT#a");
     assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
     assert!(asks(condition.as_ref(), &Condition::equal("version", 1)), "{condition:?}");
     t1.delete("agent", &["a"], None).await.expect("it goes");
-    let condition = condition_of(&spy.written(), "AGENT#a");
+    let condition = condition_of(&store.take_writes(), "AGENT#a");
     assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
 }
 
@@ -157,16 +159,16 @@ async fn every_write_is_pinned_to_the_partition_and_a_create_to_absence() {
 /// Proves the store's part of A2.
 #[tokio::test]
 async fn writes_behind_walls_that_are_not_in_the_key_are_pinned_to_the_tenant() {
-    let (nagaya, spy) = open(market()).await;
+    let (nagaya, store) = open(market()).await;
     let s1 = tenant(&nagaya, "s1");
     let order = json!({ "id": "1", "number": "n" });
     s1.create("order", fields(order)).await.expect("an order");
     s1.create("offer", fields(json!({ "id": "1", "kind": "k" }))).await.expect("an offer");
-    spy.written();
+    store.take_writes();
     s1.update("order", &["1"], fields(json!({ "number": "m" })), None).await.expect("a change");
     s1.update("offer", &["1"], fields(json!({ "kind": "l" })), None).await.expect("a change");
     s1.delete("order", &["1"], None).await.expect("it goes");
-    let written = spy.written();
+    let written = store.take_writes();
     for (partition, sort) in [("ORDER#1", "ORDER#"), ("OFFER#1", "OFFER#")] {
         for write in written.iter() {
             let at = matches!(&write.action, Action::Update { key, .. } | Action::Delete { key } if *key == Key::new(partition, sort));
@@ -228,7 +230,7 @@ async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
 /// An index can be narrower than what lies in it: through it, only one's own is right.
 #[tokio::test]
 async fn a_public_item_of_anothers_is_a_breach_in_an_index_of_ones_own() {
-    let (nagaya, spy) = open(market()).await;
+    let (nagaya, store) = open(market()).await;
     let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
     s1.create("offer", fields(json!({ "id": "1", "kind": "k" }))).await.expect("an offer");
     s2.create("offer", fields(json!({ "id": "2", "kind": "k" }))).await.expect("an offer");
@@ -236,8 +238,9 @@ async fn a_public_item_of_anothers_is_a_breach_in_an_index_of_ones_own() {
     assert_eq!(ids(s1.list(&List::by("offers_of_shop")).await.expect("a page")), ["1"]);
     assert_eq!(ids(s1.list(&List::by("offers_of_kind").with("kind", "k")).await.expect("a page")), ["1"]);
     let key = Key::new("OFFER#2", "OFFER#");
-    let poisoned = spy.get("main", &key).await.expect("a read").expect("it is there").with("GSI1PK", "SHOP#s1#OFFERS");
-    spy.write(Write::put("main", poisoned).into()).await.expect("planted");
+    let poisoned =
+        store.get("main", &key).await.expect("a read").expect("it is there").with("GSI1PK", "SHOP#s1#OFFERS");
+    store.write(Write::put("main", poisoned).into()).await.expect("planted");
     assert_eq!(s1.list(&List::by("offers_of_shop")).await.expect_err("poisoned").code(), "breach");
     assert_eq!(nagaya.breaches(), 1);
 }
@@ -245,7 +248,7 @@ async fn a_public_item_of_anothers_is_a_breach_in_an_index_of_ones_own() {
 /// How much others have in a shared partition does not show: not in the page, not in whether there is another.
 #[tokio::test]
 async fn a_page_of_a_shared_partition_goes_on_only_to_what_is_ones_own() {
-    let (nagaya, spy) = open(market()).await;
+    let (nagaya, store) = open(market()).await;
     let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
     for id in ["a1", "a2", "z1", "z2", "z3"] {
         s1.create("offer", fields(json!({ "id": id, "kind": "k" }))).await.expect("an offer");
@@ -259,7 +262,7 @@ async fn a_page_of_a_shared_partition_goes_on_only_to_what_is_ones_own() {
             .with("shop", "s2")
             .with("id", format!("m{n:04}"))
             .with("kind", "k");
-        spy.write(Write::put("main", item).into()).await.expect("planted");
+        store.write(Write::put("main", item).into()).await.expect("planted");
     }
     let list = List::by("offers_of_kind").with("kind", "k");
     let ids = |page: &nagaya_tenancy::Page| page.records.iter().flat_map(|record| record.id()).collect::<Vec<_>>();
@@ -281,16 +284,16 @@ async fn a_page_of_a_shared_partition_goes_on_only_to_what_is_ones_own() {
     assert_eq!(s2.list(&list.clone().limit(1_000)).await.expect("a page").records.len(), 1_000);
 
     // The store does not send what is not the caller's.
-    spy.asked();
+    store.take_queries();
     s1.list(&list).await.expect("a page");
-    let filter = spy.asked().remove(0).filter;
+    let filter = store.take_queries().remove(0).filter;
     assert!(asks(filter.as_ref(), &Condition::equal("shop", "s1")), "{filter:?}");
 }
 
 /// Markers of tenants whose names run into each other, where the partition is not the tenant's.
 #[tokio::test]
 async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
-    let (nagaya, spy) = open(market()).await;
+    let (nagaya, store) = open(market()).await;
     let names = ["s1", "s1-x", "x", "order-x", "s1%2Dx"];
     for (at, name) in names.iter().enumerate() {
         let shop = tenant(&nagaya, name);
@@ -302,8 +305,8 @@ async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
             assert_eq!(made.err().map_or("ok", |error| error.code()), expected, "{name}");
         }
     }
-    let partitions: std::collections::BTreeSet<_> = spy
-        .written()
+    let partitions: std::collections::BTreeSet<_> = store
+        .take_writes()
         .iter()
         .filter_map(|write| match &write.action {
             Action::Put { item } => item.get("PK").and_then(Stored::as_str).map(str::to_owned),
@@ -317,7 +320,7 @@ async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
 /// Where a partition is a tenant's, what keeps the tenant's values unique lies in it, and is touched only with them.
 #[tokio::test]
 async fn markers_lie_beside_what_they_mark() {
-    let (nagaya, spy) = open(design("aiagent/single")).await;
+    let (nagaya, store) = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     let marks = |written: Vec<Write>| {
         let key = |write: &Write| match &write.action {
@@ -333,13 +336,13 @@ async fn markers_lie_beside_what_they_mark() {
     };
     let new = json!({ "userId": "u", "email": "a@example.com", "name": "A" });
     t1.create("user", fields(new)).await.expect("a user");
-    assert_eq!(marks(spy.written()), ["TENANT#t1"]);
+    assert_eq!(marks(store.take_writes()), ["TENANT#t1"]);
     t1.update("user", &["u"], fields(json!({ "role": "admin" })), None).await.expect("a change");
-    assert!(marks(spy.written()).is_empty());
+    assert!(marks(store.take_writes()).is_empty());
     t1.update("user", &["u"], fields(json!({ "email": "b@example.com" })), None).await.expect("a change");
-    assert_eq!(marks(spy.written()), ["TENANT#t1", "TENANT#t1"]);
+    assert_eq!(marks(store.take_writes()), ["TENANT#t1", "TENANT#t1"]);
     t1.delete("user", &["u"], None).await.expect("it goes");
-    assert!(marks(spy.written()).contains(&"TENANT#t1".to_owned()));
+    assert!(marks(store.take_writes()).contains(&"TENANT#t1".to_owned()));
 }
 
 /// The tenant is never a parameter.
@@ -373,13 +376,13 @@ async fn a_field_that_is_an_index_key_cannot_hold_what_keys_escape() {
 /// What an operator lists across tenants is checked as well.
 #[tokio::test]
 async fn an_operators_list_refuses_what_lies_under_a_wrong_key() {
-    let (nagaya, spy) = open(design("aiagent/single")).await;
+    let (nagaya, store) = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     t1.create("agent", fields(json!({ "agentId": "a", "name": "A" }))).await.expect("an agent");
     let operator = nagaya.operator("a look around", &Principal::new("staff", "o-1"));
     assert_eq!(operator.list(&List::by("all_agents")).await.expect("a page").records.len(), 1);
-    let item = spy.get("aiagent-app", &Key::new("TENANT#t1", "AGENT#a")).await.expect("a read").expect("it is there");
-    spy.write(Write::put("aiagent-app", item.with("PK", "TENANT#t2")).into()).await.expect("planted");
+    let item = store.get("aiagent-app", &Key::new("TENANT#t1", "AGENT#a")).await.expect("a read").expect("it is there");
+    store.write(Write::put("aiagent-app", item.with("PK", "TENANT#t2")).into()).await.expect("planted");
     assert_eq!(operator.list(&List::by("all_agents")).await.expect_err("planted").code(), "breach");
 }
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use nagaya_design::{Design, check};
-use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{Item, Scan, Store as _, Value as Stored};
 use nagaya_tenancy::{Nagaya, Tenant};
+use nagaya_testing::InstrumentedStore;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::{
     common::{fields, tenant},
-    spy::Spy,
+    stores::logged,
 };
 
 /// Sparse indexes by presence, by value and by both, an index that two entities overload, an attribute of two indexes, and
@@ -72,11 +72,11 @@ fn desk() -> Design {
 }
 
 /// A design on a store in memory, and a second handle on the store.
-async fn open(design: &Design) -> (Nagaya, Spy) {
-    let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
-    let nagaya = Nagaya::open(design.clone(), spy.clone());
+async fn open(design: &Design) -> (Nagaya, Arc<InstrumentedStore>) {
+    let store = logged();
+    let nagaya = Nagaya::open(design.clone(), store.clone());
     nagaya.ensure().await.expect("the tables are made");
-    (nagaya, spy)
+    (nagaya, store)
 }
 
 /// A write by somebody.
@@ -158,7 +158,7 @@ async fn perform(tenant: &Tenant, step: Step) {
 }
 
 /// Everything that is stored has the index attributes that its fields give, and no others.
-async fn assert_derived(design: &Design, store: &Spy) -> Vec<Item> {
+async fn assert_derived(design: &Design, store: &InstrumentedStore) -> Vec<Item> {
     let page = store.scan(Scan::table("main")).await.expect("a scan");
     assert!(page.next.is_none());
     for item in &page.items {
@@ -195,11 +195,11 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let design = desk();
-            let (nagaya, spy) = open(&design).await;
+            let (nagaya, store) = open(&design).await;
             let team = tenant(&nagaya, "te#am");
             for step in steps {
                 perform(&team, step).await;
-                assert_derived(&design, &spy).await;
+                assert_derived(&design, &store).await;
             }
         });
     }
@@ -209,7 +209,7 @@ proptest! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_of_different_fields_at_once_never_mix_in_an_index_key() {
     let design = desk();
-    let (nagaya, spy) = open(&design).await;
+    let (nagaya, store) = open(&design).await;
     let team = Arc::new(tenant(&nagaya, "team"));
     let new = json!({ "id": "1", "owner": "a", "due": "2026-01-01", "rank": 5, "place": { "room": "r" } });
     team.create("task", fields(new)).await.expect("a task");
@@ -233,13 +233,13 @@ async fn changes_of_different_fields_at_once_never_mix_in_an_index_key() {
     });
     let writers: Vec<_> = writers.collect();
     while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
-        assert_eq!(assert_derived(&design, &spy).await.len(), 1);
+        assert_eq!(assert_derived(&design, &store).await.len(), 1);
         tokio::task::yield_now().await;
     }
     for writer in writers {
         writer.await.expect("it ends");
     }
-    assert_derived(&design, &spy).await;
+    assert_derived(&design, &store).await;
 }
 
 #[tokio::test]

@@ -1,14 +1,16 @@
 //! Pages: how long they are, where they go on, what they cost.
 
+use std::sync::Arc;
+
 use nagaya_design::check;
-use nagaya_embedded::{Embedded, Options};
 use nagaya_store::Query;
 use nagaya_tenancy::{List, Nagaya, Page, Tenant};
+use nagaya_testing::InstrumentedStore;
 use serde_json::json;
 
 use crate::{
     common::{design, fields, tenant},
-    spy::Spy,
+    stores::logged,
 };
 
 /// Names and numbers as whole sort keys, beside the layer's own items.
@@ -63,14 +65,14 @@ range   = "at"
 returns = "count"
 "##;
 
-async fn open() -> (Nagaya, Tenant, Spy) {
+async fn open() -> (Nagaya, Tenant, Arc<InstrumentedStore>) {
     let checked = check(DESIGN, &[]);
     let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
-    let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
-    let nagaya = Nagaya::open(design, spy.clone());
+    let store = logged();
+    let nagaya = Nagaya::open(design, store.clone());
     nagaya.ensure().await.expect("the tables are made");
     let h1 = tenant(&nagaya, "h1");
-    (nagaya, h1, spy)
+    (nagaya, h1, store)
 }
 
 fn ids(page: &Page) -> Vec<String> {
@@ -93,7 +95,7 @@ async fn pages(tenant: &Tenant, list: &List) -> Vec<Vec<String>> {
 
 #[tokio::test]
 async fn a_page_costs_what_it_shows() {
-    let (_, h1, spy) = open().await;
+    let (_, h1, store) = open().await;
     h1.create("place", fields(json!({ "id": "a", "name": "x" }))).await.expect("a place");
     for id in ["b", "c", "d"] {
         h1.create("place", fields(json!({ "id": id, "name": id }))).await.expect("a place");
@@ -103,15 +105,15 @@ async fn a_page_costs_what_it_shows() {
         h1.delete("place", &[id], None).await.expect("it goes");
     }
     h1.create("place", fields(json!({ "id": "e", "name": "e" }))).await.expect("a place");
-    spy.asked();
+    store.take_queries();
     let limits = |asked: Vec<Query>| asked.into_iter().map(|query| query.limit).collect::<Vec<_>>();
     let page = h1.list(&List::by("places").limit(4)).await.expect("a page");
     assert_eq!((ids(&page), page.next), (vec!["c".to_owned(), "d".to_owned(), "e".to_owned()], None));
     // Three markers and one place; then the rest.
-    assert_eq!(limits(spy.asked())[..2], [Some(4), Some(3)]);
+    assert_eq!(limits(store.take_queries())[..2], [Some(4), Some(3)]);
     let page = h1.list(&List::by("places").limit(2).descending(true)).await.expect("a page");
     assert_eq!(ids(&page), ["e", "d"]);
-    assert_eq!(limits(spy.asked()), [Some(2)]);
+    assert_eq!(limits(store.take_queries()), [Some(2)]);
     assert_eq!(h1.list(&List::by("places").limit(0)).await.expect("a page").records.len(), 1);
 }
 
@@ -127,7 +129,7 @@ async fn a_pattern_for_one_gives_one_and_no_cursor() {
 
 #[tokio::test]
 async fn a_range_that_nothing_can_be_in_is_empty_and_takes_no_foreign_cursor() {
-    let (_, h1, spy) = open().await;
+    let (_, h1, store) = open().await;
     for at in 0..4 {
         h1.create("step", fields(json!({ "path": "p", "at": at }))).await.expect("a step");
     }
@@ -138,12 +140,12 @@ async fn a_range_that_nothing_can_be_in_is_empty_and_takes_no_foreign_cursor() {
     let count = h1.list(&range("steps_between_count", "1", "3")).await.expect("a count");
     assert_eq!((count.records.len(), count.count, count.next), (0, Some(2), None));
 
-    spy.asked();
+    store.take_queries();
     let none = h1.list(&range("steps_between", "1000", "2000")).await.expect("a page");
     assert_eq!((none.records.len(), none.count, none.next), (0, None, None));
     let none = h1.list(&range("steps_between_count", "1000", "2000")).await.expect("a count");
     assert_eq!(none.count, Some(0));
-    assert!(spy.asked().is_empty(), "there is nothing to ask for");
+    assert!(store.take_queries().is_empty(), "there is nothing to ask for");
     let cursor =
         h1.list(&List::by("steps_between").with("path", "p").limit(1)).await.expect("a page").next.expect("more");
     let refused = h1.list(&range("steps_between", "1000", "2000").cursor(cursor)).await.expect_err("another question");
@@ -155,8 +157,8 @@ async fn a_range_that_nothing_can_be_in_is_empty_and_takes_no_foreign_cursor() {
 /// Proves the paging part of T7.
 #[tokio::test]
 async fn pages_of_a_filtered_list_go_on_after_the_last_item_shown() {
-    let spy = Spy::new(Embedded::memory(Options::default()).expect("memory"));
-    let nagaya = Nagaya::open(design("aiagent/single"), spy.clone());
+    let store = logged();
+    let nagaya = Nagaya::open(design("aiagent/single"), store.clone());
     nagaya.ensure().await.expect("the tables are made");
     let t1 = tenant(&nagaya, "t1");
     for n in 0..25 {
@@ -168,8 +170,12 @@ async fn pages_of_a_filtered_list_go_on_after_the_last_item_shown() {
     assert_eq!(all.len(), 25);
     assert!(all.is_sorted());
     assert_eq!(pages(&t1, &list).await.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4, 4, 4, 4, 1]);
-    let limits: Vec<_> =
-        spy.asked().into_iter().filter(|query| query.table.ends_with("log")).map(|query| query.limit).collect();
+    let limits: Vec<_> = store
+        .take_queries()
+        .into_iter()
+        .filter(|query| query.table.ends_with("log"))
+        .map(|query| query.limit)
+        .collect();
     assert!(limits.iter().all(|limit| *limit == Some(100)), "{limits:?}");
 }
 

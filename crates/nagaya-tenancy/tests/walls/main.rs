@@ -3,11 +3,9 @@
 // Derived code names the facade.
 extern crate nagaya_tenancy as nagaya;
 
-#[cfg(feature = "attack")]
 mod attack;
 mod audit;
 mod common;
-mod crash;
 mod drafts;
 mod guards;
 mod indexes;
@@ -20,7 +18,7 @@ mod references;
 mod secrets;
 mod since;
 mod soft_delete;
-mod spy;
+mod stores;
 mod studio;
 mod time;
 mod typed;

@@ -1,14 +1,13 @@
 //! Sets that happen once, and changes of what was read.
 
-use std::sync::atomic::Ordering;
-
 use nagaya_embedded::Embedded;
 use nagaya_tenancy::{ErrorKind, Expected, List, Nagaya, Principal, Record, Tenant};
+use nagaya_testing::ManualClock;
 use serde_json::json;
 
 use crate::{
     common::{design, fields, open, tenant},
-    time::{NOON, Time},
+    time::{NOON, options, settings},
 };
 
 async fn create(tenant: &Tenant, key: &str, name: &str) -> Result<Record, nagaya_tenancy::Error> {
@@ -25,9 +24,9 @@ async fn agents(tenant: &Tenant) -> usize {
 #[tokio::test]
 async fn a_key_gives_the_same_results_until_it_is_forgotten() {
     for system in ["aiagent/single", "aiagent/multi"] {
-        let time = Time::at(NOON);
-        let store = Embedded::memory(time.options()).expect("memory");
-        let nagaya = Nagaya::open_with(design(system), store, time.settings());
+        let clock = ManualClock::at(NOON);
+        let store = Embedded::memory(options(&clock)).expect("memory");
+        let nagaya = Nagaya::open_with(design(system), store, settings(&clock));
         nagaya.ensure().await.expect("the tables are made");
         let t1 = tenant(&nagaya, "t1");
         let first = create(&t1, "k", "a").await.expect("an agent");
@@ -46,9 +45,9 @@ async fn a_key_gives_the_same_results_until_it_is_forgotten() {
         assert!(matches!(refused.kind(), ErrorKind::KeyReused), "{refused}");
 
         // After a day the key is free.
-        time.0.store(NOON + 24 * 3_600_000 - 1, Ordering::SeqCst);
+        clock.set(NOON + 24 * 3_600_000 - 1);
         assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
-        time.0.store(NOON + 24 * 3_600_000, Ordering::SeqCst);
+        clock.set(NOON + 24 * 3_600_000);
         assert_ne!(create(&t1, "k", "other").await.expect("a new agent").id(), first.id());
         assert_eq!(agents(&t1).await, 1);
     }

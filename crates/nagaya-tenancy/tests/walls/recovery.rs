@@ -1,12 +1,12 @@
 //! Deletions that a crash has left under way.
 
-use nagaya_store::{Item, Store as _, Value, Write};
+use nagaya_store::{Item, Value, Write};
 use nagaya_tenancy::Nagaya;
 use serde_json::json;
 
 use crate::{
     common::{fields, tenant},
-    crash::{Ends, Shared},
+    stores::{Ends, ending, memory},
     studio::{TABLE, count, flaws, invoice, open, project, studio, task, team},
 };
 
@@ -18,7 +18,7 @@ use crate::{
 async fn a_crash_at_any_write_leaves_nothing_behind() {
     for ends in [Ends::Before, Ends::After] {
         for writes in 1.. {
-            let store = Shared::new();
+            let store = memory();
             let nagaya = open(&store).await;
             let t1 = tenant(&nagaya, "t1");
             team(&t1, "a").await;
@@ -28,10 +28,10 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
                     task(&t1, id, &format!("task-{id}-{at}")).await;
                 }
             }
-            let process = store.ending(ends, writes);
+            let (process, ended) = ending(&store, ends, writes);
             let crashed = Nagaya::open(studio(), process.clone());
             let answer = tenant(&crashed, "t1").delete("team", &["a"], None).await;
-            if !process.has_ended() {
+            if ended.hits() == 0 {
                 answer.expect("nothing was in its way");
                 assert!(writes > 5, "{writes} writes");
                 break;
@@ -68,7 +68,7 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
 async fn a_crash_while_marks_are_taken_back_leaves_none() {
     for ends in [Ends::Before, Ends::After] {
         for writes in 1.. {
-            let store = Shared::new();
+            let store = memory();
             let nagaya = open(&store).await;
             let t1 = tenant(&nagaya, "t1");
             team(&t1, "a").await;
@@ -76,14 +76,14 @@ async fn a_crash_while_marks_are_taken_back_leaves_none() {
                 project(&t1, "a", id).await;
             }
             // The first process marks the team, and ends before it looks further.
-            let first = Nagaya::open(studio(), store.ending(Ends::After, 1));
+            let first = Nagaya::open(studio(), ending(&store, Ends::After, 1).0);
             tenant(&first, "t1").delete("team", &["a"], None).await.expect_err("it has ended");
             invoice(&t1, "q", "i").await;
             // The second one finds the mark and what forbids the deletion.
-            let process = store.ending(ends, writes);
+            let (process, ended) = ending(&store, ends, writes);
             let second = Nagaya::open(studio(), process.clone());
             let answer = second.recover().await;
-            if !process.has_ended() {
+            if ended.hits() == 0 {
                 assert_eq!(answer.expect("it is ended"), 1);
                 assert!(writes > 3, "{writes} writes");
                 assert_eq!(flaws(&store).await, [""; 0]);
@@ -100,7 +100,7 @@ async fn a_crash_while_marks_are_taken_back_leaves_none() {
 /// A note of a deletion does nothing by itself: without the mark on the item it is dropped.
 #[tokio::test]
 async fn a_forged_note_deletes_nothing() {
-    let store = Shared::new();
+    let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
     team(&t1, "a").await;

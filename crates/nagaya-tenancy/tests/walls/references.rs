@@ -5,14 +5,14 @@ use serde_json::json;
 
 use crate::{
     common::{fields, tenant},
-    crash::Shared,
+    stores::{all, interleaving, lagging, memory},
     studio::{TABLE, count, flaws, invoice, open, project, task, team, text},
 };
 
 /// Proves the reference part of C13.
 #[tokio::test]
 async fn what_is_referred_to_stays_until_nothing_refers_to_it() {
-    let store = Shared::new();
+    let store = memory();
     let nagaya = open(&store).await;
     let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
     for t in [&t1, &t2] {
@@ -36,7 +36,7 @@ async fn what_is_referred_to_stays_until_nothing_refers_to_it() {
 /// Something that forbids the deletion may be far away: nothing goes, then.
 #[tokio::test]
 async fn what_is_farther_away_forbids_a_deletion_as_well() {
-    let store = Shared::new();
+    let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
     team(&t1, "a").await;
@@ -53,9 +53,8 @@ async fn what_is_farther_away_forbids_a_deletion_as_well() {
 
 #[tokio::test]
 async fn more_goes_along_than_fits_one_write() {
-    for lagging in [false, true] {
-        let shared = Shared::new();
-        let store = if lagging { shared.lagging() } else { shared };
+    for lags in [false, true] {
+        let store = if lags { lagging() } else { memory() };
         let nagaya = open(&store).await;
         let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
         for t in [&t1, &t2] {
@@ -88,7 +87,7 @@ async fn more_goes_along_than_fits_one_write() {
 /// An index that lags does not show what was just made: the deletion waits for it.
 #[tokio::test]
 async fn what_an_index_does_not_show_yet_counts_as_well() {
-    let store = Shared::new().lagging();
+    let store = lagging();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
     team(&t1, "a").await;
@@ -101,7 +100,7 @@ async fn what_an_index_does_not_show_yet_counts_as_well() {
 
 #[tokio::test]
 async fn a_chain_goes_to_its_end_and_a_circle_ends() {
-    let store = Shared::new();
+    let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
     t1.create("folder", fields(json!({ "folderId": "f0" }))).await.expect("a folder");
@@ -119,7 +118,7 @@ async fn a_chain_goes_to_its_end_and_a_circle_ends() {
 
 #[tokio::test]
 async fn in_a_set_it_is_refused_with_a_reason() {
-    let store = Shared::new();
+    let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
     team(&t1, "a").await;
@@ -136,7 +135,7 @@ async fn in_a_set_it_is_refused_with_a_reason() {
 /// left that refers to what is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_new_refers_to_what_is_about_to_go() {
-    let store = Shared::new().busy();
+    let store = interleaving();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
     team(&t1, "attic").await;
@@ -194,7 +193,7 @@ async fn work(t: Tenant, team: String, worker: usize) {
 
 #[tokio::test]
 async fn another_tenant_sees_and_loses_nothing() {
-    let store = Shared::new();
+    let store = memory();
     let nagaya = open(&store).await;
     let (t1, t10) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t10"));
     for t in [&t1, &t10] {
@@ -204,10 +203,10 @@ async fn another_tenant_sees_and_loses_nothing() {
     }
     invoice(&t10, "p", "i").await;
     let before: Vec<_> =
-        store.all(TABLE).await.into_iter().filter(|item| text(item, "tenantId") == Some("t10")).collect();
+        all(&store, TABLE).await.into_iter().filter(|item| text(item, "tenantId") == Some("t10")).collect();
     t1.delete("team", &["a"], None).await.expect("the other's invoice does not count");
     let after: Vec<_> =
-        store.all(TABLE).await.into_iter().filter(|item| text(item, "tenantId") == Some("t10")).collect();
+        all(&store, TABLE).await.into_iter().filter(|item| text(item, "tenantId") == Some("t10")).collect();
     assert_eq!(before, after);
     assert_eq!(t10.delete("team", &["b"], None).await.expect_err("nobody's").code(), "not_found");
     assert_eq!(nagaya.breaches(), 0);

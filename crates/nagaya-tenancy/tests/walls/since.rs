@@ -1,16 +1,17 @@
 //! Moments that follow from a condition: set when it comes to hold, kept while it does, gone when it ends.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use nagaya_design::check;
-use nagaya_store::Value;
+use nagaya_store::{Store, Value};
 use nagaya_tenancy::{ErrorKind, List, Nagaya, Tenant};
+use nagaya_testing::ManualClock;
 use serde_json::{Value as Json, json};
 
 use crate::{
     common::{fields, tenant},
-    crash::Shared,
-    time::{NOON, Time},
+    stores::{all, memory},
+    time::{NOON, settings},
 };
 
 const DESIGN: &str = r#"
@@ -44,26 +45,26 @@ entity = "chore"
 index  = "GSI1"
 "#;
 
-/// A family whose time the test moves.
+/// A family whose clock the test moves.
 struct Family {
-    time: Time,
-    store: Shared,
+    clock: ManualClock,
+    store: Arc<dyn Store>,
     f1: Tenant,
 }
 
 impl Family {
     async fn new() -> Self {
-        let time = Time::at(NOON);
-        let store = Shared::new();
+        let clock = ManualClock::at(NOON);
+        let store = memory();
         let design = check(DESIGN, &[]).design.expect("the design is sound");
-        let nagaya = Nagaya::open_with(design, store.clone(), time.settings());
+        let nagaya = Nagaya::open_with(design, store.clone(), settings(&clock));
         nagaya.ensure().await.expect("the tables are made");
-        Family { f1: tenant(&nagaya, "f1"), store, time }
+        Family { f1: tenant(&nagaya, "f1"), store, clock }
     }
 
     /// What a change at this second makes of the chore: its two moments, in seconds.
     async fn change(&self, second: i64, patch: Json) -> [Option<i64>; 2] {
-        self.time.0.store(NOON + second * 1000, Ordering::SeqCst);
+        self.clock.set(NOON + second * 1000);
         let changed = self.f1.update("chore", &["c1"], fields(patch), None).await.expect("a change");
         moments(&changed.to_json())
     }
@@ -128,7 +129,7 @@ async fn a_deletion_that_keeps_the_item_ends_its_conditions() {
     family.f1.create("chore", fields(done)).await.expect("a chore");
     family.f1.delete("chore", &["c1"], None).await.expect("it is deleted");
     assert!(family.f1.list(&List::by("done")).await.expect("a page").records.is_empty());
-    let kept = family.store.all("chores-app").await;
+    let kept = all(&family.store, "chores-app").await;
     let [kept] = kept.as_slice() else { panic!("{kept:?}") };
     assert_eq!(kept.get("status").and_then(Value::as_str), Some("gone"));
     assert!(kept.get("doneAt").is_none() && kept.get("GSI1PK").is_none(), "{kept:?}");

@@ -1,19 +1,21 @@
 //! What is deleted but kept is gone to everybody, and its values are free again.
 
-use nagaya_store::Value;
+use std::sync::Arc;
+
+use nagaya_store::{Store, Value};
 use nagaya_tenancy::{ErrorKind, List, Nagaya, Principal, Tenant};
 use serde_json::{Value as Json, json};
 
 use crate::{
     common::{design, fields, tenant},
-    crash::Shared,
+    stores::{all, memory},
 };
 
 const HASH: &str = "$2b$12$abcdefghijklmnopqrstuuGzAlQ3Yt6eYx0ZbM4vJcPqRsTuVwXyZ";
 
 /// The management system with the tenant acme.
-pub(crate) async fn management() -> (Shared, Nagaya, Tenant) {
-    let store = Shared::new();
+pub(crate) async fn management() -> (Arc<dyn Store>, Nagaya, Tenant) {
+    let store = memory();
     let nagaya = Nagaya::open(design("management/management"), store.clone());
     nagaya.ensure().await.expect("the tables are made");
     let acme = nagaya
@@ -54,7 +56,7 @@ async fn a_deleted_user_is_kept_but_gone_and_so_are_its_roles() {
     let new = json!({ "userId": id, "serviceId": "files", "roleName": "admin", "assignedBy": "u-1" });
     assert_eq!(acme.create("role_assignment", fields(new)).await.expect_err("of nobody").code(), "no_reference");
 
-    let items = store.all("auth").await;
+    let items = all(&store, "auth").await;
     let kept = items.iter().find(|item| item.get("id").and_then(Value::as_str) == Some(&id)).expect("it is kept");
     assert_eq!(kept.get("isActive"), Some(&Value::Boolean(false)));
     assert_eq!(kept.get("deletedBy").and_then(Value::as_str), Some("u-1"));

@@ -1,15 +1,15 @@
 //! A studio: teams with projects, projects with tasks and invoices, folders in folders; and a look at what the store holds.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use nagaya_design::{Design, check};
-use nagaya_store::{Item, Value};
+use nagaya_store::{Item, Store, Value};
 use nagaya_tenancy::{Nagaya, Settings, Tenant};
 use serde_json::json;
 
 use crate::{
     common::fields,
-    crash::{LAG, Shared},
+    stores::{LAG, all},
 };
 
 pub(crate) const TABLE: &str = "studio-app";
@@ -19,9 +19,9 @@ pub(crate) fn studio() -> Design {
     checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))
 }
 
-pub(crate) async fn open(store: &Shared) -> Nagaya {
+pub(crate) async fn open(store: &Arc<dyn Store>) -> Nagaya {
     let settings = Settings { index_lag: 2 * LAG, ..Settings::default() };
-    let nagaya = Nagaya::open_with(studio(), store.clone(), settings);
+    let nagaya = Nagaya::open_with(studio(), Arc::clone(store), settings);
     nagaya.ensure().await.expect("the tables are made");
     nagaya
 }
@@ -47,8 +47,8 @@ pub(crate) fn text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
 }
 
 /// What is wrong in the store: something that refers to nothing, a unique value that nobody has, a mark, a note.
-pub(crate) async fn flaws(store: &Shared) -> Vec<String> {
-    let items = store.all(TABLE).await;
+pub(crate) async fn flaws(store: &Arc<dyn Store>) -> Vec<String> {
+    let items = all(store, TABLE).await;
     let keys: HashSet<_> = items.iter().filter_map(|item| Some((text(item, "PK")?, text(item, "SK")?))).collect();
     let mut flaws = Vec::new();
     for item in &items {
@@ -81,6 +81,6 @@ pub(crate) async fn flaws(store: &Shared) -> Vec<String> {
     flaws
 }
 
-pub(crate) async fn count(store: &Shared, start: &str) -> usize {
-    store.all(TABLE).await.iter().filter(|item| text(item, "SK").is_some_and(|sort| sort.starts_with(start))).count()
+pub(crate) async fn count(store: &Arc<dyn Store>, start: &str) -> usize {
+    all(store, TABLE).await.iter().filter(|item| text(item, "SK").is_some_and(|sort| sort.starts_with(start))).count()
 }

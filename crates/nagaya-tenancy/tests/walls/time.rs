@@ -4,47 +4,32 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
 use nagaya_embedded::{Embedded, ObjectsAndKeys, Options};
-use nagaya_store::Clock;
 use nagaya_tenancy::{List, Nagaya, Settings};
+use nagaya_testing::ManualClock;
 use serde_json::json;
 
 use crate::common::{design, fields, open, tenant};
 
-/// A clock that the test moves.
-#[derive(Clone)]
-pub(crate) struct Time(pub(crate) Arc<AtomicI64>);
+pub(crate) fn options(clock: &ManualClock) -> Options {
+    Options { clock: clock.clock(), sweep_every: None, ..Options::default() }
+}
 
-impl Time {
-    pub(crate) fn at(millis: i64) -> Self {
-        Time(Arc::new(AtomicI64::new(millis)))
-    }
-
-    fn clock(&self) -> Clock {
-        let now = Arc::clone(&self.0);
-        Clock::new(move || now.load(Ordering::SeqCst))
-    }
-
-    pub(crate) fn options(&self) -> Options {
-        Options { clock: self.clock(), sweep_every: None, ..Options::default() }
-    }
-
-    pub(crate) fn settings(&self) -> Settings {
-        Settings { clock: self.clock(), ..Settings::default() }
-    }
+pub(crate) fn settings(clock: &ManualClock) -> Settings {
+    Settings { clock: clock.clock(), ..Settings::default() }
 }
 
 pub(crate) const NOON: i64 = 1_800_000_000_000;
 
 #[tokio::test]
 async fn an_expiry_that_has_passed_is_refused() {
-    let time = Time::at(NOON);
-    let store = Embedded::memory(time.options()).expect("memory");
-    let nagaya = Nagaya::open_with(design("aiagent/single"), store, time.settings());
+    let clock = ManualClock::at(NOON);
+    let store = Embedded::memory(options(&clock)).expect("memory");
+    let nagaya = Nagaya::open_with(design("aiagent/single"), store, settings(&clock));
     nagaya.ensure().await.expect("the tables are made");
     let t1 = tenant(&nagaya, "t1");
     let token = |until| fields(json!({ "tokenHash": "h", "purpose": "invitation", "expiresAt": until }));
@@ -59,9 +44,9 @@ async fn an_expiry_that_has_passed_is_refused() {
 /// Proves A6.
 #[tokio::test]
 async fn sessions_and_tokens_are_never_returned_once_they_have_expired() {
-    let time = Time::at(NOON);
-    let store = Embedded::memory(time.options()).expect("memory");
-    let nagaya = Nagaya::open_with(design("aiagent/single"), store, time.settings());
+    let clock = ManualClock::at(NOON);
+    let store = Embedded::memory(options(&clock)).expect("memory");
+    let nagaya = Nagaya::open_with(design("aiagent/single"), store, settings(&clock));
     nagaya.ensure().await.expect("the tables are made");
     let t1 = tenant(&nagaya, "t1");
     let user = t1.create("user", fields(json!({ "email": "a@example.com", "name": "A" }))).await.expect("a user");
@@ -74,7 +59,7 @@ async fn sessions_and_tokens_are_never_returned_once_they_have_expired() {
     let lists = [List::by("sessions_of_user").with("userId", user), List::by("tokens_of_user").with("userId", user)];
 
     for (millis, there) in [(59_999, true), (60_000, false), (3_600_000, false)] {
-        time.0.store(NOON + millis, Ordering::SeqCst);
+        clock.set(NOON + millis);
         for record in [&session, &token] {
             let id = record.id();
             let found = t1.get(record.entity(), &[&id[0]]).await;
@@ -94,10 +79,10 @@ async fn a_directory_goes_back_to_any_moment_and_tables_say_that_they_can() {
     let aiagent = design("aiagent/single");
     assert!(aiagent.tables.iter().all(|table| table.point_in_time && table.kms), "declared for each table");
 
-    let (time, directory) = (Time::at(NOON), tempfile::tempdir().expect("a directory"));
+    let (clock, directory) = (ManualClock::at(NOON), tempfile::tempdir().expect("a directory"));
     let open_at = |path: std::path::PathBuf| {
-        let store = Embedded::open(path, time.options()).expect("the directory opens");
-        Nagaya::open_with(aiagent.clone(), store, time.settings())
+        let store = Embedded::open(path, options(&clock)).expect("the directory opens");
+        Nagaya::open_with(aiagent.clone(), store, settings(&clock))
     };
     let data = directory.path().join("data");
     let nagaya = open_at(data.clone());
@@ -105,17 +90,17 @@ async fn a_directory_goes_back_to_any_moment_and_tables_say_that_they_can() {
     let t1 = tenant(&nagaya, "t1");
     let agent = t1.create("agent", fields(json!({ "agentId": "a1", "name": "0" }))).await.expect("an agent");
     for n in 1..5 {
-        time.0.store(NOON + n * 1000, Ordering::SeqCst);
+        clock.set(NOON + n * 1000);
         let name = fields(json!({ "name": n.to_string() }));
         t1.update("agent", &["a1"], name, agent.version().map(|first| first + n - 1)).await.expect("a change");
     }
     drop((t1, nagaya));
 
     // A moment that has not come yet cannot be restored.
-    time.0.store(NOON + 5_000, Ordering::SeqCst);
+    clock.set(NOON + 5_000);
     for n in 0..5 {
         let past = directory.path().join(format!("at-{n}"));
-        let store = Embedded::open(&data, time.options()).expect("the directory opens");
+        let store = Embedded::open(&data, options(&clock)).expect("the directory opens");
         store
             .restore_at(NOON + n * 1000 + 500, &past, ObjectsAndKeys::default(), &mut |_| {})
             .expect("it can be restored");

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use crate::house::{START, design};
+use nagaya_testing::ManualClock;
+
+use crate::harness::design;
 
 /// The OpenAPI document of the product on a design.
 fn document(name: &str) -> Json {
-    nagaya_server::document(&nagaya_aiagent::system("aiagent", design(name)), "", START)
+    nagaya_server::document(&nagaya_aiagent::system("aiagent", design(name)), "", ManualClock::START)
 }
 
 /// Everything that a document refers to.

@@ -1,25 +1,42 @@
-//! One story, told on each design and engine.
+//! The same story on each design and engine.
 
-use crate::{house::House, story};
+use std::sync::{Arc, Mutex};
 
-/// What is said when the story is told.
-pub(crate) fn told(house: &House) -> Vec<String> {
-    story::tell(house);
-    house.transcript.lock().expect("nobody panics with it").entries().to_vec()
+use nagaya_testing::{ManualClock, TestServer, TestServerBuilder, memory_store};
+
+use crate::{harness::builder, story, transcript::Transcript};
+
+/// The transcript of the story on a server.
+pub(crate) fn transcript(
+    server: TestServerBuilder,
+    start: impl FnOnce(TestServerBuilder) -> TestServer,
+) -> Vec<String> {
+    let transcript = Arc::<Mutex<Transcript>>::default();
+    let recorded = Arc::clone(&transcript);
+    let server = start(server.observer(move |exchange| recorded.lock().expect("no panic").add(exchange)));
+    story::tell(&server);
+    let entries = transcript.lock().expect("no panic").entries().to_vec();
+    assert!(entries.len() > 250, "a story of {} requests is not the whole one", entries.len());
+    entries
 }
 
-/// Two runs were told the same, line by line.
+/// The transcript of the story in memory.
+pub(crate) fn transcript_in_memory(design: &str) -> Vec<String> {
+    let clock = ManualClock::default();
+    transcript(builder(design, &clock), |server| server.store(memory_store(&clock), &clock).start())
+}
+
+/// Two transcripts are the same, request by request.
 #[track_caller]
-pub(crate) fn same(one: &[String], other: &[String]) {
+pub(crate) fn assert_same(one: &[String], other: &[String]) {
     for (one, other) in one.iter().zip(other) {
         assert_eq!(one, other);
     }
     assert_eq!(one.len(), other.len());
-    assert!(one.len() > 250, "a story of {} lines is not the whole one", one.len());
 }
 
 /// Proves the embedded part of M2. Proves the API's part of A6. Proves M8, A9 and A15.
 #[test]
 fn one_table_and_many_tables_give_the_same_answers() {
-    same(&told(&House::in_memory("single")), &told(&House::in_memory("multi")));
+    assert_same(&transcript_in_memory("single"), &transcript_in_memory("multi"));
 }

@@ -3,8 +3,10 @@
 use nagaya_store::{Item, Key, KeySchema, Value};
 use serde_json::{Value as Json, json};
 
+use nagaya_testing::TestServer;
+
 use crate::{
-    house::{BASE, House},
+    harness::{BASE, Clients as _, in_memory},
     samples::samples,
 };
 
@@ -69,18 +71,18 @@ const PLACES: [(&str, &str, &str); 19] = [
 ];
 
 /// A tenant with one item of each kind; the answers that made them.
-fn filled(house: &House) -> Vec<(String, Json)> {
-    let admin = house.admin("t1");
+fn filled(server: &TestServer) -> Vec<(String, Json)> {
+    let admin = server.admin("t1");
     let mut made = Vec::new();
     for sample in samples() {
-        let path = &house.design.entity(sample.entity).expect("an entity").path;
+        let path = &server.nagaya.design().entity(sample.entity).expect("an entity").path;
         made.push((sample.entity.to_owned(), admin.post(path, &sample.new).data(201)));
     }
     let application = json!({ "tenantName": "Beta", "applicantName": "Ren", "applicantEmail": "ren@example.com" });
-    let application = house.stranger("sub-ren").post("/tenant-applications", &application).data(201);
+    let application = server.user_without_tenant("sub-ren").post("/tenant-applications", &application).data(201);
     made.push(("tenant_application".to_owned(), application));
     let notice = json!({ "noticeId": "n1", "title": "News", "body": "None." });
-    made.push(("notice".to_owned(), house.operator("op-1").post("/notices", &notice).data(201)));
+    made.push(("notice".to_owned(), server.operator("op-1").post("/notices", &notice).data(201)));
     made.push(("audit".to_owned(), admin.get("/audits?limit=1").list().remove(0)));
     made
 }
@@ -101,8 +103,8 @@ fn keys(item: &Item) -> String {
 }
 
 /// Every item lies where it is said to; `table` gives its table from the split's.
-fn lie_there(house: &House, table: impl Fn(&str) -> String) {
-    let made = filled(house);
+fn lie_there(server: &TestServer, table: impl Fn(&str) -> String) {
+    let made = filled(server);
     for (entity, suffix, place) in PLACES {
         let (_, answered) = made.iter().find(|(each, _)| each == entity).expect("one of each kind");
         let expected = with_fields(place, answered);
@@ -111,7 +113,7 @@ fn lie_there(house: &House, table: impl Fn(&str) -> String) {
             part.expect("a key").to_owned()
         };
         let (table, key) = (table(suffix), Key::new(part("PK"), part("SK")));
-        let item = house.runtime.block_on(house.store.get(&table, &key)).expect("the table is there");
+        let item = server.block_on(server.store.get(&table, &key)).expect("the table is there");
         let item = item.unwrap_or_else(|| panic!("{entity} is not in {table} under {expected}"));
         assert_eq!(keys(&item), expected, "{entity} in {table}");
         // What it is made of is in attributes of the same names.
@@ -126,10 +128,10 @@ fn lie_there(house: &House, table: impl Fn(&str) -> String) {
 /// Proves M1. Proves the API's part of A3.
 #[test]
 fn the_split_has_the_documented_tables_and_keys() {
-    let house = House::in_memory("multi");
-    lie_there(&house, |suffix| format!("{BASE}-{suffix}"));
+    let server = in_memory("multi");
+    lie_there(&server, |suffix| format!("{BASE}-{suffix}"));
     // The twelve of the document, and two for what it does not name; all with the same attributes.
-    let tables = nagaya_tenancy::table_specs(&house.design, BASE);
+    let tables = nagaya_tenancy::table_specs(server.nagaya.design(), BASE);
     let mut documented: Vec<_> = PLACES[..12].iter().map(|(_, suffix, _)| format!("{BASE}-{suffix}")).collect();
     documented.extend(["activity", "log"].map(|suffix| format!("{BASE}-{suffix}")));
     assert_eq!(tables.iter().map(|table| table.name.clone()).collect::<Vec<_>>(), documented);
@@ -162,19 +164,19 @@ fn the_split_has_the_documented_tables_and_keys() {
 /// Proves A3 and A8. Proves the API's part of A4, A5 and A10.
 #[test]
 fn the_single_table_has_the_documented_keys_and_attributes() {
-    let house = House::in_memory("single");
-    lie_there(&house, |suffix| format!("{BASE}-{}", if suffix == "log" { "log" } else { "app" }));
+    let server = in_memory("single");
+    lie_there(&server, |suffix| format!("{BASE}-{}", if suffix == "log" { "log" } else { "app" }));
     for (sort, attributes) in [
         ("TENANT#t1", ["name", "plan", "enabled"].as_slice()),
         ("USER#u1", &["email", "role", "name", "createdAt"]),
         ("EXEC#e1", &["agentId", "status", "traceId", "inputSummary", "createdAt"]),
     ] {
-        let found = house.runtime.block_on(house.store.get("aiagent-dev-app", &Key::new("TENANT#t1", sort)));
+        let found = server.block_on(server.store.get("aiagent-dev-app", &Key::new("TENANT#t1", sort)));
         let item = found.expect("the table is there").expect("the item is there");
         let missing: Vec<_> = attributes.iter().filter(|name| item.get(name).is_none()).collect();
         assert!(missing.is_empty(), "{sort} lacks {missing:?}");
     }
-    let entry = house.admin("t1").get("/audits?limit=1").list().remove(0);
+    let entry = server.admin("t1").get("/audits?limit=1").list().remove(0);
     for name in ["action", "resource", "actorUserId", "traceId"] {
         assert!(entry[name].is_string(), "{entry}");
     }

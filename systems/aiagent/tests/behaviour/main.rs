@@ -6,9 +6,8 @@ mod documents;
 #[cfg(feature = "servers")]
 mod dynamodb;
 mod engines;
-mod house;
+mod harness;
 mod keys;
-mod meddled;
 mod permissions;
 mod review;
 mod samples;

@@ -4,13 +4,15 @@ use nagaya_design::{Design, Verb};
 use nagaya_server::{Act, Reach, Route, routes};
 use serde_json::{Value as Json, json};
 
+use nagaya_testing::{Client, Response};
+
 use crate::{
-    house::{Answer, Client, House},
+    harness::{Clients as _, in_memory},
     samples::{Sample, samples},
 };
 
 /// Whether the policy let a request through, whatever came of it then.
-fn let_through(answer: &Answer) -> bool {
+fn let_through(answer: &Response) -> bool {
     let detail = answer.body["detail"].as_str().unwrap_or_default();
     answer.status != 403 || !detail.contains("permission policy")
 }
@@ -18,9 +20,9 @@ fn let_through(answer: &Answer) -> bool {
 /// Proves the policy's part of M8.
 #[test]
 fn the_policy_decides_about_each_verb_of_each_entity() {
-    let house = House::in_memory("single");
-    let design = &house.design;
-    let admin = house.admin("t1");
+    let server = in_memory("single");
+    let design = server.nagaya.design();
+    let admin = server.admin("t1");
     let samples = samples();
     let path_of = |entity: &str| design.entity(entity).expect("an entity").path.clone();
     for sample in &samples {
@@ -62,7 +64,7 @@ fn the_policy_decides_about_each_verb_of_each_entity() {
 }
 
 /// A route asked for the sample of its entity, or for nothing in particular.
-fn ask(client: &Client<'_>, design: &Design, route: &Route, sample: Option<&Sample>) -> Answer {
+fn ask(client: &Client<'_>, design: &Design, route: &Route, sample: Option<&Sample>) -> Response {
     let nothing = json!({});
     let new = sample.map_or(&nothing, |sample| &sample.new);
     let text = |name: &str| new[name].as_str().unwrap_or("none").to_owned();
@@ -81,13 +83,13 @@ fn ask(client: &Client<'_>, design: &Design, route: &Route, sample: Option<&Samp
 fn what_is_no_permission_permits_nothing() {
     use nagaya_store::{Item, Value, Write};
 
-    let house = House::in_memory("single");
+    let server = in_memory("single");
     let roles = [("member", Value::List(vec!["task.everything".into()])), ("viewer", "task.read".into())];
     let roles = Value::Map(roles.map(|(role, may)| (role.to_owned(), may)).into());
     let item = Item::new().with("PK", "TENANT#t1").with("SK", "POLICY#PERMISSIONS").with("tenantId", "t1");
     let item = item.with("roles", roles).with("updatedAt", "2030-01-01T00:00:00Z").with("version", 1);
-    house.runtime.block_on(house.store.write(Write::put("aiagent-dev-app", item).into())).expect("it is written");
-    house.user("t1", "u1", &["member"]).get("/tasks").problem(403, "forbidden");
-    house.user("t1", "u1", &["viewer"]).get("/tasks").problem(403, "forbidden");
-    house.admin("t1").get("/tasks").data(200);
+    server.block_on(server.store.write(Write::put("aiagent-dev-app", item).into())).expect("it is written");
+    server.user_with("t1", "u1", &["member"]).get("/tasks").problem(403, "forbidden");
+    server.user_with("t1", "u1", &["viewer"]).get("/tasks").problem(403, "forbidden");
+    server.admin("t1").get("/tasks").data(200);
 }

@@ -1,35 +1,23 @@
 //! Reviews that break off, and reviews that meet.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    thread,
-};
+use std::thread;
 
 use nagaya_store::{Item, Write};
+use nagaya_testing::{Fault, TestServer};
 use serde_json::{Value as Json, json};
 
-use crate::{
-    house::{House, Time},
-    meddled::Meddled,
-};
-
-/// The product on a store that can be meddled with.
-fn meddled(design: &str) -> (House, Arc<Meddled>) {
-    let time = Time::new();
-    let store = Arc::new(Meddled::new(time.clock()));
-    (House::serve(design, Arc::<Meddled>::clone(&store), time), store)
-}
+use crate::harness::{Clients as _, Lists as _, at_tenant_creation, in_memory, instrumented};
 
 /// Somebody applies; the path of the application.
-fn applied(house: &House, user: &str) -> String {
+fn applied(server: &TestServer, user: &str) -> String {
     let said = json!({ "tenantName": user, "applicantName": user, "applicantEmail": format!("{user}@example.com") });
-    let application = house.stranger(user).post("/tenant-applications", &said).data(201);
+    let application = server.user_without_tenant(user).post("/tenant-applications", &said).data(201);
     format!("/tenant-applications/{}", application["applicationId"].as_str().expect("an id"))
 }
 
 /// The tenant has its item, its first user and its policy.
-fn is_open(house: &House, tenant: &str, user: &str) {
-    let admin = house.user(tenant, user, &["admin"]);
+fn is_open(server: &TestServer, tenant: &str, user: &str) {
+    let admin = server.user_with(tenant, user, &["admin"]);
     assert_eq!(admin.get("/tenants").data(200)["name"], user);
     let users = admin.get("/users").list();
     assert_eq!((users.len(), &users[0]["userId"], &users[0]["role"]), (1, &json!(user), &json!("admin")));
@@ -40,40 +28,40 @@ fn is_open(house: &House, tenant: &str, user: &str) {
 #[test]
 fn an_approval_that_broke_off_is_completed_by_approving_again() {
     for design in ["single", "multi"] {
-        let (house, store) = meddled(design);
-        let operator = house.operator("op-1");
+        let (server, store) = instrumented(design);
+        let operator = server.operator("op-1");
         // Before the tenant was made.
-        let path = applied(&house, "ren");
-        store.before.store(true, Ordering::SeqCst);
+        let path = applied(&server, "ren");
+        store.inject(at_tenant_creation(Fault::fail_before));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t1" })).problem(500, "internal");
         assert_eq!(operator.get(&path).data(200)["createdTenantId"], "t1", "it is decided");
-        house.admin("t1").get("/tenants").problem(404, "not_found");
+        server.admin("t1").get("/tenants").problem(404, "not_found");
         operator.post(&format!("{path}/reject"), &json!({})).problem(409, "not_pending");
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t2" })).problem(409, "not_pending");
         let completed = operator.post(&format!("{path}/approve"), &json!({})).data(200);
         assert_eq!((&completed["status"], &completed["createdTenantId"]), (&json!("approved"), &json!("t1")));
-        is_open(&house, "t1", "ren");
-        house.admin("t2").get("/tenants").problem(404, "not_found");
+        is_open(&server, "t1", "ren");
+        server.admin("t2").get("/tenants").problem(404, "not_found");
 
         // After it was made, before anybody knew.
-        let path = applied(&house, "mio");
-        store.after.store(true, Ordering::SeqCst);
+        let path = applied(&server, "mio");
+        store.inject(at_tenant_creation(Fault::fail_after));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t3" })).problem(500, "internal");
-        house.operator("op-2").post(&format!("{path}/approve"), &json!({})).problem(409, "not_pending");
+        server.operator("op-2").post(&format!("{path}/approve"), &json!({})).problem(409, "not_pending");
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t3" })).data(200);
-        is_open(&house, "t3", "mio");
+        is_open(&server, "t3", "mio");
 
         // By another operator, when the first one is gone.
-        let path = applied(&house, "sora");
-        store.before.store(true, Ordering::SeqCst);
+        let path = applied(&server, "sora");
+        store.inject(at_tenant_creation(Fault::fail_before));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t4" })).problem(500, "internal");
-        house.operator("op-2").post(&format!("{path}/approve"), &json!({})).problem(409, "not_pending");
+        server.operator("op-2").post(&format!("{path}/approve"), &json!({})).problem(409, "not_pending");
         assert_eq!(operator.get(&path).data(200)["reviewedBy"], "op-1");
-        is_open(&house, "t4", "sora");
+        is_open(&server, "t4", "sora");
 
         // Somebody else got the id meanwhile: the application is to be reviewed again.
-        let (early, late) = (applied(&house, "aoi"), applied(&house, "yui"));
-        store.before.store(true, Ordering::SeqCst);
+        let (early, late) = (applied(&server, "aoi"), applied(&server, "yui"));
+        store.inject(at_tenant_creation(Fault::fail_before));
         operator.post(&format!("{early}/approve"), &json!({ "tenantId": "t5" })).problem(500, "internal");
         operator.post(&format!("{late}/approve"), &json!({ "tenantId": "t5" })).data(200);
         operator.post(&format!("{early}/approve"), &json!({})).problem(409, "taken");
@@ -81,17 +69,17 @@ fn an_approval_that_broke_off_is_completed_by_approving_again() {
         assert_eq!(again["status"], "pending");
         assert_eq!((again.get("createdTenantId"), again.get("reviewedBy")), (None, None));
         operator.post(&format!("{early}/approve"), &json!({ "tenantId": "t6" })).data(200);
-        is_open(&house, "t5", "yui");
-        is_open(&house, "t6", "aoi");
+        is_open(&server, "t5", "yui");
+        is_open(&server, "t6", "aoi");
     }
 }
 
 /// Asks side by side; the answers' status and code.
-fn at_once(house: &House, asked: Vec<(String, String, Json)>) -> Vec<(u16, String)> {
+fn at_once(server: &TestServer, asked: Vec<(String, String, Json)>) -> Vec<(u16, String)> {
     thread::scope(|scope| {
         let asking = asked.iter().map(|(user, path, body)| {
             scope.spawn(move || {
-                let answer = house.operator(user).ask("POST", path, Some(body));
+                let answer = server.operator(user).request("POST", path, Some(body));
                 (answer.status, answer.body["code"].as_str().unwrap_or_default().to_owned())
             })
         });
@@ -103,18 +91,18 @@ fn at_once(house: &House, asked: Vec<(String, String, Json)>) -> Vec<(u16, Strin
 /// Proves the review's part of M8.
 #[test]
 fn of_many_reviews_at_once_one_counts() {
-    let house = House::in_memory("single");
-    let operator = house.operator("op");
+    let server = in_memory("single");
+    let operator = server.operator("op");
     let mut tenants = 0;
     for round in 0..10 {
-        let path = applied(&house, "ren");
+        let path = applied(&server, "ren");
         let named = |nth: usize| json!({ "tenantId": format!("t{round}-{nth}") });
         let review = |nth: usize| match nth % 3 {
             0 => (format!("op-{nth}"), format!("{path}/reject"), json!({})),
             1 => (format!("op-{nth}"), format!("{path}/approve"), json!({})),
             _ => (format!("op-{nth}"), format!("{path}/approve"), named(nth)),
         };
-        let answers = at_once(&house, (0..9).map(review).collect());
+        let answers = at_once(&server, (0..9).map(review).collect());
         let fine = answers.iter().filter(|(status, _)| *status == 200).count();
         assert_eq!(fine, 1, "{answers:?}");
         let over = (409, "not_pending".to_owned());
@@ -124,7 +112,7 @@ fn of_many_reviews_at_once_one_counts() {
         let made = operator.lists("/all-tenants", tenants + usize::from(application["status"] == "approved"));
         tenants = made.len();
         if let Some(tenant) = application["createdTenantId"].as_str() {
-            is_open(&house, tenant, "ren");
+            is_open(&server, tenant, "ren");
         }
     }
 }
@@ -132,13 +120,13 @@ fn of_many_reviews_at_once_one_counts() {
 /// Proves the review's part of M8.
 #[test]
 fn of_many_applications_for_one_id_one_gets_it() {
-    let house = House::in_memory("single");
-    let operator = house.operator("op");
+    let server = in_memory("single");
+    let operator = server.operator("op");
     for round in 0..5 {
         let tenant = format!("t{round}");
-        let paths: Vec<_> = (0..6).map(|nth| applied(&house, &format!("user-{nth}"))).collect();
+        let paths: Vec<_> = (0..6).map(|nth| applied(&server, &format!("user-{nth}"))).collect();
         let review = |path: &String| ("op".to_owned(), format!("{path}/approve"), json!({ "tenantId": tenant }));
-        let answers = at_once(&house, paths.iter().map(review).collect());
+        let answers = at_once(&server, paths.iter().map(review).collect());
         let fine = answers.iter().filter(|(status, _)| *status == 200).count();
         assert_eq!(fine, 1, "{answers:?}");
         for (path, (status, code)) in paths.iter().zip(&answers) {
@@ -148,14 +136,14 @@ fn of_many_applications_for_one_id_one_gets_it() {
                 _ => assert_eq!((code.as_str(), &application["status"]), ("taken", &json!("pending")), "{application}"),
             }
         }
-        assert_eq!(house.admin(&tenant).get("/users").list().len(), 1);
+        assert_eq!(server.admin(&tenant).get("/users").list().len(), 1);
     }
 }
 
 #[test]
 fn a_task_that_many_change_at_once_is_completed_exactly_when_it_is_done() {
-    let house = House::in_memory("single");
-    let member = house.user("t1", "u1", &["member"]);
+    let server = in_memory("single");
+    let member = server.user_with("t1", "u1", &["member"]);
     member.post("/tasks", &json!({ "taskId": "k1", "userId": "u1", "title": "a" })).data(201);
     thread::scope(|scope| {
         for nth in 0..6 {
@@ -163,7 +151,7 @@ fn a_task_that_many_change_at_once_is_completed_exactly_when_it_is_done() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     let status = if nth % 2 == 0 { "done" } else { "open" };
-                    let task = member.ask("PATCH", "/tasks/k1", Some(&json!({ "status": status }))).data(200);
+                    let task = member.request("PATCH", "/tasks/k1", Some(&json!({ "status": status }))).data(200);
                     assert_eq!(task["status"], status);
                     assert_eq!(task.get("completedAt").is_some(), status == "done", "{task}");
                 }
@@ -175,8 +163,8 @@ fn a_task_that_many_change_at_once_is_completed_exactly_when_it_is_done() {
 /// What came past this API does not say who applied, and its tenant not where it came from.
 #[test]
 fn an_application_from_elsewhere_is_rejected_or_stays_as_it_is() {
-    let house = House::in_memory("single");
-    let operator = house.operator("op-1");
+    let server = in_memory("single");
+    let operator = server.operator("op-1");
     let item = |id: &str, status: &str| {
         let sort = format!("TENANT_APPLICATION#{id}");
         let item = Item::new().with("PK", "TENANT#system").with("SK", sort.as_str()).with("applicationId", id);
@@ -187,9 +175,9 @@ fn an_application_from_elsewhere_is_rejected_or_stays_as_it_is() {
     };
     let done = item("done", "approved").with("createdTenantId", "t1").with("reviewedBy", "op-1");
     for item in [item("waiting", "pending"), done.clone()] {
-        house.runtime.block_on(house.store.write(Write::put("aiagent-dev-app", item).into())).expect("it is written");
+        server.block_on(server.store.write(Write::put("aiagent-dev-app", item).into())).expect("it is written");
     }
-    house.admin("t1").post("/tenants", &json!({ "name": "Old" })).data(201);
+    server.admin("t1").post("/tenants", &json!({ "name": "Old" })).data(201);
 
     operator.post("/tenant-applications/done/approve", &json!({})).problem(409, "not_pending");
     assert_eq!(operator.get("/tenant-applications/done").data(200)["version"], 1);

@@ -1,27 +1,25 @@
 //! Several servers on one store, and several requests at once.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
+use nagaya_testing::{Call, Fault};
 use serde_json::json;
 
-use crate::{
-    house::{House, Time},
-    meddled::Meddled,
-};
+use crate::harness::{Clients as _, in_memory, instrumented, serve};
 
 #[test]
 fn what_one_server_changes_another_one_knows_within_seconds() {
-    let here = House::in_memory("single");
-    let there = House::serve("single", Arc::clone(&here.store), here.time.clone());
-    let member = there.user("t1", "u1", &["member"]);
+    let here = in_memory("single");
+    let there = serve("single", Arc::clone(&here.store), &here.clock);
+    let member = there.user_with("t1", "u1", &["member"]);
     member.get("/tasks").data(200);
 
     here.admin("t1").post("/permission-policies", &json!({ "roles": { "member": [] } })).data(201);
-    here.user("t1", "u1", &["member"]).get("/tasks").problem(403, "forbidden");
+    here.user_with("t1", "u1", &["member"]).get("/tasks").problem(403, "forbidden");
     let begun = Instant::now();
     while member.get("/tasks").status == 200 {
         assert!(begun.elapsed() < Duration::from_secs(10), "it trusts what it knew for too long");
@@ -31,17 +29,15 @@ fn what_one_server_changes_another_one_knows_within_seconds() {
 
 #[test]
 fn who_asks_while_the_policy_changes_does_not_bring_the_old_one_back() {
-    let time = Time::new();
-    let store = Arc::new(Meddled::new(time.clock()));
-    let house = House::serve("single", Arc::<Meddled>::clone(&store), time);
-    let (admin, member) = (house.admin("t1"), house.user("t1", "u1", &["member"]));
+    let (server, store) = instrumented("single");
+    let (admin, member) = (server.admin("t1"), server.user_with("t1", "u1", &["member"]));
     thread::scope(|scope| {
-        // This one has read the old policy, and is slow.
-        store.hold.store(true, Ordering::SeqCst);
-        let slow = scope.spawn(|| member.ask("GET", "/tasks", None));
-        house.runtime.block_on(store.held.notified());
+        // This request has read the old policy, and is slow.
+        let read = store.inject(Fault::pause_after().on(|call| matches!(call, Call::BatchGet(_))).once());
+        let slow = scope.spawn(|| member.request("GET", "/tasks", None));
+        server.block_on(read.reached());
         admin.post("/permission-policies", &json!({ "roles": { "member": [] } })).data(201);
-        store.release.notify_one();
+        read.remove();
         slow.join().expect("an answer").data(200);
     });
     member.get("/tasks").problem(403, "forbidden");

@@ -1,13 +1,12 @@
-//! Everything that was said, with what is different each time called by its order of appearance: two runs of one story can be
-//! compared line by line.
+//! Requests and responses, with ids and hashes replaced by their order of appearance, so that two runs can be compared line by
+//! line.
 
 use std::collections::HashMap;
 
+use nagaya_testing::Exchange;
 use serde_json::Value as Json;
 
-use crate::house::Answer;
-
-/// What was said.
+/// Requests and responses.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     entries: Vec<String>,
@@ -15,14 +14,15 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    pub(crate) fn add(&mut self, who: &str, method: &str, path: &str, body: Option<&Json>, answer: &Answer) {
+    pub(crate) fn add(&mut self, exchange: &Exchange<'_>) {
+        let Exchange { client, method, path, body, response: answer } = exchange;
         let mut said = answer.body.clone();
         if let Some(said) = said.as_object_mut() {
             said.remove("requestId");
             said.entry("nextCursor").and_modify(|cursor| *cursor = "<cursor>".into());
         }
         let asked = body.map(Json::to_string).unwrap_or_default();
-        let mut entry = format!("{who}: {method} {path} {asked}\n  {}", answer.status);
+        let mut entry = format!("{client}: {method} {path} {asked}\n  {}", answer.status);
         for name in ["content-type", "etag", "location", "allow", "retry-after", "www-authenticate"] {
             if let Some(value) = answer.header(name) {
                 entry += &format!(" {name}={value}");

@@ -8,19 +8,21 @@ use nagaya_store::{Item, Scan};
 use nagaya_tenancy::table_specs;
 use serde_json::{Value as Json, json};
 
+use nagaya_testing::{Client, Response, TestServer};
+
 use crate::{
-    house::{Answer, BASE, Client, House},
+    harness::{BASE, Clients as _, in_memory},
     samples::samples,
 };
 
 /// Everything in the store that lies in a tenant's partition or says that it is the tenant's.
-fn everything_of(house: &House, tenant: &str) -> Vec<Item> {
+fn everything_of(server: &TestServer, tenant: &str) -> Vec<Item> {
     let text = |item: &Item, name: &str| item.get(name).and_then(|value| value.as_str().map(str::to_owned));
     let mut found = Vec::new();
-    for table in table_specs(&house.design, BASE) {
+    for table in table_specs(server.nagaya.design(), BASE) {
         let mut scan = Scan::table(&table.name);
         loop {
-            let page = house.runtime.block_on(house.store.scan(scan)).expect("a page");
+            let page = server.block_on(server.store.scan(scan)).expect("a page");
             found.extend(page.items.into_iter().filter(|item| {
                 text(item, "PK") == Some(format!("TENANT#{tenant}"))
                     || text(item, "tenantId").as_deref() == Some(tenant)
@@ -35,7 +37,7 @@ fn everything_of(house: &House, tenant: &str) -> Vec<Item> {
 }
 
 /// A route asked for an item that is `record`.
-fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body: &Json) -> Answer {
+fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body: &Json) -> Response {
     let value = |field: &str| match &record[field] {
         Json::String(text) => text.clone(),
         other => other.to_string(),
@@ -62,13 +64,13 @@ fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body:
 #[test]
 fn no_route_reaches_another_tenant_whatever_it_is_called() {
     for name in ["single", "multi"] {
-        let house = House::in_memory(name);
-        let design = &house.design;
+        let server = in_memory(name);
+        let design = server.nagaya.design();
         let samples = samples();
         let sample = |entity: &str| samples.iter().find(|sample| sample.entity == entity);
 
         // One tenant has an item of each kind.
-        let t1 = house.admin("t1");
+        let t1 = server.admin("t1");
         let mut records: HashMap<String, Json> = HashMap::new();
         for sample in &samples {
             let path = &design.entity(sample.entity).expect("an entity").path;
@@ -76,8 +78,8 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
         }
         records.insert("audit".to_owned(), t1.get("/audits?limit=1").list().remove(0));
         let notice = json!({ "noticeId": "n1", "title": "News", "body": "None." });
-        records.insert("notice".to_owned(), house.operator("op-1").post("/notices", &notice).data(201));
-        let before = everything_of(&house, "t1");
+        records.insert("notice".to_owned(), server.operator("op-1").post("/notices", &notice).data(201));
+        let before = everything_of(&server, "t1");
         assert!(before.len() > 30, "items, audit entries and what keeps values unique");
 
         let tenants_own = |route: &&Route| route.reach == Reach::Tenant;
@@ -85,7 +87,7 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
         assert!(all.iter().filter(tenants_own).count() > 80, "all of them");
         let others = ["t10", "T1", "t", "t1#", "t1%23", "TENANT#t1"];
         for other in others {
-            let client = house.admin(other);
+            let client = server.admin(other);
             let (creating, others): (Vec<_>, Vec<_>) =
                 all.iter().filter(tenants_own).partition(|route| matches!(route.act, Act::Create(_)));
             for route in others.into_iter().chain(creating) {
@@ -137,6 +139,6 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
             }
             assert_eq!(client.get("/me/tenants").list(), [] as [Json; 0], "of somebody who is a user nowhere");
         }
-        assert_eq!(everything_of(&house, "t1"), before, "nothing of t1 has changed");
+        assert_eq!(everything_of(&server, "t1"), before, "nothing of t1 has changed");
     }
 }

@@ -1,7 +1,7 @@
 //! Postings, and the note about them, beside the items that they are of.
 
 use nagaya_tenancy::{Ids, List, Nagaya, Principal, Settings, Tenant};
-use nagaya_testing::{Time, memory};
+use nagaya_testing::{ManualClock, memory_store};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -14,10 +14,10 @@ use crate::product::{all, fields};
 const AT: &str = "2029-12-31T00:00:00Z";
 
 async fn kitchen() -> Nagaya {
-    let time = Time::default();
+    let clock = ManualClock::default();
     let design = nagaya_design::check(include_str!("../../design/kondate.toml"), &[]).design.expect("a sound design");
-    let settings = Settings { clock: time.clock(), ids: Ids::random(), ..Settings::default() };
-    let nagaya = Nagaya::open_with(design, memory(&time), settings);
+    let settings = Settings { clock: clock.clock(), ids: Ids::random(), ..Settings::default() };
+    let nagaya = Nagaya::open_with(design, memory_store(&clock), settings);
     nagaya.ensure().await.expect("tables");
     nagaya
 }

@@ -1,9 +1,9 @@
 //! The archive of what was cooked.
 
-use nagaya_testing::{Client, House, text};
+use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::kitchen;
+use crate::harness::kitchen;
 
 /// Proves K12.
 #[test]
@@ -11,8 +11,8 @@ fn the_archive_has_months_and_days() {
     months_that_have_logs_and_their_days(&kitchen());
 }
 
-pub(crate) fn months_that_have_logs_and_their_days(house: &House) {
-    let mio = house.user("u_arch", "u_arch");
+pub(crate) fn months_that_have_logs_and_their_days(server: &TestServer) {
+    let mio = server.user("u_arch", "u_arch");
     assert_eq!(mio.get("/v1/archive").list(), Vec::<Json>::new());
     assert_eq!(mio.get("/v1/archive/2026-02").list(), Vec::<Json>::new());
     let dates = [
@@ -30,8 +30,8 @@ pub(crate) fn months_that_have_logs_and_their_days(house: &House) {
     for (n, date) in dates.iter().enumerate() {
         log(&mio, date, &format!("{n}"));
     }
-    log(&house.user("u_arc", "u_arc"), "2026-04-01", "theirs");
-    log(&house.user("u_arch2", "u_arch2"), "2026-05-01", "theirs");
+    log(&server.user("u_arc", "u_arc"), "2026-04-01", "theirs");
+    log(&server.user("u_arch2", "u_arch2"), "2026-05-01", "theirs");
 
     let months = |path: &str| -> Vec<String> {
         mio.get(path).list().iter().map(|month| text(month, "month").to_owned()).collect()
@@ -66,8 +66,8 @@ fn a_long_archive_comes_in_parts() {
     many_months_and_many_logs_are_all_there(&kitchen());
 }
 
-pub(crate) fn many_months_and_many_logs_are_all_there(house: &House) {
-    let mio = house.user("u_old", "u_old");
+pub(crate) fn many_months_and_many_logs_are_all_there(server: &TestServer) {
+    let mio = server.user("u_old", "u_old");
     let mut made = Vec::new();
     for n in 0..250 {
         let month = format!("{:04}-{:02}", 2000 + n / 12, n % 12 + 1);
@@ -94,8 +94,8 @@ fn a_full_month_comes_in_parts() {
     many_logs_of_a_month_come_by_whole_days(&kitchen());
 }
 
-pub(crate) fn many_logs_of_a_month_come_by_whole_days(house: &House) {
-    let mio = house.user("u_busy", "u_busy");
+pub(crate) fn many_logs_of_a_month_come_by_whole_days(server: &TestServer) {
+    let mio = server.user("u_busy", "u_busy");
     for (date, count) in [("2026-02-01", 300), ("2026-02-09", 250), ("2026-02-27", 1), ("2026-02-28", 1)] {
         (0..count).for_each(|_| log(&mio, date, "x"));
     }

@@ -2,53 +2,53 @@
 
 use std::time::Duration;
 
-use nagaya_testing::{Client, House, text};
+use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{at_once, given, kitchen};
+use crate::harness::{at_once, given, kitchen};
 
 /// Proves the publishing part of K14, and K2.
 #[test]
 fn what_is_published_is_in_the_catalog_until_it_is_withdrawn() {
-    let house = kitchen();
-    a_recipe_is_published_and_withdrawn(&house);
-    a_set_is_published_and_withdrawn(&house);
+    let server = kitchen();
+    a_recipe_is_published_and_withdrawn(&server);
+    a_set_is_published_and_withdrawn(&server);
 }
 
-pub(crate) fn a_recipe_is_published_and_withdrawn(house: &House) {
+pub(crate) fn a_recipe_is_published_and_withdrawn(server: &TestServer) {
     let recipe = json!({
         "title": "生姜焼き", "description": "早い", "memo": "母の味", "categoryId": "c_1", "tags": ["肉"], "steps": ["焼く"],
         "ingredients": [{ "name": "豚肉", "amount": 200, "unit": "g" }], "servings": 2, "cookMinutes": 20,
         "imageUrl": "https://img.example/1.png", "sourceUrl": "https://kondate.example/1",
     });
-    published_and_withdrawn(house, "u_pub_r", "recipes", "recipeId", &recipe);
+    published_and_withdrawn(server, "u_pub_r", "recipes", "recipeId", &recipe);
 }
 
-pub(crate) fn a_set_is_published_and_withdrawn(house: &House) {
+pub(crate) fn a_set_is_published_and_withdrawn(server: &TestServer) {
     let set = json!({
         "title": "平日の献立", "description": "五日分", "categoryId": "c_1", "tags": ["時短"],
         "items": [{ "recipeId": "r_01", "title": "生姜焼き", "servings": 2 }],
         "imageUrl": "https://img.example/1.png", "sourceUrl": "https://kondate.example/1",
     });
-    published_and_withdrawn(house, "u_pub_s", "sets", "setId", &set);
+    published_and_withdrawn(server, "u_pub_s", "sets", "setId", &set);
 }
 
-fn published_and_withdrawn(house: &House, user: &str, what: &str, id: &str, made: &Json) {
-    let (hana, nobody) = (house.user(user, user), house.nobody());
+fn published_and_withdrawn(server: &TestServer, user: &str, what: &str, id: &str, made: &Json) {
+    let (hana, anonymous) = (server.user(user, user), server.anonymous());
     let own = hana.post(&format!("/v1/{what}"), made).data(201);
     let own_path = format!("/v1/{what}/{}", text(&own, id));
     let (publish, withdraw) = (format!("{own_path}/publish"), format!("{own_path}/withdraw"));
     let public = format!("/v1/catalog/{what}/{}", text(&own, id));
     let of_creator = format!("/v1/catalog/creators/{user}/{what}");
-    nobody.get(&public).problem(404, "not_found");
+    anonymous.get(&public).problem(404, "not_found");
 
     // Whoever publishes has a name, and says nothing but a price.
-    hana.post_nothing(&publish).problem(409, "no_profile");
+    hana.post_empty(&publish).problem(409, "no_profile");
     hana.post("/v1/profile", &json!({ "displayName": "Hana" })).data(201);
     assert_eq!(hana.post(&publish, &json!({ "price": -1 })).problem(422, "invalid"), ["/price"]);
     assert_eq!(hana.post(&publish, &json!({ "savedCount": 9 })).problem(422, "invalid"), ["/savedCount"]);
-    hana.with("if-match", "\"v9\"").post_nothing(&publish).problem(412, "version_conflict");
-    hana.post_nothing(&withdraw).problem(409, "not_published");
+    hana.with("if-match", "\"v9\"").post_empty(&publish).problem(412, "version_conflict");
+    hana.post_empty(&withdraw).problem(409, "not_published");
 
     // A copy of everything but what is private; the own one says when.
     let copy = hana.post(&publish, &json!({ "price": 300 })).data(200);
@@ -61,45 +61,45 @@ fn published_and_withdrawn(house: &House, user: &str, what: &str, id: &str, made
     let about = [&copy["creatorId"], &copy["creatorName"], &copy["price"], &copy[id]];
     assert_eq!(about, [&json!(user), &json!("Hana"), &json!(300), &own[id]]);
     assert_eq!(hana.until(&own_path, published).data(200)["publishedAt"], copy["createdAt"]);
-    assert_eq!(nobody.until(&public, fine).data(200), copy);
-    assert_eq!(nobody.until(&of_creator, |answer| answer.list().len() == 1).list(), std::slice::from_ref(&copy));
+    assert_eq!(anonymous.until(&public, fine).data(200), copy);
+    assert_eq!(anonymous.until(&of_creator, |answer| answer.list().len() == 1).list(), std::slice::from_ref(&copy));
     let popular = format!("/v1/catalog/{what}/popular");
-    let short = nobody.until(&popular, |answer| place(answer, &copy, id).is_some());
+    let short = anonymous.until(&popular, |answer| place(answer, &copy, id).is_some());
     let short = short.list().into_iter().find(|short| short[id] == own[id]).expect("it is there");
     assert_eq!((&short["savedCount"], &short["createdAt"]), (&json!(0), &copy["createdAt"]));
     assert!(["description", "steps", "items", "ingredients"].iter().all(|long| short.get(long).is_none()), "{short}");
 
     // A change is the owner's alone until it is published as well; the place in the catalog stays.
-    house.time.pass(Duration::from_secs(3));
+    server.clock.advance(Duration::from_secs(3));
     hana.patch(&own_path, &json!({ "title": "新しい", "imageUrl": null })).data(200);
-    assert_eq!(nobody.get(&public).data(200), copy);
-    let again = hana.post_nothing(&publish).data(200);
+    assert_eq!(anonymous.get(&public).data(200), copy);
+    let again = hana.post_empty(&publish).data(200);
     assert_eq!((&again["title"], again.get("imageUrl"), &again["price"]), (&json!("新しい"), None, &json!(300)));
     assert_eq!(again["createdAt"], copy["createdAt"]);
-    nobody.until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
-    nobody.until(&popular, |answer| {
+    anonymous.until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
+    anonymous.until(&popular, |answer| {
         let listed = answer.list();
         listed.iter().any(|short| short[id] == own[id] && short["title"] == "新しい" && short.get("imageUrl").is_none())
     });
 
     // Nobody else publishes, withdraws or deletes it.
     for them in [&format!("{user}0"), "eve"] {
-        let them = house.user(them, them);
+        let them = server.user(them, them);
         for path in [&publish, &withdraw] {
-            them.post_nothing(path).problem(404, "not_found");
+            them.post_empty(path).problem(404, "not_found");
         }
         them.delete(&own_path).problem(404, "not_found");
     }
 
     // Withdrawn, it is nowhere but in the book; published again, it is another publication, also in the same second.
-    assert_eq!(hana.post_nothing(&withdraw).status, 204);
-    hana.post_nothing(&withdraw).problem(409, "not_published");
+    assert_eq!(hana.post_empty(&withdraw).status, 204);
+    hana.post_empty(&withdraw).problem(409, "not_published");
     assert_eq!(hana.until(&own_path, |answer| !published(answer)).data(200).get("publishedAt"), None);
-    gone(&nobody, &public, &of_creator);
-    let anew = hana.post_nothing(&publish).data(200);
+    gone(&anonymous, &public, &of_creator);
+    let anew = hana.post_empty(&publish).data(200);
     assert!(text(&anew, "createdAt") > text(&copy, "createdAt"));
-    hana.post_nothing(&withdraw);
-    let later = hana.post_nothing(&publish).data(200);
+    hana.post_empty(&withdraw);
+    let later = hana.post_empty(&publish).data(200);
     assert!(text(&later, "createdAt") > text(&anew, "createdAt"), "{later}");
     assert_eq!(later["price"], 0);
 
@@ -108,31 +108,31 @@ fn published_and_withdrawn(house: &House, user: &str, what: &str, id: &str, made
     assert_eq!(hana.delete(&own_path).status, 204);
     hana.until(&own_path, |answer| answer.status == 404);
     hana.delete(&own_path).problem(404, "not_found");
-    gone(&nobody, &public, &of_creator);
+    gone(&anonymous, &public, &of_creator);
 }
 
-fn fine(answer: &nagaya_testing::Answer) -> bool {
+fn fine(answer: &nagaya_testing::Response) -> bool {
     answer.status == 200
 }
 
-fn published(answer: &nagaya_testing::Answer) -> bool {
+fn published(answer: &nagaya_testing::Response) -> bool {
     answer.data(200).get("publishedAt").is_some()
 }
 
 /// Where an item is in a list.
-fn place(answer: &nagaya_testing::Answer, item: &Json, id: &str) -> Option<usize> {
+fn place(answer: &nagaya_testing::Response, item: &Json, id: &str) -> Option<usize> {
     answer.list().iter().position(|each| each[id] == item[id])
 }
 
 #[track_caller]
-fn gone(nobody: &Client<'_>, public: &str, of_creator: &str) {
-    nobody.until(public, |answer| answer.status == 404);
-    nobody.until(of_creator, |answer| answer.list().is_empty());
+fn gone(anonymous: &Client<'_>, public: &str, of_creator: &str) {
+    anonymous.until(public, |answer| answer.status == 404);
+    anonymous.until(of_creator, |answer| answer.list().is_empty());
 }
 
 /// Somebody with a profile.
-pub(crate) fn cook<'h>(house: &'h House, name: &str) -> Client<'h> {
-    let cook = house.user(name, name);
+pub(crate) fn cook<'h>(server: &'h TestServer, name: &str) -> Client<'h> {
+    let cook = server.user(name, name);
     cook.post("/v1/profile", &json!({ "displayName": name })).data(201);
     cook
 }
@@ -141,7 +141,7 @@ pub(crate) fn cook<'h>(house: &'h House, name: &str) -> Client<'h> {
 #[track_caller]
 pub(crate) fn publish(cook: &Client<'_>, title: &str) -> Json {
     let made = cook.post("/v1/recipes", &json!({ "title": title })).data(201);
-    let copy = cook.post_nothing(&format!("/v1/recipes/{}/publish", text(&made, "recipeId"))).data(200);
+    let copy = cook.post_empty(&format!("/v1/recipes/{}/publish", text(&made, "recipeId"))).data(200);
     cook.until(&format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), fine);
     copy
 }
@@ -156,35 +156,35 @@ fn the_catalog_is_listed_by_time_by_saves_and_by_creator() {
     the_catalog_has_its_orders(&kitchen());
 }
 
-pub(crate) fn the_catalog_has_its_orders(house: &House) {
-    let (ann, ben) = (cook(house, "u_ord_a"), cook(house, "u_ord_b"));
+pub(crate) fn the_catalog_has_its_orders(server: &TestServer) {
+    let (ann, ben) = (cook(server, "u_ord_a"), cook(server, "u_ord_b"));
     let mut copies = Vec::new();
     for (cook, title) in [(&ann, "first"), (&ben, "second"), (&ann, "third")] {
-        house.time.pass(Duration::from_secs(1));
+        server.clock.advance(Duration::from_secs(1));
         copies.push(publish(cook, title));
     }
     let ids: Vec<_> = copies.iter().map(|copy| text(copy, "recipeId")).collect();
-    let of = |answer: &nagaya_testing::Answer| -> Vec<String> {
+    let of = |answer: &nagaya_testing::Response| -> Vec<String> {
         let listed = answer.list();
         let listed = listed.iter().map(|each| text(each, "recipeId").to_owned());
         listed.filter(|id| ids.contains(&id.as_str())).collect()
     };
-    let nobody = house.nobody();
-    nobody.until("/v1/catalog/recipes?limit=1000", |answer| of(answer) == [ids[2], ids[1], ids[0]]);
-    nobody.until("/v1/catalog/creators/u_ord_a/recipes", |answer| of(answer) == [ids[2], ids[0]]);
-    nobody.until("/v1/catalog/creators/u_ord_b/recipes", |answer| of(answer) == [ids[1]]);
+    let anonymous = server.anonymous();
+    anonymous.until("/v1/catalog/recipes?limit=1000", |answer| of(answer) == [ids[2], ids[1], ids[0]]);
+    anonymous.until("/v1/catalog/creators/u_ord_a/recipes", |answer| of(answer) == [ids[2], ids[0]]);
+    anonymous.until("/v1/catalog/creators/u_ord_b/recipes", |answer| of(answer) == [ids[1]]);
 
     // Two save the second, one the first.
     for (cook, copy) in [(&ann, 1), (&ben, 1), (&ben, 0)] {
         cook.put(&saving(&copies[copy])).data(200);
     }
-    nobody.until("/v1/catalog/recipes/popular?limit=1000", |answer| of(answer) == [ids[1], ids[0], ids[2]]);
+    anonymous.until("/v1/catalog/recipes/popular?limit=1000", |answer| of(answer) == [ids[1], ids[0], ids[2]]);
     // Then two the first, and nobody the second.
     ann.put(&saving(&copies[0])).data(200);
     for cook in [&ann, &ben] {
         assert_eq!(cook.delete(&saving(&copies[1])).status, 204);
     }
-    nobody.until("/v1/catalog/recipes/popular?limit=1000", |answer| {
+    anonymous.until("/v1/catalog/recipes/popular?limit=1000", |answer| {
         of(answer).first().map(String::as_str) == Some(ids[0])
     });
 }
@@ -195,8 +195,8 @@ fn what_is_saved_stays_saved_and_is_saved_once() {
     saving_is_repeatable(&kitchen());
 }
 
-pub(crate) fn saving_is_repeatable(house: &House) {
-    let (ann, ben) = (cook(house, "u_sav_a"), house.user("u_sav_b", "u_sav_b"));
+pub(crate) fn saving_is_repeatable(server: &TestServer) {
+    let (ann, ben) = (cook(server, "u_sav_a"), server.user("u_sav_b", "u_sav_b"));
     let copy = publish(&ann, "肉じゃが");
     let saved = ben.put(&saving(&copy)).data(200);
     let known =
@@ -214,32 +214,32 @@ pub(crate) fn saving_is_repeatable(house: &House) {
 
     // Withdrawn, it can be read among what was saved, and let go, but not saved.
     let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
-    ann.post_nothing(&format!("{own}/withdraw"));
+    ann.post_empty(&format!("{own}/withdraw"));
     ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), |answer| answer.status == 404);
     ben.put(&saving(&copy)).problem(404, "not_found");
     assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
 
     // Published anew, a save is of the new one; since when stays.
     ann.patch(&own, &json!({ "title": "肉じゃが 改" })).data(200);
-    let anew = ann.post_nothing(&format!("{own}/publish")).data(200);
+    let anew = ann.post_empty(&format!("{own}/publish")).data(200);
     ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), fine);
     let renewed = ben.put(&saving(&copy)).data(200);
     let told = [&renewed["catalogCreatedAt"], &renewed["title"], &renewed["savedAt"]];
     assert_eq!(told, [&anew["createdAt"], &json!("肉じゃが 改"), &saved["savedAt"]]);
     assert_eq!(ben.get("/v1/saved-recipes").list(), [renewed]);
-    counts_to(house, &copy, 1);
+    counts_to(server, &copy, 1);
 
     for _ in 0..2 {
         assert_eq!(ben.delete(&saving(&copy)).status, 204);
     }
     assert!(ben.get("/v1/saved-recipes").list().is_empty());
-    counts_to(house, &copy, 0);
+    counts_to(server, &copy, 0);
 }
 
 /// Waits until a recipe has this count.
 #[track_caller]
-pub(crate) fn counts_to(house: &House, copy: &Json, count: u64) {
-    house.nobody().until("/v1/catalog/recipes/popular?limit=1000", |answer| {
+pub(crate) fn counts_to(server: &TestServer, copy: &Json, count: u64) {
+    server.anonymous().until("/v1/catalog/recipes/popular?limit=1000", |answer| {
         answer.list().iter().any(|each| each["recipeId"] == copy["recipeId"] && each["savedCount"] == count)
     });
 }
@@ -250,10 +250,10 @@ fn without_a_token_the_catalog_is_read_and_nothing_else() {
     visitors_read_the_catalog(&kitchen());
 }
 
-pub(crate) fn visitors_read_the_catalog(house: &House) {
-    let ann = cook(house, "u_vis_a");
+pub(crate) fn visitors_read_the_catalog(server: &TestServer) {
+    let ann = cook(server, "u_vis_a");
     let copy = publish(&ann, "味噌汁");
-    let nobody = house.nobody();
+    let anonymous = server.anonymous();
     let id = text(&copy, "recipeId");
     for path in [
         "recipes",
@@ -272,16 +272,16 @@ pub(crate) fn visitors_read_the_catalog(house: &House) {
         "subscription",
         &format!("recipes/{id}"),
     ] {
-        nobody.get(&format!("/v1/{path}")).problem(401, "no_token");
+        anonymous.get(&format!("/v1/{path}")).problem(401, "no_token");
     }
-    nobody.put(&saving(&copy)).problem(401, "no_token");
-    nobody.delete(&saving(&copy)).problem(401, "no_token");
-    nobody.post_nothing(&format!("/v1/recipes/{id}/publish")).problem(401, "no_token");
-    nobody.post("/v1/shares", &json!({})).problem(401, "no_token");
-    nobody.post("/v1/catalog/recipes", &json!({})).problem(405, "no_such_method");
-    nobody.with("authorization", "Bearer x").get("/v1/catalog/recipes").problem(401, "bad_token");
+    anonymous.put(&saving(&copy)).problem(401, "no_token");
+    anonymous.delete(&saving(&copy)).problem(401, "no_token");
+    anonymous.post_empty(&format!("/v1/recipes/{id}/publish")).problem(401, "no_token");
+    anonymous.post("/v1/shares", &json!({})).problem(401, "no_token");
+    anonymous.post("/v1/catalog/recipes", &json!({})).problem(405, "no_such_method");
+    anonymous.with("authorization", "Bearer x").get("/v1/catalog/recipes").problem(401, "bad_token");
     for path in ["recipes", "recipes/popular", "sets", "sets/popular", "creators/u_vis_a/recipes"] {
-        nobody.get(&format!("/v1/catalog/{path}")).data(200);
+        anonymous.get(&format!("/v1/catalog/{path}")).data(200);
     }
 }
 
@@ -291,28 +291,30 @@ fn an_id_in_the_catalog_is_one_creators() {
     an_id_is_published_by_one(&kitchen());
 }
 
-pub(crate) fn an_id_is_published_by_one(house: &House) {
-    let (ann, eve) = (cook(house, "u_id_a"), cook(house, "u_id_e"));
+pub(crate) fn an_id_is_published_by_one(server: &TestServer) {
+    let (ann, eve) = (cook(server, "u_id_a"), cook(server, "u_id_e"));
     for user in ["u_id_a", "u_id_e"] {
-        given(house, user, "recipe", &json!({ "recipeId": "r_8801", "title": "same id" }));
+        given(server, user, "recipe", &json!({ "recipeId": "r_8801", "title": "same id" }));
     }
     let publish = "/v1/recipes/r_8801/publish";
-    let copy = ann.post_nothing(publish).data(200);
-    eve.post_nothing(publish).problem(409, "id_taken");
-    house.nobody().until("/v1/catalog/recipes/r_8801", |answer| answer.status == 200 && answer.body["data"] == copy);
+    let copy = ann.post_empty(publish).data(200);
+    eve.post_empty(publish).problem(409, "id_taken");
+    server
+        .anonymous()
+        .until("/v1/catalog/recipes/r_8801", |answer| answer.status == 200 && answer.body["data"] == copy);
     // Not even while it is withdrawn or deleted: others have saved it, and know it by its id.
     ann.delete("/v1/recipes/r_8801");
-    eve.post_nothing(publish).problem(409, "id_taken");
-    given(house, "u_id_a", "recipe", &json!({ "recipeId": "r_8801", "title": "again" }));
-    let again = ann.post_nothing(publish).data(200);
+    eve.post_empty(publish).problem(409, "id_taken");
+    given(server, "u_id_a", "recipe", &json!({ "recipeId": "r_8801", "title": "again" }));
+    let again = ann.post_empty(publish).data(200);
     assert!(text(&again, "createdAt") > text(&copy, "createdAt"));
 
     // Of two at once one has it.
     for user in ["u_id_a", "u_id_e"] {
-        given(house, user, "recipe", &json!({ "recipeId": "r_8802", "title": "same id" }));
+        given(server, user, "recipe", &json!({ "recipeId": "r_8802", "title": "same id" }));
     }
     let cooks = [&ann, &eve];
-    let mut said = at_once(2, |n| cooks[n].post_nothing("/v1/recipes/r_8802/publish").status);
+    let mut said = at_once(2, |n| cooks[n].post_empty("/v1/recipes/r_8802/publish").status);
     said.sort_unstable();
     assert_eq!(said, [200, 409]);
 }
@@ -320,8 +322,8 @@ pub(crate) fn an_id_is_published_by_one(house: &House) {
 /// Proves the ids' part of K14: nobody makes something by the id of another's, to be published before it.
 #[test]
 fn ids_of_what_can_be_published_are_not_chosen() {
-    let house = kitchen();
-    let (ann, eve) = (cook(&house, "u_sel_a"), cook(&house, "u_sel_e"));
+    let server = kitchen();
+    let (ann, eve) = (cook(&server, "u_sel_a"), cook(&server, "u_sel_e"));
     for (path, id) in [("/v1/recipes", "recipeId"), ("/v1/sets", "setId")] {
         let made = ann.post(path, &json!({ "title": "x" })).data(201);
         for chosen in [text(&made, id), "r_01"] {
@@ -341,24 +343,24 @@ fn publishing_and_deleting_at_once_leaves_nothing_behind() {
     races_leave_nothing_behind(&kitchen());
 }
 
-pub(crate) fn races_leave_nothing_behind(house: &House) {
-    let ann = cook(house, "u_race_a");
+pub(crate) fn races_leave_nothing_behind(server: &TestServer) {
+    let ann = cook(server, "u_race_a");
     for round in 0..8 {
         let made = ann.post("/v1/recipes", &json!({ "title": "x" })).data(201);
         let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
         if round % 2 == 0 {
-            ann.post_nothing(&format!("{path}/publish")).data(200);
+            ann.post_empty(&format!("{path}/publish")).data(200);
         }
         let said = at_once(5, |n| match n {
-            0 | 1 => ann.post_nothing(&format!("{path}/publish")).status,
-            2 => ann.post_nothing(&format!("{path}/withdraw")).status,
+            0 | 1 => ann.post_empty(&format!("{path}/publish")).status,
+            2 => ann.post_empty(&format!("{path}/withdraw")).status,
             3 => ann.patch(&path, &json!({ "title": "y" })).status,
             _ => ann.delete(&path).status,
         });
         assert_eq!(said[4], 204, "{said:?}");
         assert!(said.iter().all(|status| [200, 204, 404, 409].contains(status)), "{said:?}");
-        gone(&house.nobody(), &format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), OF_RACES);
-        let popular = house.nobody().get("/v1/catalog/recipes/popular?limit=1000");
+        gone(&server.anonymous(), &format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), OF_RACES);
+        let popular = server.anonymous().get("/v1/catalog/recipes/popular?limit=1000");
         assert_eq!(place(&popular, &made, "recipeId"), None, "an orphan");
     }
 }
@@ -368,8 +370,8 @@ const OF_RACES: &str = "/v1/catalog/creators/u_race_a/recipes";
 /// What the OpenAPI document refers to is in it, also where routes of the product's own do.
 #[test]
 fn the_document_has_what_it_refers_to() {
-    let house = kitchen();
-    let document = house.nobody().get("/openapi.json");
+    let server = kitchen();
+    let document = server.anonymous().get("/openapi.json");
     assert_eq!(document.status, 200);
     let mut references = Vec::new();
     refer(&document.body, &mut references);

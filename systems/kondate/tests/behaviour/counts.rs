@@ -1,7 +1,5 @@
 //! Saved counts: whatever happens at once, twice or late, in the end they are the number of saves.
 
-mod interposed;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -13,15 +11,14 @@ use std::{
 
 use nagaya_embedded::{Embedded, Options};
 use nagaya_kondate::catch_up;
-use nagaya_store::Store;
+use nagaya_store::{Action, ErrorKind, Store};
 use nagaya_tenancy::{Keeper, List, Nagaya, Principal, Settings, Tenant};
-use nagaya_testing::{House, Time, memory, runtime, text};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, TestServer, memory_store, runtime, text};
 use serde_json::{Map, Value as Json, json};
 
-use self::interposed::Interposed;
 use crate::{
     catalog::{cook, counts_to, publish, saving},
-    house::{at_once, design, kitchen, system},
+    harness::{at_once, design, kitchen, system},
 };
 
 /// Proves the counting part of K14, and the saved counts of K19.
@@ -31,22 +28,22 @@ fn fifty_who_save_at_once_are_counted_exactly() {
 }
 
 /// Users save and let go at random, several times, all at once, while two more follow the same store.
-pub(crate) fn many_save_at_once(house: &House, users: usize) {
-    let ann = cook(house, "u_cnt_a");
+pub(crate) fn many_save_at_once(server: &TestServer, users: usize) {
+    let ann = cook(server, "u_cnt_a");
     let copies: Vec<Json> = ["one", "two", "three"].iter().map(|title| publish(&ann, title)).collect();
     let done = AtomicBool::new(false);
     let kept: Vec<BTreeSet<usize>> = std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let nagaya = another(house);
+                let nagaya = another(server);
                 while !done.load(Ordering::SeqCst) {
-                    house.runtime.block_on(catch_up(&nagaya)).expect("it follows");
+                    server.block_on(catch_up(&nagaya)).expect("it follows");
                 }
             });
         }
         let kept = at_once(users, |n| {
             let name = format!("u_cnt_{n}");
-            let user = house.user(&name, &name);
+            let user = server.user(&name, &name);
             let mut chance = Chance::new(n as u64);
             let mut kept = BTreeSet::new();
             for _ in 0..6 {
@@ -64,26 +61,26 @@ pub(crate) fn many_save_at_once(house: &House, users: usize) {
         done.store(true, Ordering::SeqCst);
         kept
     });
-    house.runtime.block_on(catch_up(&house.nagaya)).expect("it follows");
+    server.block_on(catch_up(&server.nagaya)).expect("it follows");
     for (at, copy) in copies.iter().enumerate() {
         let truth = kept.iter().filter(|kept| kept.contains(&at)).count();
         assert!(truth > 0);
-        counts_to(house, copy, truth as u64);
+        counts_to(server, copy, truth as u64);
     }
 
     // All of them let go at once: nothing is left.
     at_once(users, |n| {
         let name = format!("u_cnt_{n}");
-        let user = house.user(&name, &name);
+        let user = server.user(&name, &name);
         copies.iter().for_each(|copy| assert_eq!(user.delete(&saving(copy)).status, 204));
     });
-    copies.iter().for_each(|copy| counts_to(house, copy, 0));
+    copies.iter().for_each(|copy| counts_to(server, copy, 0));
 }
 
 /// The same data layer again, as another server has it.
-fn another(house: &House) -> Nagaya {
-    let settings = Settings { clock: house.time.clock(), ..Settings::default() };
-    Nagaya::open_with(design(), Arc::clone(&house.store), settings)
+fn another(server: &TestServer) -> Nagaya {
+    let settings = Settings { clock: server.clock.clock(), ..Settings::default() };
+    Nagaya::open_with(design(), Arc::clone(&server.store), settings)
 }
 
 /// The same numbers every time.
@@ -108,36 +105,36 @@ fn a_publication_counts_its_own_saves_only() {
     a_new_publication_starts_from_nothing(&kitchen());
 }
 
-pub(crate) fn a_new_publication_starts_from_nothing(house: &House) {
-    let ann = cook(house, "u_new_a");
+pub(crate) fn a_new_publication_starts_from_nothing(server: &TestServer) {
+    let ann = cook(server, "u_new_a");
     let copy = publish(&ann, "x");
-    let users: Vec<_> = ["u_new_1", "u_new_2", "u_new_3"].map(|name| house.user(name, name)).into();
+    let users: Vec<_> = ["u_new_1", "u_new_2", "u_new_3"].map(|name| server.user(name, name)).into();
     users.iter().for_each(|user| drop(user.put(&saving(&copy)).data(200)));
-    counts_to(house, &copy, 3);
+    counts_to(server, &copy, 3);
     let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
     // A change that is published keeps the count, and its place.
     ann.patch(&own, &json!({ "title": "y" })).data(200);
-    ann.post_nothing(&format!("{own}/publish")).data(200);
-    counts_to(house, &copy, 3);
-    ann.post_nothing(&format!("{own}/withdraw"));
-    ann.post_nothing(&format!("{own}/publish")).data(200);
-    counts_to(house, &copy, 0);
+    ann.post_empty(&format!("{own}/publish")).data(200);
+    counts_to(server, &copy, 3);
+    ann.post_empty(&format!("{own}/withdraw"));
+    ann.post_empty(&format!("{own}/publish")).data(200);
+    counts_to(server, &copy, 0);
     // One lets go of the old one, one saves the new one, one does nothing.
     assert_eq!(users[0].delete(&saving(&copy)).status, 204);
     let path = format!("/v1/catalog/recipes/{}", text(&copy, "recipeId"));
     ann.until(&path, |answer| answer.status == 200 && answer.body["data"]["createdAt"] != copy["createdAt"]);
     users[1].put(&saving(&copy)).data(200);
-    counts_to(house, &copy, 1);
-    house.runtime.block_on(catch_up(&house.nagaya)).expect("it follows");
-    counts_to(house, &copy, 1);
+    counts_to(server, &copy, 1);
+    server.block_on(catch_up(&server.nagaya)).expect("it follows");
+    counts_to(server, &copy, 1);
     assert_eq!(users[1].delete(&saving(&copy)).status, 204);
-    counts_to(house, &copy, 0);
+    counts_to(server, &copy, 0);
 }
 
 /// A kitchen without a server: what is written nobody follows until somebody catches up.
 struct Larder {
     store: Arc<dyn Store>,
-    time: Time,
+    clock: ManualClock,
     nagaya: Nagaya,
     runtime: tokio::runtime::Runtime,
 }
@@ -145,12 +142,12 @@ struct Larder {
 const AT: &str = "2030-01-01T00:00:00Z";
 
 impl Larder {
-    fn on(store: Arc<dyn Store>, time: Time) -> Self {
-        let settings = Settings { clock: time.clock(), ..Settings::default() };
+    fn on(store: Arc<dyn Store>, clock: ManualClock) -> Self {
+        let settings = Settings { clock: clock.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
         let runtime = runtime();
         runtime.block_on(nagaya.ensure()).expect("the tables are made");
-        let larder = Larder { store, time, nagaya, runtime };
+        let larder = Larder { store, clock, nagaya, runtime };
         for id in ["r_01", "r_02"] {
             let page = json!({ "recipeId": id, "creatorName": "Ann", "title": "x", "createdAt": AT });
             larder.runtime.block_on(larder.of("ann").create("creator_recipe", fields(page))).expect("it is made");
@@ -210,11 +207,24 @@ fn fields(value: Json) -> Map<String, Json> {
     value.as_object().cloned().expect("fields")
 }
 
+/// The key of the item whose count a call changes.
+fn counted(call: &Call) -> Option<String> {
+    call.writes().iter().find_map(|write| match &write.action {
+        Action::Update { key, .. } => Some(format!("{key:?}")).filter(|key| key.contains("CATALOG_RECIPE#")),
+        _ => None,
+    })
+}
+
+/// Does something once, just before a save is counted.
+fn before_counting<F: Future<Output = ()> + Send + 'static>(act: impl Fn() -> F + Send + Sync + 'static) -> Fault {
+    Fault::run_before(move |_| act()).on(|call| counted(call).is_some()).once()
+}
+
 /// Proves the followers' part of K19.
 #[test]
 fn what_happened_while_nobody_followed_is_counted_afterwards() {
-    let time = Time::default();
-    let larder = Larder::on(memory(&time), time);
+    let clock = ManualClock::default();
+    let larder = Larder::on(memory_store(&clock), clock);
     larder.save(0..120);
     assert_eq!(larder.count(), 0);
     larder.catch_up();
@@ -231,15 +241,15 @@ fn what_happened_while_nobody_followed_is_counted_afterwards() {
     mine.and(other).expect("both follow");
     assert_eq!(larder.count(), 110);
     larder.unsave(30..31);
-    let house = House::serve_on(runtime(), system(), Arc::clone(&larder.store), larder.time.clone());
-    counts_to(&house, &json!({ "recipeId": "r_01" }), 109);
+    let server = TestServer::builder(system()).store(Arc::clone(&larder.store), &larder.clock).start();
+    counts_to(&server, &json!({ "recipeId": "r_01" }), 109);
 }
 
 /// Proves the many-at-once part of K19: a burst is a few writes, not one for each save.
 #[test]
 fn a_burst_of_saves_moves_the_item_a_few_times() {
-    let time = Time::default();
-    let larder = Larder::on(memory(&time), time);
+    let clock = ManualClock::default();
+    let larder = Larder::on(memory_store(&clock), clock);
     larder.catch_up();
     larder.save(0..200);
     larder.catch_up();
@@ -254,10 +264,10 @@ fn a_burst_of_saves_moves_the_item_a_few_times() {
 /// Proves the lost changes' part of K19.
 #[test]
 fn where_changes_are_lost_everything_is_looked_at() {
-    let time = Time::default();
-    let options = Options { clock: time.clock(), sweep_every: None, ..Options::default() };
+    let clock = ManualClock::default();
+    let options = Options { clock: clock.clock(), sweep_every: None, ..Options::default() };
     let store = Arc::new(Embedded::memory(options).expect("memory"));
-    let larder = Larder::on(Arc::clone(&store) as Arc<dyn Store>, time);
+    let larder = Larder::on(Arc::clone(&store) as Arc<dyn Store>, clock);
     larder.save(0..50);
     let soup = json!({ "recipeId": "r_03", "title": "豚汁" });
     larder.runtime.block_on(larder.of("ann").create("recipe", fields(soup))).expect("it is made");
@@ -271,7 +281,7 @@ fn where_changes_are_lost_everything_is_looked_at() {
     larder.unsave(0..20);
     larder.save(50..55);
     // What happened is kept for a week; nobody looked.
-    larder.time.pass(Duration::from_secs(15 * 24 * 3_600));
+    larder.clock.advance(Duration::from_secs(15 * 24 * 3_600));
     larder.runtime.block_on(store.sweep()).expect("it is swept");
     larder.catch_up();
     assert_eq!(larder.count(), 35, "also those who let go and left nothing behind are known");
@@ -291,8 +301,8 @@ fn where_changes_are_lost_everything_is_looked_at() {
 /// Proves the twice and late part of K19.
 #[test]
 fn changes_that_come_again_change_nothing() {
-    let time = Time::default();
-    let larder = Larder::on(memory(&time), time);
+    let clock = ManualClock::default();
+    let larder = Larder::on(memory_store(&clock), clock);
     let mut truth: BTreeMap<usize, bool> = BTreeMap::new();
     let mut chance = Chance::new(7);
     for round in 0..20 {
@@ -316,42 +326,42 @@ fn changes_that_come_again_change_nothing() {
 /// sees and finds right, because nothing is counted yet; then the first one counts.
 #[test]
 fn whoever_has_counted_looks_again() {
-    let time = Time::default();
-    let store = Interposed::new(memory(&time));
-    let larder = Larder::on(Arc::new(store.clone()), time);
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    let larder = Larder::on(store.clone(), clock);
     larder.catch_up();
     larder.save(0..1);
     let other = larder.nagaya.clone();
-    store.before_counting(Box::new(|| {
-        Box::pin(async move {
+    let interrupted = store.inject(before_counting(move || {
+        let other = other.clone();
+        async move {
             let user = other.tenant(&Principal::new("u0", "u0")).expect("a user");
             user.delete("saved_recipe", &["r_01"], None).await.expect("it was saved");
             catch_up(&other).await.expect("it follows");
-            Ok(())
-        })
+        }
     }));
     larder.catch_up();
-    assert!(store.has_happened());
+    assert_eq!(interrupted.hits(), 1);
     assert_eq!(larder.count(), 0);
 }
 
 /// The same where it is withdrawn just before it is counted: nothing counts any more, and nothing is in the way.
 #[test]
 fn what_is_withdrawn_while_it_is_counted_is_counted_no_more() {
-    let time = Time::default();
-    let store = Interposed::new(memory(&time));
-    let larder = Larder::on(Arc::new(store.clone()), time);
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    let larder = Larder::on(store.clone(), clock);
     larder.catch_up();
     larder.save(0..3);
     let ann = larder.of("ann");
-    store.before_counting(Box::new(|| {
-        Box::pin(async move {
+    let interrupted = store.inject(before_counting(move || {
+        let ann = ann.clone();
+        async move {
             ann.delete("creator_recipe", &["ann", AT, "r_01"], None).await.expect("it was published");
-            Ok(())
-        })
+        }
     }));
     larder.catch_up();
-    assert!(store.has_happened());
+    assert_eq!(interrupted.hits(), 1);
     larder.unsave(0..3);
     larder.catch_up();
     let page = larder.runtime.block_on(larder.of("ann").get("creator_recipe", &["ann", AT, "r_01"]));
@@ -361,11 +371,12 @@ fn what_is_withdrawn_while_it_is_counted_is_counted_no_more() {
 /// Proves the others' part of K19: what cannot be counted is in nobody's way, and is counted when it can be.
 #[test]
 fn one_that_cannot_be_counted_does_not_stop_the_others() {
-    let time = Time::default();
-    let store = Interposed::new(memory(&time));
-    let larder = Larder::on(Arc::new(store.clone()), time);
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    let larder = Larder::on(store.clone(), clock);
     larder.catch_up();
-    store.refuse(Some("r_02"));
+    let refused = Fault::fail_before(|| ErrorKind::Busy.into());
+    let refused = store.inject(refused.on(|call| counted(call).is_some_and(|key| key.contains("r_02"))));
     larder.save_of("r_02", 0..2);
     larder.save(0..3);
     larder.catch_up();
@@ -374,7 +385,7 @@ fn one_that_cannot_be_counted_does_not_stop_the_others() {
     assert_eq!((larder.count(), larder.count_of("r_02")), (json!(5), json!(0)));
 
     // The next change of the same one is counted, and when all is looked at, all.
-    store.refuse(None);
+    refused.remove();
     larder.save_of("r_02", 2..3);
     larder.catch_up();
     assert_eq!(larder.count_of("r_02"), 1);

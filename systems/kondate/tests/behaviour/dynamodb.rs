@@ -1,45 +1,21 @@
 //! The same on DynamoDB Local, and indexes that come one after the other.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
-use nagaya_dynamodb::{Dynamodb, Options, Settings, Wanted};
+use nagaya_dynamodb::{Dynamodb, Options, Wanted};
 use nagaya_tenancy::table_specs;
-use nagaya_testing::{House, Time, runtime, text};
+use nagaya_testing::{DynamodbLocal, TestServer, runtime, text};
 use serde_json::json;
 
 use crate::{
     archive, catalog, counts, fridge,
-    house::{design, system},
+    harness::{design, system},
     keys, notifications, payments, plain, plans, push, search, shares, shopping, walls,
 };
 
-/// Tables of a server that nobody else uses.
-fn settings() -> Settings {
-    let variable = "NAGAYA_TEST_DYNAMODB_LOCAL";
-    let endpoint = std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"));
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    // DynamoDB Local has a database for each region.
-    Settings { region: Some(format!("kondate-{nanos:x}")), ..Settings::local(endpoint) }
-}
-
-fn options(time: &Time) -> Options {
-    Options {
-        clock: time.clock(),
-        // A busy machine is slow, not broken.
-        attempt_timeout: Duration::from_secs(30),
-        call_timeout: Duration::from_secs(60),
-        ..Options::default()
-    }
-}
-
-/// The product on a server.
-fn on_server() -> House {
-    let (time, runtime) = (Time::default(), runtime());
-    let store = runtime.block_on(Dynamodb::open(&settings(), options(&time)));
-    House::serve_on(runtime, system(), Arc::new(store.expect("a server on this machine needs nothing")), time)
+/// The product on DynamoDB Local.
+fn on_server() -> TestServer {
+    DynamodbLocal::new("kondate").start(TestServer::builder(system()))
 }
 
 /// Proves K1, K2, K3, K4 and K16 on DynamoDB.
@@ -56,21 +32,19 @@ fn users_do_not_see_each_other_on_dynamodb() {
 /// Proves K17.
 #[test]
 fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
-    let (time, runtime, settings) = (Time::default(), runtime(), settings());
-    let options = Options { adds_indexes: false, description_age: Duration::ZERO, ..options(&time) };
-    let store = runtime.block_on(Dynamodb::open(&settings, options)).expect("a server");
+    let (dynamodb, runtime) = (DynamodbLocal::new("kondate"), runtime());
+    let options = Options { adds_indexes: false, description_age: Duration::ZERO, ..dynamodb.options() };
+    let store = runtime.block_on(Dynamodb::open(&dynamodb.settings, options)).expect("a server");
     let store = Arc::new(store);
-    let roll_out = |runtime: &tokio::runtime::Runtime, stage: usize| {
+    let roll_out = async |stage: usize| {
         let specs = table_specs(&design(), &design().name);
         let wanted: Vec<_> = specs.into_iter().map(|spec| Wanted { stage: Some(stage), ..Wanted::new(spec) }).collect();
-        runtime.block_on(async {
-            let plan = store.plan_tables(&wanted, false).await.expect("a plan");
-            store.apply_tables(&plan, &mut |_| {}).await.expect("it is applied");
-        });
+        let plan = store.plan_tables(&wanted, false).await.expect("a plan");
+        store.apply_tables(&plan, &mut |_| {}).await.expect("it is applied");
     };
-    roll_out(&runtime, 0);
-    let house = House::serve_on(runtime, system(), store.clone(), time);
-    let cook = house.user("u_01", "u_01");
+    runtime.block_on(roll_out(0));
+    let server = TestServer::builder(system()).store(store.clone(), &dynamodb.clock).start_on(runtime);
+    let cook = server.user("u_01", "u_01");
 
     // Without any index: everything that goes by the table's own keys.
     cook.post("/v1/profile", &json!({ "displayName": "花" })).data(201);
@@ -91,110 +65,110 @@ fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
     missing(newest, "GSI2");
     missing(by_creator, "GSI3");
 
-    roll_out(&house.runtime, 1);
+    server.block_on(roll_out(1));
     assert_eq!(cook.get(detail).data(200)["title"], "肉じゃがと豆腐");
     missing(newest, "GSI2");
     missing(by_creator, "GSI3");
 
-    roll_out(&house.runtime, 2);
+    server.block_on(roll_out(2));
     cook.post(&format!("{detail}/publish"), &json!({})).data(200);
-    assert_eq!(house.nobody().until(newest, |answer| !answer.list().is_empty()).list().len(), 1);
+    assert_eq!(server.anonymous().until(newest, |answer| !answer.list().is_empty()).list().len(), 1);
     missing(by_creator, "GSI3");
 
-    roll_out(&house.runtime, 3);
-    assert_eq!(house.nobody().until(by_creator, |answer| !answer.list().is_empty()).list().len(), 1);
+    server.block_on(roll_out(3));
+    assert_eq!(server.anonymous().until(by_creator, |answer| !answer.list().is_empty()).list().len(), 1);
 }
 
 /// Proves K14 on DynamoDB.
 #[test]
 fn the_catalog_works_on_dynamodb() {
-    let house = on_server();
-    catalog::a_recipe_is_published_and_withdrawn(&house);
-    catalog::a_set_is_published_and_withdrawn(&house);
-    catalog::the_catalog_has_its_orders(&house);
-    catalog::saving_is_repeatable(&house);
-    catalog::visitors_read_the_catalog(&house);
-    catalog::an_id_is_published_by_one(&house);
-    catalog::races_leave_nothing_behind(&house);
+    let server = on_server();
+    catalog::a_recipe_is_published_and_withdrawn(&server);
+    catalog::a_set_is_published_and_withdrawn(&server);
+    catalog::the_catalog_has_its_orders(&server);
+    catalog::saving_is_repeatable(&server);
+    catalog::visitors_read_the_catalog(&server);
+    catalog::an_id_is_published_by_one(&server);
+    catalog::races_leave_nothing_behind(&server);
 }
 
 /// Proves the saved counts of K19 on DynamoDB.
 #[test]
 fn saves_are_counted_on_dynamodb() {
-    let house = on_server();
-    counts::many_save_at_once(&house, 12);
-    counts::a_new_publication_starts_from_nothing(&house);
+    let server = on_server();
+    counts::many_save_at_once(&server, 12);
+    counts::a_new_publication_starts_from_nothing(&server);
 }
 
 /// Proves the share links of K3 on DynamoDB.
 #[test]
 fn share_links_work_on_dynamodb() {
-    let house = on_server();
-    shares::links_lead_to_what_was_shared(&house);
-    shares::strangers_things_cannot_be_shared(&house);
-    shares::owners_list_their_links(&house);
+    let server = on_server();
+    shares::links_lead_to_what_was_shared(&server);
+    shares::strangers_things_cannot_be_shared(&server);
+    shares::owners_list_their_links(&server);
 }
 
 /// Proves K5, K6, K7 and K11 on DynamoDB.
 #[test]
 fn what_is_plain_is_the_same_on_dynamodb() {
-    let house = on_server();
-    plain::a_profile_is_made_read_and_changed(&house);
-    plain::settings_are_made_read_and_changed(&house);
-    plain::recipes_are_made_read_changed_and_deleted_newest_first(&house);
-    plain::sets_are_made_read_changed_and_deleted_newest_first(&house);
-    plain::categories_of_both_scopes_are_kept_apart(&house);
-    plain::shopping_and_fridge_items_are_made_read_and_changed(&house);
-    plain::every_list_of_a_new_user_is_empty(&house);
+    let server = on_server();
+    plain::a_profile_is_made_read_and_changed(&server);
+    plain::settings_are_made_read_and_changed(&server);
+    plain::recipes_are_made_read_changed_and_deleted_newest_first(&server);
+    plain::sets_are_made_read_changed_and_deleted_newest_first(&server);
+    plain::categories_of_both_scopes_are_kept_apart(&server);
+    plain::shopping_and_fridge_items_are_made_read_and_changed(&server);
+    plain::every_list_of_a_new_user_is_empty(&server);
 }
 
 /// Proves K8, K9, K10, K12 and K15 on DynamoDB.
 #[test]
 fn the_household_is_the_same_on_dynamodb() {
-    let house = on_server();
-    plans::a_set_is_applied_to_either_plan(&house);
-    plans::promoting_moves_a_plan_and_logs_what_was_cooked(&house);
-    plans::promoting_at_once_happens_once(&house);
-    plans::a_change_beside_a_promotion_is_not_lost(&house);
-    shopping::completing_marks_all_or_none(&house);
-    shopping::what_a_plan_needs_is_added_up_without_what_is_there(&house);
-    shopping::more_than_a_set_holds_is_added_once(&house);
-    shopping::each_plan_has_lines_of_its_own(&house);
-    archive::months_that_have_logs_and_their_days(&house);
-    archive::many_months_and_many_logs_are_all_there(&house);
-    archive::many_logs_of_a_month_come_by_whole_days(&house);
-    notifications::reading_marks_one_or_all(&house);
-    notifications::reading_many_at_once_counts_each_once(&house);
-    push::registering_keeps_a_hash_and_gives_no_token_back(&house);
-    push::the_device_not_heard_of_for_longest_goes(&house);
-    fridge::deleting_moves_an_item_and_restoring_moves_it_back(&house);
-    fridge::an_id_that_is_taken_again_is_not_restored_over(&house);
-    fridge::restoring_at_once_happens_once_and_loses_nothing(&house);
-    fridge::a_deleted_item_is_as_it_was_last_changed(&house);
-    fridge::nothing_is_restored_after_thirty_days(&house);
+    let server = on_server();
+    plans::a_set_is_applied_to_either_plan(&server);
+    plans::promoting_moves_a_plan_and_logs_what_was_cooked(&server);
+    plans::promoting_at_once_happens_once(&server);
+    plans::a_change_beside_a_promotion_is_not_lost(&server);
+    shopping::completing_marks_all_or_none(&server);
+    shopping::what_a_plan_needs_is_added_up_without_what_is_there(&server);
+    shopping::more_than_a_set_holds_is_added_once(&server);
+    shopping::each_plan_has_lines_of_its_own(&server);
+    archive::months_that_have_logs_and_their_days(&server);
+    archive::many_months_and_many_logs_are_all_there(&server);
+    archive::many_logs_of_a_month_come_by_whole_days(&server);
+    notifications::reading_marks_one_or_all(&server);
+    notifications::reading_many_at_once_counts_each_once(&server);
+    push::registering_keeps_a_hash_and_gives_no_token_back(&server);
+    push::the_device_not_heard_of_for_longest_goes(&server);
+    fridge::deleting_moves_an_item_and_restoring_moves_it_back(&server);
+    fridge::an_id_that_is_taken_again_is_not_restored_over(&server);
+    fridge::restoring_at_once_happens_once_and_loses_nothing(&server);
+    fridge::a_deleted_item_is_as_it_was_last_changed(&server);
+    fridge::nothing_is_restored_after_thirty_days(&server);
 }
 
 /// Proves K13 on DynamoDB.
 #[test]
 fn payments_are_the_same_on_dynamodb() {
-    let house = on_server();
-    payments::one_method_is_the_default(&house);
-    payments::a_card_number_is_never_taken(&house);
-    payments::a_purchase_is_paid_once_and_kept(&house);
-    payments::a_subscription_runs(&house);
-    payments::prices::a_thing_is_bought_once(&house);
-    payments::prices::a_changed_price_is_not_paid(&house);
+    let server = on_server();
+    payments::one_method_is_the_default(&server);
+    payments::a_card_number_is_never_taken(&server);
+    payments::a_purchase_is_paid_once_and_kept(&server);
+    payments::a_subscription_runs(&server);
+    payments::prices::a_thing_is_bought_once(&server);
+    payments::prices::a_changed_price_is_not_paid(&server);
 }
 
 #[test]
 fn search_is_the_same_on_dynamodb() {
-    let house = on_server();
-    search::a_recipe_is_found_by_any_part_of_its_title(&house);
-    search::the_best_answer_comes_first(&house);
-    search::what_changes_is_found_by_what_it_says_now(&house);
-    search::sets_are_found_by_what_is_in_them(&house);
-    search::nobody_finds_what_is_in_anothers_book(&house);
-    search::what_is_published_is_found_without_a_token(&house);
-    search::a_question_that_cannot_be_answered_says_why(&house);
-    search::without_a_question_the_lists_are_as_the_design_says(&house);
+    let server = on_server();
+    search::a_recipe_is_found_by_any_part_of_its_title(&server);
+    search::the_best_answer_comes_first(&server);
+    search::what_changes_is_found_by_what_it_says_now(&server);
+    search::sets_are_found_by_what_is_in_them(&server);
+    search::nobody_finds_what_is_in_anothers_book(&server);
+    search::what_is_published_is_found_without_a_token(&server);
+    search::a_question_that_cannot_be_answered_says_why(&server);
+    search::without_a_question_the_lists_are_as_the_design_says(&server);
 }

@@ -1,10 +1,10 @@
 //! Where the items lie: keys and index keys as the document's chapters 4 to 6 write them, byte for byte.
 
 use nagaya_store::{Item, Key, Value};
-use nagaya_testing::{House, text};
+use nagaya_testing::{TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{given, kitchen};
+use crate::harness::{given, kitchen};
 
 /// Proves K1, K2, K3 and K4.
 #[test]
@@ -14,7 +14,7 @@ fn items_lie_as_documented() {
 
 /// The item under a key; `{field}` in it and in the attributes stands for a value of what was answered.
 #[track_caller]
-fn lies(house: &House, answer: &Json, place: &str, attributes: &str) -> Item {
+fn lies(server: &TestServer, answer: &Json, place: &str, attributes: &str) -> Item {
     let filled = |template: &str| {
         let mut parts = template.split('{');
         let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -28,7 +28,7 @@ fn lies(house: &House, answer: &Json, place: &str, attributes: &str) -> Item {
     let (partition, sort) = place.split_once(' ').expect("two parts");
     let (partition, sort) = (filled(partition), filled(sort));
     let key = Key::new(partition.as_str(), sort.as_str());
-    let item = house.runtime.block_on(house.store.get("MainTable", &key)).expect("the store answers");
+    let item = server.block_on(server.store.get("MainTable", &key)).expect("the store answers");
     let item = item.unwrap_or_else(|| panic!("there is nothing under {partition} / {sort}"));
     let attribute = |name: &str| item.get(name).and_then(Value::as_str);
     assert_eq!((attribute("PK"), attribute("SK")), (Some(partition.as_str()), Some(sort.as_str())));
@@ -43,20 +43,20 @@ fn lies(house: &House, answer: &Json, place: &str, attributes: &str) -> Item {
     item
 }
 
-pub(crate) fn everything_lies_where_the_document_says(house: &House) {
-    let cook = house.user("u_01", "u_01");
+pub(crate) fn everything_lies_where_the_document_says(server: &TestServer) {
+    let cook = server.user("u_01", "u_01");
     let post = |path: &str, body: Json| cook.post(path, &body).data(201);
-    let lies = |answer: &Json, place: &str, attributes: &str| lies(house, answer, place, attributes);
+    let lies = |answer: &Json, place: &str, attributes: &str| lies(server, answer, place, attributes);
 
     let profile = post("/v1/profile", json!({ "displayName": "花" }));
     lies(&profile, "USER#u_01 PROFILE#", "");
-    let recipe = given(house, "u_01", "recipe", &json!({ "recipeId": "r_01", "title": "肉じゃが" }));
+    let recipe = given(server, "u_01", "recipe", &json!({ "recipeId": "r_01", "title": "肉じゃが" }));
     let item = lies(&recipe, "USER#u_01 RECIPE#r_01", "GSI1PK=ENTITY#RECIPE#r_01 GSI1SK=OWNER#u_01");
     for attribute in ["title", "ingredients", "steps", "tags", "origin", "createdAt", "updatedAt"] {
         assert!(item.get(attribute).is_some(), "the recipe has no {attribute}");
     }
     let items = json!([{ "recipeId": "r_01", "title": "肉じゃが" }]);
-    let set = given(house, "u_01", "set", &json!({ "setId": "s_01", "title": "平日", "items": items }));
+    let set = given(server, "u_01", "set", &json!({ "setId": "s_01", "title": "平日", "items": items }));
     lies(&set, "USER#u_01 SET#s_01", "GSI1PK=ENTITY#SET#s_01 GSI1SK=OWNER#u_01");
     for slot in ["CURRENT", "NEXT"] {
         let plan = cook.post(&format!("/v1/plans/{slot}/apply"), &json!({ "setId": "s_01" })).data(200);
@@ -84,14 +84,14 @@ pub(crate) fn everything_lies_where_the_document_says(house: &House) {
     assert_eq!(device["tokenHash"], "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     lies(&device, "USER#u_01 PUSH_TOKEN#web#{tokenHash}", "");
 
-    catalog(house);
-    payments(house);
+    catalog(server);
+    payments(server);
 }
 
 /// What is public, and what somebody else has saved of it.
-fn catalog(house: &House) {
-    let (cook, guest) = (house.user("u_01", "u_01"), house.user("u_02", "u_02"));
-    let lies = |answer: &Json, place: &str, attributes: &str| lies(house, answer, place, attributes);
+fn catalog(server: &TestServer) {
+    let (cook, guest) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
+    let lies = |answer: &Json, place: &str, attributes: &str| lies(server, answer, place, attributes);
     for (kind, id, own) in [("RECIPE", "r_01", "recipes"), ("SET", "s_01", "sets")] {
         let published = cook.post(&format!("/v1/{own}/{id}/publish"), &json!({})).data(200);
         let place = format!("CATALOG#{kind} CREATED#{{createdAt}}#{id}");
@@ -107,7 +107,7 @@ fn catalog(house: &House) {
         saved.data(200);
         let saved = guest.put(&format!("/v1/catalog/{own}/{id}/save")).data(200);
         lies(&saved, &format!("USER#u_02 SAVED#{kind}#{id}"), "");
-        let counted = |answer: &nagaya_testing::Answer| answer.list().iter().any(|each| each["savedCount"] == 1);
+        let counted = |answer: &nagaya_testing::Response| answer.list().iter().any(|each| each["savedCount"] == 1);
         guest.until(&format!("/v1/catalog/{own}/popular"), counted);
         lies(&published, &place, &popular(1));
     }
@@ -120,9 +120,9 @@ fn catalog(house: &House) {
 }
 
 /// What is paid, and what is told about it.
-fn payments(house: &House) {
-    let guest = house.user("u_02", "u_02");
-    let lies = |answer: &Json, place: &str| lies(house, answer, place, "");
+fn payments(server: &TestServer) {
+    let guest = server.user("u_02", "u_02");
+    let lies = |answer: &Json, place: &str| lies(server, answer, place, "");
     let method = guest.post("/v1/payment-methods", &json!({ "token": "tok_visa" })).data(201);
     lies(&method, "USER#u_02 PAYMENT_METHOD#{paymentMethodId}");
     let asked = json!({ "targetType": "RECIPE", "targetId": "r_01" });

@@ -8,7 +8,7 @@ mod counts;
 #[cfg(feature = "servers")]
 mod dynamodb;
 mod fridge;
-mod house;
+mod harness;
 mod keys;
 mod notifications;
 mod payments;

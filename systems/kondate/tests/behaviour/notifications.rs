@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use nagaya_tenancy::Principal;
-use nagaya_testing::{Client, House, text};
+use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{at_once, kitchen};
+use crate::harness::{at_once, kitchen};
 
 /// Proves the part of K15 about reading.
 #[test]
@@ -14,22 +14,22 @@ fn messages_are_read_one_by_one_or_all() {
     reading_marks_one_or_all(&kitchen());
 }
 
-pub(crate) fn reading_marks_one_or_all(house: &House) {
-    let mio = house.user("u_mail", "u_mail");
+pub(crate) fn reading_marks_one_or_all(server: &TestServer) {
+    let mio = server.user("u_mail", "u_mail");
     let read_all = |who: &Client<'_>| who.send("POST", "/v1/notifications/read", None).data(200);
     assert_eq!(read_all(&mio), json!({ "read": 0 }));
-    let all: Vec<_> = (0..5).map(|n| tell(house, "u_mail", &n.to_string())).collect();
-    let theirs = tell(house, "u_mai", "theirs");
+    let all: Vec<_> = (0..5).map(|n| tell(server, "u_mail", &n.to_string())).collect();
+    let theirs = tell(server, "u_mai", "theirs");
     let titles = |path: &str| -> Vec<String> {
         mio.get(path).list().iter().map(|each| text(each, "title").to_owned()).collect()
     };
     assert_eq!(titles("/v1/notifications"), ["4", "3", "2", "1", "0"]);
 
     // One: when it was read first stays.
-    house.time.pass(Duration::from_secs(2));
+    server.clock.advance(Duration::from_secs(2));
     let read = mio.send("POST", &read_path(&all[1]), None).data(200);
     assert!(text(&read, "readAt") > text(&read, "createdAt"));
-    house.time.pass(Duration::from_secs(2));
+    server.clock.advance(Duration::from_secs(2));
     assert_eq!(mio.send("POST", &read_path(&all[1]), None).data(200), read);
     assert_eq!(titles("/v1/notifications-unread"), ["4", "3", "2", "0"]);
     assert_eq!(mio.get("/v1/notifications-unread-count").data(200)["count"], 4);
@@ -44,7 +44,7 @@ pub(crate) fn reading_marks_one_or_all(house: &House) {
     assert_eq!(titles("/v1/notifications-unread"), Vec::<String>::new());
     assert_eq!(titles("/v1/notifications"), ["4", "3", "2", "1", "0"]);
     assert_eq!(mio.get(place(&read_path(&all[1]))).data(200), read);
-    assert_eq!(house.user("u_mai", "u_mai").get("/v1/notifications-unread").list().len(), 1);
+    assert_eq!(server.user("u_mai", "u_mai").get("/v1/notifications-unread").list().len(), 1);
 
     // The system alone makes them, and nothing of them is changed but by reading.
     let made = json!({ "kind": "news", "title": "x" });
@@ -60,9 +60,9 @@ fn many_messages_are_read_once() {
     reading_many_at_once_counts_each_once(&kitchen());
 }
 
-pub(crate) fn reading_many_at_once_counts_each_once(house: &House) {
-    let mio = house.user("u_spam", "u_spam");
-    let all: Vec<_> = (0..200).map(|n| tell(house, "u_spam", &n.to_string())).collect();
+pub(crate) fn reading_many_at_once_counts_each_once(server: &TestServer) {
+    let mio = server.user("u_spam", "u_spam");
+    let all: Vec<_> = (0..200).map(|n| tell(server, "u_spam", &n.to_string())).collect();
     let counts = at_once(4, |n| match n {
         0 => {
             all.iter().step_by(20).for_each(|each| drop(mio.send("POST", &read_path(each), None).data(200)));
@@ -90,10 +90,10 @@ fn place(read: &str) -> &str {
 
 /// Tells somebody something, as the system does.
 #[track_caller]
-fn tell(house: &House, user: &str, title: &str) -> Json {
-    house.time.pass(Duration::from_secs(1));
+fn tell(server: &TestServer, user: &str, title: &str) -> Json {
+    server.clock.advance(Duration::from_secs(1));
     let Json::Object(fields) = json!({ "kind": "news", "title": title }) else { panic!("no fields") };
-    let tenant = house.nagaya.enter(Principal::new(user, user)).expect("a user");
-    let made = house.runtime.block_on(tenant.create("notification", fields)).expect("a notification");
+    let tenant = server.nagaya.enter(Principal::new(user, user)).expect("a user");
+    let made = server.block_on(tenant.create("notification", fields)).expect("a notification");
     Json::Object(made.to_json())
 }

@@ -10,16 +10,16 @@ use std::{sync::Arc, time::Duration};
 
 use nagaya_kondate::LocalPayments;
 use nagaya_tenancy::{Ids, Principal};
-use nagaya_testing::{Client, House, Time, memory, runtime, text};
+use nagaya_testing::{Client, ManualClock, TestServer, memory_store, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{NAME, design, kitchen};
+use crate::harness::{NAME, design, kitchen};
 
 /// A recipe of the catalog at this price; its id.
-pub(super) fn offer(house: &House, price: u64) -> String {
-    let recipe = house.runtime.block_on(async {
-        let cook = house.nagaya.tenant(&Principal::new("pay-cook", "pay-cook")).expect("a tenant");
-        let id = Ids::random().ulid(house.time.millis());
+pub(super) fn offer(server: &TestServer, price: u64) -> String {
+    let recipe = server.block_on(async {
+        let cook = server.nagaya.tenant(&Principal::new("pay-cook", "pay-cook")).expect("a tenant");
+        let id = Ids::random().ulid(server.clock.millis());
         let fields = json!({ "recipeId": id, "creatorName": "Cook", "title": "Curry", "price": price });
         cook.create("catalog_recipe", fields.as_object().expect("fields").clone()).await.expect("it is made")
     });
@@ -64,8 +64,8 @@ fn methods_are_tokens_of_which_one_is_the_default() {
     one_method_is_the_default(&kitchen());
 }
 
-pub(crate) fn one_method_is_the_default(house: &House) {
-    let mio = house.user("pay-mio", "pay-mio");
+pub(crate) fn one_method_is_the_default(server: &TestServer) {
+    let mio = server.user("pay-mio", "pay-mio");
     let added = mio.post("/v1/payment-methods", &json!({ "token": "tok_visa" }));
     let visa = added.data(201);
     assert_eq!(
@@ -94,7 +94,7 @@ pub(crate) fn one_method_is_the_default(house: &House) {
     assert_eq!(methods(&mio), ["[4242]", "0505", "4444"]);
 
     // Another user has neither of them.
-    let other = house.user("pay-mio2", "pay-mio2");
+    let other = server.user("pay-mio2", "pay-mio2");
     other.get(&place).problem(404, "not_found");
     other.delete(&place).problem(404, "not_found");
     other.send("POST", &format!("{place}/default"), None).problem(404, "not_found");
@@ -114,8 +114,8 @@ fn card_numbers_are_refused() {
     a_card_number_is_never_taken(&kitchen());
 }
 
-pub(crate) fn a_card_number_is_never_taken(house: &House) {
-    let mio = house.user("pay-number", "pay-number");
+pub(crate) fn a_card_number_is_never_taken(server: &TestServer) {
+    let mio = server.user("pay-number", "pay-number");
     for number in ["4242424242424242", "4242 4242 4242 4242", "3782-822463-10005"] {
         let answer = mio.post("/v1/payment-methods", &json!({ "token": number }));
         assert_eq!(answer.problem(422, "invalid"), ["/token"]);
@@ -139,9 +139,9 @@ fn something_is_bought_at_the_price_of_the_catalog() {
     a_purchase_is_paid_once_and_kept(&kitchen());
 }
 
-pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
-    let mio = house.user("pay-buyer", "pay-buyer");
-    let (curry, soup, free) = (offer(house, 300), offer(house, 300), offer(house, 0));
+pub(crate) fn a_purchase_is_paid_once_and_kept(server: &TestServer) {
+    let mio = server.user("pay-buyer", "pay-buyer");
+    let (curry, soup, free) = (offer(server, 300), offer(server, 300), offer(server, 0));
     let keyed = |key: &str| mio.with("idempotency-key", key);
     mio.until(&format!("/v1/catalog/recipes/{free}"), |answer| answer.status == 200);
 
@@ -173,12 +173,12 @@ pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
     assert_eq!(again.header("location"), first.header("location"));
     keyed("1").post("/v1/purchases", &buys(&free)).problem(422, "idempotency_key_reused");
     // For good: no day passes after which it would be paid again.
-    house.time.pass(Duration::from_secs(3_000_000));
-    let much_later = house.user("pay-buyer", "pay-buyer").with("idempotency-key", "1");
+    server.clock.advance(Duration::from_secs(3_000_000));
+    let much_later = server.user("pay-buyer", "pay-buyer").with("idempotency-key", "1");
     assert_eq!(much_later.post("/v1/purchases", &buys(&curry)).body, first.body);
 
     // What costs nothing is not charged, and a card that does not pay leaves a trace.
-    let gift = house.user("pay-poor", "pay-poor").with("idempotency-key", "1");
+    let gift = server.user("pay-poor", "pay-poor").with("idempotency-key", "1");
     let gift = gift.post("/v1/purchases", &buys(&free)).data(201);
     assert_eq!((&gift["amount"], &gift["status"], &gift["paymentMethodId"]), (&json!(0), &json!("paid"), &json!(null)));
     let empty = add(&mio, "tok_declined");
@@ -187,7 +187,7 @@ pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
     for _ in 0..2 {
         keyed("2").post("/v1/purchases", &with_empty).problem(402, "payment_declined");
     }
-    house.time.pass(Duration::from_secs(1));
+    server.clock.advance(Duration::from_secs(1));
     keyed("3").post("/v1/purchases", &buys(&free)).data(201);
     let history = mio.get("/v1/purchases").list();
     let history: Vec<_> = history.iter().map(|each| (text(each, "status"), each["amount"].as_u64())).collect();
@@ -199,7 +199,7 @@ pub(crate) fn a_purchase_is_paid_once_and_kept(house: &House) {
     keyed("4").post("/v1/purchases", &buys("nonsense")).problem(404, "not_found");
     let subscription = json!({ "targetType": "SUBSCRIPTION", "targetId": curry });
     assert_eq!(keyed("4").post("/v1/purchases", &subscription).problem(422, "invalid"), ["/targetType"]);
-    let other = house.user("pay-other", "pay-other").with("idempotency-key", "1");
+    let other = server.user("pay-other", "pay-other").with("idempotency-key", "1");
     let mut with_visa = buys(&curry);
     with_visa["paymentMethodId"] = json!(visa);
     other.post("/v1/purchases", &with_visa).problem(404, "not_found");
@@ -213,8 +213,8 @@ fn a_subscription_is_started_canceled_and_resumed() {
     a_subscription_runs(&kitchen());
 }
 
-pub(crate) fn a_subscription_runs(house: &House) {
-    let mio = house.user("pay-subscriber", "pay-subscriber");
+pub(crate) fn a_subscription_runs(server: &TestServer) {
+    let mio = server.user("pay-subscriber", "pay-subscriber");
     let act = |act: &str| mio.send("POST", &format!("/v1/subscription/{act}"), None);
     let premium = json!({ "plan": "premium" });
     mio.get("/v1/subscription").problem(404, "not_found");
@@ -253,7 +253,7 @@ pub(crate) fn a_subscription_runs(house: &House) {
     mio.delete("/v1/subscription").problem(405, "no_such_method");
     let stale = mio.with("if-match", "\"v1\"");
     stale.send("POST", "/v1/subscription/cancel", None).problem(412, "version_conflict");
-    let other = house.user("pay-subscriber2", "pay-subscriber2");
+    let other = server.user("pay-subscriber2", "pay-subscriber2");
     other.get("/v1/subscription").problem(404, "not_found");
     other.send("POST", "/v1/subscription/cancel", None).problem(404, "not_found");
     let with_visa = json!({ "plan": "premium", "paymentMethodId": visa });
@@ -263,15 +263,15 @@ pub(crate) fn a_subscription_runs(house: &House) {
     other.get("/v1/subscription").problem(404, "not_found");
 }
 
-/// Proves the part of K13 in which time passes: the provider for development lives by the clock of the house.
+/// Proves the part of K13 in which time passes: the provider for development lives by the clock of the server.
 #[test]
 fn a_subscription_ends_with_its_period_and_another_one_starts() {
-    let time = Time::default();
-    let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(time.clock())));
-    let house = House::serve_on(runtime(), system, memory(&time), time.clone());
-    let mio = || house.user("u_01", "u_01");
+    let clock = ManualClock::default();
+    let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(clock.clock())));
+    let server = TestServer::builder(system).store(memory_store(&clock), &clock).start();
+    let mio = || server.user("u_01", "u_01");
     let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);
-    let month = || time.pass(Duration::from_secs(30 * 24 * 3_600));
+    let month = || clock.advance(Duration::from_secs(30 * 24 * 3_600));
 
     // Tried out, then paid for, and paid for again.
     let visa = add(&mio(), "tok_visa");
@@ -308,12 +308,12 @@ fn a_subscription_ends_with_its_period_and_another_one_starts() {
 #[test]
 fn a_subscription_that_is_over_is_noticed_by_what_comes_next() {
     for next in ["start", "remove", "resume", "cancel"] {
-        let time = Time::default();
-        let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(time.clock())));
-        let house = House::serve_on(runtime(), system, memory(&time), time.clone());
-        let mio = || house.user("u_01", "u_01");
+        let clock = ManualClock::default();
+        let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(clock.clock())));
+        let server = TestServer::builder(system).store(memory_store(&clock), &clock).start();
+        let mio = || server.user("u_01", "u_01");
         let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);
-        let month = || time.pass(Duration::from_secs(30 * 24 * 3_600));
+        let month = || clock.advance(Duration::from_secs(30 * 24 * 3_600));
         let (premium, visa) =
             (json!({ "plan": "premium" }), format!("/v1/payment-methods/{}", add(&mio(), "tok_visa")));
         let first = mio().post("/v1/subscription", &premium).data(201);

@@ -1,9 +1,9 @@
 //! What the design alone gives: made, read, changed, deleted, and in order.
 
-use nagaya_testing::{Client, House, text};
+use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::kitchen;
+use crate::harness::kitchen;
 
 /// Proves K5.
 #[test]
@@ -11,11 +11,11 @@ fn a_user_has_one_profile() {
     a_profile_is_made_read_and_changed(&kitchen());
 }
 
-pub(crate) fn a_profile_is_made_read_and_changed(house: &House) {
-    let mio = house.user("u_prof", "u_prof");
+pub(crate) fn a_profile_is_made_read_and_changed(server: &TestServer) {
+    let mio = server.user("u_prof", "u_prof");
     mio.get("/v1/profile").problem(404, "not_found");
     let profile = json!({ "displayName": "澪", "email": "mio@example.com", "householdSize": 3, "allergies": ["そば"] });
-    one_of_its_kind(house, "u_prof", "/v1/profile", &profile, &json!({ "bio": "料理好き", "email": null }));
+    one_of_its_kind(server, "u_prof", "/v1/profile", &profile, &json!({ "bio": "料理好き", "email": null }));
     let changed = mio.get("/v1/profile").data(200);
     assert_eq!((text(&changed, "bio"), changed.get("email"), &changed["householdSize"]), ("料理好き", None, &json!(3)));
     for wrong in [json!({ "email": "x" }), json!({ "householdSize": 0 }), json!({ "userId": "u_pro" })] {
@@ -29,10 +29,10 @@ fn a_user_has_settings_of_notifications() {
     settings_are_made_read_and_changed(&kitchen());
 }
 
-pub(crate) fn settings_are_made_read_and_changed(house: &House) {
+pub(crate) fn settings_are_made_read_and_changed(server: &TestServer) {
     let path = "/v1/notification-settings";
-    one_of_its_kind(house, "u_sets", path, &json!({}), &json!({ "catalogNews": true }));
-    let settings = house.user("u_sets", "u_sets").get(path).data(200);
+    one_of_its_kind(server, "u_sets", path, &json!({}), &json!({ "catalogNews": true }));
+    let settings = server.user("u_sets", "u_sets").get(path).data(200);
     let expected = [
         ("pushEnabled", true),
         ("emailEnabled", false),
@@ -47,8 +47,8 @@ pub(crate) fn settings_are_made_read_and_changed(house: &House) {
 }
 
 /// Something of which a user has one: made once, read, changed as the one that is known, nobody else's.
-fn one_of_its_kind(house: &House, user: &str, path: &str, made: &Json, patch: &Json) {
-    let mio = house.user(user, user);
+fn one_of_its_kind(server: &TestServer, user: &str, path: &str, made: &Json, patch: &Json) {
+    let mio = server.user(user, user);
     let first = mio.post(path, made);
     assert_eq!(first.header("location"), Some(path));
     assert!(first.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
@@ -56,7 +56,7 @@ fn one_of_its_kind(house: &House, user: &str, path: &str, made: &Json, patch: &J
     assert_eq!(text(&first, "userId"), user);
     mio.post(path, made).problem(409, "taken");
     assert_eq!(mio.get(path).data(200), first);
-    for them in strangers(house, user) {
+    for them in strangers(server, user) {
         them.get(path).problem(404, "not_found");
         them.patch(path, patch).problem(404, "not_found");
         them.delete(path).problem(404, "not_found");
@@ -76,7 +76,7 @@ fn recipes_are_kept() {
     recipes_are_made_read_changed_and_deleted_newest_first(&kitchen());
 }
 
-pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(house: &House) {
+pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(server: &TestServer) {
     let body = |title: &str| {
         json!({
             "title": title, "servings": 2, "tags": ["肉"], "steps": ["焼く"],
@@ -84,8 +84,8 @@ pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(house: &Hou
         })
     };
     let found = ["recipeId", "ingredients", "steps", "tags", "origin", "createdAt", "updatedAt"];
-    newest_first(house, "u_book", "/v1/recipes", "recipeId", &body, &found);
-    let mio = house.user("u_book", "u_book");
+    newest_first(server, "u_book", "/v1/recipes", "recipeId", &body, &found);
+    let mio = server.user("u_book", "u_book");
     for (wrong, at) in [
         (json!({}), "/title"),
         (json!({ "title": "x", "publishedAt": "2030-01-01T00:00:00Z" }), "/publishedAt"),
@@ -102,18 +102,18 @@ fn sets_are_kept() {
     sets_are_made_read_changed_and_deleted_newest_first(&kitchen());
 }
 
-pub(crate) fn sets_are_made_read_changed_and_deleted_newest_first(house: &House) {
+pub(crate) fn sets_are_made_read_changed_and_deleted_newest_first(server: &TestServer) {
     let body =
         |title: &str| json!({ "title": title, "items": [{ "recipeId": "r_01", "title": "生姜焼き", "servings": 2 }] });
-    newest_first(house, "u_menu", "/v1/sets", "setId", &body, &["setId", "items", "tags", "origin", "createdAt"]);
+    newest_first(server, "u_menu", "/v1/sets", "setId", &body, &["setId", "items", "tags", "origin", "createdAt"]);
     let nameless = json!({ "title": "x", "items": [{ "recipeId": "r_01", "title": "" }] });
-    let refused = house.user("u_menu", "u_menu").post("/v1/sets", &nameless);
+    let refused = server.user("u_menu", "u_menu").post("/v1/sets", &nameless);
     assert_eq!(refused.problem(422, "invalid"), ["/items/0/title"]);
 }
 
 /// Something that is listed newest first and found by its id.
-fn newest_first(house: &House, user: &str, path: &str, id: &str, body: &dyn Fn(&str) -> Json, fields: &[&str]) {
-    let mio = house.user(user, user);
+fn newest_first(server: &TestServer, user: &str, path: &str, id: &str, body: &dyn Fn(&str) -> Json, fields: &[&str]) {
+    let mio = server.user(user, user);
     assert_eq!(mio.get(path).list(), Vec::<Json>::new());
     let made: Vec<_> = ["a", "b", "c", "d", "e"].map(|title| mio.post(path, &body(title)).data(201)).into();
     for field in fields {
@@ -141,7 +141,7 @@ fn newest_first(house: &House, user: &str, path: &str, id: &str, body: &dyn Fn(&
     assert_eq!(text(&changed, "createdAt"), text(&made[1], "createdAt"));
     mio.until(&place(&made[1]), |answer| answer.body["data"] == changed);
 
-    for them in strangers(house, user) {
+    for them in strangers(server, user) {
         assert_eq!(them.get(path).list(), Vec::<Json>::new());
         them.get(&place(&made[1])).problem(404, "not_found");
         them.patch(&place(&made[1]), &json!({ "title": "theirs" })).problem(404, "not_found");
@@ -161,8 +161,8 @@ fn categories_are_of_two_scopes() {
     categories_of_both_scopes_are_kept_apart(&kitchen());
 }
 
-pub(crate) fn categories_of_both_scopes_are_kept_apart(house: &House) {
-    let mio = house.user("u_cat", "u_cat");
+pub(crate) fn categories_of_both_scopes_are_kept_apart(server: &TestServer) {
+    let mio = server.user("u_cat", "u_cat");
     let make = |scope: &str, id: &str, name: &str| {
         let body = json!({ "scope": scope, "categoryId": id, "name": name, "position": 1 });
         mio.post("/v1/categories", &body).data(201)
@@ -183,7 +183,7 @@ pub(crate) fn categories_of_both_scopes_are_kept_apart(house: &House) {
         mio.patch("/v1/categories/book/c_01", &json!({ "scope": "catalog" })).problem(422, "invalid"),
         ["/scope"]
     );
-    for them in strangers(house, "u_cat") {
+    for them in strangers(server, "u_cat") {
         assert_eq!(of(&them, "book"), Vec::<Json>::new());
         them.get("/v1/categories/book/c_01").problem(404, "not_found");
         them.patch("/v1/categories/book/c_01", &json!({ "name": "x" })).problem(404, "not_found");
@@ -202,8 +202,8 @@ fn lists_of_things_are_kept() {
     shopping_and_fridge_items_are_made_read_and_changed(&kitchen());
 }
 
-pub(crate) fn shopping_and_fridge_items_are_made_read_and_changed(house: &House) {
-    let mio = house.user("u_things", "u_things");
+pub(crate) fn shopping_and_fridge_items_are_made_read_and_changed(server: &TestServer) {
+    let mio = server.user("u_things", "u_things");
     for path in ["/v1/shopping-items", "/v1/fridge-items"] {
         let made = mio.post(path, &json!({ "name": "卵", "amount": 10, "unit": "個", "category": "乳卵" })).data(201);
         let place = format!("{path}/{}", text(&made, "itemId"));
@@ -211,7 +211,7 @@ pub(crate) fn shopping_and_fridge_items_are_made_read_and_changed(house: &House)
         let changed = mio.patch(&place, &json!({ "amount": 6, "category": null })).data(200);
         assert_eq!((&changed["amount"], changed.get("category")), (&json!(6), None));
         assert_eq!(mio.get(path).list(), std::slice::from_ref(&changed));
-        for them in strangers(house, "u_things") {
+        for them in strangers(server, "u_things") {
             assert_eq!(them.get(path).list(), Vec::<Json>::new());
             them.get(&place).problem(404, "not_found");
             them.patch(&place, &json!({ "amount": 1 })).problem(404, "not_found");
@@ -232,8 +232,8 @@ fn a_new_user_starts_with_nothing() {
     every_list_of_a_new_user_is_empty(&kitchen());
 }
 
-pub(crate) fn every_list_of_a_new_user_is_empty(house: &House) {
-    let mio = house.user("u_new", "u_new");
+pub(crate) fn every_list_of_a_new_user_is_empty(server: &TestServer) {
+    let mio = server.user("u_new", "u_new");
     for path in [
         "/v1/recipes",
         "/v1/sets",
@@ -257,7 +257,7 @@ pub(crate) fn every_list_of_a_new_user_is_empty(house: &House) {
         "/v1/archive",
     ] {
         assert_eq!(mio.get(path).list(), Vec::<Json>::new(), "{path}");
-        house.nobody().get(path).problem(401, "no_token");
+        server.anonymous().get(path).problem(401, "no_token");
     }
     for path in ["/v1/profile", "/v1/subscription", "/v1/notification-settings", "/v1/plans/CURRENT", "/v1/plans/NEXT"]
     {
@@ -270,7 +270,7 @@ fn titles(list: &[Json]) -> Vec<String> {
 }
 
 /// Users whose ids look like this one's.
-fn strangers<'h>(house: &'h House, user: &str) -> Vec<Client<'h>> {
+fn strangers<'h>(server: &'h TestServer, user: &str) -> Vec<Client<'h>> {
     let alike = [user[..user.len() - 1].to_owned(), format!("{user}2"), user.to_uppercase(), format!("{user}#RECIPE")];
-    alike.iter().map(|them| house.user(them, them)).collect()
+    alike.iter().map(|them| server.user(them, them)).collect()
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use nagaya_kondate::LocalPayments;
-use nagaya_testing::{Client, House, text};
+use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{NAME, at_once, design_as, kitchen};
+use crate::harness::{NAME, at_once, design_as, kitchen};
 
 /// Proves the applying part of K8.
 #[test]
@@ -14,8 +14,8 @@ fn a_set_becomes_a_plan() {
     a_set_is_applied_to_either_plan(&kitchen());
 }
 
-pub(crate) fn a_set_is_applied_to_either_plan(house: &House) {
-    let mio = house.user("u_apply", "u_apply");
+pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
+    let mio = server.user("u_apply", "u_apply");
     let weekdays = set(&mio, "平日", &[("r_01", "生姜焼き"), ("r_02", "肉じゃが")]);
     let weekend = set(&mio, "週末", &[("r_03", "カレー")]);
 
@@ -56,7 +56,7 @@ pub(crate) fn a_set_is_applied_to_either_plan(house: &House) {
 
     let apply = "/v1/plans/NEXT/apply";
     assert_eq!(mio.post(apply, &json!({ "setId": weekend })).problem(404, "not_found"), ["/setId"]);
-    let yui = house.user("u_appl", "u_appl");
+    let yui = server.user("u_appl", "u_appl");
     assert_eq!(yui.post(apply, &json!({ "setId": weekdays })).problem(404, "not_found"), ["/setId"]);
     for (body, at) in [
         (json!({}), vec!["/setId"]),
@@ -80,8 +80,8 @@ fn the_next_plan_becomes_the_current_one() {
     promoting_moves_a_plan_and_logs_what_was_cooked(&kitchen());
 }
 
-pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(house: &House) {
-    let mio = house.user("u_promote", "u_promote");
+pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(server: &TestServer) {
+    let mio = server.user("u_promote", "u_promote");
     let promote = || mio.send("POST", "/v1/plans/promote", None);
     promote().problem(409, "nothing_next");
 
@@ -129,8 +129,8 @@ fn several_promotions_at_once_are_one() {
     promoting_at_once_happens_once(&kitchen());
 }
 
-pub(crate) fn promoting_at_once_happens_once(house: &House) {
-    let mio = house.user("u_rush", "u_rush");
+pub(crate) fn promoting_at_once_happens_once(server: &TestServer) {
+    let mio = server.user("u_rush", "u_rush");
     for round in 0..5 {
         // As many as a plan can have: all of them are logged in the same set.
         let items: Vec<_> = (0..50).map(|n| json!({ "title": format!("{round}-{n}"), "cooked": true })).collect();
@@ -160,8 +160,8 @@ fn what_is_cooked_while_promoting_is_logged_or_refused() {
     a_change_beside_a_promotion_is_not_lost(&kitchen());
 }
 
-pub(crate) fn a_change_beside_a_promotion_is_not_lost(house: &House) {
-    let mio = house.user("u_tick", "u_tick");
+pub(crate) fn a_change_beside_a_promotion_is_not_lost(server: &TestServer) {
+    let mio = server.user("u_tick", "u_tick");
     for round in 0..12 {
         let title = format!("dish {round}");
         let _ = mio.delete("/v1/plans/CURRENT");
@@ -190,11 +190,11 @@ fn a_field_that_is_added_moves_with_the_others() {
             source.replace(&begin, &format!("{begin}{field}\n"))
         })
     });
-    let house = House::in_memory(nagaya_kondate::system(NAME, design, Arc::new(LocalPayments::default())));
-    let mio = house.user("u_grow", "u_grow");
+    let server = TestServer::in_memory(nagaya_kondate::system(NAME, design, Arc::new(LocalPayments::default())));
+    let mio = server.user("u_grow", "u_grow");
 
     let next = mio.post("/v1/plans", &json!({ "slot": "NEXT", "shelf": "top", "items": [] })).data(201);
-    let current = mio.post_nothing("/v1/plans/promote").data(200);
+    let current = mio.post_empty("/v1/plans/promote").data(200);
     assert_eq!((text(&current, "shelf"), &current["menuId"]), ("top", &next["menuId"]));
 
     let egg = mio.post("/v1/fridge-items", &json!({ "name": "卵", "shelf": "door" })).data(201);
@@ -203,14 +203,14 @@ fn a_field_that_is_added_moves_with_the_others() {
     assert_eq!(text(deleted, "shelf"), "door");
     let restore =
         format!("/v1/fridge-deleted-items/{}/{}/restore", text(deleted, "deletedAt"), text(deleted, "itemId"));
-    assert_eq!(text(&mio.post_nothing(&restore).data(200), "shelf"), "door");
+    assert_eq!(text(&mio.post_empty(&restore).data(200), "shelf"), "door");
 }
 
 /// What the routes take in headers is in the document.
 #[test]
 fn headers_of_own_routes_are_documented() {
-    let house = kitchen();
-    let document = house.nobody().get("/openapi.json");
+    let server = kitchen();
+    let document = server.anonymous().get("/openapi.json");
     let takes = |path: &str, method: &str, name: &str| {
         let parameters = document.body["paths"][path][method]["parameters"].clone();
         let wanted = json!({ "$ref": format!("#/components/parameters/{name}") });

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nagaya_testing::{House, text};
+use nagaya_testing::{TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{at_once, kitchen};
+use crate::harness::{at_once, kitchen};
 
 /// Proves the part of K15 about push tokens.
 #[test]
@@ -13,8 +13,8 @@ fn devices_are_known_by_a_hash() {
     registering_keeps_a_hash_and_gives_no_token_back(&kitchen());
 }
 
-pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(house: &House) {
-    let mio = house.user("u_push", "u_push");
+pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(server: &TestServer) {
+    let mio = server.user("u_push", "u_push");
     let register = |body: &Json| mio.post("/v1/push-tokens", body);
     let body = json!({ "platform": "ios", "token": "abc", "deviceName": "電話" });
     let made = register(&body);
@@ -27,7 +27,7 @@ pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(house: &House) {
     assert_eq!(made.get("token"), None);
 
     // Again: it is the same device, heard of again.
-    house.time.pass(Duration::from_secs(2));
+    server.clock.advance(Duration::from_secs(2));
     let again = register(&json!({ "platform": "ios", "token": "abc" })).data(200);
     assert_eq!((text(&again, "createdAt"), text(&again, "deviceName")), (text(&made, "createdAt"), "電話"));
     assert!(text(&again, "updatedAt") > text(&made, "updatedAt"));
@@ -35,7 +35,7 @@ pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(house: &House) {
     assert_eq!(text(&register(&renamed).data(200), "deviceName"), "板");
     // The same token on another platform, or of another user, is another device.
     register(&json!({ "platform": "web", "token": "abc" })).data(201);
-    let yui = house.user("u_pus", "u_pus");
+    let yui = server.user("u_pus", "u_pus");
     yui.post("/v1/push-tokens", &body).data(201);
     let listed = mio.get("/v1/push-tokens");
     assert_eq!(listed.list().len(), 2);
@@ -66,10 +66,10 @@ fn a_device_that_is_silent_for_long_makes_room() {
     the_device_not_heard_of_for_longest_goes(&kitchen());
 }
 
-pub(crate) fn the_device_not_heard_of_for_longest_goes(house: &House) {
-    let mio = house.user("u_many", "u_many");
+pub(crate) fn the_device_not_heard_of_for_longest_goes(server: &TestServer) {
+    let mio = server.user("u_many", "u_many");
     let register = |n: usize| {
-        house.time.pass(Duration::from_secs(1));
+        server.clock.advance(Duration::from_secs(1));
         let name = n.to_string();
         mio.post("/v1/push-tokens", &json!({ "platform": "android", "token": format!("t{n}"), "deviceName": name }))
     };

@@ -1,35 +1,35 @@
 //! Search: recipes and sets by what is written in them, one's own and the catalog's.
 
-use nagaya_testing::{Answer, Client, House, text};
+use nagaya_testing::{Client, Response, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{given, kitchen};
+use crate::harness::{given, kitchen};
 
 /// Proves the full-text search part of K19.
 #[test]
 fn recipes_are_found_by_what_is_written_in_them() {
-    let house = kitchen();
-    a_recipe_is_found_by_any_part_of_its_title(&house);
-    the_best_answer_comes_first(&house);
-    what_changes_is_found_by_what_it_says_now(&house);
-    sets_are_found_by_what_is_in_them(&house);
+    let server = kitchen();
+    a_recipe_is_found_by_any_part_of_its_title(&server);
+    the_best_answer_comes_first(&server);
+    what_changes_is_found_by_what_it_says_now(&server);
+    sets_are_found_by_what_is_in_them(&server);
 }
 
 /// Proves the full-text search part of K19.
 #[test]
 fn the_catalog_is_searched_by_everybody_and_a_book_by_its_owner() {
-    let house = kitchen();
-    nobody_finds_what_is_in_anothers_book(&house);
-    what_is_published_is_found_without_a_token(&house);
+    let server = kitchen();
+    nobody_finds_what_is_in_anothers_book(&server);
+    what_is_published_is_found_without_a_token(&server);
 }
 
 /// Proves the full-text search part of K19.
 #[test]
 fn a_question_has_to_be_one() {
-    let house = kitchen();
-    a_question_that_cannot_be_answered_says_why(&house);
-    without_a_question_the_lists_are_as_the_design_says(&house);
-    postings_are_nothing_that_callers_reach(&house);
+    let server = kitchen();
+    a_question_that_cannot_be_answered_says_why(&server);
+    without_a_question_the_lists_are_as_the_design_says(&server);
+    postings_are_nothing_that_callers_reach(&server);
 }
 
 /// The path of a question, with what a path does not take as it is in hex.
@@ -38,7 +38,7 @@ fn ask(path: &str, question: &str) -> String {
     format!("/v1{path}?q={hex}")
 }
 
-fn titles(answer: &Answer) -> Vec<String> {
+fn titles(answer: &Response) -> Vec<String> {
     answer.list().iter().map(|item| text(item, "title").to_owned()).collect()
 }
 
@@ -54,8 +54,8 @@ fn add(client: &Client<'_>, title: &str, more: Json) -> Json {
     client.post("/v1/recipes", &recipe).data(201)
 }
 
-pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(house: &House) {
-    let hana = house.user("u_find", "u_find");
+pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(server: &TestServer) {
+    let hana = server.user("u_find", "u_find");
     add(&hana, "豚バラ肉のカレー", json!({}));
     add(&hana, "Egg Benedict", json!({}));
     for question in ["豚バラ肉のカレー", "豚", "の", "ー", "バラ肉", "カレー", "ｶﾚｰ", "かれー", "豚 カレー", "肉のかれ"]
@@ -70,8 +70,8 @@ pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(house: &House) {
     }
 }
 
-pub(crate) fn the_best_answer_comes_first(house: &House) {
-    let hana = house.user("u_rank", "u_rank");
+pub(crate) fn the_best_answer_comes_first(server: &TestServer) {
+    let hana = server.user("u_rank", "u_rank");
     add(&hana, "鶏の照り焼き", json!({ "description": "生姜を入れてもよい" }));
     add(&hana, "生姜湯", json!({}));
     add(&hana, "豚の炒め物", json!({ "ingredients": [{ "name": "生姜" }] }));
@@ -88,8 +88,8 @@ pub(crate) fn the_best_answer_comes_first(house: &House) {
     assert_eq!(two.body.get("nextCursor"), None);
 }
 
-pub(crate) fn what_changes_is_found_by_what_it_says_now(house: &House) {
-    let hana = house.user("u_change", "u_change");
+pub(crate) fn what_changes_is_found_by_what_it_says_now(server: &TestServer) {
+    let hana = server.user("u_change", "u_change");
     let made = add(&hana, "肉じゃが", json!({ "tags": ["煮物"] }));
     let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
     finds(&hana, "/recipes", "じゃが", &["肉じゃが"]);
@@ -104,8 +104,8 @@ pub(crate) fn what_changes_is_found_by_what_it_says_now(house: &House) {
     assert!(titles(&hana.get(&ask("/recipes", "シチュー"))).is_empty());
 }
 
-pub(crate) fn sets_are_found_by_what_is_in_them(house: &House) {
-    let hana = house.user("u_sets", "u_sets");
+pub(crate) fn sets_are_found_by_what_is_in_them(server: &TestServer) {
+    let hana = server.user("u_sets", "u_sets");
     let items = json!([{ "recipeId": "r_01", "title": "茶碗蒸し" }]);
     hana.post("/v1/sets", &json!({ "title": "お正月", "items": items, "tags": ["和食"] })).data(201);
     add(&hana, "茶碗蒸し", json!({}));
@@ -116,57 +116,57 @@ pub(crate) fn sets_are_found_by_what_is_in_them(house: &House) {
     finds(&hana, "/recipes", "正月", &[]);
 }
 
-pub(crate) fn nobody_finds_what_is_in_anothers_book(house: &House) {
+pub(crate) fn nobody_finds_what_is_in_anothers_book(server: &TestServer) {
     // Ids that begin alike, and recipes of the same id.
-    let [one, ten] = ["u_1", "u_10"].map(|user| house.user(user, user));
+    let [one, ten] = ["u_1", "u_10"].map(|user| server.user(user, user));
     for (user, title) in [("u_1", "秘密の筑前煮"), ("u_10", "普通の筑前煮")] {
-        given(house, user, "recipe", &json!({ "recipeId": "r_77", "title": title }));
+        given(server, user, "recipe", &json!({ "recipeId": "r_77", "title": title }));
     }
     finds(&one, "/recipes", "筑前煮", &["秘密の筑前煮"]);
     finds(&ten, "/recipes", "筑前煮", &["普通の筑前煮"]);
     finds(&ten, "/recipes", "秘", &[]);
-    for client in [&ten, &house.nobody()] {
+    for client in [&ten, &server.anonymous()] {
         finds(client, "/catalog/recipes", "筑前煮", &[]);
     }
-    house.nobody().get(&ask("/recipes", "筑前煮")).problem(401, "no_token");
+    server.anonymous().get(&ask("/recipes", "筑前煮")).problem(401, "no_token");
 }
 
-pub(crate) fn what_is_published_is_found_without_a_token(house: &House) {
-    let (hana, nobody) = (house.user("u_publish", "u_publish"), house.nobody());
+pub(crate) fn what_is_published_is_found_without_a_token(server: &TestServer) {
+    let (hana, anonymous) = (server.user("u_publish", "u_publish"), server.anonymous());
     hana.post("/v1/profile", &json!({ "displayName": "Hana" })).data(201);
     let made = add(&hana, "鯖缶の冷や汁", json!({ "memo": "祖母の味" }));
     let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
     finds(&hana, "/recipes", "冷や汁", &["鯖缶の冷や汁"]);
-    finds(&nobody, "/catalog/recipes", "冷や汁", &[]);
+    finds(&anonymous, "/catalog/recipes", "冷や汁", &[]);
 
     hana.post(&format!("{path}/publish"), &json!({})).data(200);
     for question in ["冷や汁", "鯖", "サバ缶の冷や汁"] {
-        finds(&nobody, "/catalog/recipes", question, &["鯖缶の冷や汁"]);
+        finds(&anonymous, "/catalog/recipes", question, &["鯖缶の冷や汁"]);
     }
-    finds(&house.user("u_other", "u_other"), "/catalog/recipes", "鯖缶", &["鯖缶の冷や汁"]);
+    finds(&server.user("u_other", "u_other"), "/catalog/recipes", "鯖缶", &["鯖缶の冷や汁"]);
     // What is not published is not found there.
-    finds(&nobody, "/catalog/recipes", "祖母", &[]);
+    finds(&anonymous, "/catalog/recipes", "祖母", &[]);
 
     let set = json!({ "title": "夏の宮崎定食", "items": [{ "recipeId": "r_01", "title": "鯖缶の冷や汁" }] });
     let set = hana.post("/v1/sets", &set).data(201);
     hana.post(&format!("/v1/sets/{}/publish", text(&set, "setId")), &json!({})).data(200);
-    finds(&nobody, "/catalog/sets", "宮崎定食", &["夏の宮崎定食"]);
-    finds(&nobody, "/catalog/sets", "鯖缶", &["夏の宮崎定食"]);
+    finds(&anonymous, "/catalog/sets", "宮崎定食", &["夏の宮崎定食"]);
+    finds(&anonymous, "/catalog/sets", "鯖缶", &["夏の宮崎定食"]);
 
     // Changed, published again, and withdrawn.
     hana.patch(&path, &json!({ "title": "鯵の冷や汁" })).data(200);
     finds(&hana, "/recipes", "鯵", &["鯵の冷や汁"]);
-    finds(&nobody, "/catalog/recipes", "鯵", &[]);
+    finds(&anonymous, "/catalog/recipes", "鯵", &[]);
     hana.post(&format!("{path}/publish"), &json!({})).data(200);
-    finds(&nobody, "/catalog/recipes", "鯵", &["鯵の冷や汁"]);
-    finds(&nobody, "/catalog/recipes", "鯖缶", &[]);
-    assert_eq!(hana.post_nothing(&format!("{path}/withdraw")).status, 204);
-    assert!(titles(&nobody.get(&ask("/catalog/recipes", "冷や汁"))).is_empty());
+    finds(&anonymous, "/catalog/recipes", "鯵", &["鯵の冷や汁"]);
+    finds(&anonymous, "/catalog/recipes", "鯖缶", &[]);
+    assert_eq!(hana.post_empty(&format!("{path}/withdraw")).status, 204);
+    assert!(titles(&anonymous.get(&ask("/catalog/recipes", "冷や汁"))).is_empty());
     finds(&hana, "/recipes", "鯵", &["鯵の冷や汁"]);
 }
 
-pub(crate) fn a_question_that_cannot_be_answered_says_why(house: &House) {
-    let hana = house.user("u_wrong", "u_wrong");
+pub(crate) fn a_question_that_cannot_be_answered_says_why(server: &TestServer) {
+    let hana = server.user("u_wrong", "u_wrong");
     let long = "あ".repeat(101);
     for path in ["/recipes", "/sets", "/catalog/recipes", "/catalog/sets"] {
         let check = |query: &str, parameter: &str| {
@@ -186,8 +186,8 @@ pub(crate) fn a_question_that_cannot_be_answered_says_why(house: &House) {
     }
 }
 
-pub(crate) fn without_a_question_the_lists_are_as_the_design_says(house: &House) {
-    let hana = house.user("u_list", "u_list");
+pub(crate) fn without_a_question_the_lists_are_as_the_design_says(server: &TestServer) {
+    let hana = server.user("u_list", "u_list");
     for title in ["一", "二", "三"] {
         add(&hana, title, json!({}));
     }
@@ -199,12 +199,12 @@ pub(crate) fn without_a_question_the_lists_are_as_the_design_says(house: &House)
     assert_eq!(hana.get("/v1/recipes?limit=1001").problem(400, "bad_parameter"), ["limit"]);
     assert_eq!(hana.get("/v1/recipes?colour=red").problem(400, "bad_parameter"), ["colour"]);
     hana.get("/v1/recipes?cursor=x").problem(400, "bad_cursor");
-    assert_eq!(house.nobody().get("/v1/catalog/recipes?limit=1").status, 200);
-    assert_eq!(house.nobody().get("/v1/catalog/sets").status, 200);
+    assert_eq!(server.anonymous().get("/v1/catalog/recipes?limit=1").status, 200);
+    assert_eq!(server.anonymous().get("/v1/catalog/sets").status, 200);
 }
 
-pub(crate) fn postings_are_nothing_that_callers_reach(house: &House) {
-    let hana = house.user("u_raw", "u_raw");
+pub(crate) fn postings_are_nothing_that_callers_reach(server: &TestServer) {
+    let hana = server.user("u_raw", "u_raw");
     let made = add(&hana, "秋刀魚", json!({}));
     let id = text(&made, "recipeId");
     finds(&hana, "/recipes", "秋刀", &["秋刀魚"]);

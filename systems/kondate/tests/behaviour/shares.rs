@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use nagaya_testing::{House, text};
+use nagaya_testing::{TestServer, text};
 use serde_json::{Value as Json, json};
 
 use crate::{
     catalog::cook,
-    house::{given, kitchen},
+    harness::{given, kitchen},
 };
 
 /// Proves K3.
@@ -16,8 +16,8 @@ fn a_link_shows_one_thing_to_everybody_until_it_is_revoked() {
     links_lead_to_what_was_shared(&kitchen());
 }
 
-pub(crate) fn links_lead_to_what_was_shared(house: &House) {
-    let (ann, eve, nobody) = (cook(house, "u_shr_a"), cook(house, "u_shr_e"), house.nobody());
+pub(crate) fn links_lead_to_what_was_shared(server: &TestServer) {
+    let (ann, eve, anonymous) = (cook(server, "u_shr_a"), cook(server, "u_shr_e"), server.anonymous());
     let recipe = json!({
         "title": "生姜焼き", "memo": "内緒", "categoryId": "c_1", "steps": ["焼く"], "servings": 2,
         "sourceUrl": "https://kondate.example/1",
@@ -34,7 +34,7 @@ pub(crate) fn links_lead_to_what_was_shared(house: &House) {
     assert_ne!(link["shareId"], recipe["recipeId"]);
 
     // Everybody sees it as it is now, and nothing that is private, with a token or without.
-    let shown = nobody.get(&path).data(200);
+    let shown = anonymous.get(&path).data(200);
     let target = json!({
         "title": "生姜焼き", "steps": ["焼く"], "servings": 2, "ingredients": [], "tags": [],
         "sourceUrl": "https://kondate.example/1",
@@ -47,27 +47,27 @@ pub(crate) fn links_lead_to_what_was_shared(house: &House) {
     assert_eq!(eve.get(&path).data(200), shown);
     let own = format!("/v1/recipes/{}", text(&recipe, "recipeId"));
     ann.patch(&own, &json!({ "title": "生姜焼き 改" })).data(200);
-    assert_eq!(nobody.get(&path).data(200)["target"]["title"], "生姜焼き 改");
+    assert_eq!(anonymous.get(&path).data(200)["target"]["title"], "生姜焼き 改");
     let of_set = ann.post("/v1/shares", &json!({ "targetType": "SET", "targetId": set["setId"] })).data(201);
-    let shown = nobody.get(&format!("/v1/shares/{}", text(&of_set, "shareId"))).data(200);
+    let shown = anonymous.get(&format!("/v1/shares/{}", text(&of_set, "shareId"))).data(200);
     assert_eq!((&shown["target"]["title"], &shown["target"]["items"]), (&json!("平日"), &set["items"]));
     assert!(!shown.to_string().contains("ownerUserId"), "{shown}");
 
     // A link opens nothing else: not its target by another way, not what lies beside it.
-    for them in [&eve, &house.user("u_shr_a0", "u_shr_a0")] {
+    for them in [&eve, &server.user("u_shr_a0", "u_shr_a0")] {
         them.get(&own).problem(404, "not_found");
         them.delete(&path).problem(404, "not_found");
     }
-    nobody.delete(&path).problem(401, "no_token");
-    nobody.get(&own).problem(401, "no_token");
+    anonymous.delete(&path).problem(401, "no_token");
+    anonymous.get(&own).problem(401, "no_token");
 
     // Revoked, or its target gone, it leads nowhere.
     assert_eq!(ann.delete(&path).status, 204);
-    nobody.get(&path).problem(404, "not_found");
+    anonymous.get(&path).problem(404, "not_found");
     let path = format!("/v1/shares/{}", text(&ann.post("/v1/shares", &share).data(201), "shareId"));
-    nobody.get(&path).data(200);
+    anonymous.get(&path).data(200);
     assert_eq!(ann.delete(&own).status, 204);
-    nobody.get(&path).problem(404, "not_found");
+    anonymous.get(&path).problem(404, "not_found");
 }
 
 /// Proves the walls' part of K3.
@@ -76,8 +76,8 @@ fn only_what_is_ones_own_can_be_shared() {
     strangers_things_cannot_be_shared(&kitchen());
 }
 
-pub(crate) fn strangers_things_cannot_be_shared(house: &House) {
-    let (ann, eve) = (cook(house, "u_own_a"), cook(house, "u_own_e"));
+pub(crate) fn strangers_things_cannot_be_shared(server: &TestServer) {
+    let (ann, eve) = (cook(server, "u_own_a"), cook(server, "u_own_e"));
     let recipe = ann.post("/v1/recipes", &json!({ "title": "秘伝" })).data(201);
     let target = |kind: &str, id: &str| json!({ "targetType": kind, "targetId": id });
     let id = text(&recipe, "recipeId");
@@ -98,19 +98,19 @@ pub(crate) fn strangers_things_cannot_be_shared(house: &House) {
     );
 
     // An own item of the same id is the one that is shared, and nobody else's.
-    given(house, "u_own_e", "recipe", &json!({ "recipeId": id, "title": "eve's" }));
+    given(server, "u_own_e", "recipe", &json!({ "recipeId": id, "title": "eve's" }));
     let link = eve.post("/v1/shares", &target("RECIPE", id)).data(201);
     let path = format!("/v1/shares/{}", text(&link, "shareId"));
-    assert_eq!(house.nobody().get(&path).data(200)["target"]["title"], "eve's");
+    assert_eq!(server.anonymous().get(&path).data(200)["target"]["title"], "eve's");
     eve.delete(&format!("/v1/recipes/{id}"));
-    house.nobody().get(&path).problem(404, "not_found");
+    server.anonymous().get(&path).problem(404, "not_found");
 
     // Guessing leads nowhere, and nobody can tell why.
     for id in ["s_01", id, "01HZX5K7N2M4P6Q8R9S0T1V3W5", "x", "%23", "..%2Fmeta"] {
-        house.nobody().get(&format!("/v1/shares/{id}")).problem(404, "not_found");
+        server.anonymous().get(&format!("/v1/shares/{id}")).problem(404, "not_found");
     }
     // Who shares has a name.
-    let plain = house.user("u_own_p", "u_own_p");
+    let plain = server.user("u_own_p", "u_own_p");
     let recipe = plain.post("/v1/recipes", &json!({ "title": "x" })).data(201);
     plain.post("/v1/shares", &target("RECIPE", text(&recipe, "recipeId"))).problem(409, "no_profile");
 }
@@ -121,18 +121,18 @@ fn links_are_listed_to_their_owner_newest_first() {
     owners_list_their_links(&kitchen());
 }
 
-pub(crate) fn owners_list_their_links(house: &House) {
-    let (ann, eve) = (cook(house, "u_lst_a"), cook(house, "u_lst_e"));
+pub(crate) fn owners_list_their_links(server: &TestServer) {
+    let (ann, eve) = (cook(server, "u_lst_a"), cook(server, "u_lst_e"));
     let recipe = ann.post("/v1/recipes", &json!({ "title": "x" })).data(201);
     let share = json!({ "targetType": "RECIPE", "targetId": recipe["recipeId"] });
     let mut made: Vec<Json> = Vec::new();
     for _ in 0..3 {
-        house.time.pass(Duration::from_secs(1));
+        server.clock.advance(Duration::from_secs(1));
         made.insert(0, ann.post("/v1/shares", &share).data(201));
     }
     ann.until("/v1/shares", |answer| answer.list() == made);
     assert!(eve.get("/v1/shares").list().is_empty());
-    house.nobody().get("/v1/shares").problem(401, "no_token");
+    server.anonymous().get("/v1/shares").problem(401, "no_token");
     assert_eq!(ann.delete(&format!("/v1/shares/{}", text(&made[1], "shareId"))).status, 204);
     ann.until("/v1/shares", |answer| answer.list() == [made[0].clone(), made[2].clone()]);
 
@@ -145,8 +145,8 @@ pub(crate) fn owners_list_their_links(house: &House) {
 /// Proves the ids' part of K19: what one id is says nothing about the next.
 #[test]
 fn ids_of_links_have_eighty_random_bits_each() {
-    let house = kitchen();
-    let ann = cook(&house, "u_rnd");
+    let server = kitchen();
+    let ann = cook(&server, "u_rnd");
     let recipe = ann.post("/v1/recipes", &json!({ "title": "x" })).data(201);
     let share = json!({ "targetType": "RECIPE", "targetId": recipe["recipeId"] });
     // A ULID is ten letters of time and sixteen of chance.

@@ -1,9 +1,9 @@
 //! The shopping list: marked as bought, and made from a plan.
 
-use nagaya_testing::{Client, House, text};
+use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{at_once, kitchen};
+use crate::harness::{at_once, kitchen};
 
 /// Proves the completing part of K9.
 #[test]
@@ -11,8 +11,8 @@ fn items_are_bought_one_by_one_or_many_at_once() {
     completing_marks_all_or_none(&kitchen());
 }
 
-pub(crate) fn completing_marks_all_or_none(house: &House) {
-    let mio = house.user("u_buy", "u_buy");
+pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
+    let mio = server.user("u_buy", "u_buy");
     let ids: Vec<_> = ["牛乳", "卵", "米"].map(|name| add(&mio, &json!({ "name": name }))).into();
     let complete = |ids: &[&str]| mio.post("/v1/shopping-items/complete", &json!({ "itemIds": ids }));
 
@@ -21,7 +21,7 @@ pub(crate) fn completing_marks_all_or_none(house: &House) {
     let milk = mio.patch(&path, &json!({ "completed": true })).data(200);
     assert_eq!(text(&milk, "completedAt"), text(&milk, "updatedAt"));
     assert_eq!(mio.patch(&path, &json!({ "completedAt": null })).problem(422, "invalid"), ["/completedAt"]);
-    house.time.pass(std::time::Duration::from_secs(5));
+    server.clock.advance(std::time::Duration::from_secs(5));
 
     // Many: in the order asked for, each once, and what was complete is as it was.
     let done = complete(&[&ids[2], &ids[0], &ids[2]]).list();
@@ -34,7 +34,7 @@ pub(crate) fn completing_marks_all_or_none(house: &House) {
     assert_eq!(complete(&[&ids[2], &ids[0]]).list(), done);
 
     // One that is not there, or not one's own: none is marked.
-    let theirs = add(&house.user("u_bu", "u_bu"), &json!({ "name": "茶" }));
+    let theirs = add(&server.user("u_bu", "u_bu"), &json!({ "name": "茶" }));
     let missing = complete(&[&ids[1], "i_99", &theirs, "i_99"]);
     assert_eq!(missing.problem(404, "not_found"), ["/itemIds/1", "/itemIds/2"]);
     assert_eq!(mio.get(&format!("/v1/shopping-items/{}", ids[1])).data(200)["completed"], false);
@@ -66,8 +66,8 @@ fn a_plan_becomes_a_shopping_list() {
     what_a_plan_needs_is_added_up_without_what_is_there(&kitchen());
 }
 
-pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(house: &House) {
-    let mio = house.user("u_list", "u_list");
+pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(server: &TestServer) {
+    let mio = server.user("u_list", "u_list");
     let ginger = json!([
         { "name": "豚肉", "amount": 200, "unit": "g" },
         { "name": "玉ねぎ", "amount": 0.5, "unit": "個" },
@@ -147,8 +147,8 @@ fn two_plans_need_more_than_one() {
     each_plan_has_lines_of_its_own(&kitchen());
 }
 
-pub(crate) fn each_plan_has_lines_of_its_own(house: &House) {
-    let mio = house.user("u_both", "u_both");
+pub(crate) fn each_plan_has_lines_of_its_own(server: &TestServer) {
+    let mio = server.user("u_both", "u_both");
     let eggs = recipe(&mio, Some(2), &json!([{ "name": "卵", "amount": 2, "unit": "個" }]));
     let rice = recipe(&mio, Some(2), &json!([{ "name": "米", "amount": 1, "unit": "合" }]));
     let amounts = |slot: &str| -> Vec<(String, Json)> {
@@ -174,7 +174,7 @@ pub(crate) fn each_plan_has_lines_of_its_own(house: &House) {
         assert_eq!(amounts(slot), [], "{slot}");
     }
     // A promoted plan has its lines still, and those of the one before are free for all.
-    mio.post_nothing("/v1/plans/promote").data(200);
+    mio.post_empty("/v1/plans/promote").data(200);
     assert_eq!(amounts("CURRENT"), []);
     mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [dish(&eggs, false)] })).data(201);
     assert_eq!(amounts("NEXT"), []);
@@ -192,9 +192,9 @@ fn a_long_list_is_added_whole_and_once() {
     more_than_a_set_holds_is_added_once(&kitchen());
 }
 
-pub(crate) fn more_than_a_set_holds_is_added_once(house: &House) {
-    let mio = house.user("u_feast", "u_feast");
-    let yui = house.user("u_feas", "u_feas");
+pub(crate) fn more_than_a_set_holds_is_added_once(server: &TestServer) {
+    let mio = server.user("u_feast", "u_feast");
+    let yui = server.user("u_feas", "u_feas");
     let dish = |n: usize| {
         let ingredients: Vec<_> = (0..50).map(|m| json!({ "name": format!("{n} {m}"), "amount": m + 1 })).collect();
         json!({ "recipeId": recipe(&mio, None, &ingredients.into()), "title": "x" })

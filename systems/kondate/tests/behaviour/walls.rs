@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use nagaya_server::document;
 use nagaya_store::{Item, Scan, Value};
-use nagaya_testing::{Answer, Client, House, text};
+use nagaya_testing::{Client, Response, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::house::{kitchen, system};
+use crate::harness::{kitchen, system};
 
 /// Proves the walls of K5 to K15: the wall is the user.
 #[test]
@@ -71,7 +71,7 @@ fn body(method: &str, path: &str, ids: &Ids) -> Option<Json> {
 }
 
 /// A cook with something of everything, and the ids of it.
-fn furnished(house: &House, cook: &Client<'_>) -> Ids {
+fn furnished(server: &TestServer, cook: &Client<'_>) -> Ids {
     let post = |path: &str, body: Json| cook.post(path, &body).data(201);
     post("/v1/profile", json!({ "displayName": "花" }));
     post("/v1/notification-settings", json!({}));
@@ -94,7 +94,7 @@ fn furnished(house: &House, cook: &Client<'_>) -> Ids {
     let told = cook.get("/v1/notifications").list().remove(0);
     let share = post("/v1/shares", json!({ "targetType": "RECIPE", "targetId": recipe["recipeId"] }));
     // The search knows the recipe before anybody looks for it.
-    house.runtime.block_on(nagaya_kondate::catch_up(&house.nagaya)).expect("it is in step");
+    server.block_on(nagaya_kondate::catch_up(&server.nagaya)).expect("it is in step");
     let of = |value: &Json, name: &str| text(value, name).to_owned();
     Ids::from([
         ("recipeId", of(&recipe, "recipeId")),
@@ -136,11 +136,11 @@ fn nothing(ids: &Ids) -> Ids {
 }
 
 /// All that is stored under a user's key.
-fn stored(house: &House, user: &str) -> Vec<Item> {
+fn stored(server: &TestServer, user: &str) -> Vec<Item> {
     let own = format!("USER#{user}");
     let (mut scan, mut found) = (Scan::table("MainTable"), Vec::new());
     loop {
-        let page = house.runtime.block_on(house.store.scan(scan.clone())).expect("the store answers");
+        let page = server.block_on(server.store.scan(scan.clone())).expect("the store answers");
         found.extend(page.items.into_iter().filter(|item| item.get("PK").and_then(Value::as_str) == Some(&own)));
         match page.next {
             Some(next) => scan.after = Some(next),
@@ -150,7 +150,7 @@ fn stored(house: &House, user: &str) -> Vec<Item> {
 }
 
 /// What can be seen of an answer.
-fn seen(answer: &Answer) -> (u16, Json) {
+fn seen(answer: &Response) -> (u16, Json) {
     let mut body = answer.body.clone();
     if let Json::Object(body) = &mut body {
         body.remove("requestId");
@@ -158,14 +158,14 @@ fn seen(answer: &Answer) -> (u16, Json) {
     (answer.status, body)
 }
 
-pub(crate) fn no_route_reaches_another_user(house: &House) {
-    let cook = house.user("u_1", "u_1");
-    let ids = furnished(house, &cook);
+pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
+    let cook = server.user("u_1", "u_1");
+    let ids = furnished(server, &cook);
     let never = nothing(&ids);
-    let before = stored(house, "u_1");
+    let before = stored(server, "u_1");
     // Names that look alike are other names.
     for name in ["u_2", "u_10", "U_1", "u_1#RECIPE", "USER#u_1"] {
-        let them = house.user(name, name);
+        let them = server.user(name, name);
         for (method, path, _) in operations() {
             // A link is for everybody who has it.
             let theirs = body(&method, &path, &ids);
@@ -193,14 +193,14 @@ pub(crate) fn no_route_reaches_another_user(house: &House) {
         let found = them.get("/v1/recipes?q=%E8%82%89%E3%81%98%E3%82%83%E3%81%8C").list();
         assert_eq!(found, Vec::<Json>::new(), "{name} finds what is not theirs");
     }
-    assert_eq!(stored(house, "u_1"), before, "somebody has changed what is not theirs");
+    assert_eq!(stored(server, "u_1"), before, "somebody has changed what is not theirs");
 }
 
-pub(crate) fn no_route_but_public_ones_lets_visitors_in(house: &House) {
-    let cook = house.user("u_1", "u_1");
-    let ids = furnished(house, &cook);
-    let before = stored(house, "u_1");
-    let visitor = house.nobody();
+pub(crate) fn no_route_but_public_ones_lets_visitors_in(server: &TestServer) {
+    let cook = server.user("u_1", "u_1");
+    let ids = furnished(server, &cook);
+    let before = stored(server, "u_1");
+    let visitor = server.anonymous();
     for (method, path, public) in operations() {
         let body = body(&method, &path, &ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
         let answer = visitor.send(&method, &filled(&path, &ids), body.as_ref());
@@ -215,5 +215,5 @@ pub(crate) fn no_route_but_public_ones_lets_visitors_in(house: &House) {
             answer.problem(401, "no_token");
         }
     }
-    assert_eq!(stored(house, "u_1"), before);
+    assert_eq!(stored(server, "u_1"), before);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::house::{House, path, text, todos};
+use crate::harness::{TestServer, path, text, todos};
 
 /// Proves T9 over HTTP.
 #[test]
@@ -10,8 +10,8 @@ fn an_expected_version_is_held_to() {
     a_change_of_another_version_than_the_expected_one_is_refused(&todos());
 }
 
-pub(crate) fn a_change_of_another_version_than_the_expected_one_is_refused(house: &House) {
-    let mio = house.user("f-conflict", "mio");
+pub(crate) fn a_change_of_another_version_than_the_expected_one_is_refused(server: &TestServer) {
+    let mio = server.user("f-conflict", "mio");
     let todo = mio.post("/todos", &json!({ "title": "a" })).data(201);
     let expects = |tag: &str| mio.with("if-match", tag);
     assert_eq!(expects("\"v1\"").patch(&path(&todo), &json!({ "title": "b" })).data(200)["version"], 2);
@@ -35,8 +35,8 @@ fn changes_at_once_come_one_after_the_other() {
     many_changes_at_once_all_happen(&todos());
 }
 
-pub(crate) fn many_changes_at_once_all_happen(house: &House) {
-    let mio = house.user("f-storm", "mio");
+pub(crate) fn many_changes_at_once_all_happen(server: &TestServer) {
+    let mio = server.user("f-storm", "mio");
     let todo = mio.post("/todos", &json!({ "title": "a" })).data(201);
     let mut versions: Vec<u64> = std::thread::scope(|scope| {
         let change = |n: usize| {

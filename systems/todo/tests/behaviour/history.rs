@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::house::{House, path, text, todos};
+use crate::harness::{TestServer, path, text, todos};
 
 /// Proves the history part of T6. Proves the metadata of T1. Proves the ids part of T19.
 #[test]
@@ -10,9 +10,9 @@ fn a_history_is_kept() {
     a_history_says_who_did_what_when_and_why(&todos());
 }
 
-pub(crate) fn a_history_says_who_did_what_when_and_why(house: &House) {
-    let mio = house.user("f-history", "mio").with("x-correlation-id", "c-1").with("x-causation-id", "k-1");
-    let ren = house.user("f-history", "ren").with("x-request-id", "r-2");
+pub(crate) fn a_history_says_who_did_what_when_and_why(server: &TestServer) {
+    let mio = server.user("f-history", "mio").with("x-correlation-id", "c-1").with("x-causation-id", "k-1");
+    let ren = server.user("f-history", "ren").with("x-request-id", "r-2");
     let todo = mio.post("/todos", &json!({ "title": "milk" })).data(201);
     let changed = ren.patch(&path(&todo), &json!({ "completed": true })).data(200);
     let id = text(&todo, "todoId");

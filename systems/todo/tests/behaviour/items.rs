@@ -5,10 +5,10 @@ use std::time::Duration;
 use nagaya_store::{Item, Key, Value};
 use serde_json::{Value as Json, json};
 
-use crate::house::{House, Lists as _, path, text, todos};
+use crate::harness::{Lists as _, TestServer, path, text, todos};
 
-fn stored(house: &House, table: &str, key: Key) -> Option<Json> {
-    let item = house.runtime.block_on(house.store.get(table, &key)).expect("the table is there");
+fn stored(server: &TestServer, table: &str, key: Key) -> Option<Json> {
+    let item = server.block_on(server.store.get(table, &key)).expect("the table is there");
     item.as_ref().map(shown)
 }
 
@@ -32,13 +32,13 @@ fn an_event_lies_as_the_document_says() {
     events_lie_as_documented(&todos());
 }
 
-pub(crate) fn events_lie_as_documented(house: &House) {
-    let mio = house.user("f-123", "u-1").with("x-correlation-id", "c-7").with("x-causation-id", "k-8");
+pub(crate) fn events_lie_as_documented(server: &TestServer) {
+    let mio = server.user("f-123", "u-1").with("x-correlation-id", "c-7").with("x-causation-id", "k-8");
     let todo = mio.post("/todos", &json!({ "title": "Buy milk" })).data(201);
     mio.patch(&path(&todo), &json!({ "title": "Buy bread" })).data(200);
     let completed = mio.patch(&path(&todo), &json!({ "completed": true })).data(200);
     let (id, event) = (text(&todo, "todoId"), text(&completed, "lastEventId"));
-    let found = stored(house, "EventsTable", Key::new(format!("TODO#{id}"), format!("EVENT#{event}")));
+    let found = stored(server, "EventsTable", Key::new(format!("TODO#{id}"), format!("EVENT#{event}")));
     assert_eq!(
         found.expect("the event is there"),
         json!({
@@ -61,7 +61,7 @@ pub(crate) fn events_lie_as_documented(house: &House) {
         })
     );
     // The head beside it has the version that the next command expects.
-    let mut head = stored(house, "EventsTable", Key::new(format!("TODO#{id}"), "HEAD#")).expect("the head is there");
+    let mut head = stored(server, "EventsTable", Key::new(format!("TODO#{id}"), "HEAD#")).expect("the head is there");
     let hash = head.as_object_mut().and_then(|head| head.remove("hash")).expect("the end of the chain");
     assert_eq!(hash.as_str().map(str::len), Some(64));
     let expected = json!({
@@ -77,13 +77,13 @@ fn the_list_lies_as_the_document_says() {
     the_list_lies_as_documented(&todos());
 }
 
-pub(crate) fn the_list_lies_as_documented(house: &House) {
-    let mio = house.user("f-124", "u-1");
+pub(crate) fn the_list_lies_as_documented(server: &TestServer) {
+    let mio = server.user("f-124", "u-1");
     let todo = mio.make("Buy milk");
     let id = text(&todo, "todoId").to_owned();
     let is = |answered: &Json, active: bool| {
         mio.synced(answered).data(200);
-        let found = stored(house, "TodosProjection", Key::new("FAMILY#f-124", format!("TODO#{id}")));
+        let found = stored(server, "TodosProjection", Key::new("FAMILY#f-124", format!("TODO#{id}")));
         let mut expected = json!({
             "PK": "FAMILY#f-124",
             "SK": format!("TODO#{id}"),
@@ -106,7 +106,7 @@ pub(crate) fn the_list_lies_as_documented(house: &House) {
     is(&mio.patch(&path(&todo), &json!({ "completed": false })).data(200), true);
     mio.delete(&path(&todo));
     for _ in 0..200 {
-        if stored(house, "TodosProjection", Key::new("FAMILY#f-124", format!("TODO#{id}"))).is_none() {
+        if stored(server, "TodosProjection", Key::new("FAMILY#f-124", format!("TODO#{id}"))).is_none() {
             return;
         }
         std::thread::sleep(Duration::from_millis(25));

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value as Json, json};
 
-use crate::house::{Client, House, Lists as _, path, text, todos};
+use crate::harness::{Client, Lists as _, TestServer, path, text, todos};
 
 /// Proves the subscription part of T25.
 #[test]
@@ -47,9 +47,9 @@ impl Heard {
     }
 }
 
-pub(crate) fn events_are_told_as_they_happen_and_again_to_who_comes_back(house: &House) {
-    let mio = house.user("f-listens", "mio");
-    let other = house.user("f-listens-not", "mio");
+pub(crate) fn events_are_told_as_they_happen_and_again_to_who_comes_back(server: &TestServer) {
+    let mio = server.user("f-listens", "mio");
+    let other = server.user("f-listens-not", "mio");
     let before = mio.post("/todos", &json!({ "title": "before" })).data(201);
     let mut heard = Heard::new(&mio);
     other.post("/todos", &json!({ "title": "theirs" })).data(201);
@@ -83,5 +83,5 @@ pub(crate) fn events_are_told_as_they_happen_and_again_to_who_comes_back(house: 
     // And goes on from there.
     let more = mio.post("/todos", &json!({ "title": "more" })).data(201);
     while again.next().0 != text(&more, "lastEventId") {}
-    assert_eq!(house.nobody().get("/events").status, 401);
+    assert_eq!(server.anonymous().get("/events").status, 401);
 }

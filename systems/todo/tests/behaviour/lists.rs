@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value as Json, json};
 
-use crate::house::{Client, House, Lists as _, path, text, titles_of, todos};
+use crate::harness::{Client, Lists as _, TestServer, path, text, titles_of, todos};
 
 /// Proves the status part of T6.
 #[test]
@@ -15,8 +15,8 @@ fn active_todos_are_listed_and_others_when_asked_for() {
     lists_go_by_status(&todos());
 }
 
-pub(crate) fn lists_go_by_status(house: &House) {
-    let mio = house.user("f-status", "mio");
+pub(crate) fn lists_go_by_status(server: &TestServer) {
+    let mio = server.user("f-status", "mio");
     let todos: Vec<_> = ["a", "b", "c"].iter().map(|title| mio.make(title)).collect();
     mio.synced(&mio.patch(&path(&todos[1]), &json!({ "completed": true })).data(200)).data(200);
     mio.lists("/todos", &["a", "c"]);
@@ -56,8 +56,8 @@ fn pages(client: &Client<'_>, path: &str) -> (BTreeMap<String, usize>, usize) {
     }
 }
 
-pub(crate) fn paging_misses_nothing_and_repeats_nothing_while_writes_go_on(house: &House) {
-    let mio = house.user("f-paging", "mio");
+pub(crate) fn paging_misses_nothing_and_repeats_nothing_while_writes_go_on(server: &TestServer) {
+    let mio = server.user("f-paging", "mio");
     let stay: Vec<String> = (0..12).map(|n| format!("stays {n:02}")).collect();
     let mut moved = Vec::new();
     for title in &stay {
@@ -70,7 +70,7 @@ pub(crate) fn paging_misses_nothing_and_repeats_nothing_while_writes_go_on(house
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Others rename, complete, reopen, delete and make todos all the time.
-            let ren = house.user("f-paging", "ren");
+            let ren = server.user("f-paging", "ren");
             for round in 0.. {
                 for (n, todo) in moved.iter().enumerate().skip(1) {
                     if done.load(Ordering::SeqCst) {
@@ -102,6 +102,6 @@ pub(crate) fn paging_misses_nothing_and_repeats_nothing_while_writes_go_on(house
     let page = mio.get("/todos?limit=1");
     let cursor = text(&page.body, "nextCursor").to_owned();
     assert_eq!(mio.get(&format!("/todos?status=all&limit=1&cursor={cursor}")).status, 400);
-    assert_eq!(house.user("f-other", "mio").get(&format!("/todos?limit=1&cursor={cursor}")).status, 400);
+    assert_eq!(server.user("f-other", "mio").get(&format!("/todos?limit=1&cursor={cursor}")).status, 400);
     assert_eq!(mio.get(&format!("/todos?limit=1&cursor={cursor}")).status, 200);
 }

@@ -6,8 +6,8 @@ mod agreement;
 mod conflicts;
 #[cfg(feature = "servers")]
 mod dynamodb;
+mod harness;
 mod history;
-mod house;
 mod items;
 mod listening;
 mod lists;

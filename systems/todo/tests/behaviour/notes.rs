@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::house::{House, Lists as _, path, text, todos};
+use crate::harness::{Lists as _, TestServer, path, text, todos};
 
 /// Proves T4.
 #[test]
@@ -10,8 +10,8 @@ fn long_notes_lie_elsewhere_and_their_events_stay_small() {
     notes_of_any_length_come_back(&todos());
 }
 
-pub(crate) fn notes_of_any_length_come_back(house: &House) {
-    let mio = house.user("f-notes", "mio");
+pub(crate) fn notes_of_any_length_come_back(server: &TestServer) {
+    let mio = server.user("f-notes", "mio");
     let (short, long) = ("two litres", "牛乳を買う。".repeat(3_000));
     let todo = mio.post("/todos", &json!({ "title": "Buy milk", "note": short })).data(201);
     assert_eq!(todo["version"], 2, "a note is an event of its own");
@@ -41,7 +41,7 @@ pub(crate) fn notes_of_any_length_come_back(house: &House) {
     assert_eq!(said, ["/note"]);
     let said = mio.post("/todos", &json!({ "title": "x".repeat(501) })).problem(422, "invalid");
     assert_eq!(said, ["/title"]);
-    let stranger = house.user("f-other", "eve");
+    let stranger = server.user("f-other", "eve");
     stranger.get(&format!("{}/note", path(&todo))).problem(404, "not_found");
     stranger.patch(&path(&todo), &json!({ "note": "y".repeat(2_000) })).problem(404, "not_found");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::house::{House, Lists as _, path, text, todos};
+use crate::harness::{Lists as _, TestServer, path, text, todos};
 
 /// Proves T8.
 #[test]
@@ -12,8 +12,8 @@ fn a_key_makes_a_request_happen_once() {
     a_repeated_request_makes_one_event_and_gets_the_same_answer(&todos());
 }
 
-pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(house: &House) {
-    let mio = house.user("f-once", "mio");
+pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server: &TestServer) {
+    let mio = server.user("f-once", "mio");
     let keyed = mio.with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
     let milk = json!({ "title": "milk" });
     let first = keyed.post("/todos", &milk);
@@ -35,7 +35,7 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(house:
     keyed.post("/todos", &json!({ "title": "eggs" })).problem(422, "idempotency_key_reused");
     keyed.patch(&path(&todo), &milk).problem(422, "idempotency_key_reused");
     for (family, user) in [("f-once", "ren"), ("f-once-other", "mio")] {
-        let other = house.user(family, user).with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
+        let other = server.user(family, user).with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
         assert_ne!(text(&other.post("/todos", &milk).data(201), "todoId"), text(&todo, "todoId"));
     }
 
@@ -57,12 +57,12 @@ fn a_key_expires() {
     a_key_is_free_after_a_day(&todos());
 }
 
-pub(crate) fn a_key_is_free_after_a_day(house: &House) {
-    let keyed = house.user("f-expiry", "mio").with("idempotency-key", "key");
+pub(crate) fn a_key_is_free_after_a_day(server: &TestServer) {
+    let keyed = server.user("f-expiry", "mio").with("idempotency-key", "key");
     let first = keyed.post("/todos", &json!({ "title": "a" })).data(201);
-    house.time.pass(Duration::from_secs(23 * 3_600));
+    server.clock.advance(Duration::from_secs(23 * 3_600));
     assert_eq!(keyed.post("/todos", &json!({ "title": "a" })).data(201), first);
-    house.time.pass(Duration::from_secs(3_601));
+    server.clock.advance(Duration::from_secs(3_601));
     let second = keyed.post("/todos", &json!({ "title": "b" })).data(201);
     assert_ne!(first["todoId"], second["todoId"]);
     assert_eq!(keyed.post("/todos", &json!({ "title": "b" })).data(201), second);

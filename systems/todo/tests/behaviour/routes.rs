@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::house::{House, Lists as _, path, text, todos};
+use crate::harness::{Lists as _, TestServer, path, text, todos};
 
 /// Proves T6. Proves the body part of T1.
 #[test]
@@ -10,8 +10,8 @@ fn the_routes_of_the_document_are_there() {
     every_route_answers_as_documented(&todos());
 }
 
-pub(crate) fn every_route_answers_as_documented(house: &House) {
-    let mio = house.user("f-routes", "mio");
+pub(crate) fn every_route_answers_as_documented(server: &TestServer) {
+    let mio = server.user("f-routes", "mio");
     let made = mio.post("/todos", &json!({ "title": "Buy milk" }));
     let todo = made.data(201);
     let id = text(&todo, "todoId").to_owned();
@@ -75,8 +75,8 @@ fn what_does_not_fit_is_refused() {
     what_does_not_fit_is_refused_with_its_place(&todos());
 }
 
-pub(crate) fn what_does_not_fit_is_refused_with_its_place(house: &House) {
-    let mio = house.user("f-unfit", "mio");
+pub(crate) fn what_does_not_fit_is_refused_with_its_place(server: &TestServer) {
+    let mio = server.user("f-unfit", "mio");
     let todo = mio.make("Buy milk");
     for (body, place) in [
         (json!({ "title": "x", "familyId": "f-other" }), "/familyId"),
@@ -111,8 +111,8 @@ pub(crate) fn what_does_not_fit_is_refused_with_its_place(house: &House) {
         mio.delete(&format!("/todos/{id}")).problem(404, "not_found");
         assert!(matches!(mio.get(&format!("/todos/{id}/history")).status, 200 | 404 | 422), "{id}");
     }
-    assert_eq!(house.nobody().get("/todos").status, 401);
-    assert_eq!(house.nobody().post("/todos", &json!({ "title": "x" })).status, 401);
+    assert_eq!(server.anonymous().get("/todos").status, 401);
+    assert_eq!(server.anonymous().post("/todos", &json!({ "title": "x" })).status, 401);
     // Nothing of it has left anything.
     mio.lists("/todos", &["長".repeat(500).as_str()]);
 }

@@ -1,19 +1,11 @@
 //! Whoever has changed something can wait for the list to have it, and is told how far it is behind.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use nagaya_store::{
-    Answer, Capabilities, Changes, From, Item, Key, Page, Query, Scan, Store, TableSpec, WriteSet, Written,
-};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, TestServer, memory_store, text};
 use serde_json::json;
 
-use crate::house::{House, Lists as _, Time, memory, path, runtime, system, text, todos};
+use crate::harness::{Lists as _, path, system, todos};
 
 /// Proves the waiting part of T25.
 #[test]
@@ -21,8 +13,8 @@ fn an_answer_waits_for_the_list() {
     an_answer_waits_for_an_event(&todos());
 }
 
-pub(crate) fn an_answer_waits_for_an_event(house: &House) {
-    let mio = house.user("f-after", "mio");
+pub(crate) fn an_answer_waits_for_an_event(server: &TestServer) {
+    let mio = server.user("f-after", "mio");
     // Asked for at once, each is there, and the list says that it is not behind then.
     let mut todo = mio.post("/todos", &json!({ "title": "0" })).data(201);
     assert_eq!(mio.synced(&todo).data(200), todo);
@@ -42,21 +34,15 @@ pub(crate) fn an_answer_waits_for_an_event(house: &House) {
     assert_eq!(mio.get("/todos").header("nagaya-projection-lag"), Some("0"));
 }
 
-/// A store whose changes nobody sees for as long as it is closed.
-struct Gated {
-    inner: Arc<dyn Store>,
-    closed: AtomicBool,
-}
-
 /// Proves the lag part of T25. Proves the waiting part of T25.
 #[test]
 fn a_list_that_is_behind_says_so() {
-    let time = Time::default();
-    let gate = Arc::new(Gated { inner: memory(&time), closed: AtomicBool::new(false) });
-    let house = House::serve_on(runtime(), system(), Arc::clone(&gate) as _, time);
-    let mio = house.user("f-lag", "mio");
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    let server = TestServer::builder(system()).store(store.clone(), &clock).start();
+    let mio = server.user("f-lag", "mio");
     mio.make("a");
-    gate.closed.store(true, Ordering::SeqCst);
+    let changes = store.inject(Fault::pause_after().on(Call::is_changes));
     let todo = mio.post("/todos", &json!({ "title": "b" })).data(201);
     let lag = |path: &str| {
         let answer = mio.get(path);
@@ -64,7 +50,7 @@ fn a_list_that_is_behind_says_so() {
     };
     let before = lag("/todos");
     assert!(before > 0, "{before}");
-    house.time.pass(Duration::from_secs(60));
+    server.clock.advance(Duration::from_secs(60));
     let later = lag("/todos?status=completed");
     assert!((60_000..70_000).contains(&later), "{later}: it grows with the clock");
     // It is known, and not listed yet.
@@ -73,56 +59,12 @@ fn a_list_that_is_behind_says_so() {
     waited.problem(503, "syncing");
     assert_eq!(waited.header("retry-after"), Some("1"));
     // Another family is not behind, and what it has no part in is not there at once.
-    let other = house.user("f-lag-other", "mio");
+    let other = server.user("f-lag-other", "mio");
     assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
     other.synced(&todo).problem(404, "not_found");
 
-    gate.closed.store(false, Ordering::SeqCst);
+    changes.remove();
     assert_eq!(mio.synced(&todo).data(200), todo);
     mio.lists("/todos", &["a", "b"]);
     assert_eq!(lag("/todos"), 0);
-}
-
-impl Store for Gated {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        self.inner.ensure(tables)
-    }
-
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
-        self.inner.get(table, key)
-    }
-
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
-        self.inner.batch_get(keys)
-    }
-
-    fn query(&self, query: Query) -> Answer<'_, Page> {
-        self.inner.query(query)
-    }
-
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
-        self.inner.scan(scan)
-    }
-
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
-        self.inner.write(set)
-    }
-
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
-        Box::pin(async move {
-            while self.closed.load(Ordering::SeqCst) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            let changes = self.inner.changes(table, from.clone(), limit).await?;
-            match self.closed.load(Ordering::SeqCst) {
-                // Closed meanwhile: they are seen later.
-                true => Box::pin(self.changes(table, from, limit)).await,
-                false => Ok(changes),
-            }
-        })
-    }
 }

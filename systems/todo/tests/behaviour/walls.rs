@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::house::{House, Lists as _, path, text, todos};
+use crate::harness::{Lists as _, TestServer, path, text, todos};
 
 /// Proves T5.
 #[test]
@@ -10,14 +10,14 @@ fn families_do_not_see_each_other() {
     no_route_reaches_another_family(&todos());
 }
 
-pub(crate) fn no_route_reaches_another_family(house: &House) {
-    let mio = house.user("f-ours", "mio");
+pub(crate) fn no_route_reaches_another_family(server: &TestServer) {
+    let mio = server.user("f-ours", "mio");
     let todo = mio.make("ours");
     let history = mio.get(&format!("{}/history", path(&todo))).body;
     let missing = json!({ "todoId": "01HARX5BD7F8G9H0J1K2M3N4PQ", "lastEventId": todo["lastEventId"] });
     // Names that look alike are other names.
     for family in ["f-theirs", "f-our", "f-ours2", "F-OURS", "f-ours#ACTIVE", "FAMILY#f-ours"] {
-        let them = house.user(family, "mio");
+        let them = server.user(family, "mio");
         let ask = |todo: &serde_json::Value| {
             let path = path(todo);
             let after = format!("{path}?after={}", text(todo, "lastEventId"));

@@ -3,11 +3,13 @@
 use serde_json::json;
 
 use super::each;
-use crate::house::House;
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let applicant = house.stranger("sub-ren");
-    let operator = house.operator("op-1");
+use crate::harness::{Clients as _, Lists as _};
+
+pub(super) fn tell(server: &TestServer) {
+    let applicant = server.user_without_tenant("sub-ren");
+    let operator = server.operator("op-1");
     let said = json!({
         "tenantName": "Acme",
         "plan": "standard",
@@ -17,7 +19,7 @@ pub(super) fn tell(house: &House) {
     });
 
     // Anybody with a good token applies, and says nothing about the review.
-    house.nobody().post("/tenant-applications", &said).problem(401, "no_token");
+    server.anonymous().post("/tenant-applications", &said).problem(401, "no_token");
     let application = applicant.post("/tenant-applications", &said).data(201);
     assert_eq!(application["status"], "pending");
     assert_eq!(application["applicantUserId"], "sub-ren");
@@ -44,13 +46,13 @@ pub(super) fn tell(house: &House) {
     other["tenantName"] = json!("Other");
     once.post("/tenant-applications", &other).problem(422, "idempotency_key_reused");
     let second = second["applicationId"].as_str().expect("an id").to_owned();
-    let third = house.user("t9", "sub-mio", &["member"]).post("/tenant-applications", &said).data(201);
+    let third = server.user_with("t9", "sub-mio", &["member"]).post("/tenant-applications", &said).data(201);
     let third = third["applicationId"].as_str().expect("an id").to_owned();
 
     // Only operators see what was applied for, and only with a reason.
     applicant.get("/tenant-applications").problem(403, "forbidden");
     applicant.get(&format!("/tenant-applications/{id}")).problem(403, "forbidden");
-    house.admin("t1").get("/tenant-applications").problem(403, "forbidden");
+    server.admin("t1").get("/tenant-applications").problem(403, "forbidden");
     operator.without("nagaya-reason").get("/tenant-applications").problem(400, "no_reason");
     let all = operator.lists("/tenant-applications", 3);
     assert_eq!(each(&all, "applicationId"), [third.as_str(), &second, &id], "newest first");
@@ -60,7 +62,7 @@ pub(super) fn tell(house: &House) {
     let (approve, reject) =
         (format!("/tenant-applications/{id}/approve"), format!("/tenant-applications/{second}/reject"));
     applicant.post(&approve, &json!({})).problem(403, "forbidden");
-    house.admin("t1").post(&approve, &json!({})).problem(403, "forbidden");
+    server.admin("t1").post(&approve, &json!({})).problem(403, "forbidden");
     operator.without("nagaya-reason").post(&approve, &json!({})).problem(400, "no_reason");
     // What they correct is what was said, not how it ended.
     let path = format!("/tenant-applications/{id}");
@@ -81,7 +83,7 @@ pub(super) fn tell(house: &House) {
     // Once: the one who approved it hears the same again, everybody else that it is over.
     assert_eq!(operator.post(&approve, &json!({})).data(200), approved);
     operator.post(&approve, &json!({ "tenantId": "t2" })).problem(409, "not_pending");
-    house.operator("op-2").post(&approve, &json!({})).problem(409, "not_pending");
+    server.operator("op-2").post(&approve, &json!({})).problem(409, "not_pending");
     operator.post(&format!("/tenant-applications/{id}/reject"), &json!({})).problem(409, "not_pending");
 
     // An id that somebody has is not given away again; the application stays to be reviewed.
@@ -96,7 +98,7 @@ pub(super) fn tell(house: &House) {
     operator.lists("/tenant-applications-by-status?status=pending", 1);
     // Neither is one under which somebody works without ever having applied.
     let third_approve = format!("/tenant-applications/{third}/approve");
-    house.admin("t8").post("/users", &crate::samples::user("u8")).data(201);
+    server.admin("t8").post("/users", &crate::samples::user("u8")).data(201);
     assert_eq!(operator.post(&third_approve, &json!({ "tenantId": "t8" })).problem(409, "taken"), ["/tenantId"]);
     let long = json!({ "comment": "x".repeat(4_001) });
     assert_eq!(operator.post(&third_approve, &long).problem(422, "invalid"), ["/comment"]);
@@ -105,7 +107,7 @@ pub(super) fn tell(house: &House) {
     assert_eq!(made["createdTenantId"].as_str().map(str::len), Some(26));
 
     // The tenant is there, with its first user and its policy.
-    let admin = house.user("t1", "sub-ren", &["admin"]);
+    let admin = server.user_with("t1", "sub-ren", &["admin"]);
     let tenant = admin.get("/tenants").data(200);
     assert_eq!(
         (&tenant["name"], &tenant["plan"], &tenant["enabled"]),
@@ -119,5 +121,5 @@ pub(super) fn tell(house: &House) {
     // Who signs in finds it.
     let mine = applicant.lists("/me/tenants", 1);
     assert_eq!((each(&mine, "tenantId"), each(&mine, "role")), (vec!["t1"], vec!["admin"]));
-    house.nobody().get("/me/tenants").problem(401, "no_token");
+    server.anonymous().get("/me/tenants").problem(401, "no_token");
 }

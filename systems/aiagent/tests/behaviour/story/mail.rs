@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use super::each;
-use crate::{house::House, samples::account};
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let member = house.user("t1", "u1", &["member"]);
+use crate::{harness::Lists as _, samples::account};
+
+pub(super) fn tell(server: &TestServer) {
+    let member = server.user_with("t1", "u1", &["member"]);
 
     // A mailbox is connected once; its tokens go in and never come out.
     let made = member.post("/email-accounts", &account("m1", "aoi@example.com")).data(201);

@@ -12,19 +12,19 @@ mod work;
 
 use serde_json::Value as Json;
 
-use crate::house::House;
+use nagaya_testing::TestServer;
 
-/// Tells all of it; everything that was said is in the house's transcript.
-pub(crate) fn tell(house: &House) {
-    applications::tell(house);
-    people::tell(house);
-    work::tell(house);
-    mail::tell(house);
-    tasks::tell(house);
-    news::tell(house);
-    policy::tell(house);
-    trail::tell(house);
-    standing::tell(house);
+/// Tells all of it; everything that was said is in the server's transcript.
+pub(crate) fn tell(server: &TestServer) {
+    applications::tell(server);
+    people::tell(server);
+    work::tell(server);
+    mail::tell(server);
+    tasks::tell(server);
+    news::tell(server);
+    policy::tell(server);
+    trail::tell(server);
+    standing::tell(server);
 }
 
 /// One field of each item in a list.

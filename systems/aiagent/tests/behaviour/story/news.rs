@@ -3,12 +3,14 @@
 use serde_json::json;
 
 use super::each;
-use crate::house::House;
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let admin = house.admin("t1");
-    let member = house.user("t1", "u1", &["member"]);
-    let operator = house.operator("op-1");
+use crate::harness::Clients as _;
+
+pub(super) fn tell(server: &TestServer) {
+    let admin = server.admin("t1");
+    let member = server.user_with("t1", "u1", &["member"]);
+    let operator = server.operator("op-1");
 
     // One board per tenant, in Markdown, signed by whoever wrote last.
     member.get("/announcement-boards").problem(404, "not_found");
@@ -18,7 +20,7 @@ pub(super) fn tell(house: &House) {
     let board = admin.post("/announcement-boards", &board).data(201);
     assert_eq!(board["updatedBy"], "admin-1");
     admin.post("/announcement-boards", &json!({ "markdown": "" })).problem(409, "taken");
-    let other = house.user("t1", "admin-2", &["admin"]);
+    let other = server.user_with("t1", "admin-2", &["admin"]);
     let changed = other.patch("/announcement-boards", &json!({ "markdown": "# News\n" })).data(200);
     assert_eq!((&changed["markdown"], &changed["updatedBy"]), (&json!("# News\n"), &json!("admin-2")));
     let long = json!({ "markdown": "x".repeat(50_001) });
@@ -36,7 +38,7 @@ pub(super) fn tell(house: &House) {
     operator.patch("/notices/n1", &json!({ "body": "On Monday." })).data(200);
     admin.patch("/notices/n1", &json!({ "body": "Never." })).problem(403, "forbidden");
     admin.delete("/notices/n1").problem(403, "forbidden");
-    for reader in [&member, &house.user("t2", "u9", &["viewer"])] {
+    for reader in [&member, &server.user_with("t2", "u9", &["viewer"])] {
         assert_eq!(each(&reader.get("/notices").list(), "noticeId"), ["n2", "n1"], "newest first");
         assert_eq!(reader.get("/notices/n1").data(200)["body"], "On Monday.");
     }

@@ -3,11 +3,16 @@
 use serde_json::json;
 
 use super::each;
-use crate::{house::House, samples::user};
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let admin = house.admin("t1");
-    let operator = house.operator("op-1");
+use crate::{
+    harness::{Clients as _, Lists as _},
+    samples::user,
+};
+
+pub(super) fn tell(server: &TestServer) {
+    let admin = server.admin("t1");
+    let operator = server.operator("op-1");
 
     // Users: made, read, changed, listed, removed.
     let made = admin.post("/users", &user("u1"));
@@ -29,14 +34,14 @@ pub(super) fn tell(house: &House) {
     assert_eq!(each(&admin.get("/users").list(), "userId"), ["sub-ren", "u1"]);
 
     // A second household, in which one person is too.
-    house.admin("t2").post("/users", &user("u1")).data(201);
+    server.admin("t2").post("/users", &user("u1")).data(201);
     assert_eq!(each(&operator.lists("/tenants-of-user?userId=u1", 2), "tenantId"), ["t1", "t2"]);
-    assert_eq!(each(&house.stranger("u1").lists("/me/tenants", 2), "tenantId"), ["t1", "t2"]);
+    assert_eq!(each(&server.user_without_tenant("u1").lists("/me/tenants", 2), "tenantId"), ["t1", "t2"]);
     let all = operator.lists("/all-users", 5);
     assert_eq!(each(&all, "userId"), ["u1", "u1", "sub-mio", "u8", "sub-ren"], "newest first");
     for path in ["/all-users", "/tenants-of-user?userId=u1", "/all-tenants", "/all-tenants/t1", "/all-agents"] {
         admin.get(path).problem(403, "forbidden");
-        house.stranger("u1").get(path).problem(403, "forbidden");
+        server.user_without_tenant("u1").get(path).problem(403, "forbidden");
         operator.without("nagaya-reason").get(path).problem(400, "no_reason");
     }
 
@@ -58,10 +63,10 @@ pub(super) fn tell(house: &House) {
     known.patch("/all-tenants/t1", &json!({ "plan": "standard" })).problem(412, "version_conflict");
     assert_eq!(operator.patch("/all-tenants/t1", &json!({ "tenantId": "t3" })).problem(422, "invalid"), ["/tenantId"]);
     operator.patch("/all-tenants/t10", &json!({ "plan": "free" })).problem(404, "not_found");
-    // A tenant that another part of the house has made describes itself, and takes what every tenant begins with.
+    // A tenant that another part of the server has made describes itself, and takes what every tenant begins with.
     let own = json!({ "name": "Beta", "plan": "enterprise" });
-    assert_eq!(house.admin("t2").post("/tenants", &own).problem(422, "invalid"), ["/plan"]);
-    assert_eq!(house.admin("t2").post("/tenants", &json!({ "name": "Beta" })).data(201)["plan"], "free");
+    assert_eq!(server.admin("t2").post("/tenants", &own).problem(422, "invalid"), ["/plan"]);
+    assert_eq!(server.admin("t2").post("/tenants", &json!({ "name": "Beta" })).data(201)["plan"], "free");
 
     // Preferences: one item for each user, read and changed.
     let preferences = json!({ "userId": "u1", "preferences": { "categories": ["mail"], "theme": "light" } });

@@ -2,17 +2,19 @@
 
 use serde_json::json;
 
-use crate::house::House;
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let admin = house.admin("t1");
-    let member = house.user("t1", "u1", &["member"]);
-    let viewer = house.user("t1", "u8", &["viewer"]);
+use crate::harness::{Clients as _, Lists as _};
+
+pub(super) fn tell(server: &TestServer) {
+    let admin = server.admin("t1");
+    let member = server.user_with("t1", "u1", &["member"]);
+    let viewer = server.user_with("t1", "u8", &["viewer"]);
     let task = |title: &str| json!({ "userId": "u1", "title": title });
 
     // What the design gives.
-    house.user("t1", "u7", &[]).get("/tasks").problem(403, "forbidden");
-    house.user("t1", "u7", &["stranger"]).get("/tasks").problem(403, "forbidden");
+    server.user_with("t1", "u7", &[]).get("/tasks").problem(403, "forbidden");
+    server.user_with("t1", "u7", &["stranger"]).get("/tasks").problem(403, "forbidden");
     viewer.get("/tasks").data(200);
     viewer.post("/tasks", &task("a")).problem(403, "forbidden");
     member.post("/users", &json!({})).problem(403, "forbidden");
@@ -33,8 +35,8 @@ pub(super) fn tell(house: &House) {
     member.post("/agents", &json!({ "agentId": "a3", "name": "a3" })).data(201);
     // Other roles, and other tenants, are as they were. Roles add up.
     viewer.get("/notices").data(200);
-    house.user("t2", "u1", &["member"]).get("/notices").data(200);
-    let both = house.user("t1", "u1", &["member", "viewer"]);
+    server.user_with("t2", "u1", &["member"]).get("/notices").data(200);
+    let both = server.user_with("t1", "u1", &["member", "viewer"]);
     both.get("/notices").data(200);
     // It widens nothing: what the design does not give is not the tenant's to give.
     admin.patch("/permission-policies", &json!({ "roles": { "viewer": ["*"] } })).data(200);

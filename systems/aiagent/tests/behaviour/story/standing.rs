@@ -2,11 +2,13 @@
 
 use serde_json::json;
 
-use crate::house::House;
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let admin = house.admin("t1");
-    let operator = house.operator("op-1");
+use crate::harness::{Clients as _, Lists as _};
+
+pub(super) fn tell(server: &TestServer) {
+    let admin = server.admin("t1");
+    let operator = server.operator("op-1");
     admin.get("/users").data(200);
 
     operator.patch("/all-tenants/t1", &json!({ "enabled": false })).data(200);
@@ -19,8 +21,8 @@ pub(super) fn tell(house: &House) {
     admin.delete("/tenants").problem(403, "tenant_disabled");
     assert_eq!(admin.get("/tenants").data(200)["enabled"], false);
     // Nobody else is, and its people are still people.
-    house.admin("t2").get("/users").data(200);
-    house.stranger("sub-ren").lists("/me/tenants", 1);
+    server.admin("t2").get("/users").data(200);
+    server.user_without_tenant("sub-ren").lists("/me/tenants", 1);
 
     operator.patch("/all-tenants/t1", &json!({ "enabled": true })).data(200);
     admin.get("/users").data(200);

@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use super::each;
-use crate::{house::House, samples::message};
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let member = house.user("t1", "u1", &["member"]);
+use crate::{harness::Lists as _, samples::message};
+
+pub(super) fn tell(server: &TestServer) {
+    let member = server.user_with("t1", "u1", &["member"]);
 
     // By status and by user, newest first.
     for (id, user) in [("k1", "u1"), ("k2", "u1"), ("k3", "sub-ren")] {

@@ -5,15 +5,17 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::each;
-use crate::house::House;
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let admin = house.admin("t3");
+use crate::harness::{Clients as _, Lists as _};
+
+pub(super) fn tell(server: &TestServer) {
+    let admin = server.admin("t3");
 
     // Every change is among the entries of its tenant, with who did it; nothing else writes or changes one.
     admin.post("/agents", &json!({ "agentId": "a1", "name": "a" })).data(201);
     let before = admin.patch("/agents/a1", &json!({ "name": "b" })).data(200)["updatedAt"].clone();
-    house.user("t3", "u5", &["member"]).patch("/agents/a1", &json!({ "name": "c" })).data(200);
+    server.user_with("t3", "u5", &["member"]).patch("/agents/a1", &json!({ "name": "c" })).data(200);
     admin.delete("/agents/a1").data(204);
     let all = admin.get("/audits").list();
     assert_eq!(each(&all, "action"), ["agent.delete", "agent.update", "agent.update", "agent.create"]);
@@ -31,10 +33,10 @@ pub(super) fn tell(house: &House) {
     assert_eq!(each(&between, "actorUserId"), ["admin-1", "u5"]);
     admin.get(&format!("/audit-between?from={to}&to={from}")).problem(400, "bad_parameter");
     admin.get("/audit-between?from=yesterday").problem(400, "bad_parameter");
-    assert_eq!(house.admin("t30").get(&format!("/audit-between?from={from}&to={to}")).list(), [] as [Json; 0]);
+    assert_eq!(server.admin("t30").get(&format!("/audit-between?from={from}&to={to}")).list(), [] as [Json; 0]);
 
     // Logs by time and by trace. Two tenants may have one trace; each sees its own part.
-    let other = house.admin("t30");
+    let other = server.admin("t30");
     for (who, message, trace) in [
         (&admin, "received", Some("trace-1")),
         (&other, "of another tenant", Some("trace-1")),
@@ -66,7 +68,7 @@ pub(super) fn tell(house: &House) {
 
     // A session ends by itself at its time, and a log after ninety days.
     admin.post("/users", &crate::samples::user("u1")).data(201);
-    let ends = crate::house::START / 1_000 + 24 * 60 * 60;
+    let ends = nagaya_testing::ManualClock::START / 1_000 + 24 * 60 * 60;
     let session = json!({ "sessionId": "s1", "userId": "u1", "tokenHash": "hash", "expiresAt": ends });
     assert_eq!(admin.post("/sessions", &session).data(201).get("tokenHash"), None);
     let token =
@@ -74,13 +76,13 @@ pub(super) fn tell(house: &House) {
     admin.post("/tokens", &token).data(201);
     admin.lists("/sessions-of-user?userId=u1", 1);
     admin.lists("/tokens-of-user?userId=u1", 1);
-    house.time.pass(DAY);
+    server.clock.advance(DAY);
     admin.get("/sessions/s1").problem(404, "not_found");
     admin.get("/tokens/k1").problem(404, "not_found");
     admin.lists("/sessions-of-user?userId=u1", 0);
-    house.time.pass(88 * DAY);
+    server.clock.advance(88 * DAY);
     assert_eq!(admin.get("/logs").list().len(), 4);
-    house.time.pass(DAY);
+    server.clock.advance(DAY);
     assert_eq!(admin.get("/logs").list(), [] as [Json; 0]);
     admin.lists("/logs-of-trace?traceId=trace-1", 0);
 }

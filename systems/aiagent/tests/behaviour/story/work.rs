@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use super::each;
-use crate::house::House;
+use nagaya_testing::TestServer;
 
-pub(super) fn tell(house: &House) {
-    let member = house.user("t1", "u1", &["member"]);
+use crate::harness::Lists as _;
+
+pub(super) fn tell(server: &TestServer) {
+    let member = server.user_with("t1", "u1", &["member"]);
 
     // Agents.
     for name in ["a1", "a2"] {
@@ -15,7 +17,7 @@ pub(super) fn tell(house: &House) {
     assert_eq!(member.patch("/agents/a2", &json!({ "enabled": false })).data(200)["enabled"], false);
     assert_eq!(each(&member.get("/agents").list(), "agentId"), ["a1", "a2"]);
     member.delete("/agents/a2").data(204);
-    assert_eq!(each(&house.operator("op-1").lists("/all-agents", 1), "agentId"), ["a1"]);
+    assert_eq!(each(&server.operator("op-1").lists("/all-agents", 1), "agentId"), ["a1"]);
 
     // Their runs, newest first. A run outlives its agent.
     for (id, summary) in [("e1", "The first mail"), ("e2", "The second mail"), ("e3", "The third mail")] {
@@ -33,6 +35,6 @@ pub(super) fn tell(house: &House) {
     let rest = member.get(&format!("/executions?limit=2&cursor={cursor}"));
     assert_eq!(rest.body.get("nextCursor"), None);
     assert_eq!(each(&rest.list(), "executionId"), ["e1"]);
-    let other = house.user("t10", "u1", &["member"]);
+    let other = server.user_with("t10", "u1", &["member"]);
     other.get(&format!("/executions?limit=2&cursor={cursor}")).problem(400, "bad_cursor");
 }

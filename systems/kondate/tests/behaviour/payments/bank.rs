@@ -6,9 +6,9 @@ use std::{
 };
 
 use nagaya_kondate::{Asked, Card, ChargeId, LocalPayments, Payments, Refused, Standing, State, Token};
-use nagaya_testing::{House, Time, memory, runtime};
+use nagaya_testing::{ManualClock, TestServer, memory_store};
 
-use crate::house::{NAME, design};
+use crate::harness::{NAME, design};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,27 +153,27 @@ impl Payments for Bank {
     }
 }
 
-/// A house that pays by a bank.
-pub(super) fn banking() -> (House, Arc<Bank>) {
-    let (time, bank) = (Time::default(), Arc::new(Bank::default()));
+/// A server that pays by a bank.
+pub(super) fn banking() -> (TestServer, Arc<Bank>) {
+    let (clock, bank) = (ManualClock::default(), Arc::new(Bank::default()));
     let payments: Arc<dyn Payments> = Arc::<Bank>::clone(&bank);
     let system = nagaya_kondate::system(NAME, design(), payments);
-    let store = memory(&time);
-    (House::serve_on(runtime(), system, store, time), bank)
+    let store = memory_store(&clock);
+    (TestServer::builder(system).store(store, &clock).start(), bank)
 }
 
-/// The same house after its server has been started anew.
-pub(super) fn restarted(house: House, bank: &Arc<Bank>) -> House {
-    let (store, time) = (Arc::clone(&house.store), house.time.clone());
-    drop(house);
+/// The same system after its server has restarted.
+pub(super) fn restarted(server: TestServer, bank: &Arc<Bank>) -> TestServer {
+    let (store, clock) = (Arc::clone(&server.store), server.clock.clone());
+    drop(server);
     let payments: Arc<dyn Payments> = Arc::<Bank>::clone(bank);
-    House::serve_on(runtime(), nagaya_kondate::system(NAME, design(), payments), store, time)
+    TestServer::builder(nagaya_kondate::system(NAME, design(), payments)).store(store, &clock).start()
 }
 
-/// The same house after it has changed to the provider for development.
-pub(super) fn moved(house: House) -> House {
-    let (store, time) = (Arc::clone(&house.store), house.time.clone());
-    drop(house);
-    let payments: Arc<dyn Payments> = Arc::new(LocalPayments::new(time.clock()));
-    House::serve_on(runtime(), nagaya_kondate::system(NAME, design(), payments), store, time)
+/// The same system after it has changed to the provider for development.
+pub(super) fn moved(server: TestServer) -> TestServer {
+    let (store, clock) = (Arc::clone(&server.store), server.clock.clone());
+    drop(server);
+    let payments: Arc<dyn Payments> = Arc::new(LocalPayments::new(clock.clock()));
+    TestServer::builder(nagaya_kondate::system(NAME, design(), payments)).store(store, &clock).start()
 }

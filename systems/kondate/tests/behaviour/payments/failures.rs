@@ -16,18 +16,18 @@ use super::{
 #[test]
 fn a_charge_whose_answer_is_lost_is_recorded_once() {
     for fate in [Fate::Unheard, Fate::Unanswered] {
-        let (house, bank) = banking();
-        let curry = offer(&house, 300);
-        add(&house.user("u_01", "u_01"), "tok_1");
+        let (server, bank) = banking();
+        let curry = offer(&server, 300);
+        add(&server.user("u_01", "u_01"), "tok_1");
         bank.fails("charge", fate);
-        let mio = house.user("u_01", "u_01").with("idempotency-key", "k");
+        let mio = server.user("u_01", "u_01").with("idempotency-key", "k");
         let answer = mio.post("/v1/purchases", &buys(&curry));
         answer.problem(503, "payments_unavailable");
         assert!(answer.header("retry-after").is_some());
         assert!(mio.get("/v1/purchases").list().is_empty());
 
-        let house = restarted(house, &bank);
-        let mio = house.user("u_01", "u_01").with("idempotency-key", "k");
+        let server = restarted(server, &bank);
+        let mio = server.user("u_01", "u_01").with("idempotency-key", "k");
         let bought = mio.post("/v1/purchases", &buys(&curry)).data(201);
         assert_eq!(mio.post("/v1/purchases", &buys(&curry)).data(201), bought);
         assert_eq!(mio.get("/v1/purchases").list(), std::slice::from_ref(&bought));
@@ -39,9 +39,9 @@ fn a_charge_whose_answer_is_lost_is_recorded_once() {
 /// Proves the part of K13 that what was begun ends, also if nobody asks for it again.
 #[test]
 fn whoever_comes_next_ends_what_was_left() {
-    let (house, bank) = banking();
-    let mio = house.user("u_01", "u_01");
-    let (curry, soup) = (offer(&house, 300), offer(&house, 200));
+    let (server, bank) = banking();
+    let mio = server.user("u_01", "u_01");
+    let (curry, soup) = (offer(&server, 300), offer(&server, 200));
     add(&mio, "tok_1");
     let keyed = |key: &str| mio.with("idempotency-key", key);
 
@@ -72,15 +72,15 @@ fn whoever_comes_next_ends_what_was_left() {
 /// Proves the part of K13 that the price is the one of the moment in which something was bought.
 #[test]
 fn a_purchase_that_is_ended_later_costs_what_it_did() {
-    let (house, bank) = banking();
-    let mio = house.user("u_01", "u_01").with("idempotency-key", "k");
-    let curry = offer(&house, 300);
+    let (server, bank) = banking();
+    let mio = server.user("u_01", "u_01").with("idempotency-key", "k");
+    let curry = offer(&server, 300);
     let (first, second) = (add(&mio, "tok_1"), add(&mio, "tok_2"));
     bank.fails("charge", Fate::Unanswered);
     mio.post("/v1/purchases", &buys(&curry)).problem(503, "payments_unavailable");
     // Meanwhile another card is the default, and the recipe has another price.
-    house.runtime.block_on(async {
-        let cook = house.nagaya.tenant(&nagaya_tenancy::Principal::new("pay-cook", "pay-cook")).expect("a tenant");
+    server.block_on(async {
+        let cook = server.nagaya.tenant(&nagaya_tenancy::Principal::new("pay-cook", "pay-cook")).expect("a tenant");
         let list = nagaya_tenancy::List::by("catalog_recipe_by_id").with("recipeId", &curry);
         let recipe = cook.list(&list).await.expect("a list").records.remove(0);
         let patch = json!({ "price": 900 }).as_object().expect("fields").clone();
@@ -98,8 +98,8 @@ fn a_purchase_that_is_ended_later_costs_what_it_did() {
 fn a_standing_that_cannot_be_changes_nothing() {
     for from in State::ALL {
         for to in State::ALL {
-            let (house, bank) = banking();
-            let mio = house.user("u_01", "u_01");
+            let (server, bank) = banking();
+            let mio = server.user("u_01", "u_01");
             add(&mio, "tok_1");
             // Nothing starts as canceled; it can become so.
             let start = if from.runs() { from } else { State::Active };
@@ -125,8 +125,8 @@ fn a_standing_that_cannot_be_changes_nothing() {
 
 #[test]
 fn a_subscription_that_starts_as_over_is_none() {
-    let (house, bank) = banking();
-    let mio = house.user("u_01", "u_01");
+    let (server, bank) = banking();
+    let mio = server.user("u_01", "u_01");
     add(&mio, "tok_1");
     bank.books().state = Some(State::Canceled);
     mio.post("/v1/subscription", &json!({ "plan": "premium" })).problem(502, "bad_standing");
@@ -138,8 +138,8 @@ fn a_subscription_that_starts_as_over_is_none() {
 /// Proves the part of K13 that a provider which is away is told from one that refuses.
 #[test]
 fn an_absent_provider_changes_nothing() {
-    let (house, bank) = banking();
-    let mio = house.user("u_01", "u_01");
+    let (server, bank) = banking();
+    let mio = server.user("u_01", "u_01");
     bank.fails("card", Fate::Unheard);
     mio.post("/v1/payment-methods", &json!({ "token": "tok_1" })).problem(503, "payments_unavailable");
     assert!(mio.get("/v1/payment-methods").list().is_empty());
@@ -161,12 +161,12 @@ fn an_absent_provider_changes_nothing() {
 /// A provider that is slow to end something does not give it back.
 #[test]
 fn nothing_is_resumed_after_its_period() {
-    let (house, bank) = banking();
-    add(&house.user("u_01", "u_01"), "tok_1");
-    house.user("u_01", "u_01").post("/v1/subscription", &json!({ "plan": "premium" })).data(201);
-    house.user("u_01", "u_01").send("POST", "/v1/subscription/cancel", None).data(200);
-    house.time.pass(Duration::from_secs(10 * 366 * 24 * 3_600));
-    let much_later = house.user("u_01", "u_01");
+    let (server, bank) = banking();
+    add(&server.user("u_01", "u_01"), "tok_1");
+    server.user("u_01", "u_01").post("/v1/subscription", &json!({ "plan": "premium" })).data(201);
+    server.user("u_01", "u_01").send("POST", "/v1/subscription/cancel", None).data(200);
+    server.clock.advance(Duration::from_secs(10 * 366 * 24 * 3_600));
+    let much_later = server.user("u_01", "u_01");
     much_later.send("POST", "/v1/subscription/resume", None).problem(409, "period_over");
     much_later.post("/v1/subscription", &json!({ "plan": "premium" })).problem(409, "subscribed");
     // Nobody knows how it stands.

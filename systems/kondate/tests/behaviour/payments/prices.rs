@@ -1,6 +1,6 @@
 //! What is paid for: once, another's, at the price that was seen.
 
-use nagaya_testing::{Client, House, text};
+use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -8,9 +8,9 @@ use super::{
     bank::{Fate, banking, moved},
     buys, offer, seen, told,
 };
-use crate::house::kitchen;
+use crate::harness::kitchen;
 
-fn buy(user: &Client<'_>, key: &str, body: &Json) -> nagaya_testing::Answer {
+fn buy(user: &Client<'_>, key: &str, body: &Json) -> nagaya_testing::Response {
     user.with("idempotency-key", key).post("/v1/purchases", body)
 }
 
@@ -30,8 +30,8 @@ fn what_is_bought_is_not_bought_again() {
     a_thing_is_bought_once(&kitchen());
 }
 
-pub(crate) fn a_thing_is_bought_once(house: &House) {
-    let (cook, mio) = (house.user("pay-maker", "pay-maker"), house.user("pay-once", "pay-once"));
+pub(crate) fn a_thing_is_bought_once(server: &TestServer) {
+    let (cook, mio) = (server.user("pay-maker", "pay-maker"), server.user("pay-once", "pay-once"));
     cook.post("/v1/profile", &json!({ "displayName": "Cook" })).data(201);
     for user in [&cook, &mio] {
         add(user, "tok_visa");
@@ -69,8 +69,8 @@ fn a_price_is_the_one_that_was_seen() {
     a_changed_price_is_not_paid(&kitchen());
 }
 
-pub(crate) fn a_changed_price_is_not_paid(house: &House) {
-    let (cook, mio) = (house.user("pay-dear", "pay-dear"), house.user("pay-looks", "pay-looks"));
+pub(crate) fn a_changed_price_is_not_paid(server: &TestServer) {
+    let (cook, mio) = (server.user("pay-dear", "pay-dear"), server.user("pay-looks", "pay-looks"));
     cook.post("/v1/profile", &json!({ "displayName": "Cook" })).data(201);
     add(&mio, "tok_visa");
     let id = published(&cook, "/v1/recipes", "recipeId", 300);
@@ -93,20 +93,20 @@ pub(crate) fn a_changed_price_is_not_paid(house: &House) {
 /// Proves the part of K13 that a token is for the provider that gave it.
 #[test]
 fn what_was_under_way_is_not_paid_at_another_provider() {
-    let (house, bank) = banking();
-    let curry = offer(&house, 300);
-    let mio = house.user("u_01", "u_01");
+    let (server, bank) = banking();
+    let curry = offer(&server, 300);
+    let mio = server.user("u_01", "u_01");
     add(&mio, "tok_visa");
     bank.fails("charge", Fate::Unheard);
     buy(&mio, "1", &buys(&curry)).problem(503, "payments_unavailable");
     bank.fails("subscribe", Fate::Unheard);
-    let other = house.user("u_02", "u_02");
+    let other = server.user("u_02", "u_02");
     add(&other, "tok_visa");
     other.post("/v1/subscription", &json!({ "plan": "premium" })).problem(503, "payments_unavailable");
 
     // The next provider would take the token.
-    let house = moved(house);
-    let (mio, other) = (house.user("u_01", "u_01"), house.user("u_02", "u_02"));
+    let server = moved(server);
+    let (mio, other) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
     buy(&mio, "1", &buys(&curry)).problem(402, "payment_declined");
     assert_eq!(mio.get("/v1/purchases").list()[0]["status"], "failed");
     other.post("/v1/subscription", &json!({ "plan": "premium" })).problem(409, "other_provider");

@@ -1,6 +1,6 @@
 //! Several at once.
 
-use nagaya_testing::{Answer, Client, text};
+use nagaya_testing::{Client, Response, text};
 use serde_json::{Value as Json, json};
 
 use super::{add, bank::banking, buys, offer, told};
@@ -8,7 +8,7 @@ use super::{add, bank::banking, buys, offer, told};
 const AT_ONCE: usize = 8;
 
 /// What several answer who ask at the same time.
-fn at_once(asks: impl Fn(usize) -> Answer + Sync) -> Vec<Answer> {
+fn at_once(asks: impl Fn(usize) -> Response + Sync) -> Vec<Response> {
     std::thread::scope(|scope| {
         let asks = &asks;
         let asked: Vec<_> = (0..AT_ONCE).map(|nth| scope.spawn(move || asks(nth))).collect();
@@ -23,9 +23,9 @@ fn defaults(user: &Client<'_>) -> usize {
 /// Proves the part of K13 that a repeated purchase is paid once.
 #[test]
 fn the_same_purchase_at_once_is_one() {
-    let (house, bank) = banking();
-    let mio = house.user("u_01", "u_01");
-    let curry = offer(&house, 300);
+    let (server, bank) = banking();
+    let mio = server.user("u_01", "u_01");
+    let curry = offer(&server, 300);
     add(&mio, "tok_1");
     let keyed = mio.with("idempotency-key", "k");
     let answers = at_once(|_| keyed.post("/v1/purchases", &buys(&curry)));
@@ -36,7 +36,7 @@ fn the_same_purchase_at_once_is_one() {
     assert_eq!(bank.books().charges.len(), 1);
 
     // Different ones are several.
-    let others: Vec<_> = (0..AT_ONCE).map(|_| offer(&house, 300)).collect();
+    let others: Vec<_> = (0..AT_ONCE).map(|_| offer(&server, 300)).collect();
     let buy = |nth: usize, id: &str| mio.with("idempotency-key", &nth.to_string()).post("/v1/purchases", &buys(id));
     let answers = at_once(|nth| buy(nth, &others[nth]));
     let mut ids: Vec<Json> = answers.iter().map(|answer| answer.data(201)["purchaseId"].clone()).collect();
@@ -51,9 +51,9 @@ fn the_same_purchase_at_once_is_one() {
 #[test]
 fn the_same_thing_at_once_under_several_keys_is_paid_once() {
     for _ in 0..10 {
-        let (house, bank) = banking();
-        let mio = house.user("u_01", "u_01");
-        let curry = offer(&house, 300);
+        let (server, bank) = banking();
+        let mio = server.user("u_01", "u_01");
+        let curry = offer(&server, 300);
         add(&mio, "tok_1");
         let answers = at_once(|nth| mio.with("idempotency-key", &nth.to_string()).post("/v1/purchases", &buys(&curry)));
         let (paid, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
@@ -70,8 +70,8 @@ fn the_same_thing_at_once_under_several_keys_is_paid_once() {
 /// Proves the part of K13 that there is one subscription at most.
 #[test]
 fn of_several_subscriptions_at_once_one_starts() {
-    let (house, bank) = banking();
-    let mio = house.user("u_01", "u_01");
+    let (server, bank) = banking();
+    let mio = server.user("u_01", "u_01");
     add(&mio, "tok_1");
     let answers = at_once(|nth| mio.post("/v1/subscription", &json!({ "plan": format!("plan-{nth}") })));
     let started: Vec<_> = answers.iter().filter(|answer| answer.status == 201).collect();
@@ -87,8 +87,8 @@ fn of_several_subscriptions_at_once_one_starts() {
 /// Proves the part of K13 that there is one default method at most.
 #[test]
 fn one_method_is_the_default_whoever_is_faster() {
-    let (house, _) = banking();
-    let mio = house.user("u_01", "u_01");
+    let (server, _) = banking();
+    let mio = server.user("u_01", "u_01");
     let added = at_once(|nth| mio.post("/v1/payment-methods", &json!({ "token": format!("tok_{nth}") })));
     let ids: Vec<String> = added.iter().map(|answer| text(&answer.data(201), "paymentMethodId").to_owned()).collect();
     assert_eq!(defaults(&mio), 1);
@@ -107,8 +107,8 @@ fn one_method_is_the_default_whoever_is_faster() {
 #[test]
 fn a_method_goes_or_pays_and_not_both() {
     for _ in 0..10 {
-        let (house, bank) = banking();
-        let mio = house.user("u_01", "u_01");
+        let (server, bank) = banking();
+        let mio = server.user("u_01", "u_01");
         let id = add(&mio, "tok_1");
         let answers = at_once(|nth| match nth % 2 {
             0 => mio.delete(&format!("/v1/payment-methods/{id}")),

@@ -1,4 +1,4 @@
-//! A store whose indexes stop hearing of changes.
+//! Prices while an index does not see changes.
 
 use std::{
     collections::BTreeMap,
@@ -8,77 +8,33 @@ use std::{
     },
 };
 
-use nagaya_store::{
-    Answer, Capabilities, Changes, From, Item, Key, Page, Query, Scan, Store, TableSpec, WriteSet, Written,
-};
-use nagaya_testing::{House, Time, memory, runtime, text};
+use nagaya_testing::{InstrumentedStore, ManualClock, TestServer, memory_store, text};
 use serde_json::json;
 
 use super::{add, seen};
-use crate::house::system;
-
-/// A store whose indexes say again what they said, once they are stopped.
-struct Stale {
-    store: Arc<dyn Store>,
-    stopped: Arc<AtomicBool>,
-    said: Arc<Mutex<BTreeMap<String, Page>>>,
-}
-
-impl Store for Stale {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        self.store.ensure(tables)
-    }
-
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
-        self.store.get(table, key)
-    }
-
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
-        self.store.batch_get(keys)
-    }
-
-    fn query(&self, query: Query) -> Answer<'_, Page> {
-        if query.index.is_none() {
-            return self.store.query(query);
-        }
-        Box::pin(async move {
-            let asked = format!("{query:?}");
-            let said = self.said.lock().expect("nobody panics with it").get(&asked).cloned();
-            match said.filter(|_| self.stopped.load(Ordering::SeqCst)) {
-                Some(said) => Ok(said),
-                None => {
-                    let page = self.store.query(query).await?;
-                    self.said.lock().expect("nobody panics with it").insert(asked, page.clone());
-                    Ok(page)
-                }
-            }
-        })
-    }
-
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
-        self.store.scan(scan)
-    }
-
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
-        self.store.write(set)
-    }
-
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
-        self.store.changes(table, from, limit)
-    }
-}
+use crate::harness::system;
 
 /// Proves the part of K13 that the price is the catalog's, also while an index has an older one.
 #[test]
 fn nothing_is_bought_at_a_price_that_an_index_remembers() {
-    let (time, stopped) = (Time::default(), Arc::<AtomicBool>::default());
-    let store = Stale { store: memory(&time), stopped: Arc::clone(&stopped), said: Arc::default() };
-    let house = House::serve_on(runtime(), system(), Arc::new(store), time);
-    let (cook, mio) = (house.user("u_01", "u_01"), house.user("u_02", "u_02"));
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    // Once it is stopped, an index answers each query as it did the last time.
+    let (stopped, known) = (Arc::<AtomicBool>::default(), Mutex::new(BTreeMap::new()));
+    let is_stopped = Arc::clone(&stopped);
+    store.rewrite_pages(move |query, page| {
+        if query.index.is_none() {
+            return page;
+        }
+        let mut known = known.lock().expect("no panic");
+        let last = known.entry(format!("{query:?}")).or_insert_with(|| page.clone());
+        if !is_stopped.load(Ordering::SeqCst) {
+            last.clone_from(&page);
+        }
+        last.clone()
+    });
+    let server = TestServer::builder(system()).store(store, &clock).start();
+    let (cook, mio) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
     cook.post("/v1/profile", &json!({ "displayName": "Cook" })).data(201);
     add(&mio, "tok_visa");
     let id = text(&cook.post("/v1/recipes", &json!({ "title": "Curry" })).data(201), "recipeId").to_owned();

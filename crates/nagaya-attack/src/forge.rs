@@ -1,0 +1,186 @@
+//! Values: valid ones of a design, as many different ones as are needed, and hostile ones.
+
+use nagaya_design::{Default, Entity, Field, Precision, Type, Wall};
+use serde_json::{Map, Value as Json, json};
+
+use nagaya_tenancy::Ids;
+
+/// Two days after the moment at which all attacks happen: nothing has expired.
+const SOON: i64 = super::world::NOW + 2 * DAY;
+const DAY: i64 = 86_400_000;
+
+/// Luck that can be had again.
+#[derive(Debug, Clone)]
+pub(super) struct Luck(u64);
+
+impl Luck {
+    pub(super) fn new(seed: u64) -> Self {
+        Luck(seed)
+    }
+
+    /// The next number (SplitMix64).
+    pub(super) fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(super) fn bits(&mut self) -> u128 {
+        u128::from(self.number()) << 64 | u128::from(self.number())
+    }
+
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.number() % end.max(1) as u64) as usize
+    }
+
+    pub(super) fn pick<'s, T>(&mut self, of: &'s [T]) -> Option<&'s T> {
+        of.get(self.below(of.len()))
+    }
+}
+
+/// Whether a field takes a value.
+pub(super) fn fits(field: &Field, value: &Json) -> bool {
+    let mut problems = Vec::new();
+    field.check(value, &field.name, &mut problems);
+    problems.is_empty()
+}
+
+/// The fields of the n-th item of an entity; `None` when there is no n-th, or when what it refers to is not there yet.
+///
+/// `salt` sets apart what tenants share. `referred` gives the id of the n-th item of an entity.
+pub(super) fn fields(
+    entity: &Entity,
+    n: usize,
+    salt: usize,
+    referred: &(dyn Fn(&str, usize) -> Option<Vec<String>> + Sync),
+) -> Option<Map<String, Json>> {
+    let mut made = Map::new();
+    let ids = entity.id_fields();
+    if n > 0 && ids.is_empty() {
+        return None;
+    }
+    for field in &entity.fields {
+        let name = field.name.as_str();
+        if let Some(reference) = &field.reference {
+            match referred(&reference.entity, n) {
+                Some(id) => made.extend(id.first().map(|id| (name.to_owned(), id.as_str().into()))),
+                None if field.optional => {}
+                None => return None,
+            }
+            continue;
+        }
+        let is_tenant = entity.tenant.as_deref() == Some(name);
+        if is_tenant || is_made_by_itself(field) || field.since.is_some() || belongs_to_deletion(entity, name) {
+            continue;
+        }
+        let is_id = ids.contains(&name);
+        let constraint = entity.unique.iter().find(|unique| unique.fields.iter().any(|unique| unique == name));
+        let shared = is_id && entity.wall != Wall::Key || constraint.is_some_and(|unique| !unique.within_tenant);
+        let value = match (is_id || constraint.is_some(), shared) {
+            // What expires has not yet.
+            (false, _) if matches!(field.kind, Type::Timestamp(Precision::Epoch)) => vary(field, n)?,
+            (false, _) => field.example(),
+            (true, false) => vary(field, n)?,
+            (true, true) => vary(field, salt * 1_000 + n)?,
+        };
+        made.insert(name.to_owned(), value);
+    }
+    if let Some(tenant) = &entity.tenant {
+        remove(&mut made, tenant);
+    }
+    Some(made)
+}
+
+/// A value of a field, another one for each number; `None` when it has not so many.
+pub(super) fn vary(field: &Field, n: usize) -> Option<Json> {
+    let number = i64::try_from(n).ok()?;
+    let mut luck = Luck::new(n as u64);
+    let bits = luck.bits();
+    let ids = Ids::new(move || bits);
+    let value = match &field.kind {
+        Type::String => match field.one_of() {
+            [] => text(field, n)?.into(),
+            choices => choices[n % choices.len()].as_str().into(),
+        },
+        Type::Ulid => format!("{}{}", field.prefix(), ids.ulid(SOON)).into(),
+        Type::Uuid => format!("{}{}", field.prefix(), ids.uuid()).into(),
+        Type::Integer => field.example().as_i64()?.checked_add(number)?.into(),
+        Type::Boolean => n.is_multiple_of(2).into(),
+        Type::Timestamp(_) | Type::Date => field.instant(SOON + number * DAY)?,
+        _ => field.example(),
+    };
+    fits(field, &value).then_some(value)
+}
+
+/// Something for a field that takes any JSON of its kind but this value.
+pub(super) fn other(field: &Field, than: Option<&Json>) -> Option<Json> {
+    (0..4).filter_map(|n| vary(field, n)).find(|value| Some(value) != than)
+}
+
+/// The n-th text that a field takes: its example, that with a number, that with other letters.
+fn text(field: &Field, n: usize) -> Option<String> {
+    let Json::String(example) = field.example() else { return None };
+    if n == 0 {
+        return Some(example);
+    }
+    let takes = |text: &String| fits(field, &json!(text));
+    let simple = [format!("{example}{n}"), format!("{n}{example}"), format!("h{n}.{example}")];
+    if let Some(found) = simple.into_iter().find(takes) {
+        return Some(found);
+    }
+    // Other letters, from the end: each place is a digit of the number, in as many letters as the place takes.
+    let mut letters: Vec<char> = example.chars().collect();
+    let mut left = n;
+    for at in (0..letters.len()).rev() {
+        let here = letters[at];
+        let mut with = |letter: char| {
+            letters[at] = letter;
+            let text: String = letters.iter().collect();
+            takes(&text)
+        };
+        let others = ('0'..='9').chain('a'..='z').chain('A'..='Z').filter(|letter| *letter != here);
+        let taken: Vec<char> = std::iter::once(here).chain(others).filter(|letter| with(*letter)).collect();
+        letters[at] = taken.get(left % taken.len().max(1)).copied().unwrap_or(here);
+        left /= taken.len().max(1);
+        if left == 0 {
+            return Some(letters.into_iter().collect());
+        }
+    }
+    None
+}
+
+fn is_made_by_itself(field: &Field) -> bool {
+    // What only the system sets is left out where it can be.
+    let is_left_out = field.since.is_some() || field.readonly && field.optional;
+    is_left_out || matches!(field.default, Some(Default::New | Default::Now))
+}
+
+/// Whether a field tells that an item is deleted: no item is made deleted.
+fn belongs_to_deletion(entity: &Entity, name: &str) -> bool {
+    entity.soft_delete.as_ref().is_some_and(|soft| {
+        let mark = soft.mark.as_ref().map(|(field, _)| field.as_str());
+        [mark, soft.at.as_deref(), soft.by.as_deref()].contains(&Some(name))
+    })
+}
+
+/// Takes the value at a dotted path out.
+pub(super) fn remove(fields: &mut Map<String, Json>, path: &str) {
+    match path.split_once('.') {
+        None => drop(fields.remove(path)),
+        Some((first, rest)) => {
+            if let Some(Json::Object(inner)) = fields.get_mut(first) {
+                remove(inner, rest);
+            }
+        }
+    }
+}
+
+/// A value as requests and ids carry it.
+pub(super) fn as_text(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,192 @@
+//! A world: a store with a house for the attacker and one for all others.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use nagaya_design::{Design, Entity, Wall};
+use nagaya_store::{Clock, Item, Scan, Store};
+use serde_json::{Map, Value as Json};
+
+use super::{
+    Engine,
+    forge::{self, Luck},
+    trial::Failure,
+};
+use nagaya_tenancy::{Error, Ids, Nagaya, Operator, Principal, Record, Settings, Tenant};
+
+/// The moment at which all attacks happen, in 2040: servers that sweep by a clock of their own find nothing to sweep.
+pub(super) const NOW: i64 = 2_210_000_000_000;
+
+/// Names that a careless layer takes for each other.
+pub(super) const LOOK_ALIKES: [&str; 11] =
+    ["t1", "t10", "T1", "t1-x", "t1%23", "t1 ", "t\u{e9}", "te\u{301}", "t1%23USER%23x", "TENANT#t1", "t1#USER#x"];
+
+/// Something that somebody has.
+#[derive(Debug, Clone)]
+pub(super) struct Belonging {
+    /// Whose it is; `None`: the system's.
+    pub(super) tenant: Option<String>,
+    pub(super) entity: String,
+    pub(super) id: Vec<String>,
+    /// Its fields, those that cannot be read back included.
+    pub(super) fields: Map<String, Json>,
+}
+
+/// Who makes things.
+pub(super) enum Maker<'m> {
+    Tenant(&'m Tenant),
+    Operator(&'m Operator),
+}
+
+impl Maker<'_> {
+    async fn create(&self, entity: &str, fields: Map<String, Json>) -> Result<Record, Error> {
+        match self {
+            Maker::Tenant(tenant) => tenant.create(entity, fields).await,
+            Maker::Operator(operator) => operator.create(entity, fields).await,
+        }
+    }
+}
+
+/// A store with a house for the attacker and one for all others, so that the ids that the attacker gets do not depend on
+/// what the others do.
+pub(super) struct World {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) house: Nagaya,
+    /// For what is done in one world only.
+    pub(super) aside: Nagaya,
+    pub(super) others: Nagaya,
+    /// Where the others' next id comes from.
+    next: Arc<AtomicU64>,
+}
+
+impl World {
+    pub(super) async fn open<E: Engine>(design: &Design, engine: &E) -> Result<Self, Failure> {
+        let store: Arc<dyn Store> = Arc::new(engine.open(Clock::new(|| NOW)).await?);
+        let luck = Mutex::new(Luck::new(1));
+        let own = Ids::new(move || luck.lock().unwrap_or_else(PoisonError::into_inner).bits());
+        let next = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&next);
+        let theirs = Ids::new(move || Luck::new(counted.fetch_add(1, Ordering::Relaxed)).bits());
+        let house = Nagaya::open_with(design.clone(), store.clone(), settings(own));
+        let aside = Nagaya::open_with(design.clone(), store.clone(), settings(Ids::counted()));
+        let others = Nagaya::open_with(design.clone(), store.clone(), settings(theirs));
+        house.ensure().await?;
+        Ok(World { store, house, aside, others, next })
+    }
+
+    /// Makes items of every wanted entity, as far as they can be made; those first that others refer to.
+    pub(super) async fn furnish(
+        &self,
+        maker: &Maker<'_>,
+        tenant: Option<&str>,
+        (salt, count): (usize, usize),
+        wanted: impl Fn(&Entity) -> bool,
+    ) -> Result<Vec<Belonging>, Failure> {
+        let design = self.house.design().clone();
+        let mut made: Vec<Belonging> = Vec::new();
+        let mut waiting: Vec<(usize, &Entity)> =
+            design.entities.iter().enumerate().filter(|(_, entity)| wanted(entity)).collect();
+        loop {
+            let before = waiting.len();
+            let mut left = Vec::new();
+            for (at, entity) in waiting {
+                let mut any = false;
+                for n in 0..count {
+                    let of = |name: &str, n: usize| {
+                        let mut ids = made.iter().filter(|each| each.entity == name).map(|each| &each.id);
+                        let first = ids.clone().next();
+                        ids.nth(n).or(first).cloned()
+                    };
+                    let Some(fields) = forge::fields(entity, n, salt, &of) else { continue };
+                    // The same thing has the same id in both worlds.
+                    self.next.store(((salt * 1_000 + at) * 1_000 + n) as u64 * 1_000 + 7, Ordering::Relaxed);
+                    match maker.create(&entity.name, fields.clone()).await {
+                        Ok(record) => {
+                            let mut fields = fields;
+                            fields.extend(record.to_json());
+                            let (tenant, entity) = (tenant.map(str::to_owned), entity.name.clone());
+                            made.push(Belonging { tenant, entity, id: record.id(), fields });
+                            any = true;
+                        }
+                        // There are not so many different ones.
+                        Err(error) if n > 0 && error.code() == "taken" => {}
+                        // Its tenant field does not take this name.
+                        Err(error) if error.code() == "invalid" && !takes(entity, tenant) => any = true,
+                        Err(error) => {
+                            let given = Json::Object(fields);
+                            return Err(Failure::new(format!("{} of {given} cannot be made: {error}", entity.name)));
+                        }
+                    }
+                }
+                if !any {
+                    left.push((at, entity));
+                }
+            }
+            if left.is_empty() || left.len() == before {
+                return Ok(made);
+            }
+            waiting = left;
+        }
+    }
+
+    /// Everything that is stored, by table of the design.
+    pub(super) async fn stored(&self) -> Result<Vec<(usize, Item)>, Failure> {
+        let design = self.house.design();
+        let mut found = Vec::new();
+        for (at, table) in design.tables.iter().enumerate() {
+            let mut scan = Scan::table(table.physical_name(&design.name));
+            loop {
+                let page = self.store.scan(scan.clone()).await?;
+                found.extend(page.items.into_iter().map(|item| (at, item)));
+                match page.next {
+                    Some(next) => scan.after = Some(next),
+                    None => break,
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Settings that are the same in all houses, but for the ids.
+pub(super) fn settings(ids: Ids) -> Settings {
+    Settings { clock: Clock::new(|| NOW), ids, cursor_key: [7; 32], ..Settings::default() }
+}
+
+/// Somebody of a tenant.
+pub(super) fn principal(tenant: &str) -> Principal {
+    Principal::new(tenant, "somebody")
+}
+
+/// Look-alikes as the tenants of a design are called.
+pub(super) fn names(design: &Design) -> Vec<String> {
+    let mut prefixes = vec![""];
+    for field in design.entities.iter().filter_map(|entity| entity.field(entity.tenant.as_deref()?)) {
+        if !prefixes.contains(&field.prefix()) {
+            prefixes.push(field.prefix());
+        }
+    }
+    prefixes.iter().flat_map(|prefix| LOOK_ALIKES.iter().map(move |name| format!("{prefix}{name}"))).collect()
+}
+
+/// Whether a tenant can have items of an entity.
+fn takes(entity: &Entity, tenant: Option<&str>) -> bool {
+    let field = entity.tenant.as_deref().and_then(|path| entity.field(path));
+    tenant.zip(field).is_none_or(|(tenant, field)| forge::fits(field, &tenant.into()))
+}
+
+/// The tenants that attack: a plain name that others start with, and one that is full of delimiters where that is allowed.
+pub(super) fn attackers(design: &Design) -> Vec<String> {
+    let system = design.tenant.system.as_deref();
+    let mut names = names(design);
+    names.retain(|name| design.entities.iter().all(|entity| takes(entity, Some(name))) && system != Some(name));
+    let last = names.pop();
+    names.into_iter().take(1).chain(last).collect()
+}
+
+/// Whether only its tenant may see an entity.
+pub(super) fn is_private(entity: &Entity) -> bool {
+    matches!(entity.wall, Wall::Key | Wall::Attribute)
+}

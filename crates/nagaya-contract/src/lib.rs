@@ -1,0 +1,267 @@
+//! The contract suite: what every engine of the store port ([`nagaya_store::Store`]) has to do.
+//!
+//! Use it when you write an engine. Implement [`Engine`], which says how to open an empty store, and run the suite in a test
+//! of the engine. Each case has a store of its own. A case that needs a capability that the engine does not have is skipped,
+//! and the report says so.
+//!
+//! The cases are examples that can be read, one file for each area, with names that are sentences. They also record the
+//! histories of concurrent clients and check that these are linearizable. The suite does not compare random operations with a
+//! model.
+//!
+//! # Example
+//!
+//! ```
+//! use nagaya_contract::{Engine, RETENTION};
+//! use nagaya_embedded::{Embedded, Options};
+//! use nagaya_store::{Answer, Clock};
+//!
+//! struct Memory;
+//!
+//! impl Engine for Memory {
+//!     type Store = Embedded;
+//!
+//!     fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
+//!         let options = Options { clock, retention: RETENTION, sweep_every: None, ..Options::default() };
+//!         Box::pin(async { Embedded::memory(options) })
+//!     }
+//!
+//!     fn sweep<'a>(&'a self, store: &'a Embedded) -> Option<Answer<'a, ()>> {
+//!         Some(Box::pin(store.sweep()))
+//!     }
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
+//!     // Panics with the cases that failed.
+//!     nagaya_contract::run(&Memory).await.assert();
+//! }
+//! ```
+
+mod changes;
+mod concurrency;
+mod conditions;
+mod expiry;
+mod fixture;
+mod history;
+mod indexes;
+mod items;
+mod limits;
+mod paging;
+mod queries;
+mod report;
+mod scans;
+mod tables;
+mod updates;
+mod values;
+mod write_sets;
+
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
+
+use self::fixture::{Failure, Fixture, OpenStore};
+pub use self::report::{Outcome, Report};
+use nagaya_store::{Answer, Capabilities, Clock, Error, Store};
+
+/// How long the stores have to keep changes.
+pub const RETENTION: Duration = Duration::from_secs(3600);
+
+/// An engine to test.
+pub trait Engine: Sync {
+    /// The engine's store.
+    type Store: Store;
+
+    /// Opens a store without tables, which uses this clock and keeps changes for [`RETENTION`].
+    ///
+    /// It must not sweep by itself: cases check that expired items are hidden before a sweep.
+    fn open(&self, clock: Clock) -> Answer<'_, Self::Store>;
+
+    /// Removes all expired items and all changes older than [`RETENTION`]; `None` when the engine cannot be asked to.
+    fn sweep<'a>(&'a self, store: &'a Self::Store) -> Option<Answer<'a, ()>> {
+        let _ = store;
+        None
+    }
+}
+
+/// A clock that moves only when a case moves it.
+#[derive(Debug, Clone)]
+struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    /// A moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
+    fn new() -> Self {
+        ManualClock(Arc::new(AtomicI64::new(4_102_444_800_000)))
+    }
+
+    fn clock(&self) -> Clock {
+        let millis = Arc::clone(&self.0);
+        Clock::new(move || millis.load(Ordering::SeqCst))
+    }
+
+    fn seconds(&self) -> i64 {
+        self.clock().seconds()
+    }
+
+    fn advance(&self, by: Duration) {
+        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
+    }
+}
+
+/// A case of the contract.
+struct Case {
+    /// The name of its function.
+    function: &'static str,
+    /// The capabilities that it needs.
+    requirements: &'static [Requirement],
+    run: for<'t> fn(&'t Fixture<'_>) -> CaseFuture<'t>,
+}
+
+/// The result of a case.
+type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
+
+impl Case {
+    /// Its name, as a sentence.
+    fn name(&self, area: &str) -> String {
+        format!("{area}: {}", self.function.replace('_', " "))
+    }
+}
+
+/// A capability that a case needs.
+#[derive(Debug, Clone, Copy)]
+enum Requirement {
+    Transactions,
+    CrossPartition,
+    OldImages,
+    Changes,
+    ExactNumbers,
+    TypedKeys,
+    ScanSegments,
+    SnapshotReads,
+    ConsistentIndexes,
+    Sweep,
+}
+
+impl Requirement {
+    fn is_met(self, by: Capabilities, sweeps: bool) -> bool {
+        match self {
+            Requirement::Transactions => by.transactions,
+            Requirement::CrossPartition => by.transactions && by.cross_partition,
+            Requirement::OldImages => by.changes && by.old_images,
+            Requirement::Changes => by.changes,
+            Requirement::ExactNumbers => by.exact_numbers,
+            Requirement::TypedKeys => by.typed_keys,
+            Requirement::ScanSegments => by.scan_segments,
+            Requirement::SnapshotReads => by.snapshot_reads,
+            Requirement::ConsistentIndexes => by.consistent_indexes,
+            Requirement::Sweep => sweeps,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Requirement::Transactions => "transactions",
+            Requirement::CrossPartition => "write sets across partitions",
+            Requirement::OldImages => "old images in changes",
+            Requirement::Changes => "changes",
+            Requirement::ExactNumbers => "exact numbers",
+            Requirement::TypedKeys => "keys of numbers and bytes",
+            Requirement::ScanSegments => "scan segments",
+            Requirement::SnapshotReads => "reads of one moment",
+            Requirement::ConsistentIndexes => "indexes that show every write at once",
+            Requirement::Sweep => "a sweep on request",
+        }
+    }
+}
+
+/// Lists the cases of an area: functions, each with the capabilities that it needs.
+macro_rules! cases {
+    ($($function:ident $([$($need:ident),+])?,)+) => {
+        pub(crate) const CASES: &[$crate::Case] = &[$(
+            $crate::Case {
+                function: stringify!($function),
+                requirements: &[$($($crate::Requirement::$need),+)?],
+                run: |fixture| Box::pin($function(fixture)),
+            },
+        )+];
+    };
+}
+use cases;
+
+/// The whole contract, by area.
+static AREAS: &[(&str, &[Case])] = &[
+    ("items", items::CASES),
+    ("conditions", conditions::CASES),
+    ("updates", updates::CASES),
+    ("write sets", write_sets::CASES),
+    ("queries", queries::CASES),
+    ("paging", paging::CASES),
+    ("indexes", indexes::CASES),
+    ("scans", scans::CASES),
+    ("limits", limits::CASES),
+    ("expiry", expiry::CASES),
+    ("changes", changes::CASES),
+    ("tables", tables::CASES),
+    ("concurrency", concurrency::CASES),
+    ("histories", history::CASES),
+];
+
+/// Runs the whole contract on an engine.
+pub async fn run<E: Engine>(engine: &E) -> Report {
+    let mut report = Report::default();
+    for (area, cases) in AREAS {
+        for case in *cases {
+            // A panic fails the case; the other cases still run.
+            let outcome = match AssertUnwindSafe(attempt(engine, case)).catch_unwind().await {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(failure)) => Outcome::Failed(failure.to_string()),
+                Err(_) => Outcome::Failed("it panicked".to_owned()),
+            };
+            report.cases.push((case.name(area), outcome));
+        }
+    }
+    report
+}
+
+async fn attempt<E: Engine>(engine: &E, case: &Case) -> Result<Outcome, Failure> {
+    let clock = ManualClock::new();
+    let opened = OpenedEngine { engine, store: engine.open(clock.clock()).await? };
+    let (capabilities, sweeps) = (opened.store.capabilities(), opened.sweep().is_some());
+    if let Some(missing) = case.requirements.iter().find(|need| !need.is_met(capabilities, sweeps)) {
+        return Ok(Outcome::Skipped(missing.name()));
+    }
+    let fixture = Fixture::new(&opened, clock);
+    opened.store.ensure(&[fixture::spec()]).await?;
+    (case.run)(&fixture).await?;
+    Ok(Outcome::Passed)
+}
+
+struct OpenedEngine<'e, E: Engine> {
+    engine: &'e E,
+    store: E::Store,
+}
+
+impl<E: Engine> OpenStore for OpenedEngine<'_, E> {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn sweep(&self) -> Option<Answer<'_, ()>> {
+        self.engine.sweep(&self.store)
+    }
+}
+
+impl From<Error> for Failure {
+    #[track_caller]
+    fn from(error: Error) -> Self {
+        Failure::new(format!("unexpected error `{}`: {error}", error.code()))
+    }
+}

@@ -1,0 +1,476 @@
+//! Updates: every change, what it starts from, and what it refuses.
+
+use super::{
+    cases,
+    fixture::{Failure, Fixture, expect_equal, expect_error, item},
+    values::{byte_strings, bytes, list, map, number, numbers, texts},
+};
+use nagaya_store::{Assign, Change, Item, Key, Path, Update, Value};
+
+cases![
+    values_of_every_kind_are_set,
+    a_value_is_copied_from_another_path,
+    numbers_go_up_and_down,
+    sums_are_exact_to_38_digits[ExactNumbers],
+    a_value_is_set_only_if_absent,
+    elements_are_appended_to_a_list,
+    values_inside_maps_and_lists_are_set,
+    an_index_beyond_the_end_appends,
+    values_are_removed,
+    removing_what_is_not_there_is_no_error,
+    elements_are_removed_by_the_places_they_had,
+    places_inside_elements_stay_while_others_are_removed,
+    a_number_is_added_to,
+    a_set_gains_elements,
+    a_set_loses_elements_and_goes_when_empty,
+    all_changes_read_the_item_as_it_was,
+    names_with_dots_are_not_paths,
+    an_update_leaves_the_other_attributes,
+    what_does_not_fit_is_refused_and_changes_nothing,
+    two_changes_of_one_value_are_refused,
+    sums_that_no_number_can_hold_are_refused,
+    an_empty_set_cannot_be_set,
+];
+
+fn subject() -> Item {
+    item("p", "1")
+        .with("n", 5)
+        .with("text", "open")
+        .with("tags", texts(["a", "b"]))
+        .with("numbers", numbers(["1", "2"]))
+        .with("blobs", byte_strings([&[1], &[2]]))
+        .with("list", list([0.into(), 1.into(), 2.into(), 3.into()]))
+        .with("map", map([("city", "Kyoto".into()), ("list", list([1.into()])), ("zip", map([("code", 600.into())]))]))
+}
+
+/// The attributes that an update changes, `None` for those that are gone afterwards.
+type Changed<'c> = &'c [(&'c str, Option<Value>)];
+
+/// Makes each update on a new [`subject`], which then differs in these attributes only.
+async fn check<const N: usize>(fixture: &Fixture<'_>, cases: [(Update, Changed<'_>); N]) -> Result<(), Failure> {
+    for (update, changed) in cases {
+        fixture.put(subject()).await?;
+        let mut expected = subject();
+        for (name, value) in changed {
+            match value {
+                Some(value) => expected.insert(*name, value.clone()),
+                None => drop(expected.remove(name)),
+            }
+        }
+        let told = format!("{update:?}");
+        let written = match fixture.update(&Key::new("p", "1"), update).await {
+            Ok(written) => written,
+            Err(error) => return Err(Failure::new(format!("{told} failed: {error}"))),
+        };
+        let found = fixture.get(&Key::new("p", "1")).await?;
+        if found.as_ref() != Some(&expected) {
+            return Err(Failure::new(format!("{told} gave {found:?}, not {expected:?}")));
+        }
+        expect_equal(written.item, Some(expected))?;
+    }
+    Ok(())
+}
+
+/// Each update is refused, and the [`subject`] stays as it was.
+async fn refuses<const N: usize>(fixture: &Fixture<'_>, updates: [Update; N]) -> Result<(), Failure> {
+    fixture.put(subject()).await?;
+    for update in updates {
+        let told = format!("{update:?}");
+        match fixture.update(&Key::new("p", "1"), update).await {
+            Err(error) if error.code() == "invalid" => {}
+            Err(error) => return Err(Failure::new(format!("{told} failed with `{}`: {error}", error.code()))),
+            Ok(_) => return Err(Failure::new(format!("{told} was done"))),
+        }
+        expect_equal(fixture.get(&Key::new("p", "1")).await?, Some(subject()))?;
+    }
+    Ok(())
+}
+
+fn at(name: &str) -> Path {
+    Path::attribute(name)
+}
+
+async fn values_of_every_kind_are_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let values = [
+        Value::Null,
+        true.into(),
+        number("-1.5").into(),
+        "".into(),
+        "長屋".into(),
+        bytes(&[0, 255]),
+        list([]),
+        list([1.into(), map([("a", Value::Null)])]),
+        map([]),
+        map([("b", texts(["x"]))]),
+        texts(["x", "y"]),
+        numbers(["1", "-2"]),
+        byte_strings([&[0], &[1]]),
+    ];
+    for value in values {
+        let new = [("new", Some(value.clone()))];
+        let old = [("text", Some(value.clone()))];
+        check(fixture, [(Update::new().set("new", value.clone()), &new), (Update::new().set("text", value), &old)])
+            .await?;
+    }
+    Ok(())
+}
+
+async fn a_value_is_copied_from_another_path(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let code = at("map").entry("zip").entry("code");
+    check(
+        fixture,
+        [
+            (Update::new().set("new", Assign::Copy("n".into())), &[("new", Some(5.into()))]),
+            (Update::new().set("n", Assign::Copy("text".into())), &[("n", Some("open".into()))]),
+            (Update::new().set("new", Assign::Copy(code)), &[("new", Some(600.into()))]),
+            (Update::new().set("new", Assign::Copy(at("list").index(3))), &[("new", Some(3.into()))]),
+        ],
+    )
+    .await
+}
+
+async fn numbers_go_up_and_down(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let (plus, minus) = (|by| Assign::Plus("n".into(), number(by)), |by| Assign::Minus("n".into(), number(by)));
+    check(
+        fixture,
+        [
+            (Update::new().set("n", plus("2")), &[("n", Some(7.into()))]),
+            (Update::new().set("n", minus("7")), &[("n", Some((-2).into()))]),
+            (Update::new().set("n", plus("-5")), &[("n", Some(0.into()))]),
+            (Update::new().set("n", plus("0.1")), &[("n", Some(number("5.1").into()))]),
+            (Update::new().set("other", minus("0.5")), &[("other", Some(number("4.5").into()))]),
+            (
+                Update::new().set(at("list").index(0), Assign::Plus(at("list").index(3), 1.into())),
+                &[("list", Some(list([4.into(), 1.into(), 2.into(), 3.into()])))],
+            ),
+        ],
+    )
+    .await
+}
+
+async fn sums_are_exact_to_38_digits(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let sums = [
+        ("12345678901234567890123456789012345677", "1", "12345678901234567890123456789012345678"),
+        ("-12345678901234567890123456789012345677", "-1", "-12345678901234567890123456789012345678"),
+        ("0.1", "0.2", "0.3"),
+        ("9007199254740992", "1", "9007199254740993"),
+        ("99999999999999999999999999999999999999", "1", "1E+38"),
+        // More than 38 digits on the way, but not at the end.
+        ("90000000000000000000000000000000000001", "89999999999999999999999999999999999999", "1.8E+38"),
+        ("1E+38", "-1", "99999999999999999999999999999999999999"),
+        ("1E-130", "0", "1E-130"),
+    ];
+    for (start, by, sum) in sums {
+        let key = Key::new("p", "1");
+        for update in [Update::new().set("n", Assign::Plus("n".into(), number(by))), Update::new().add("n", number(by))]
+        {
+            fixture.put(item("p", "1").with("n", number(start))).await?;
+            let written = match fixture.update(&key, update).await {
+                Ok(written) => written,
+                Err(error) => return Err(Failure::new(format!("{start} + {by} failed: {error}"))),
+            };
+            expect_equal(written.item, Some(item("p", "1").with("n", number(sum))))?;
+        }
+    }
+    Ok(())
+}
+
+async fn a_value_is_set_only_if_absent(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let if_absent = |path: Path| Assign::IfAbsent(path, "default".into());
+    check(
+        fixture,
+        [
+            (Update::new().set("new", if_absent("new".into())), &[("new", Some("default".into()))]),
+            (Update::new().set("text", if_absent("text".into())), &[]),
+            (Update::new().set("new", if_absent("text".into())), &[("new", Some("open".into()))]),
+            (Update::new().set("text", if_absent(at("map").entry("none"))), &[("text", Some("default".into()))]),
+        ],
+    )
+    .await
+}
+
+async fn elements_are_appended_to_a_list(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let append = |path: Path, values: &[Value]| Assign::Append(path, values.to_vec());
+    let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into(), Value::Null]);
+    let (old, inner) = (subject().get("list").cloned(), at("map").entry("list"));
+    let map =
+        map([("city", "Kyoto".into()), ("list", list([1.into(), 2.into()])), ("zip", map([("code", 600.into())]))]);
+    check(
+        fixture,
+        [
+            (
+                Update::new().set("list", append("list".into(), &["x".into(), Value::Null])),
+                &[("list", Some(longer.clone()))],
+            ),
+            (Update::new().set("new", append("list".into(), &["x".into(), Value::Null])), &[("new", Some(longer))]),
+            (Update::new().set("new", append("list".into(), &[])), &[("new", old)]),
+            (Update::new().set(inner.clone(), append(inner, &[2.into()])), &[("map", Some(map))]),
+        ],
+    )
+    .await
+}
+
+async fn values_inside_maps_and_lists_are_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let inner = list([1.into()]);
+    let with = |city: &str, code: i64| {
+        Some(map([("city", city.into()), ("list", inner.clone()), ("zip", map([("code", code.into())]))]))
+    };
+    let wider = map([
+        ("city", "Kyoto".into()),
+        ("list", inner.clone()),
+        ("street", "x".into()),
+        ("zip", map([("code", 600.into())])),
+    ]);
+    let code = at("map").entry("zip").entry("code");
+    check(
+        fixture,
+        [
+            (Update::new().set(at("map").entry("city"), "Nara"), &[("map", with("Nara", 600))]),
+            (Update::new().set(code.clone(), 601), &[("map", with("Kyoto", 601))]),
+            (Update::new().set(code.clone(), 601).set(at("map").entry("city"), "Nara"), &[("map", with("Nara", 601))]),
+            (Update::new().set(at("map").entry("street"), "x"), &[("map", Some(wider))]),
+            (
+                Update::new().set(at("list").index(1), "x"),
+                &[("list", Some(list([0.into(), "x".into(), 2.into(), 3.into()])))],
+            ),
+        ],
+    )
+    .await
+}
+
+async fn an_index_beyond_the_end_appends(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into()]);
+    check(
+        fixture,
+        [
+            (Update::new().set(at("list").index(4), "x"), &[("list", Some(longer.clone()))]),
+            (Update::new().set(at("list").index(40), "x"), &[("list", Some(longer))]),
+        ],
+    )
+    .await
+}
+
+async fn values_are_removed(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let smaller = map([("city", "Kyoto".into()), ("list", list([1.into()])), ("zip", map([]))]);
+    check(
+        fixture,
+        [
+            (Update::new().remove("n"), &[("n", None)]),
+            (Update::new().remove("n").remove("map"), &[("n", None), ("map", None)]),
+            (Update::new().remove(at("map").entry("zip").entry("code")), &[("map", Some(smaller))]),
+            (Update::new().remove(at("list").index(1)), &[("list", Some(list([0.into(), 2.into(), 3.into()])))]),
+        ],
+    )
+    .await
+}
+
+async fn removing_what_is_not_there_is_no_error(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(
+        fixture,
+        [
+            (Update::new().remove("missing"), &[]),
+            (Update::new().remove(at("map").entry("missing")), &[]),
+            (Update::new().remove(at("list").index(9)), &[]),
+            (Update::new().delete("missing", texts(["a"])), &[]),
+            (Update::new().delete("tags", texts(["z"])), &[]),
+        ],
+    )
+    .await
+}
+
+async fn elements_are_removed_by_the_places_they_had(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let list_at = |index| at("list").index(index);
+    check(
+        fixture,
+        [
+            (Update::new().remove(list_at(0)).remove(list_at(2)), &[("list", Some(list([1.into(), 3.into()])))]),
+            (Update::new().remove(list_at(3)).remove(list_at(1)), &[("list", Some(list([0.into(), 2.into()])))]),
+            (
+                Update::new().remove(list_at(0)).set(list_at(1), "x"),
+                &[("list", Some(list(["x".into(), 2.into(), 3.into()])))],
+            ),
+        ],
+    )
+    .await
+}
+
+async fn places_inside_elements_stay_while_others_are_removed(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let pair = |first: &str, second: &str| list([first.into(), second.into()]);
+    let named = |names: [&str; 2]| map(names.map(|name| (name, true.into())));
+    let key = Key::new("p", "1");
+
+    fixture.put(item("p", "1").with("list", list([pair("a", "b"), pair("c", "d"), pair("e", "f")]))).await?;
+    let list_at = |index| at("list").index(index);
+    fixture.update(&key, Update::new().remove(list_at(0)).remove(list_at(1).index(0))).await?;
+    let expected = list([list(["d".into()]), pair("e", "f")]);
+    expect_equal(fixture.get(&key).await?, Some(item("p", "1").with("list", expected)))?;
+
+    fixture.put(item("p", "1").with("list", list([named(["a", "b"]), named(["a", "b"]), named(["a", "b"])]))).await?;
+    fixture.update(&key, Update::new().remove(list_at(0)).remove(list_at(1).entry("a"))).await?;
+    let expected = list([map([("b", true.into())]), named(["a", "b"])]);
+    expect_equal(fixture.get(&key).await?, Some(item("p", "1").with("list", expected)))
+}
+
+async fn a_number_is_added_to(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(
+        fixture,
+        [
+            (Update::new().add("n", 2), &[("n", Some(7.into()))]),
+            (Update::new().add("n", -7), &[("n", Some((-2).into()))]),
+            (Update::new().add("n", number("0.5")), &[("n", Some(number("5.5").into()))]),
+            (Update::new().add("new", 3), &[("new", Some(3.into()))]),
+        ],
+    )
+    .await
+}
+
+async fn a_set_gains_elements(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(
+        fixture,
+        [
+            (Update::new().add("tags", texts(["b", "c"])), &[("tags", Some(texts(["a", "b", "c"])))]),
+            (Update::new().add("numbers", numbers(["2.0", "3"])), &[("numbers", Some(numbers(["1", "2", "3"])))]),
+            (Update::new().add("blobs", byte_strings([&[3]])), &[("blobs", Some(byte_strings([&[1], &[2], &[3]])))]),
+            (Update::new().add("new", texts(["x"])), &[("new", Some(texts(["x"])))]),
+        ],
+    )
+    .await
+}
+
+async fn a_set_loses_elements_and_goes_when_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(
+        fixture,
+        [
+            (Update::new().delete("tags", texts(["b", "z"])), &[("tags", Some(texts(["a"])))]),
+            (Update::new().delete("numbers", numbers(["1.0"])), &[("numbers", Some(numbers(["2"])))]),
+            (Update::new().delete("blobs", byte_strings([&[1]])), &[("blobs", Some(byte_strings([&[2]])))]),
+            (Update::new().delete("tags", texts(["a", "b"])), &[("tags", None)]),
+            (Update::new().delete("numbers", numbers(["1", "2", "3"])), &[("numbers", None)]),
+        ],
+    )
+    .await
+}
+
+async fn all_changes_read_the_item_as_it_was(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(
+        fixture,
+        [
+            (
+                Update::new().set("n", Assign::Copy("text".into())).set("text", Assign::Copy("n".into())),
+                &[("n", Some("open".into())), ("text", Some(5.into()))],
+            ),
+            (
+                Update::new().add("n", 1).set("new", Assign::Plus("n".into(), 1.into())),
+                &[("n", Some(6.into())), ("new", Some(6.into()))],
+            ),
+            (
+                Update::new().remove("text").set("new", Assign::Copy("text".into())),
+                &[("text", None), ("new", Some("open".into()))],
+            ),
+        ],
+    )
+    .await
+}
+
+async fn names_with_dots_are_not_paths(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(
+        fixture,
+        [
+            (Update::new().set("map.city", "x"), &[("map.city", Some("x".into()))]),
+            (Update::new().set("list[0]", "x"), &[("list[0]", Some("x".into()))]),
+            (Update::new().remove("map.city"), &[]),
+            (
+                Update::new().set("#n", ":v").set("set", "SET"),
+                &[("#n", Some(":v".into())), ("set", Some("SET".into()))],
+            ),
+        ],
+    )
+    .await
+}
+
+async fn an_update_leaves_the_other_attributes(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    check(fixture, [(Update::new().set("n", 6), &[("n", Some(6.into()))]), (Update::new(), &[])]).await
+}
+
+async fn what_does_not_fit_is_refused_and_changes_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    refuses(
+        fixture,
+        [
+            // Nothing to start from.
+            Update::new().set("new", Assign::Copy("missing".into())),
+            Update::new().set("new", Assign::Plus("missing".into(), 1.into())),
+            Update::new().set("new", Assign::Minus("missing".into(), 1.into())),
+            Update::new().set("new", Assign::Append("missing".into(), vec![1.into()])),
+            // Of another kind.
+            Update::new().set("n", Assign::Plus("text".into(), 1.into())),
+            Update::new().set("list", Assign::Append("text".into(), vec![1.into()])),
+            Update::new().set("tags", Assign::Append("tags".into(), vec!["c".into()])),
+            Update::new().add("text", 1),
+            Update::new().add("n", texts(["a"])),
+            Update::new().add("tags", numbers(["1"])),
+            Update::new().add("tags", "c"),
+            Update::new().add("new", "c"),
+            Update::new().add("new", list([1.into()])),
+            Update::new().delete("tags", numbers(["1"])),
+            Update::new().delete("tags", "a"),
+            Update::new().delete("n", texts(["a"])),
+            Update::new().delete("missing", "a"),
+            // No map or list around it.
+            Update::new().set(at("missing").entry("x"), 1),
+            Update::new().set(at("missing").index(0), 1),
+            Update::new().set(at("text").entry("x"), 1),
+            Update::new().set(at("map").index(0), 1),
+            Update::new().set(at("list").entry("x"), 1),
+            Update::new().set(at("map").entry("missing").entry("x"), 1),
+            // One change that does not fit refuses the others.
+            Update::new().set("n", 6).remove("text").set("new", Assign::Copy("missing".into())),
+        ],
+    )
+    .await
+}
+
+async fn two_changes_of_one_value_are_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    refuses(
+        fixture,
+        [
+            Update::new().set("n", 1).set("n", 2),
+            Update::new().set("n", 1).remove("n"),
+            Update::new().add("n", 1).set("n", Assign::Plus("n".into(), 1.into())),
+            Update::new().set("map", map([])).set(at("map").entry("city"), "x"),
+            Update::new().set(at("map").entry("zip").entry("code"), 1).remove(at("map").entry("zip")),
+            Update::new().set(at("list").index(0), 1).then(Change::Remove(at("list").index(0))),
+        ],
+    )
+    .await
+}
+
+async fn sums_that_no_number_can_hold_are_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    let sums = [
+        ("9.9999999999999999999999999999999999999E+125", "9.9999999999999999999999999999999999999E+125"),
+        ("12345678901234567890123456789012345678", "0.1"),
+        ("1E+100", "1"),
+    ];
+    for (start, by) in sums {
+        let stored = item("p", "1").with("n", number(start));
+        fixture.put(stored.clone()).await?;
+        let key = Key::new("p", "1");
+        expect_error(fixture.update(&key, Update::new().add("n", number(by))).await, "invalid")?;
+        let plus = Assign::Plus("n".into(), number(by));
+        expect_error(fixture.update(&key, Update::new().set("n", plus)).await, "invalid")?;
+        expect_equal(fixture.get(&key).await?, Some(stored))?;
+    }
+    Ok(())
+}
+
+async fn an_empty_set_cannot_be_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
+    refuses(
+        fixture,
+        [
+            Update::new().set("tags", texts([])),
+            Update::new().set("new", numbers([])),
+            Update::new().set("new", map([("inside", byte_strings([]))])),
+            Update::new().add("new", texts([])),
+        ],
+    )
+    .await
+}

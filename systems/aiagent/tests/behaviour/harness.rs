@@ -1,0 +1,83 @@
+//! The product on a test server, and what all tests of it need.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use nagaya_design::{Design, check};
+use nagaya_store::{Action, Error, Item, Store};
+use nagaya_tenancy::{Ids, Settings};
+use nagaya_testing::{
+    Call, Client, Fault, InstrumentedStore, ManualClock, TestServer, TestServerBuilder, memory_store,
+};
+use serde_json::Value as Json;
+
+/// What `{base}` in table names stands for, as in the documents.
+pub(crate) const BASE: &str = "aiagent-dev";
+
+/// A design of the product: `single` or `multi`.
+pub(crate) fn design(name: &str) -> Design {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("design/{name}.toml"));
+    let source = std::fs::read_to_string(path).expect("the design is there");
+    check(&source, &[]).design.expect("the design is sound")
+}
+
+/// The product, whose API is below `/v1` and whose clock each request moves by a second.
+pub(crate) fn builder(design_name: &str, clock: &ManualClock) -> TestServerBuilder {
+    let ids = Ids::counted();
+    let system = nagaya_aiagent::system_with("aiagent", design(design_name), clock.clock(), ids.clone());
+    let (base, index_lag) = (Some(BASE.to_owned()), Duration::from_millis(100));
+    let settings = Settings { base, ids, index_lag, ..Settings::default() };
+    TestServer::builder(system).settings(settings).path_prefix("/v1").step(Duration::from_secs(1))
+}
+
+/// The product on a store.
+pub(crate) fn serve(design_name: &str, store: Arc<dyn Store>, clock: &ManualClock) -> TestServer {
+    builder(design_name, clock).store(store, clock).start()
+}
+
+/// The product on a store in memory.
+pub(crate) fn in_memory(design_name: &str) -> TestServer {
+    let clock = ManualClock::default();
+    serve(design_name, memory_store(&clock), &clock)
+}
+
+/// The product on a store in memory that injects faults.
+pub(crate) fn instrumented(design_name: &str) -> (TestServer, Arc<InstrumentedStore>) {
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    (serve(design_name, store.clone(), &clock), store)
+}
+
+/// A fault, once, at the write that creates a tenant.
+pub(crate) fn at_tenant_creation(fault: fn(fn() -> Error) -> Fault) -> Fault {
+    let is_tenant = |item: &Item| item.get("GSI1PK").and_then(|value| value.as_str()) == Some("TENANT");
+    let creates = move |call: &Call| {
+        call.writes().iter().any(|write| matches!(&write.action, Action::Put { item } if is_tenant(item)))
+    };
+    fault(|| Error::engine("the process has ended")).on(creates).once()
+}
+
+/// Clients that most tests need.
+pub(crate) trait Clients {
+    /// An administrator of a tenant.
+    fn admin(&self, tenant: &str) -> Client<'_>;
+}
+
+impl Clients for TestServer {
+    fn admin(&self, tenant: &str) -> Client<'_> {
+        self.user_with(tenant, "admin-1", &["admin"])
+    }
+}
+
+/// Lists that may lag behind their table.
+pub(crate) trait Lists {
+    /// A list once it has this many items.
+    fn lists(&self, path: &str, count: usize) -> Vec<Json>;
+}
+
+impl Lists for Client<'_> {
+    #[track_caller]
+    fn lists(&self, path: &str, count: usize) -> Vec<Json> {
+        let has_all = |list: &Json| list.as_array().is_some_and(|list| list.len() == count);
+        self.until(path, |response| response.status != 200 || has_all(&response.body["data"])).list()
+    }
+}
