@@ -18,7 +18,7 @@ pub(crate) const ATTEMPTS: usize = 20;
 /// Changes that one set holds at most, with room for what goes with them.
 pub(crate) const AT_ONCE: usize = 90;
 /// Records of the largest page.
-const LARGEST: usize = 1_000;
+const LARGEST: usize = nagaya_design::MAX_PAGE;
 
 /// The product as the server sees it.
 pub(crate) struct Seam {

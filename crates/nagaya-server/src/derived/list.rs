@@ -1,15 +1,12 @@
 //! `GET` of an access pattern.
 
 use axum::http::StatusCode;
-use nagaya_design::{Access, Bound, Design, Precision, Returns, Type};
+use nagaya_design::{Access, Bound, Design, MAX_PAGE, Precision, Returns, Type};
 use nagaya_tenancy::{ErrorKind, List, Page};
 use serde_json::Value as Json;
 
 use super::read::unless_known;
 use crate::{Answer, Call, Problem, answer::Content, problem::sentence};
-
-/// Records of the largest page.
-pub(crate) const MAX_LIMIT: usize = 1_000;
 
 /// Answers an access pattern: a page, the one item, or how many there are.
 pub(super) async fn list(call: &Call, at: usize) -> Result<Answer, Problem> {
@@ -78,7 +75,7 @@ fn check(design: &Design, access: &Access, name: &str, text: &str) -> Result<(),
 }
 
 fn limit(text: &str) -> Result<usize, Problem> {
-    let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    let limit = text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
     limit.ok_or_else(|| wrong("limit", "Has to be a whole number from 1 to 1000."))
 }
 
