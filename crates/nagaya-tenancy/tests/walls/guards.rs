@@ -364,7 +364,7 @@ async fn a_field_that_is_an_index_key_cannot_hold_what_keys_escape() {
     };
     for name in ["a#b", "a%b"] {
         let refused = tenant.create("user", user(name)).await.expect_err("it cannot be found again");
-        assert_eq!(refused.to_string(), "`username` is a key as it stands, and cannot hold `#` or `%`");
+        assert_eq!(refused.to_string(), "`username` is a key attribute, and cannot hold `#` or `%`");
     }
     let made = tenant.create("user", user("a&b")).await.expect("a user");
     assert_eq!(made.text("username"), Some("a&b"));

@@ -1,19 +1,14 @@
 //! Lists: an access pattern with its parameters becomes pages of records.
 
-use std::sync::Arc;
+use std::{iter::once_with, sync::Arc};
 
 use nagaya_design::{Access, Problem, Returns, Sort, Wall};
-use nagaya_store::{Condition, Item, KeyValue, Position, Query, Sort as StoreSort};
+use nagaya_store::{Condition, Item, Key, KeyValue, Position, Query, Sort as StoreSort};
 
-use crate::{
-    Error, ErrorKind, Record,
-    blueprint::Blueprint,
-    cursor,
-    guard::{Scope, Sight},
-    room::Room,
-};
+use super::{cursor, guard::PageGuard};
+use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, session::Session, values};
 
-/// The question that an access pattern answers.
+/// A query by an access pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
     access: String,
@@ -28,47 +23,45 @@ pub struct List {
 pub struct Page {
     /// The records, in order.
     pub records: Vec<Record>,
-    /// Where to go on; `None`: that was all.
+    /// The cursor of the next page; `None`: this is the last one.
     pub next: Option<String>,
-    /// How many there are, for access patterns that count.
+    /// The number of items, for access patterns that count.
     pub count: Option<u64>,
 }
 
-/// Records of the largest page.
-const MAX_PAGE: usize = 1_000;
-/// What is read at least at once where a condition leaves items out.
+/// Items that are read at once, at least, where a filter leaves some out.
 const FILTERED_PAGE: usize = 100;
-/// Store pages that one page of a caller costs at most.
+/// The most pages of the store that are read for one page of a caller.
 const MAX_ROUNDS: usize = 20;
 
 impl List {
-    /// By an access pattern of the design.
+    /// A list by an access pattern of the design.
     pub fn by(access: impl Into<String>) -> Self {
         List { access: access.into(), parameters: Vec::new(), limit: None, descending: None, cursor: None }
     }
 
-    /// With a parameter.
+    /// Sets a parameter.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.parameters.push((name.into(), value.into()));
         self
     }
 
-    /// At most so many records; the access pattern's page size otherwise.
+    /// Sets the largest number of records; otherwise it is the access pattern's page size.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// From the end, or from the start; as the access pattern says otherwise.
+    /// Sets the order; otherwise it is the access pattern's.
     #[must_use]
     pub fn descending(mut self, descending: bool) -> Self {
         self.descending = Some(descending);
         self
     }
 
-    /// From where a page ended.
+    /// Continues where a page ended.
     #[must_use]
     pub fn cursor(mut self, cursor: impl Into<String>) -> Self {
         self.cursor = Some(cursor.into());
@@ -80,7 +73,7 @@ impl List {
         &self.access
     }
 
-    /// Everything that it says, as the parameters of a request: those of the access pattern, `limit`, `order`, `cursor`.
+    /// All of it as the query parameters of a request: those of the access pattern, `limit`, `order`, `cursor`.
     pub fn to_parameters(&self) -> Vec<(String, String)> {
         let order = |descending: bool| if descending { "desc" } else { "asc" }.to_owned();
         let own = [
@@ -93,60 +86,55 @@ impl List {
     }
 }
 
-impl Room {
+impl Session {
     pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
-        let design = &self.house.design;
+        let design = &self.state.design;
         let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
-        self.scope.follows(design, access)?;
-        let blueprint = self.house.blueprint(&design.entities[access.entity].name)?;
-        if self.reason.is_some() {
-            self.is_reasoned()?;
-            self.note_reading("list", [(blueprint, access.name.clone())]).await?;
-        }
-        let settings = &self.house.settings;
-        let open = |cursor: &String| cursor::open(settings, &self.bound(access, list), cursor);
+        self.scope.authorize_access(design, access)?;
+        self.require_reason()?;
+        let compiled = self.state.compiled(&design.entities[access.entity].name)?;
+        self.audit_reading("list", once_with(|| (compiled, access.name.clone()))).await?;
+        let settings = &self.state.settings;
+        let open = |cursor: &String| cursor::open(settings, &self.cursor_binding(access, list), cursor);
         let after = list.cursor.as_ref().map(open).transpose()?;
-        let Some(mut query) = self.query(access, blueprint, list)? else {
-            return Ok(Page {
-                records: Vec::new(),
-                next: None,
-                count: (access.returns == Returns::Count).then_some(0),
-            });
+        let counts = access.returns == Returns::Count;
+        let Some(mut query) = self.query(access, compiled, list)? else {
+            return Ok(Page { records: Vec::new(), next: None, count: counts.then_some(0) });
         };
         query.after = after;
-        if access.returns == Returns::Count {
-            return self.count(access, blueprint, query).await;
+        let guard = PageGuard::new(self, access, compiled);
+        if counts {
+            return self.count(&guard, query).await;
         }
         let wanted = match access.returns {
             Returns::One => 1,
-            _ => list.limit.unwrap_or(access.limit as usize).clamp(1, MAX_PAGE),
+            _ => list.limit.unwrap_or(access.limit as usize).clamp(1, nagaya_design::MAX_PAGE),
         };
         let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
-        // Where tenants share a partition, how far the store was read tells of the others' items. There the page goes on
-        // only if one of the caller's own follows, however far away it is.
+        // Where tenants share a partition, a cursor of the store would tell how many items the others have. There the page has
+        // a cursor only if one of the caller's own items follows, however far away it is.
         let shared = design.wall_of(access) == Wall::Attribute;
         let rounds = if shared { usize::MAX } else { MAX_ROUNDS };
         let reach = wanted + usize::from(shared && access.returns == Returns::Many);
         let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
         let mut next = None;
-        let sight = self.scope.sight(design, access, blueprint);
         for _ in 0..rounds {
             let missing = reach - records.len();
             query.limit = Some(if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) });
-            let page = self.house.store.query(query.clone()).await?;
+            let page = self.state.store.query(query.clone()).await?;
             next = page.next;
             let mut items = page.items.into_iter();
             for item in items.by_ref() {
-                if let Some(item) = self.listed(&sight, blueprint, item)? {
-                    records.push(Record::new(Arc::clone(blueprint), item).only(projection));
+                if let Some(item) = guard.admit(item)? {
+                    records.push(Record::new(Arc::clone(compiled), item).only(projection));
                     if records.len() == reach {
                         break;
                     }
                 }
             }
             if items.next().is_some() {
-                // The page goes on after the last one that is passed on.
-                next = records.last().and_then(|record| self.position(access, blueprint, record.item()));
+                // The next page starts after the last record of this one.
+                next = records.last().and_then(|record| self.position(access, compiled, record.item()));
             }
             match &next {
                 Some(position) if records.len() < reach => query.after = Some(position.clone()),
@@ -157,20 +145,19 @@ impl Room {
             let more = records.len() > wanted;
             records.truncate(wanted);
             let last = records.last().filter(|_| more);
-            next = last.and_then(|record| self.position(access, blueprint, record.item()));
+            next = last.and_then(|record| self.position(access, compiled, record.item()));
         }
         let next = next.filter(|_| access.returns != Returns::One);
-        let next = next.map(|position| cursor::seal(settings, &self.bound(access, list), &position)).transpose()?;
-        Ok(Page { records, next, count: None })
+        let seal = |position| cursor::seal(settings, &self.cursor_binding(access, list), &position);
+        Ok(Page { records, next: next.map(seal).transpose()?, count: None })
     }
 
-    async fn count(&self, access: &Access, blueprint: &Blueprint, mut query: Query) -> Result<Page, Error> {
-        let sight = self.scope.sight(&self.house.design, access, blueprint);
+    async fn count(&self, guard: &PageGuard<'_>, mut query: Query) -> Result<Page, Error> {
         let mut count = 0;
         loop {
-            let page = self.house.store.query(query.clone()).await?;
+            let page = self.state.store.query(query.clone()).await?;
             for item in page.items {
-                count += u64::from(self.listed(&sight, blueprint, item)?.is_some());
+                count += u64::from(guard.admit(item)?.is_some());
             }
             match page.next {
                 Some(next) => query.after = Some(next),
@@ -179,18 +166,54 @@ impl Room {
         }
     }
 
-    /// An item of a page, unless it is one of the layer's own or on its way out.
-    fn listed(&self, sight: &Sight<'_>, blueprint: &Blueprint, item: Item) -> Result<Option<Item>, Error> {
-        if sight.admits(&item) {
-            return Ok(Some(item).filter(|item| !blueprint.is_deleted(item)));
-        }
-        if blueprint.is_layers_own(&item) { Ok(None) } else { Err(self.house.breach(blueprint)) }
+    /// The query of an access pattern; `None` if no item can match.
+    pub(super) fn query(
+        &self,
+        access: &Access,
+        compiled: &CompiledEntity,
+        list: &List,
+    ) -> Result<Option<Query>, Error> {
+        let design = &self.state.design;
+        let given = self.parameters(access, list)?;
+        let asked = design.query(access, given.as_slice());
+        let asked = asked.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
+        let sort = match asked.sort {
+            Sort::Any => StoreSort::Any,
+            Sort::Equal(key) => StoreSort::Equal(key.into()),
+            Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
+            Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
+            Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
+            Sort::Below(to) => StoreSort::Less(to.into()),
+            Sort::Nothing => return Ok(None),
+        };
+        // Where tenants share a partition, the store leaves out the items of the others.
+        let shared = design.wall_of(access) == Wall::Attribute;
+        let conditions = [
+            asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
+            asked.filter.as_ref().map(values::condition),
+            self.own_items(compiled).filter(|_| shared),
+            compiled.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
+        ];
+        Ok(Some(Query {
+            table: compiled.table.clone(),
+            index: asked.index,
+            partition: KeyValue::from(asked.partition),
+            sort,
+            descending: list.descending.unwrap_or(asked.descending),
+            filter: conditions.into_iter().flatten().reduce(Condition::and),
+            limit: None,
+            after: None,
+        }))
     }
 
-    /// The query of an access pattern; `None` when nothing can be in it.
-    pub(crate) fn query(&self, access: &Access, blueprint: &Blueprint, list: &List) -> Result<Option<Query>, Error> {
-        let design = &self.house.design;
-        let known = self.house.parameters.get(&access.name).map_or(&[][..], Vec::as_slice);
+    /// Holds for items of the session's tenant; `None` if it has no tenant or the entity has none.
+    pub(super) fn own_items(&self, compiled: &CompiledEntity) -> Option<Condition> {
+        Some(Condition::equal(values::path(compiled.entity.tenant.as_deref()?), self.scope.tenant()?))
+    }
+
+    /// The parameters of a query: those of the list, and the tenant's.
+    fn parameters<'l>(&'l self, access: &Access, list: &'l List) -> Result<Vec<(&'l str, &'l str)>, Error> {
+        let known = self.state.parameters.get(&access.name).map_or(&[][..], Vec::as_slice);
         let mut problems = Vec::new();
         let mut given: Vec<(&str, &str)> = Vec::new();
         for (name, value) in &list.parameters {
@@ -210,58 +233,32 @@ impl Room {
         if let Some(tenant) = self.scope.tenant() {
             given.extend(known.iter().filter(|known| known.from_token).map(|known| (known.name.as_str(), tenant)));
         }
-        let asked = design.query(access, given.as_slice());
-        let asked = asked.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
-        let sort = match asked.sort {
-            Sort::Any => StoreSort::Any,
-            Sort::Equal(key) => StoreSort::Equal(key.into()),
-            Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
-            Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
-            Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
-            Sort::Below(to) => StoreSort::Less(to.into()),
-            Sort::Nothing => return Ok(None),
-        };
-        let conditions = [
-            asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
-            asked.filter.as_ref().map(crate::values::condition),
-            self.scope.filter(design, access, blueprint),
-            blueprint.deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
-        ];
-        Ok(Some(Query {
-            table: blueprint.table.clone(),
-            index: asked.index,
-            partition: KeyValue::from(asked.partition),
-            sort,
-            descending: list.descending.unwrap_or(asked.descending),
-            filter: conditions.into_iter().flatten().reduce(Condition::and),
-            limit: None,
-            after: None,
-        }))
+        Ok(given)
     }
 
-    /// Where an item lies in what an access pattern reads.
-    fn position(&self, access: &Access, blueprint: &Blueprint, item: &Item) -> Option<Position> {
-        let key = blueprint.stored_key(item)?;
+    /// The position of an item in what an access pattern reads.
+    fn position(&self, access: &Access, compiled: &CompiledEntity, item: &Item) -> Option<Position> {
+        let key = compiled.stored_key(item)?;
         let index_key = match access.mapping {
             None => None,
             Some(_) => {
-                let (attributes, _) = self.house.design.source_of(access);
+                let (attributes, _) = self.state.design.source_of(access);
                 let text = |attribute: &str| item.get(attribute)?.as_str();
-                Some(nagaya_store::Key::new(text(&attributes.partition)?, text(&attributes.sort)?))
+                Some(Key::new(text(&attributes.partition)?, text(&attributes.sort)?))
             }
         };
         Some(Position { key, index_key })
     }
 
-    /// What a cursor of this list is good for.
-    fn bound(&self, access: &Access, list: &List) -> Vec<u8> {
-        let design = &self.house.design;
+    /// What a cursor of this list is bound to: it opens for the same caller and the same list only.
+    fn cursor_binding(&self, access: &Access, list: &List) -> Vec<u8> {
+        let design = &self.state.design;
         let mut parameters: Vec<_> = list.parameters.iter().collect();
         parameters.sort();
         let version = design.version;
         let order = if list.descending.unwrap_or(access.descending) { "down" } else { "up" };
         let mut bound = Vec::with_capacity(128);
-        // Each part has its length in front, so that none can be taken for the end of another.
+        // Each part has its length in front, so that different parts never give the same bytes.
         let mut add = |part: &str| {
             bound.extend((part.len() as u64).to_be_bytes());
             bound.extend(part.as_bytes());
