@@ -2,8 +2,9 @@
 
 use std::{iter::once_with, sync::Arc};
 
-use nagaya_design::{Access, Problem, Returns, Sort, Wall};
+use nagaya_design::{Access, Bound, Field, Parameter, Precision, Problem, Returns, Sort, Type, Wall};
 use nagaya_store::{Condition, Item, Key, KeyValue, Position, Query, Sort as StoreSort};
+use serde_json::Value as Json;
 
 use super::{cursor, guard::PageGuard};
 use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, session::Session, values};
@@ -92,6 +93,7 @@ impl Session {
         let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
         self.scope.authorize_access(design, access)?;
         self.require_reason()?;
+        self.check_parameters(access, list)?;
         let compiled = self.state.compiled(&design.entities[access.entity].name)?;
         self.audit_reading("list", once_with(|| (compiled, access.name.clone()))).await?;
         let settings = &self.state.settings;
@@ -174,8 +176,10 @@ impl Session {
         list: &List,
     ) -> Result<Option<Query>, Error> {
         let design = &self.state.design;
-        let given = self.parameters(access, list)?;
-        let asked = design.query(access, given.as_slice());
+        let given = list.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let from_token = self.known_parameters(access).iter().filter(|known| known.from_token);
+        let from_token = from_token.filter_map(|known| Some((known.name.as_str(), self.scope.tenant()?)));
+        let asked = design.query(access, given.chain(from_token).collect::<Vec<_>>().as_slice());
         let asked = asked.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
         let sort = match asked.sort {
             Sort::Any => StoreSort::Any,
@@ -211,29 +215,31 @@ impl Session {
         Some(Condition::equal(values::path(compiled.entity.tenant.as_deref()?), self.scope.tenant()?))
     }
 
-    /// The parameters of a query: those of the list, and the tenant's.
-    fn parameters<'l>(&'l self, access: &Access, list: &'l List) -> Result<Vec<(&'l str, &'l str)>, Error> {
-        let known = self.state.parameters.get(&access.name).map_or(&[][..], Vec::as_slice);
+    /// Refuses parameters that the access pattern does not have, that come from the token, or that no item can match.
+    fn check_parameters(&self, access: &Access, list: &List) -> Result<(), Error> {
+        let entity = &self.state.design.entities[access.entity];
         let mut problems = Vec::new();
-        let mut given: Vec<(&str, &str)> = Vec::new();
         for (name, value) in &list.parameters {
-            let message = match known.iter().find(|parameter| parameter.name == *name) {
-                None => "is not a parameter of this access pattern",
-                Some(parameter) if parameter.from_token => "comes from the token; leave it out",
-                Some(_) => {
-                    given.push((name, value));
-                    continue;
-                }
+            let message = match self.known_parameters(access).iter().find(|parameter| parameter.name == *name) {
+                None => "is not a parameter of this access pattern".to_owned(),
+                Some(parameter) if parameter.from_token => "comes from the token; leave it out".to_owned(),
+                Some(parameter) => match entity.field(&parameter.field).filter(|_| !is_bound(access, name)) {
+                    Some(field) => {
+                        let mut found = Vec::new();
+                        field.check(&typed(field, value), name, &mut found);
+                        problems.extend(found.into_iter().next());
+                        continue;
+                    }
+                    None => continue,
+                },
             };
-            problems.push(Problem { path: name.clone(), message: message.to_owned() });
+            problems.push(Problem { path: name.clone(), message });
         }
-        if !problems.is_empty() {
-            return Err(ErrorKind::Invalid(problems).into());
-        }
-        if let Some(tenant) = self.scope.tenant() {
-            given.extend(known.iter().filter(|known| known.from_token).map(|known| (known.name.as_str(), tenant)));
-        }
-        Ok(given)
+        if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
+    }
+
+    fn known_parameters(&self, access: &Access) -> &[Parameter] {
+        self.state.parameters.get(&access.name).map_or(&[], Vec::as_slice)
     }
 
     /// The position of an item in what an access pattern reads.
@@ -273,4 +279,24 @@ impl Session {
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
         bound
     }
+}
+
+/// Whether a parameter is an end of a range or the beginning of a text, which need not be a value of its field.
+fn is_bound(access: &Access, name: &str) -> bool {
+    match &access.bound {
+        Bound::Range(field) => name != field && matches!(name, "from" | "to"),
+        Bound::Prefix(field) => name == field,
+        _ => false,
+    }
+}
+
+/// The text of a parameter as a value of its field's type, where it can be one.
+fn typed(field: &Field, text: &str) -> Json {
+    let value = match field.kind {
+        Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse::<i64>().ok().map(Json::from),
+        Type::Number => text.parse::<serde_json::Number>().ok().map(Json::from),
+        Type::Boolean => text.parse::<bool>().ok().map(Json::from),
+        _ => None,
+    };
+    value.unwrap_or_else(|| text.into())
 }
