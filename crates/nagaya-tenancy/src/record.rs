@@ -136,7 +136,7 @@ fn remove_secrets(field: &Field, value: &mut Json) {
         }
         (Type::List(Some(element)), Json::Array(values)) if element.secret => values.clear(),
         (Type::List(Some(element)), Json::Array(values)) => {
-            values.iter_mut().for_each(|value| remove_secrets(element, value))
+            values.iter_mut().for_each(|value| remove_secrets(element, value));
         }
         _ => {}
     }
@@ -150,7 +150,7 @@ impl Serialize for Record {
             match value {
                 // The fast path for most values: no conversion to JSON.
                 Value::String(text) if !self.compiled.contains_secret(name) => {
-                    map.serialize_entry(name, text.as_str())?
+                    map.serialize_entry(name, text.as_str())?;
                 }
                 _ => map.serialize_entry(name, &self.open(name, value))?,
             }

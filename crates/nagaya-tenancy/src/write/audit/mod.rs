@@ -46,11 +46,18 @@ pub(super) fn owner<'i>(session: &Session, compiled: &CompiledEntity, item: &'i 
     compiled.owner(item).filter(|owner| system != Some(owner))
 }
 
-/// The audit entity, the tenant and the fields of the entry about an action; `None` if the tenant's audit has none.
+/// An entry of a tenant's audit.
+pub(super) struct TenantEntry<'a> {
+    pub(super) compiled: &'a CompiledEntity,
+    pub(super) tenant: &'a str,
+    pub(super) fields: Map<String, Json>,
+}
+
+/// The entry about an action; `None` if the tenant's audit has none.
 pub(super) fn tenant_entry<'a>(
     session: &'a Session,
     action: &AuditedAction<'a>,
-) -> Result<Option<(&'a CompiledEntity, &'a str, Map<String, Json>)>, Error> {
+) -> Result<Option<TenantEntry<'a>>, Error> {
     let Session { state, principal, reason, .. } = session;
     let (Some(audit), Some(tenant), true) = (&state.design.audit, action.tenant, action.compiled.audited) else {
         return Ok(None);
@@ -71,7 +78,7 @@ pub(super) fn tenant_entry<'a>(
         };
         fields.extend(value.map(|value| (field.name.clone(), value)));
     }
-    Ok(Some((compiled, tenant, fields)))
+    Ok(Some(TenantEntry { compiled, tenant, fields }))
 }
 
 /// A text as a field accepts it: cut if it is too long; `None` if the field does not accept it at all.

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 use nagaya_store::{Item, Key, Write};
 use serde_json::{Map, Value as Json};
 
-use super::audit::{self, AuditedAction};
+use super::audit::{self, AuditedAction, TenantEntry};
 use crate::{
     Error, ErrorKind, Expected, Record,
     compiled::{CompiledEntity, DELETING},
@@ -138,7 +138,7 @@ impl Draft {
 /// The writes that record an action: an item of the tenant's audit, and an entry of the operators' log.
 pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Result<Vec<Write>, Error> {
     let mut entries = Vec::new();
-    if let Some((compiled, tenant, fields)) = audit::tenant_entry(session, action)? {
+    if let Some(TenantEntry { compiled, tenant, fields }) = audit::tenant_entry(session, action)? {
         let item = fields::create(&session.state, compiled, &Scope::Tenant(tenant.into()), fields)?;
         entries.push(compiled.insert(item));
     }
