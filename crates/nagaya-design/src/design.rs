@@ -325,6 +325,9 @@ pub(crate) struct EntitySpans {
     pub(crate) path: Option<Span>,
 }
 
+/// Items of the largest page of an access pattern.
+pub const MAX_PAGE: usize = 1_000;
+
 /// The attribute with an item's schema version.
 pub const SCHEMA_ATTRIBUTE: &str = "schemaVersion";
 

@@ -324,7 +324,7 @@ impl Field {
 }
 
 /// A number without a fraction, however it is written: `3.0` is one too.
-fn whole(number: &serde_json::Number) -> Option<i64> {
+pub(crate) fn whole(number: &serde_json::Number) -> Option<i64> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     let exact = |number: &f64| number.fract() == 0.0 && (-BEYOND..BEYOND).contains(number);
     number.as_i64().or_else(|| number.as_f64().filter(exact).map(|number| number as i64))

@@ -161,7 +161,7 @@ impl Fields for serde_json::Map<String, serde_json::Value> {
         match value {
             serde_json::Value::String(text) => Some(Scalar::Text(text)),
             serde_json::Value::Bool(flag) => Some(Scalar::Boolean(*flag)),
-            serde_json::Value::Number(number) => number.as_i64().map(Scalar::Integer),
+            serde_json::Value::Number(number) => crate::field::whole(number).map(Scalar::Integer),
             _ => None,
         }
     }

@@ -127,7 +127,7 @@ impl Feed {
         if let (Some(access), Some(after)) = (&self.of_tenant, after.and_then(|id| ulid::Ulid::from_string(id).ok())) {
             let known = after.to_string();
             let from = ulid::Ulid::from_parts(after.timestamp_ms().saturating_sub(OVERLAP), 0).to_string();
-            let mut list = List::by(access).with("from", from).limit(1_000);
+            let mut list = List::by(access).with("from", from).limit(nagaya_design::MAX_PAGE);
             loop {
                 let page = tenant.list(&list).await?;
                 for record in page.records {

@@ -1,27 +1,27 @@
-//! What an item has to be like for a change to happen.
+//! The state that an item has to have for a change to happen.
 
 use nagaya_store::Item;
 
-use crate::{Record, blueprint::Blueprint};
+use crate::{Record, compiled::CompiledEntity};
 
-/// What an item has to be like for a change to happen: a change that finds another one fails, and tells which.
+/// The state that an item has to have for a change to happen. If it has another one, the change fails with the current item.
 #[derive(Debug, Clone, Default)]
 pub enum Expected {
-    /// Whatever it is like.
+    /// Any state.
     #[default]
     Any,
-    /// It has this optimistic version.
+    /// It has this version.
     Version(i64),
-    /// It is still what was read. For entities that have no version.
+    /// It is the same as this record. For entities without a version.
     Same(Box<Record>),
 }
 
 impl Expected {
-    /// Whether an item is what is expected.
-    pub(crate) fn holds(&self, blueprint: &Blueprint, item: &Item) -> bool {
+    /// Whether an item is the expected one.
+    pub(crate) fn holds(&self, compiled: &CompiledEntity, item: &Item) -> bool {
         match self {
             Expected::Any => true,
-            Expected::Version(version) => blueprint.version_of(item) == Some(*version),
+            Expected::Version(version) => compiled.version_of(item) == Some(*version),
             Expected::Same(record) => record.item() == item,
         }
     }

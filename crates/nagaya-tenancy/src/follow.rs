@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use nagaya_store::{ChangePosition, From, Position, Scan};
 
-use crate::{Error, Record, blueprint::Blueprint, guard::Scope, house::House, values};
+use crate::{Error, Record, compiled::CompiledEntity, state::TenancyState, values};
 
 /// Sees what happens to the items of an entity, or of several that lie in one table.
 #[derive(Debug, Clone)]
 pub struct Follower {
-    pub(crate) house: Arc<House>,
+    pub(crate) house: Arc<TenancyState>,
     pub(crate) table: String,
-    pub(crate) blueprints: Vec<Arc<Blueprint>>,
+    pub(crate) blueprints: Vec<Arc<CompiledEntity>>,
 }
 
 /// What happened to an item.
@@ -79,7 +79,7 @@ impl Follower {
     /// An item of the entities that came on another way than by [`Follower::changes`], and whose it is; `None` for whatever
     /// else lies in its table.
     pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
-        let blueprint = self.blueprints.iter().find(|blueprint| Scope::Operator.lies_right(blueprint, &item))?;
+        let blueprint = self.blueprints.iter().find(|blueprint| blueprint.is_in_place(&item))?;
         let tenant = match blueprint.entity.tenant.as_deref() {
             Some(field) => values::lookup(&item, field)?.as_str()?.to_owned(),
             None => String::new(),

@@ -1,28 +1,26 @@
-//! The handles that application code gets: of a tenant, of an operator, and of a visitor.
+//! The handles that application code gets: for a tenant, an operator, or a visitor.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use crate::{
-    Error, ErrorKind, Expected, Follower, Keeper, List, Nagaya, Note, Page, Principal, Record, Set, room::Room,
-};
+use crate::{Error, Expected, Follower, Keeper, List, Nagaya, Note, Page, Principal, Record, Set, session::Session};
 
-/// A handle that reaches one tenant's items and what is public, and nothing else.
+/// A handle that reaches one tenant's items and public ones, and nothing else.
 ///
-/// It cannot be asked for the store, for another tenant, or for a key.
+/// It gives out neither the store, nor another tenant, nor a key.
 #[derive(Debug, Clone)]
-pub struct Tenant(pub(crate) Room);
+pub struct Tenant(pub(crate) Session);
 
 /// A handle that reaches behind system walls; every use of it is audited with its reason.
 #[derive(Debug, Clone)]
-pub struct Operator(pub(crate) Room);
+pub struct Operator(pub(crate) Session);
 
-/// A handle that reads what is public, and does nothing else: for somebody who has not said who it is.
+/// A handle for anonymous callers: it reads public items, and nothing else.
 #[derive(Debug, Clone)]
-pub struct Visitor(pub(crate) Room);
+pub struct Visitor(pub(crate) Session);
 
-/// What all handles can do.
+/// The methods of all handles.
 macro_rules! reads {
     ($handle:ident) => {
         impl $handle {
@@ -31,7 +29,7 @@ macro_rules! reads {
                 self.0.get(entity, id).await
             }
 
-            /// The items with these ids, in their order; `None` for those that are not there.
+            /// The items with these ids, in the same order; `None` for those that do not exist.
             pub async fn get_many(&self, wanted: &[(&str, &[&str])]) -> Result<Vec<Option<Record>>, Error> {
                 self.0.get_many(wanted).await
             }
@@ -44,16 +42,16 @@ macro_rules! reads {
     };
 }
 
-/// What the handles of those who are known can do besides.
+/// The methods of handles that may write.
 macro_rules! writes {
     ($handle:ident) => {
         impl $handle {
-            /// Who it acts for.
+            /// The caller that it acts for.
             pub fn principal(&self) -> &Principal {
                 &self.0.principal
             }
 
-            /// Makes an item of these fields.
+            /// Creates an item of these fields.
             pub async fn create(&self, entity: &str, fields: Map<String, Json>) -> Result<Record, Error> {
                 one(entity, self.set().create(entity, fields).commit().await?)
             }
@@ -70,14 +68,14 @@ macro_rules! writes {
                 one(entity, self.set().update(entity, id, patch, expected).commit().await?)
             }
 
-            /// Removes an item, if it is as expected.
+            /// Deletes an item, if it is as expected.
             pub async fn delete(&self, entity: &str, id: &[&str], expected: impl Into<Expected>) -> Result<(), Error> {
                 self.set().delete(entity, id, expected).commit().await.map(drop)
             }
 
-            /// A note that is kept beside the items of an entity.
+            /// A side record in the table of an entity.
             pub async fn note(&self, entity: &str, keeper: Keeper, name: &str) -> Result<Option<Note>, Error> {
-                self.0.note_called(entity, keeper, name).await
+                self.0.side_record(entity, keeper, name).await
             }
 
             /// Changes that happen together or not at all.
@@ -95,8 +93,8 @@ writes!(Tenant);
 writes!(Operator);
 
 impl Tenant {
-    /// The tenant's notes beside an entity whose names start with this, in order, after one of them. A page may hold fewer
-    /// than the limit; an empty one is the end.
+    /// The tenant's side records in the table of an entity whose names start with this, in order, after one of them. A page may
+    /// have fewer than the limit; an empty one is the end.
     pub async fn notes(
         &self,
         entity: &str,
@@ -104,12 +102,11 @@ impl Tenant {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Note>, Error> {
-        self.0.is_reasoned()?;
-        self.0.notes(entity, Keeper::Tenant, prefix, after, limit).await
+        self.0.side_records(entity, Keeper::Tenant, prefix, after, limit).await
     }
 
-    /// Whether a secret field of an item passes a test: the one way to use what is never read back, such as the hash of a
-    /// password. `false` also where the item has no such value.
+    /// Whether a secret field of an item passes a test. It is the only way to use a secret, such as the hash of a password.
+    /// `false` also if the item has no such value.
     pub async fn verify_secret(
         &self,
         entity: &str,
@@ -122,7 +119,7 @@ impl Tenant {
 }
 
 impl Operator {
-    /// The house's notes beside an entity whose names start with this, in order, after one of them.
+    /// The system's side records in the table of an entity whose names start with this, in order, after one of them.
     pub async fn notes(
         &self,
         entity: &str,
@@ -130,8 +127,7 @@ impl Operator {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Note>, Error> {
-        self.0.is_reasoned()?;
-        self.0.notes(entity, Keeper::House, prefix, after, limit).await
+        self.0.side_records(entity, Keeper::House, prefix, after, limit).await
     }
 
     /// Sees what happens to the items of an entity, of all tenants. That it begins is audited; what is seen then is not.
@@ -141,27 +137,26 @@ impl Operator {
 
     /// The same for several entities, which have to lie in one table.
     pub async fn follow_all(&self, entities: &[&str]) -> Result<Follower, Error> {
-        self.0.is_reasoned()?;
-        let house = &self.0.house;
-        let blueprints = entities.iter().map(|entity| house.blueprint(entity)).collect::<Result<Vec<_>, _>>()?;
-        let table = blueprints.first().map(|first| first.table.clone()).unwrap_or_default();
-        if let Some(elsewhere) = blueprints.iter().find(|blueprint| blueprint.table != table) {
+        self.0.require_reason()?;
+        let state = &self.0.state;
+        let compiled = entities.iter().map(|entity| state.compiled(entity)).collect::<Result<Vec<_>, _>>()?;
+        let table = compiled.first().map(|first| first.table.clone()).unwrap_or_default();
+        if let Some(elsewhere) = compiled.iter().find(|each| each.table != table) {
             return Err(Error::problem(elsewhere.name(), "lies in another table: follow it by itself"));
         }
-        self.0.note_reading("follow", blueprints.iter().map(|each| (*each, each.name().to_owned()))).await?;
-        let blueprints = blueprints.into_iter().map(Arc::clone).collect();
-        Ok(Follower { house: Arc::clone(house), table, blueprints })
+        self.0.audit_reading("follow", compiled.iter().map(|each| (*each, each.name().to_owned()))).await?;
+        let blueprints = compiled.into_iter().map(Arc::clone).collect();
+        Ok(Follower { house: Arc::clone(state), table, blueprints })
     }
 
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.
     pub fn within(&self, tenant: &str) -> Result<Tenant, Error> {
         let principal = Principal { tenant: tenant.into(), ..self.0.principal.clone() };
-        let Tenant(room) = Nagaya::of(&self.0.house).tenant(&principal)?;
-        Ok(Tenant(Room { reason: self.0.reason.clone(), ..room }))
+        let Tenant(session) = Nagaya::of(&self.0.state).tenant(&principal)?;
+        Ok(Tenant(Session { reason: self.0.reason.clone(), ..session }))
     }
 }
 
 fn one(entity: &str, results: Vec<Option<Record>>) -> Result<Record, Error> {
-    let record = results.into_iter().next().flatten();
-    record.ok_or_else(|| ErrorKind::NotFound { entity: entity.to_owned() }.into())
+    results.into_iter().next().flatten().ok_or_else(|| Error::not_found(entity))
 }

@@ -1,47 +1,44 @@
-//! The walls: a design on a store, reached through handles that see one tenant and nothing else.
+//! The walls between tenants: a design on a store, reached only through handles that see one tenant.
+//!
+//! A call goes one way: a handle ([`Tenant`], [`Operator`], [`Visitor`]) holds a session, the session authorizes the call, and
+//! `write/` or `read/` carries it out on the store. No handle gives out the store or a key.
 
-mod audit;
-mod blueprint;
-mod cursor;
-mod deletion;
-mod draft;
+mod compiled;
 mod error;
 mod expected;
 mod follow;
-mod guard;
 mod handles;
-mod house;
-mod list;
-mod note;
-mod once;
-mod plan;
 mod principal;
 mod progress;
+mod read;
 mod record;
-mod referers;
-mod room;
-mod set;
+mod retry;
+mod scope;
+mod session;
 mod settings;
+mod side_record;
+mod state;
 mod tables;
+mod tenancy;
 mod typed;
-mod unique;
 mod values;
+mod write;
 
 pub use self::{
-    audit::{LogEntry, LogPage},
     error::{Error, ErrorKind},
     expected::Expected,
     follow::{Changed, Followed, Follower, Scanned},
     handles::{Operator, Tenant, Visitor},
-    house::Nagaya,
-    list::{List, Page},
-    note::{Keeper, Note},
     principal::Principal,
     progress::FollowerStatus,
+    read::{List, LogPage, Page},
     record::Record,
-    set::Set,
+    retry::Retry,
     settings::{Ids, Settings},
+    side_record::{Keeper, Note},
     tables::table_specs,
+    tenancy::Nagaya,
     typed::{Entity, Typed, TypedPage},
+    write::{LogEntry, Set},
 };
 pub use nagaya_derive::Entity;

@@ -1,21 +1,21 @@
-//! Who asks.
+//! The caller.
 
 use std::sync::Arc;
 
-/// Who asks, as a verified token says. Nothing of it comes from a request's path, query or body.
+/// The caller, as a verified token names it. Nothing of it comes from a request's path, query or body.
 ///
-/// One is made for every request, so its texts are shared and not copied.
+/// One is made for every request, so its texts are shared instead of copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// The tenant.
     pub tenant: Arc<str>,
     /// The user.
     pub user: Arc<str>,
-    /// What the user may do.
+    /// The user's roles.
     pub roles: Arc<[String]>,
-    /// The request that this is part of.
+    /// The id of the request.
     pub request: Option<Arc<str>>,
-    /// Where it came from.
+    /// The network address that the request came from.
     pub address: Option<Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! What is passed in from outside: time, ids, keys.
+//! Settings: names of tables, time, ids, keys.
 
 use std::{
     collections::BTreeMap,
@@ -10,29 +10,29 @@ use std::{
 use nagaya_design::{Design, Table};
 use nagaya_store::Clock;
 
-/// Settings of a house.
+/// How a design runs on a store.
 #[derive(Clone)]
 pub struct Settings {
-    /// What `{base}` in table names stands for; `None`: the design's name.
+    /// The value of `{base}` in table names; `None`: the design's name.
     pub base: Option<String>,
-    /// What all table names start with, so that systems which share a store share no table.
+    /// The prefix of all table names, for systems that share a store.
     pub prefix: String,
-    /// Tables, by their names in the design, of which another generation than the first is used: the same keys and items
-    /// under another name, built beside the one that is in use.
+    /// The generations of tables, by their names in the design, where it is not the first: another table with the same keys,
+    /// built beside the one in use.
     pub generations: BTreeMap<String, u32>,
-    /// Tells the time.
+    /// The clock.
     pub clock: Clock,
-    /// Makes ids.
+    /// The generator of ids.
     pub ids: Ids,
-    /// The key that cursors are sealed with. Processes that serve the same callers need the same one; by default it is
-    /// made anew, so that cursors end with the process.
+    /// The key that encrypts cursors. Processes that serve the same callers need the same one. By default it is random, so that
+    /// cursors are valid for the life of the process.
     pub cursor_key: [u8; 32],
-    /// How often a write that lost a race against another is tried.
+    /// How often a write is tried that loses races against others.
     pub attempts: usize,
-    /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do: a deletion waits
-    /// so long before it believes that nothing refers to an item.
+    /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do. A deletion waits
+    /// that long before it decides that nothing refers to an item.
     pub index_lag: Duration,
-    /// How long the key of a set that happens once is remembered.
+    /// How long an idempotency key is remembered.
     pub remember: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Default for Settings {
             clock: Clock::system(),
             ids,
             cursor_key,
-            attempts: 20,
+            attempts: crate::retry::ATTEMPTS,
             index_lag: Duration::from_secs(1),
             remember: Duration::from_secs(24 * 60 * 60),
         }
@@ -58,17 +58,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Lets others go first after a race was lost for the nth time. Who loses one or two tries again at once; many who always
-    /// did would keep each other busy.
-    pub(crate) async fn step_aside(&self, nth: usize) {
-        let Some(doublings) = nth.checked_sub(2) else { return };
-        let mut luck = [0];
-        // Without randomness all wait as long, which is still something.
-        let _ = getrandom::fill(&mut luck);
-        let longest = Duration::from_millis(1 << doublings.min(6));
-        tokio::time::sleep(longest * u32::from(luck[0]) / 255).await;
-    }
-    /// What a table is called in the store.
+    /// The name of a table in the store.
     pub(crate) fn table_name(&self, design: &Design, table: &Table) -> String {
         let base = self.base.as_deref().unwrap_or(&design.name);
         let name = format!("{}{}", self.prefix, table.physical_name(base));
@@ -88,7 +78,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Makes 128 random bits at a time.
+/// A generator of ids from 128 random bits each.
 #[derive(Clone)]
 pub struct Ids(Arc<dyn Fn() -> u128 + Send + Sync>);
 
@@ -99,22 +89,22 @@ impl fmt::Debug for Ids {
 }
 
 impl Ids {
-    /// From the operating system.
+    /// Random bits from the operating system.
     pub fn random() -> Self {
         Ids::new(|| {
             let mut bits = [0; 16];
-            // Without randomness there is nothing left to do: every id would be a guess.
+            // Without random bits every id could be guessed.
             getrandom::fill(&mut bits).expect("the operating system gives random bits");
             u128::from_be_bytes(bits)
         })
     }
 
-    /// Of one's own making, for tests.
+    /// Bits from a function, for tests.
     pub fn new(bits: impl Fn() -> u128 + Send + Sync + 'static) -> Self {
         Ids(Arc::new(bits))
     }
 
-    /// The same ids every time, for tests.
+    /// Counted up from 1, for tests.
     pub fn counted() -> Self {
         let next = Mutex::new(0_u128);
         Ids::new(move || {

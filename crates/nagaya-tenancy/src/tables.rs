@@ -1,4 +1,4 @@
-//! The tables of a design, as a store should have them.
+//! The tables of a design as a store should have them.
 
 use nagaya_design::{Design, KeyAttributes};
 use nagaya_store::{KeySchema, TableSpec};

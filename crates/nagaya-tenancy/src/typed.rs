@@ -1,13 +1,13 @@
-//! Entities as types of one's own.
+//! Entities as Rust types.
 
 use std::marker::PhantomData;
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, ErrorKind, List, Record, Tenant};
+use crate::{Error, ErrorKind, List, Record, Retry, Tenant};
 
-/// A type that holds an entity of a design. Derive it: the fields are then held to the design when they are compiled.
+/// A type for the items of an entity. Derive it: then the compiler checks its fields against the design.
 pub trait Entity: Serialize + DeserializeOwned + Send + Sync {
     /// The name of the design.
     const DESIGN: &'static str;
@@ -20,7 +20,7 @@ pub trait Entity: Serialize + DeserializeOwned + Send + Sync {
 pub struct TypedPage<E> {
     /// The entities, in order.
     pub items: Vec<E>,
-    /// Where to go on; `None`: that was all.
+    /// The cursor of the next page; `None`: this is the last one.
     pub next: Option<String>,
 }
 
@@ -34,10 +34,10 @@ pub struct Typed<'t, E> {
 impl Tenant {
     /// The tenant's items of a type.
     pub fn of<E: Entity>(&self) -> Result<Typed<'_, E>, Error> {
-        if self.0.house.design.name != E::DESIGN {
+        if self.0.state.design.name != E::DESIGN {
             return Err(ErrorKind::NoEntity(format!("{}.{}", E::DESIGN, E::NAME)).into());
         }
-        self.0.house.blueprint(E::NAME)?;
+        self.0.state.compiled(E::NAME)?;
         Ok(Typed { tenant: self, entity: PhantomData })
     }
 }
@@ -48,32 +48,30 @@ impl<E: Entity> Typed<'_, E> {
         self.tenant.get(E::NAME, id).await?.to()
     }
 
-    /// Makes an item; what it leaves out gets its default, and comes back filled in.
+    /// Creates an item; missing fields get their defaults. Gives the item as it is stored.
     pub async fn create(&self, entity: &E) -> Result<E, Error> {
         self.tenant.create(E::NAME, self.given(entity)?).await?.to()
     }
 
-    /// Changes an item by a function of it: read, changed, and written on the condition that it is still the one that was
-    /// read; again, should another have been faster.
+    /// Changes an item by a function: reads it, changes it, and writes it if it is still the one that was read; otherwise it
+    /// tries again.
     pub async fn change(&self, id: &[&str], mut change: impl FnMut(&mut E) + Send) -> Result<E, Error> {
-        let settings = &self.tenant.0.house.settings;
-        for nth in 0..settings.attempts.max(1) {
-            settings.step_aside(nth).await;
+        let mut retry = Retry::new(self.tenant.0.state.settings.attempts);
+        loop {
+            retry.attempt().await?;
             let record = self.tenant.get(E::NAME, id).await?;
             let mut entity: E = record.to()?;
             let before = object(&entity)?;
             change(&mut entity);
             let patch = patch(&before, &object(&entity)?);
             match self.tenant.update(E::NAME, id, patch, record.version()).await {
-                Ok(record) => return record.to(),
-                Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) if error.is_version_conflict() => {}
+                written => return written?.to(),
             }
         }
-        Err(ErrorKind::Contended.into())
     }
 
-    /// Removes an item, if it has the expected version.
+    /// Deletes an item, if it has the expected version.
     pub async fn delete(&self, id: &[&str], expected: Option<i64>) -> Result<(), Error> {
         self.tenant.delete(E::NAME, id, expected).await
     }
@@ -93,16 +91,16 @@ impl<E: Entity> Typed<'_, E> {
         }
     }
 
-    /// The fields of a value, without what the layer sets itself.
+    /// The fields of a value, without those that the layer sets.
     fn given(&self, entity: &E) -> Result<Map<String, Json>, Error> {
         let mut fields = object(entity)?;
         fields.retain(|_, value| !value.is_null());
-        let blueprint = self.tenant.0.house.blueprint(E::NAME)?;
-        if let Some(version) = &blueprint.entity.version {
+        let compiled = self.tenant.0.state.compiled(E::NAME)?;
+        if let Some(version) = &compiled.entity.version {
             fields.remove(version);
         }
-        // A type may have the tenant to read it; another tenant's name in it is refused like any other.
-        if let Some(tenant) = blueprint.entity.tenant.as_deref()
+        // A type may contain the tenant to read it; the name of another tenant is refused.
+        if let Some(tenant) = compiled.entity.tenant.as_deref()
             && fields.get(tenant).and_then(Json::as_str) == self.tenant.0.scope.tenant()
         {
             fields.remove(tenant);
@@ -119,7 +117,7 @@ fn object<E: Entity>(entity: &E) -> Result<Map<String, Json>, Error> {
     }
 }
 
-/// The merge patch that makes one object of another.
+/// The merge patch from one object to another.
 fn patch(before: &Map<String, Json>, after: &Map<String, Json>) -> Map<String, Json> {
     let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
     let gone = before.keys().filter(|name| !after.contains_key(*name));

@@ -1,6 +1,6 @@
-//! Values of designs (JSON) and values of stores, from one to the other.
+//! Conversions between values of designs (JSON) and values of stores.
 
-use nagaya_design::{Condition, Fields, Literal, Operator, Scalar, Term};
+use nagaya_design::{Condition, Field, Fields, Literal, Operator, Scalar, Term};
 use nagaya_store::{Comparison, Item, Number, Operand, Path, Value};
 use serde_json::{Map, Value as Json};
 
@@ -13,8 +13,7 @@ pub(crate) fn to_store(value: Json) -> Value {
             Some(number) => Value::Number(number.into()),
             None => match number.to_string().parse() {
                 Ok(number) => Value::Number(number),
-                // JSON has numbers that a store cannot keep: those too close to zero become that; what is left of those too
-                // large is their text.
+                // Stores cannot keep all numbers of JSON: one too close to zero becomes zero, one too large becomes text.
                 Err(_) if number.as_f64().is_some_and(|number| number.abs() < 1.0) => Value::Number(0.into()),
                 Err(_) => number.to_string().into(),
             },
@@ -25,7 +24,7 @@ pub(crate) fn to_store(value: Json) -> Value {
     }
 }
 
-/// A stored value as JSON. What JSON has no form for becomes text or a list.
+/// A stored value as JSON. Binary values become text and sets become lists.
 pub(crate) fn to_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -41,7 +40,7 @@ pub(crate) fn to_json(value: &Value) -> Json {
     }
 }
 
-/// The same of a value that nobody else needs: names and texts are not copied where they need not be.
+/// The same of an owned value: names and texts are moved where possible.
 pub(crate) fn into_json(value: Value) -> Json {
     match value {
         Value::String(text) => Json::String(text.into()),
@@ -51,7 +50,7 @@ pub(crate) fn into_json(value: Value) -> Json {
     }
 }
 
-/// A value that can be an id, as the text that it is in one.
+/// A value that can be part of an id, as text.
 pub(crate) fn to_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_string()),
@@ -82,6 +81,13 @@ impl Fields for ItemFields<'_> {
     }
 }
 
+/// Whether a field accepts a value.
+pub(crate) fn is_valid(field: &Field, value: &Json) -> bool {
+    let mut problems = Vec::new();
+    field.check(value, &field.name, &mut problems);
+    problems.is_empty()
+}
+
 /// The value at a dotted path.
 pub(crate) fn lookup<'i>(item: &'i Item, path: &str) -> Option<&'i Value> {
     let Some((first, rest)) = path.split_once('.') else { return item.get(path) };
@@ -99,7 +105,7 @@ pub(crate) fn json_at<'m>(fields: &'m Map<String, Json>, path: &str) -> Option<&
     }
 }
 
-/// Puts a value at a dotted path, making the maps on the way.
+/// Puts a value at a dotted path, and creates the maps on the way.
 pub(crate) fn put_json(fields: &mut Map<String, Json>, path: &str, value: Json) {
     match path.split_once('.') {
         None => drop(fields.insert(path.to_owned(), value)),
@@ -122,7 +128,7 @@ pub(crate) fn path(dotted: &str) -> Path {
     steps.fold(first, Path::entry)
 }
 
-/// A condition of a design as stores evaluate it; a parameter that was not given makes it false.
+/// A condition of a design as stores evaluate it. A comparison with a missing parameter is false.
 pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
     use nagaya_store::Condition as Store;
     let all = |inner: &[Condition]| inner.iter().map(condition).collect();
@@ -131,7 +137,7 @@ pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
             let compared =
                 Store::Compare(Operand::Value(path(&field.path)), comparison(*operator), to_store(value.clone()));
             match operator {
-                // To stores an absent value is unequal to all; to a design there is nothing to compare.
+                // For stores an absent value is unequal to every other; for designs the comparison does not hold.
                 Operator::NotEqual => present(&field.path).and(compared),
                 _ => compared,
             }
@@ -152,7 +158,7 @@ pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
     }
 }
 
-/// There is a value, and it is not null.
+/// The field has a value other than null.
 fn present(field: &str) -> nagaya_store::Condition {
     use nagaya_store::Condition as Store;
     let null = Store::equal(path(field), Value::Null);
@@ -185,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_store_keeps_become_what_is_closest() {
+    fn numbers_that_stores_cannot_keep_become_zero_or_text() {
         assert_eq!(to_json(&to_store(json!(3.0))), json!(3));
         assert_eq!(to_json(&to_store(json!(1.5e-219))), json!(0));
         assert_eq!(to_json(&to_store(json!(-1.5e-219))), json!(0));

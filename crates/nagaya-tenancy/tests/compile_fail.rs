@@ -1,7 +1,7 @@
-//! What can be a compile error is one.
+//! Misuse of the handles and of `#[derive(Entity)]` does not compile.
 
 #[test]
-fn what_the_walls_rule_out_does_not_compile() {
+fn misuse_does_not_compile() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass-*.rs");
     cases.compile_fail("tests/ui/fail-*.rs");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
-use nagaya_tenancy::{ErrorKind, Record};
+use nagaya_tenancy::{Record, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{ATTEMPTS, contended, item};
+use crate::product::item;
 
 const ITEM: &str = "fridge_item";
 const DELETED: &str = "fridge_deleted_item";
@@ -35,21 +35,23 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
     let id = call.parameter("itemId").unwrap_or_default();
     let tenant = call.tenant()?;
 
-    for attempt in 0..ATTEMPTS {
+    let mut attempt = 0;
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let item = tenant.get(ITEM, &[id]).await?;
         call.knows(&item)?;
         let mut kept = kept(call.design(), &item);
         kept.insert("deletedAt".to_owned(), moment(&call, attempt));
         match tenant.set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
             // It has changed, or one with the same id was deleted at the same moment.
-            Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. } | ErrorKind::Taken { .. }) => {}
+            Err(error) if error.is_conflict() => attempt += 1,
             done => {
                 done?;
                 return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None));
             }
         }
     }
-    Err(contended())
 }
 
 /// The time of a deletion: the next second where the one before is taken.

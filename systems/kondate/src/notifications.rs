@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::http::Method;
 use nagaya_design::Verb;
 use nagaya_server::{Answer, Call, OwnRoute, Problem};
-use nagaya_tenancy::List;
+use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{AT_ONCE, ATTEMPTS, contended, fields, item, lost};
+use crate::product::{AT_ONCE, fields, item, lost};
 
 const NOTIFICATION: &str = "notification";
 /// Characters of a title and of a body.
@@ -39,7 +39,9 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
     let id = [call.parameter("createdAt").unwrap_or_default(), call.parameter("notificationId").unwrap_or_default()];
     let tenant = call.tenant()?;
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let found = tenant.get(NOTIFICATION, &id).await?;
         if found.get("readAt").is_some() {
             return Ok(Answer::record(found));
@@ -49,7 +51,6 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
             read => return Ok(Answer::record(read?)),
         }
     }
-    Err(contended())
 }
 
 /// Marks all as read that are there now, page by page; one that comes meanwhile is unread still.
@@ -58,8 +59,8 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
 
     let mut unread = List::by("notifications_unread").limit(AT_ONCE);
     let mut read = 0;
-    let mut lost_races = 0;
-    while lost_races < ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
         let page = tenant.list(&unread).await?;
         let set = page.records.iter().fold(tenant.set(), |set, each| {
             let id = each.id();
@@ -68,7 +69,7 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
         });
         match set.commit().await {
             // One of them was read or deleted meanwhile: the page is another one now.
-            Err(error) if lost(&error) => lost_races += 1,
+            Err(error) if lost(&error) => retry.attempt().await?,
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 read += page.records.len();
@@ -79,7 +80,6 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
             }
         }
     }
-    Err(contended())
 }
 
 fn read_now(call: &Call) -> Map<String, Json> {

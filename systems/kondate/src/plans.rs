@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{Answer, Call, OwnRoute, Problem, Shape};
-use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
+use nagaya_tenancy::{Error, ErrorKind, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{ATTEMPTS, contended, fields, item, lost};
+use crate::product::{fields, item, lost};
 
 pub(crate) const PLAN: &str = "plan";
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -45,7 +45,9 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
     let set_id = call.body.get("setId").and_then(Json::as_str).unwrap_or_default();
     let tenant = call.tenant()?;
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let mut found = tenant.get_many(&[("set", &[set_id]), (PLAN, &[slot])]).await?.into_iter();
         let (set, plan) = (found.next().flatten(), found.next().flatten());
         let set = set.ok_or_else(|| Problem::not_found().at("setId", "There is no such set."))?;
@@ -71,7 +73,6 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
             applied => return Ok(Answer::record(applied?)),
         }
     }
-    Err(contended())
 }
 
 /// What a plan takes from a set.
@@ -91,7 +92,9 @@ fn copy_of(set: &Record) -> Map<String, Json> {
 async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
         let (current, next) = (found.next().flatten(), found.next().flatten());
         let next = next.ok_or_else(nothing_next)?;
@@ -100,7 +103,6 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
             promoted => return Ok(Answer::record(promoted?)),
         }
     }
-    Err(contended())
 }
 
 /// One plan takes the place of the other, if both are still what was read.

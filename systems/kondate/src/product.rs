@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use nagaya_design::Design;
-use nagaya_server::{Extension, Later, OwnRoute, Problem, Stop};
+use nagaya_server::{Extension, Later, OwnRoute, Stop};
 use nagaya_store::Measurement;
-use nagaya_tenancy::{Error, ErrorKind, FollowerStatus, List, Nagaya, Record, Tenant};
+use nagaya_tenancy::{Error, FollowerStatus, List, Nagaya, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
@@ -13,12 +13,10 @@ use crate::{
     shopping,
 };
 
-/// How often a change that lost a race is tried.
-pub(crate) const ATTEMPTS: usize = 20;
 /// Changes that one set holds at most, with room for what goes with them.
 pub(crate) const AT_ONCE: usize = 90;
 /// Records of the largest page.
-const LARGEST: usize = 1_000;
+const LARGEST: usize = nagaya_design::MAX_PAGE;
 
 /// The product as the server sees it.
 pub(crate) struct Seam {
@@ -80,12 +78,7 @@ pub(crate) fn fields(object: Json) -> Map<String, Json> {
 
 /// Whether a change has lost a race: what it goes by is no longer as it was read.
 pub(crate) fn lost(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::VersionConflict { .. } | ErrorKind::NotFound { .. } | ErrorKind::Taken { .. })
-}
-
-/// Others were faster too often.
-pub(crate) fn contended() -> Problem {
-    Error::from(ErrorKind::Contended).into()
+    error.is_conflict() || error.is_not_found()
 }
 
 /// Everything that a list gives, page by page.

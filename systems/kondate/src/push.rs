@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, OwnRoute, Problem, Shape};
-use nagaya_tenancy::{Error, ErrorKind, List, Record, Tenant};
+use nagaya_tenancy::{Error, ErrorKind, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
-use crate::product::{ATTEMPTS, all, contended, item, lost};
+use crate::product::{all, item, lost};
 
 const DEVICE: &str = "push_token";
 /// Devices of a user. Apps get new tokens now and then and tell nobody about the old ones: with one device more, that which
@@ -44,7 +44,9 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
     let hash = format!("{:x}", Sha256::digest(token));
     let tenant = call.tenant()?;
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let known = tenant.get_many(&[(DEVICE, &[platform, &hash])]).await?.into_iter().next().flatten();
         let registered = match &known {
             Some(device) => tenant.update(DEVICE, &[platform, &hash], call.body.clone(), device).await,
@@ -62,7 +64,6 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
             }
         }
     }
-    Err(contended())
 }
 
 /// Adds a device, in the place of others where there are too many.

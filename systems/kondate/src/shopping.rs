@@ -8,10 +8,10 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Problem as Flaw, Verb};
 use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
-use nagaya_tenancy::{Error, ErrorKind, Page, Record};
+use nagaya_tenancy::{Error, ErrorKind, Page, Record, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{AT_ONCE, ATTEMPTS, contended, items, lost};
+use crate::product::{AT_ONCE, items, lost};
 
 const ITEM: &str = "shopping_item";
 
@@ -40,7 +40,9 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
     let keys: Vec<[&str; 1]> = ids.iter().map(|(_, id)| [*id]).collect();
     let keys: Vec<(&str, &[&str])> = keys.iter().map(|key| (ITEM, key.as_slice())).collect();
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let found = tenant.get_many(&keys).await?;
         are_there(&ids, &found)?;
         let found: Vec<_> = found.into_iter().flatten().collect();
@@ -61,7 +63,6 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
             }
         }
     }
-    Err(contended())
 }
 
 /// Refuses items that are not there, and says which.

@@ -4,7 +4,7 @@ use super::{Lower, PAGE, values};
 use crate::{
     codes,
     condition::Condition,
-    design::{Access, Bound, Design, Entity, KeyTemplates, Returns},
+    design::{Access, Bound, Design, Entity, KeyTemplates, MAX_PAGE, Returns},
     diagnostic::{Diagnostic, did_you_mean, list},
     template::Template,
     tree::{Entry, Text, Value},
@@ -31,7 +31,7 @@ impl Lower<'_> {
         self.parameter_names(&filter, filter_text.as_ref(), entry, &by, &bound);
         let limit = node.get("limit").zip(node.whole("limit"));
         if let Some((node, limit)) = limit
-            && !(1..=1000).contains(&limit)
+            && !usize::try_from(limit).is_ok_and(|limit| (1..=MAX_PAGE).contains(&limit))
         {
             self.report(
                 Diagnostic::new(&codes::BAD_SELECTION, node.span.clone(), format!("a page cannot have {limit} items"))

@@ -7,7 +7,7 @@ use super::{Events, Loaded};
 use crate::{Error, Evolve, Recorded, layout::Layout, order, seal};
 
 /// Events that are read at a time.
-const PAGE: usize = 1_000;
+const PAGE: usize = nagaya_design::MAX_PAGE;
 
 impl<S: Evolve> Events<S> {
     /// The state of an aggregate, from all of its events.

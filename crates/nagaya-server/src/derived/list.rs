@@ -1,15 +1,11 @@
 //! `GET` of an access pattern.
 
 use axum::http::StatusCode;
-use nagaya_design::{Access, Bound, Design, Precision, Returns, Type};
+use nagaya_design::{Access, MAX_PAGE, Returns};
 use nagaya_tenancy::{ErrorKind, List, Page};
-use serde_json::Value as Json;
 
 use super::read::unless_known;
 use crate::{Answer, Call, Problem, answer::Content, problem::sentence};
-
-/// Records of the largest page.
-pub(crate) const MAX_LIMIT: usize = 1_000;
 
 /// Answers an access pattern: a page, the one item, or how many there are.
 pub(super) async fn list(call: &Call, at: usize) -> Result<Answer, Problem> {
@@ -29,9 +25,9 @@ pub(crate) async fn page(call: &Call, access: &Access, besides: &[&str]) -> Resu
     let reader = call.reader()?;
     let mut list = List::by(&access.name);
     let mut seen: Vec<&str> = Vec::new();
-    let in_path = call.route.parameters().zip(&call.path).map(|(name, value)| (name, value, true));
-    let in_query = call.query.iter().map(|(name, value)| (name.as_str(), value, false));
-    for (name, value, is_path) in in_path.chain(in_query) {
+    let in_path = call.route.parameters().zip(&call.path);
+    let in_query = call.query.iter().map(|(name, value)| (name.as_str(), value));
+    for (name, value) in in_path.chain(in_query) {
         // A parameter has one value.
         if seen.contains(&name) {
             return Err(wrong(name, "Is given twice."));
@@ -44,41 +40,14 @@ pub(crate) async fn page(call: &Call, access: &Access, besides: &[&str]) -> Resu
             ("limit", Returns::Many) => list.limit(limit(value)?),
             ("order", Returns::Many) => list.descending(descending(value)?),
             ("cursor", Returns::Many) => list.cursor(value),
-            _ => {
-                // A path that no item can have leads nowhere.
-                check(call.design(), access, name, value)
-                    .map_err(|problem| if is_path { Problem::not_found() } else { problem })?;
-                list.with(name, value)
-            }
+            _ => list.with(name, value),
         };
     }
-    reader.list(&list).await.map_err(parameters)
-}
-
-/// Whether a field could have the value: to ask for what cannot be is a mistake, and not a question with an empty answer.
-fn check(design: &Design, access: &Access, name: &str, text: &str) -> Result<(), Problem> {
-    let entity = &design.entities[access.entity];
-    // The ends of a range and the beginning of a text are looked at where they are used.
-    match &access.bound {
-        Bound::Range(field) if name != field && matches!(name, "from" | "to") => return Ok(()),
-        Bound::Prefix(field) if name == field => return Ok(()),
-        _ => {}
-    }
-    let asked = access.filter.iter().flat_map(|filter| filter.parameters()).find(|(each, _)| *each == name);
-    let Some(field) = entity.field(asked.map_or(name, |(_, field)| field)) else { return Ok(()) };
-    let value = match field.kind {
-        Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse::<i64>().ok().map(Json::from),
-        Type::Number => text.parse::<serde_json::Number>().ok().map(Json::from),
-        Type::Boolean => text.parse::<bool>().ok().map(Json::from),
-        _ => None,
-    };
-    let mut problems = Vec::new();
-    field.check(&value.unwrap_or_else(|| text.into()), name, &mut problems);
-    problems.first().map_or(Ok(()), |problem| Err(wrong(name, &sentence(&problem.message))))
+    reader.list(&list).await.map_err(|error| parameters(call, error))
 }
 
 fn limit(text: &str) -> Result<usize, Problem> {
-    let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    let limit = text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
     limit.ok_or_else(|| wrong("limit", "Has to be a whole number from 1 to 1000."))
 }
 
@@ -95,8 +64,14 @@ fn wrong(parameter: &str, detail: &str) -> Problem {
 }
 
 /// What is wrong with a list is wrong with its parameters: it has no body.
-fn parameters(error: nagaya_tenancy::Error) -> Problem {
+fn parameters(call: &Call, error: nagaya_tenancy::Error) -> Problem {
     match error.kind() {
+        // No item has such a path.
+        ErrorKind::Invalid(problems)
+            if problems.iter().any(|each| call.route.parameters().any(|name| name == each.path)) =>
+        {
+            Problem::not_found()
+        }
         ErrorKind::Invalid(problems) => {
             let problem = Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.");
             problems.iter().fold(problem, |all, each| all.parameter(&each.path, sentence(&each.message)))

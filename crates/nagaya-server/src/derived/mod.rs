@@ -6,7 +6,7 @@ mod list;
 mod read;
 mod update;
 
-pub(crate) use list::{MAX_LIMIT, page};
+pub(crate) use list::page;
 use nagaya_design::{Entity, Field, Problem as Flaw};
 use nagaya_tenancy::{Error, ErrorKind, Record};
 

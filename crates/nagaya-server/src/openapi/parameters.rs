@@ -4,7 +4,6 @@ use nagaya_design::{Access, Bound, Design, Entity, Parameter, Precision, Returns
 use serde_json::{Value as Json, json};
 
 use super::schema;
-use crate::derived::MAX_LIMIT;
 
 /// What a header can hold: printable characters, with none that gets lost at its ends.
 const PRINTABLE: &str = "^[!-~]([\\t -~]*[!-~])?$";
@@ -114,7 +113,7 @@ pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str
             "name": "limit",
             "in": "query",
             "description": "The most items of a page.",
-            "schema": { "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": access.limit },
+            "schema": { "type": "integer", "minimum": 1, "maximum": nagaya_design::MAX_PAGE, "default": access.limit },
         }));
         all.push(json!({
             "name": "order",

@@ -1,4 +1,4 @@
-//! Keys are made from the design: nobody hands one in.
+//! Keys are made from the design: callers cannot pass one.
 
 use nagaya_store::{Key, Query};
 use nagaya_tenancy::Tenant;

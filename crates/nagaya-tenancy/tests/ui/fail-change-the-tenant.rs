@@ -1,4 +1,4 @@
-//! A handle keeps the tenant that it was given for.
+//! A handle keeps its tenant.
 
 use nagaya_tenancy::{Principal, Tenant};
 

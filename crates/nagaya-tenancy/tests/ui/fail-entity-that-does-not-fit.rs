@@ -1,4 +1,4 @@
-//! A type is held to its entity: every difference is an error where it stands.
+//! A type has to fit its entity: every difference is an error at its place.
 
 extern crate nagaya_tenancy as nagaya;
 

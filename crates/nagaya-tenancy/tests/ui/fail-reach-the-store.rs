@@ -3,9 +3,9 @@
 use nagaya_tenancy::{Nagaya, Tenant};
 
 fn reach(nagaya: &Nagaya, tenant: &Tenant) {
-    let _ = nagaya.house.store;
+    let _ = nagaya.state.store;
     let _ = nagaya.store();
-    let _ = tenant.0.house;
+    let _ = tenant.0.state;
     let _ = tenant.store();
 }
 

@@ -1,4 +1,4 @@
-//! What was done is written down, with the change and by nobody's leave.
+//! Audit entries are written with the change, and cannot be avoided.
 
 use nagaya_store::Value;
 use nagaya_tenancy::{List, Nagaya, Operator, Principal, Record};
@@ -22,7 +22,7 @@ fn operator(nagaya: &Nagaya, reason: &str) -> Operator {
 
 /// Proves the audit part of C20.
 #[tokio::test]
-async fn every_change_is_written_down_with_old_and_new_values_who_when_and_from_where() {
+async fn an_audit_entry_has_old_and_new_values_actor_time_and_address() {
     let (_, nagaya, acme) = management().await;
     let made = acme.create("user", user("ann")).await.expect("a user");
     let id = made.text("id").expect("an id").to_owned();
@@ -83,9 +83,9 @@ async fn entries_have_the_documented_attributes_on_both_designs() {
     }
 }
 
-/// A change that cannot be made leaves no entry, and what is not audited leaves none either.
+/// A refused change leaves no entry, and neither does an entity that is not audited.
 #[tokio::test]
-async fn there_is_an_entry_for_a_change_and_for_nothing_else() {
+async fn only_changes_of_audited_entities_leave_an_entry() {
     let (store, _, acme) = management().await;
     acme.create("user", user("ann")).await.expect("a user");
     let before = entries(&acme, "audit_logs").await.len();
@@ -115,7 +115,7 @@ async fn long_values_are_cut_and_the_change_is_made() {
 
 /// Proves the operator part of C20.
 #[tokio::test]
-async fn what_an_operator_does_for_a_tenant_is_among_the_tenants_entries() {
+async fn an_operators_actions_for_a_tenant_are_in_the_tenants_audit() {
     let (_, nagaya, acme) = management().await;
     let ann = acme.create("user", user("ann")).await.expect("a user");
     let id = ann.text("id").expect("an id").to_owned();
@@ -145,7 +145,7 @@ async fn what_an_operator_does_for_a_tenant_is_among_the_tenants_entries() {
 }
 
 #[tokio::test]
-async fn what_an_operator_does_for_the_system_is_in_the_log_also_without_an_audit() {
+async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
     // The design of the todos has no audit, that of the agents has one.
     let nagaya = open(design("aiagent/single")).await;
     let application = json!({ "tenantName": "Acme", "applicantName": "Ann", "applicantEmail": "ann@example.com" });
@@ -220,7 +220,7 @@ async fn an_operator_without_a_reason_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_written_down_cannot_be_changed_or_removed() {
+async fn audit_entries_cannot_be_changed_or_deleted() {
     let nagaya = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     t1.create("agent", fields(json!({ "name": "A" }))).await.expect("an agent");

@@ -1,4 +1,4 @@
-//! What is stored of what a caller gives: made instants, defaults, what stays and what cannot go.
+//! Drafts: generated instants, defaults, immutable and required fields.
 
 use std::{sync::Arc, time::Duration};
 
@@ -96,14 +96,14 @@ async fn open() -> (Tenant, Arc<InstrumentedStore>, ManualClock) {
     (tenant(&nagaya, "h1"), store, clock)
 }
 
-/// The fields that are wrong, each with why.
+/// The invalid fields, each with its message.
 fn problems(error: &Error) -> Vec<String> {
     let ErrorKind::Invalid(problems) = error.kind() else { panic!("{error}") };
     problems.iter().map(|problem| format!("{} {}", problem.path, problem.message)).collect()
 }
 
 #[tokio::test]
-async fn instants_are_made_once_or_with_every_change() {
+async fn generated_instants_are_set_once_or_by_every_change() {
     let (h1, _, clock) = open().await;
     let made = h1.create("entry", fields(json!({ "id": "1", "due": null }))).await.expect("an entry");
     let start = "2027-01-15T08:00:00Z";
@@ -129,7 +129,7 @@ async fn instants_are_made_once_or_with_every_change() {
     assert_eq!(due.text("due"), Some("2028-01-01T00:00:00Z"));
 }
 
-/// An item lives so long after its last write.
+/// The time to live starts with the last write.
 #[tokio::test]
 async fn expiry_follows_the_last_write() {
     let (h1, store, clock) = open().await;
@@ -151,7 +151,7 @@ async fn expiry_follows_the_last_write() {
 }
 
 #[tokio::test]
-async fn what_is_optional_can_be_left_out_and_taken_away() {
+async fn optional_fields_can_be_left_out_and_removed() {
     let (h1, store, _) = open().await;
     let new = json!({ "id": "1", "due": null, "place": { "note": null } });
     h1.create("entry", fields(new)).await.expect("an entry");
@@ -178,7 +178,7 @@ async fn what_is_optional_can_be_left_out_and_taken_away() {
 }
 
 #[tokio::test]
-async fn everything_that_cannot_be_is_told_at_once() {
+async fn all_problems_are_reported_at_once() {
     let (h1, ..) = open().await;
     let new = json!({
         "home": "h2", "id": "x".repeat(21), "mood": null, "due": null, "place": { "town": 1, "more": 1 }, "GSI1PK": "x",
@@ -226,9 +226,9 @@ async fn everything_that_cannot_be_is_told_at_once() {
     assert_eq!(h1.get("entry", &[at, "1"]).await.expect("it is there"), made);
 }
 
-/// Maps are merged, all else is replaced; null takes away.
+/// Maps are merged, other values are replaced, null removes.
 #[tokio::test]
-async fn a_change_touches_what_it_names() {
+async fn a_patch_changes_only_the_fields_that_it_names() {
     let (h1, ..) = open().await;
     let at = "2027-01-15T08:00:00Z";
     h1.create("entry", fields(json!({ "id": "1", "place": { "street": "s" } }))).await.expect("an entry");
@@ -254,9 +254,9 @@ async fn a_change_touches_what_it_names() {
     assert_eq!(change(json!({ "place": null })).await, None);
 }
 
-/// What lies under a key of an older form is found by lists, and goes with what it refers to, where it lies.
+/// Lists find an item under a key of an older form, and a cascade deletes it there.
 #[tokio::test]
-async fn an_item_under_an_older_key_stays_there() {
+async fn an_item_under_an_older_key_keeps_it() {
     let (h1, store, _) = open().await;
     h1.create("shelf", fields(json!({ "id": "s", "label": "l" }))).await.expect("a shelf");
     let book = |sort: &str| {

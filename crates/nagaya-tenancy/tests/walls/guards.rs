@@ -1,4 +1,4 @@
-//! The guards one by one: what every write is pinned to, who reaches what, how far a list reads.
+//! The guards one by one: the ownership condition of writes, the reach of handles, how far a list reads.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn sound(source: &str) -> Design {
     checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))
 }
 
-/// Walls of all kinds, and indexes that are narrower than what lies in them.
+/// Walls of all kinds, and indexes with narrower walls than their entities.
 fn market() -> Design {
     sound(
         r##"
@@ -119,7 +119,7 @@ fn market() -> Design {
     )
 }
 
-/// Whether a condition asks for this value, whatever else it asks for.
+/// Whether a condition contains this one.
 fn asks(condition: Option<&Condition>, wanted: &Condition) -> bool {
     match condition {
         Some(Condition::And(all)) => all.iter().any(|each| asks(Some(each), wanted)),
@@ -139,7 +139,7 @@ fn condition_of(written: &[Write], sort: &str) -> Option<Condition> {
 
 /// Proves A11. Proves the store's part of A2.
 #[tokio::test]
-async fn every_write_is_pinned_to_the_partition_and_a_create_to_absence() {
+async fn every_write_has_an_ownership_condition_and_a_create_needs_a_free_key() {
     let (nagaya, store) = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     let pinned = Condition::equal("PK", "TENANT#t1");
@@ -154,11 +154,11 @@ async fn every_write_is_pinned_to_the_partition_and_a_create_to_absence() {
     assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
 }
 
-/// Where the key does not carry the tenant.
+/// For entities whose key does not contain the tenant.
 ///
 /// Proves the store's part of A2.
 #[tokio::test]
-async fn writes_behind_walls_that_are_not_in_the_key_are_pinned_to_the_tenant() {
+async fn writes_behind_attribute_walls_have_the_tenant_as_a_condition() {
     let (nagaya, store) = open(market()).await;
     let s1 = tenant(&nagaya, "s1");
     let order = json!({ "id": "1", "number": "n" });
@@ -190,7 +190,7 @@ async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
     let code = |result: Result<(), nagaya_tenancy::Error>| result.err().map_or("ok", |error| error.code());
     let new = |id: &str| fields(json!({ "id": id }));
 
-    // What is public and nobody's: an operator writes it, all read it.
+    // A public entity without a tenant: an operator writes it, all read it.
     assert_eq!(code(s1.create("rate", new("1")).await.map(drop)), "walled");
     assert_eq!(code(operator.create("rate", new("1")).await.map(drop)), "ok");
     assert_eq!(code(s1.get("rate", &["1"]).await.map(drop)), "ok");
@@ -199,7 +199,7 @@ async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
     assert_eq!(code(operator.list(&List::by("rates")).await.map(drop)), "ok");
     assert_eq!(code(operator.update("rate", &["1"], fields(json!({})), None).await.map(drop)), "ok");
 
-    // What is the system's: an operator and nobody else.
+    // A system entity: operators only.
     assert_eq!(code(s1.create("case", new("1")).await.map(drop)), "walled");
     assert_eq!(code(operator.create("case", new("1")).await.map(drop)), "ok");
     assert_eq!(code(s1.get("case", &["1"]).await.map(drop)), "walled");
@@ -207,7 +207,7 @@ async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
     assert_eq!(code(s1.list(&List::by("cases")).await.map(drop)), "walled");
     assert_eq!(operator.list(&List::by("cases")).await.expect("a page").records.len(), 1);
 
-    // What is public and somebody's: the owner writes it, all read it.
+    // A public entity with a tenant: the owner writes it, all read it.
     let offer = |id: &str| fields(json!({ "id": id, "kind": "k" }));
     assert_eq!(code(operator.create("offer", offer("1")).await.map(drop)), "walled");
     assert_eq!(code(s1.create("offer", offer("1")).await.map(drop)), "ok");
@@ -216,7 +216,7 @@ async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
     assert_eq!(code(s2.update("offer", &["1"], fields(json!({ "kind": "l" })), None).await.map(drop)), "not_found");
     assert_eq!(code(s2.delete("offer", &["1"], None).await), "not_found");
 
-    // What is a tenant's: nobody else, not even an operator.
+    // A tenant's entity: the tenant only, not even an operator.
     let order = fields(json!({ "id": "1", "number": "n" }));
     assert_eq!(code(operator.create("order", order.clone()).await.map(drop)), "walled");
     assert_eq!(code(s1.create("order", order).await.map(drop)), "ok");
@@ -227,9 +227,9 @@ async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
     assert_eq!(nagaya.breaches(), 0);
 }
 
-/// An index can be narrower than what lies in it: through it, only one's own is right.
+/// An index can have a narrower wall than its entity: it gives the caller's own items only.
 #[tokio::test]
-async fn a_public_item_of_anothers_is_a_breach_in_an_index_of_ones_own() {
+async fn a_public_item_of_another_tenant_is_a_breach_in_a_tenants_index() {
     let (nagaya, store) = open(market()).await;
     let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
     s1.create("offer", fields(json!({ "id": "1", "kind": "k" }))).await.expect("an offer");
@@ -245,9 +245,9 @@ async fn a_public_item_of_anothers_is_a_breach_in_an_index_of_ones_own() {
     assert_eq!(nagaya.breaches(), 1);
 }
 
-/// How much others have in a shared partition does not show: not in the page, not in whether there is another.
+/// Neither the page nor its cursor shows how many items others have in a shared partition.
 #[tokio::test]
-async fn a_page_of_a_shared_partition_goes_on_only_to_what_is_ones_own() {
+async fn a_page_of_a_shared_partition_has_a_cursor_only_if_an_own_item_follows() {
     let (nagaya, store) = open(market()).await;
     let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
     for id in ["a1", "a2", "z1", "z2", "z3"] {
@@ -290,9 +290,9 @@ async fn a_page_of_a_shared_partition_goes_on_only_to_what_is_ones_own() {
     assert!(asks(filter.as_ref(), &Condition::equal("shop", "s1")), "{filter:?}");
 }
 
-/// Markers of tenants whose names run into each other, where the partition is not the tenant's.
+/// Markers of tenants whose names are prefixes of each other, where the partition is not the tenant's.
 #[tokio::test]
-async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
+async fn values_are_unique_for_each_tenant_also_where_keys_do_not_contain_it() {
     let (nagaya, store) = open(market()).await;
     let names = ["s1", "s1-x", "x", "order-x", "s1%2Dx"];
     for (at, name) in names.iter().enumerate() {
@@ -317,9 +317,9 @@ async fn values_are_unique_for_each_tenant_also_where_keys_do_not_carry_it() {
     assert_eq!(partitions.len(), 2 * names.len(), "{partitions:?}");
 }
 
-/// Where a partition is a tenant's, what keeps the tenant's values unique lies in it, and is touched only with them.
+/// Where a partition is a tenant's own, the markers of its unique values are in it and change only with them.
 #[tokio::test]
-async fn markers_lie_beside_what_they_mark() {
+async fn unique_markers_are_in_the_partition_of_their_item() {
     let (nagaya, store) = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     let marks = |written: Vec<Write>| {
@@ -367,15 +367,15 @@ async fn a_field_that_is_an_index_key_cannot_hold_what_keys_escape() {
     };
     for name in ["a#b", "a%b"] {
         let refused = tenant.create("user", user(name)).await.expect_err("it cannot be found again");
-        assert_eq!(refused.to_string(), "`username` is a key as it stands, and cannot hold `#` or `%`");
+        assert_eq!(refused.to_string(), "`username` is a key attribute, and cannot hold `#` or `%`");
     }
     let made = tenant.create("user", user("a&b")).await.expect("a user");
     assert_eq!(made.text("username"), Some("a&b"));
 }
 
-/// What an operator lists across tenants is checked as well.
+/// An operator's list across tenants is checked too.
 #[tokio::test]
-async fn an_operators_list_refuses_what_lies_under_a_wrong_key() {
+async fn an_operators_list_refuses_an_item_under_a_wrong_key() {
     let (nagaya, store) = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     t1.create("agent", fields(json!({ "agentId": "a", "name": "A" }))).await.expect("an agent");
@@ -386,7 +386,7 @@ async fn an_operators_list_refuses_what_lies_under_a_wrong_key() {
     assert_eq!(operator.list(&List::by("all_agents")).await.expect_err("planted").code(), "breach");
 }
 
-/// Nothing of a house tells its key.
+/// The debug output has no cursor key.
 #[test]
 fn settings_do_not_show_the_key_of_cursors() {
     let settings = nagaya_tenancy::Settings { cursor_key: [171; 32], ..nagaya_tenancy::Settings::default() };

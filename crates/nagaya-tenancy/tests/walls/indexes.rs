@@ -1,4 +1,4 @@
-//! Index attributes are what the fields give, after every write.
+//! Index attributes agree with the fields after every write.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn open(design: &Design) -> (Nagaya, Arc<InstrumentedStore>) {
     (nagaya, store)
 }
 
-/// A write by somebody.
+/// A write.
 #[derive(Debug, Clone)]
 enum Step {
     Create(&'static str, usize, Map<String, Value>),
@@ -87,7 +87,7 @@ enum Step {
     Delete(&'static str, usize),
 }
 
-/// Fields of a task, each given, taken away or left alone.
+/// Fields of a task, each set, removed or left out.
 fn task_patch() -> impl Strategy<Value = Map<String, Value>> {
     let status = prop_oneof![Just(json!("open")), Just(json!("waiting")), Just(json!("done"))];
     let due = prop_oneof![Just(json!("2026-01-31")), Just(json!("2026-02-01")), Just(Value::Null)];
@@ -141,7 +141,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does a step; that it is refused is as good as that it is done.
+/// Performs a step; it may be refused.
 async fn perform(tenant: &Tenant, step: Step) {
     let _ = match step {
         Step::Create(entity, at, mut fields) => {
@@ -157,7 +157,7 @@ async fn perform(tenant: &Tenant, step: Step) {
     };
 }
 
-/// Everything that is stored has the index attributes that its fields give, and no others.
+/// Every stored item has the index attributes that its fields give, and no others.
 async fn assert_derived(design: &Design, store: &InstrumentedStore) -> Vec<Item> {
     let page = store.scan(Scan::table("main")).await.expect("a scan");
     assert!(page.next.is_none());
@@ -191,7 +191,7 @@ proptest! {
 
     /// Proves the write part of A4 and T3: what an index shows is never stale.
     #[test]
-    fn index_attributes_follow_the_fields_through_any_writes(steps in proptest::collection::vec(step(), 1..25)) {
+    fn index_attributes_agree_with_the_fields_after_any_writes(steps in proptest::collection::vec(step(), 1..25)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let design = desk();
@@ -205,9 +205,9 @@ proptest! {
     }
 }
 
-/// Two who change different fields of an item without a version: whoever is second starts from what the first left.
+/// Two writers of different fields of an item without a version: the second starts from the result of the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_of_different_fields_at_once_never_mix_in_an_index_key() {
+async fn concurrent_changes_of_different_fields_never_mix_in_an_index_key() {
     let design = desk();
     let (nagaya, store) = open(&design).await;
     let team = Arc::new(tenant(&nagaya, "team"));
@@ -243,7 +243,7 @@ async fn changes_of_different_fields_at_once_never_mix_in_an_index_key() {
 }
 
 #[tokio::test]
-async fn a_required_field_cannot_be_taken_away() {
+async fn a_required_field_cannot_be_removed() {
     let (nagaya, _) = open(&desk()).await;
     let team = tenant(&nagaya, "team");
     team.create("task", fields(json!({ "id": "1", "place": { "room": "r" } }))).await.expect("a task");

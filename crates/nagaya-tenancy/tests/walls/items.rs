@@ -1,4 +1,4 @@
-//! One item at a time: made, read, changed, removed, listed.
+//! Single items: create, read, update, delete, list.
 
 use crate::common::{design, fields, open, tenant};
 use nagaya_tenancy::{ErrorKind, List};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 /// Proves A14.
 #[tokio::test]
-async fn an_item_is_made_read_changed_and_removed() {
+async fn an_item_is_created_read_updated_and_deleted() {
     let nagaya = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     let user = t1.create("user", fields(json!({ "email": "a@example.com", "name": "A" }))).await.expect("a user");
@@ -26,7 +26,7 @@ async fn an_item_is_made_read_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_value_that_has_to_be_unique_is_taken_once_for_each_tenant() {
+async fn a_unique_value_can_be_taken_once_by_each_tenant() {
     let nagaya = open(design("aiagent/single")).await;
     let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
     let new = || fields(json!({ "email": "a@example.com", "name": "A" }));
@@ -43,7 +43,7 @@ async fn a_value_that_has_to_be_unique_is_taken_once_for_each_tenant() {
 }
 
 #[tokio::test]
-async fn lists_page_by_cursors_that_are_good_for_nobody_else() {
+async fn a_cursor_works_for_its_own_caller_only() {
     let nagaya = open(design("aiagent/single")).await;
     let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
     for n in 0..25 {

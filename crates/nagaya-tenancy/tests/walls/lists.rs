@@ -1,4 +1,4 @@
-//! Pages: how long they are, where they go on, what they cost.
+//! Pages: their size, their cursors, their cost.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ async fn pages(tenant: &Tenant, list: &List) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_page_costs_what_it_shows() {
+async fn a_page_reads_no_more_than_it_shows() {
     let (_, h1, store) = open().await;
     h1.create("place", fields(json!({ "id": "a", "name": "x" }))).await.expect("a place");
     for id in ["b", "c", "d"] {
@@ -128,7 +128,7 @@ async fn a_pattern_for_one_gives_one_and_no_cursor() {
 }
 
 #[tokio::test]
-async fn a_range_that_nothing_can_be_in_is_empty_and_takes_no_foreign_cursor() {
+async fn an_impossible_range_is_empty_and_accepts_no_foreign_cursor() {
     let (_, h1, store) = open().await;
     for at in 0..4 {
         h1.create("step", fields(json!({ "path": "p", "at": at }))).await.expect("a step");
@@ -152,11 +152,11 @@ async fn a_range_that_nothing_can_be_in_is_empty_and_takes_no_foreign_cursor() {
     assert_eq!(refused.code(), "bad_cursor");
 }
 
-/// Nothing twice, nothing left out, also where a condition leaves items out.
+/// No item twice and none left out, also with a filter.
 ///
 /// Proves the paging part of T7.
 #[tokio::test]
-async fn pages_of_a_filtered_list_go_on_after_the_last_item_shown() {
+async fn pages_of_a_filtered_list_continue_after_the_last_item_shown() {
     let store = logged();
     let nagaya = Nagaya::open(design("aiagent/single"), store.clone());
     nagaya.ensure().await.expect("the tables are made");
@@ -180,7 +180,7 @@ async fn pages_of_a_filtered_list_go_on_after_the_last_item_shown() {
 }
 
 #[test]
-fn a_list_says_what_it_asks_for() {
+fn a_list_gives_its_query_parameters() {
     let list = List::by("steps_between").with("path", "p").with("from", "3").limit(7).descending(true).cursor("c");
     assert_eq!(list.access(), "steps_between");
     let said = [("path", "p"), ("from", "3"), ("limit", "7"), ("order", "desc"), ("cursor", "c")];

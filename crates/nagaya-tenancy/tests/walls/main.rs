@@ -1,6 +1,6 @@
-//! The walls, tried through the handles that application code gets.
+//! The walls, tested through the handles that application code gets.
 
-// Derived code names the facade.
+// Derived code refers to the facade crate by name.
 extern crate nagaya_tenancy as nagaya;
 
 mod attack;

@@ -1,4 +1,4 @@
-//! Notes: each keeper lists its own.
+//! Side records: each owner lists its own.
 
 use nagaya_tenancy::{Keeper, Nagaya, Principal, Tenant};
 use serde_json::json;
@@ -38,9 +38,9 @@ async fn check(nagaya: &Nagaya, entity: &str) {
     assert_eq!(house.iter().map(|note| note.name.as_str()).collect::<Vec<_>>(), ["a-5"]);
 }
 
-/// Proves the notes part of N3: beside what only a tenant sees, and beside what is public.
+/// Proves the notes part of N3: beside a tenant's items, and beside public ones.
 #[tokio::test]
-async fn a_tenants_notes_are_listed_to_the_tenant_alone() {
+async fn a_tenants_side_records_are_listed_to_the_tenant_only() {
     check(&open(design("aiagent/single")).await, "agent").await;
     check(&open(design("kondate/kondate")).await, "creator_recipe").await;
 }

@@ -1,4 +1,4 @@
-//! Sets that happen once, and changes of what was read.
+//! Idempotency keys, and updates that expect the record that was read.
 
 use nagaya_embedded::Embedded;
 use nagaya_tenancy::{ErrorKind, Expected, List, Nagaya, Principal, Record, Tenant};
@@ -22,7 +22,7 @@ async fn agents(tenant: &Tenant) -> usize {
 
 /// Proves the record part of T8.
 #[tokio::test]
-async fn a_key_gives_the_same_results_until_it_is_forgotten() {
+async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
     for system in ["aiagent/single", "aiagent/multi"] {
         let clock = ManualClock::at(NOON);
         let store = Embedded::memory(options(&clock)).expect("memory");
@@ -53,9 +53,9 @@ async fn a_key_gives_the_same_results_until_it_is_forgotten() {
     }
 }
 
-/// A key tells nothing to other users and other tenants, and is theirs to use.
+/// The same key of other users and tenants is another key.
 #[tokio::test]
-async fn a_key_is_its_users_own() {
+async fn an_idempotency_key_belongs_to_its_user() {
     let nagaya = open(design("aiagent/single")).await;
     let first = create(&tenant(&nagaya, "t1"), "k", "a").await.expect("an agent");
     for (tenant, user) in [("t1", "u-2"), ("t2", "u-1"), ("t10", "u-1")] {
@@ -67,7 +67,7 @@ async fn a_key_is_its_users_own() {
 
 /// Proves the race part of T8.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_at_once_one_happens_and_all_get_its_results() {
+async fn of_many_concurrent_requests_with_one_key_one_happens_and_all_get_its_results() {
     let nagaya = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     for round in 0..20 {
@@ -95,7 +95,7 @@ async fn of_many_at_once_one_happens_and_all_get_its_results() {
 
 /// Proves the race part of T9.
 #[tokio::test]
-async fn what_was_read_can_be_expected_also_without_a_version() {
+async fn a_record_that_was_read_can_be_expected_also_without_a_version() {
     let nagaya = open(design("todo/todo")).await;
     let f1 = tenant(&nagaya, "f1");
     let ulid = "01KG9S5Q60T4N2Y8ZC3M7VXR1E";

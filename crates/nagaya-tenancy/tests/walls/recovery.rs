@@ -1,4 +1,4 @@
-//! Deletions that a crash has left under way.
+//! Recovery of deletions that a crash has interrupted.
 
 use nagaya_store::{Item, Value, Write};
 use nagaya_tenancy::Nagaya;
@@ -10,8 +10,7 @@ use crate::{
     studio::{TABLE, count, flaws, invoice, open, project, studio, task, team},
 };
 
-/// A process ends at each of its writes in turn, before it is done or after. What is left is nothing that anybody sees by
-/// half, and recovery ends it.
+/// A process ends at each of its writes in turn, before or after it. Nobody sees half a deletion, and recovery ends it.
 ///
 /// Proves the reference part of C13.
 #[tokio::test]
@@ -36,7 +35,7 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
                 assert!(writes > 5, "{writes} writes");
                 break;
             }
-            // Nobody sees half of it: what is left of the team's things is found through nothing that is there.
+            // Nobody sees half of it: no item that exists leads to what is left of the team.
             let found = t1.get("team", &["a"]).await;
             if found.is_err() {
                 let new = fields(json!({ "teamId": "a", "projectId": "s", "name": "s" }));
@@ -63,9 +62,9 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
     }
 }
 
-/// The same where something forbids the deletion only after it has begun: all marks are taken back.
+/// The same where something forbids the deletion only after it has begun: all marks are removed.
 #[tokio::test]
-async fn a_crash_while_marks_are_taken_back_leaves_none() {
+async fn a_crash_while_marks_are_removed_leaves_none() {
     for ends in [Ends::Before, Ends::After] {
         for writes in 1.. {
             let store = memory();
@@ -97,9 +96,9 @@ async fn a_crash_while_marks_are_taken_back_leaves_none() {
     }
 }
 
-/// A note of a deletion does nothing by itself: without the mark on the item it is dropped.
+/// The record of a deletion does nothing by itself: without the mark on the item it is discarded.
 #[tokio::test]
-async fn a_forged_note_deletes_nothing() {
+async fn a_forged_deletion_record_deletes_nothing() {
     let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");

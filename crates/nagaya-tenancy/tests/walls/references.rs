@@ -1,4 +1,4 @@
-//! Deleting what others refer to: refused, or with everything that goes with it, whatever happens meanwhile.
+//! Deleting items that others refer to: refused or cascading, whatever happens meanwhile.
 
 use nagaya_tenancy::{ErrorKind, List, Tenant};
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::{
 
 /// Proves the reference part of C13.
 #[tokio::test]
-async fn what_is_referred_to_stays_until_nothing_refers_to_it() {
+async fn an_item_cannot_be_deleted_while_others_refer_to_it() {
     let store = memory();
     let nagaya = open(&store).await;
     let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
@@ -33,9 +33,9 @@ async fn what_is_referred_to_stays_until_nothing_refers_to_it() {
     assert_eq!(flaws(&store).await, [""; 0]);
 }
 
-/// Something that forbids the deletion may be far away: nothing goes, then.
+/// An item that forbids the deletion may be several references away: then nothing is deleted.
 #[tokio::test]
-async fn what_is_farther_away_forbids_a_deletion_as_well() {
+async fn an_indirect_reference_forbids_a_deletion_too() {
     let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
@@ -52,7 +52,7 @@ async fn what_is_farther_away_forbids_a_deletion_as_well() {
 }
 
 #[tokio::test]
-async fn more_goes_along_than_fits_one_write() {
+async fn a_cascade_can_be_larger_than_one_write_set() {
     for lags in [false, true] {
         let store = if lags { lagging() } else { memory() };
         let nagaya = open(&store).await;
@@ -84,9 +84,9 @@ async fn more_goes_along_than_fits_one_write() {
     }
 }
 
-/// An index that lags does not show what was just made: the deletion waits for it.
+/// A lagging index does not show new items yet: the deletion waits for it.
 #[tokio::test]
-async fn what_an_index_does_not_show_yet_counts_as_well() {
+async fn items_that_an_index_does_not_show_yet_count_too() {
     let store = lagging();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
@@ -99,7 +99,7 @@ async fn what_an_index_does_not_show_yet_counts_as_well() {
 }
 
 #[tokio::test]
-async fn a_chain_goes_to_its_end_and_a_circle_ends() {
+async fn a_cascade_follows_chains_and_ends_in_circles() {
     let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
@@ -117,7 +117,7 @@ async fn a_chain_goes_to_its_end_and_a_circle_ends() {
 }
 
 #[tokio::test]
-async fn in_a_set_it_is_refused_with_a_reason() {
+async fn deleting_a_referenceable_item_in_a_set_is_refused_with_a_reason() {
     let store = memory();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
@@ -131,10 +131,10 @@ async fn in_a_set_it_is_refused_with_a_reason() {
     assert!(matches!(late.kind(), ErrorKind::VersionConflict { .. }), "{late}");
 }
 
-/// Many make projects and tasks of a team, move and delete them, while the team is deleted, again and again: nothing is ever
-/// left that refers to what is gone.
+/// Many writers create, move and delete projects and tasks of a team while the team is deleted, again and again: no item is
+/// left that refers to a deleted one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_new_refers_to_what_is_about_to_go() {
+async fn nothing_new_refers_to_an_item_under_deletion() {
     let store = interleaving();
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
@@ -174,7 +174,7 @@ async fn nothing_new_refers_to_what_is_about_to_go() {
     }
 }
 
-/// Makes projects of a team until there is no team.
+/// Creates projects of a team until the team is gone.
 async fn work(t: Tenant, team: String, worker: usize) {
     for at in 0..300 {
         let id = format!("{team}-{worker}-{at}");

@@ -1,4 +1,4 @@
-//! Secrets are used, never read back.
+//! Secrets are used and never read.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::{
 
 /// Proves the secret part of C2, and the secret part of C20.
 #[tokio::test]
-async fn a_password_is_verified_without_being_read_back() {
+async fn a_password_is_verified_without_being_read() {
     let (_, nagaya, acme) = management().await;
     let user = acme.create("user", user("ann")).await.expect("a user");
     let id = user.text("id").expect("an id").to_owned();
@@ -30,7 +30,7 @@ async fn a_password_is_verified_without_being_read_back() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_not_there_passes_no_test() {
+async fn a_missing_secret_passes_no_test() {
     let nagaya = crate::common::open(crate::common::design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     t1.create("user", fields(json!({ "userId": "u", "email": "a@example.com", "name": "A" }))).await.expect("a user");
@@ -40,7 +40,7 @@ async fn a_secret_that_is_not_there_passes_no_test() {
 }
 
 #[tokio::test]
-async fn what_is_about_to_be_written_is_not_shown_to_logs() {
+async fn debug_output_of_a_change_set_has_no_fields() {
     let (_, _, acme) = management().await;
     let shown = format!("{:?}", acme.set().create("user", user("ann")));
     assert!(shown.contains("create user") && !shown.contains("ann") && !shown.contains("$2"), "{shown}");

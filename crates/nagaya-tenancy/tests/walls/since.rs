@@ -1,4 +1,4 @@
-//! Moments that follow from a condition: set when it comes to hold, kept while it does, gone when it ends.
+//! `since` fields: set when a condition begins to hold, kept while it holds, removed when it ends.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ entity = "chore"
 index  = "GSI1"
 "#;
 
-/// A family whose clock the test moves.
+/// A family with a clock that the test moves.
 struct Family {
     clock: ManualClock,
     store: Arc<dyn Store>,
@@ -81,7 +81,7 @@ fn moments(chore: &serde_json::Map<String, Json>) -> [Option<i64>; 2] {
 }
 
 #[tokio::test]
-async fn a_moment_comes_with_its_condition_stays_with_it_and_goes_with_it() {
+async fn a_since_field_is_set_kept_and_removed_with_its_condition() {
     let family = Family::new().await;
     let made = family.f1.create("chore", fields(json!({ "choreId": "c1" }))).await.expect("a chore");
     assert_eq!(moments(&made.to_json()), [None, Some(0)], "a default counts, and so does what is not there");
@@ -101,7 +101,7 @@ async fn a_moment_comes_with_its_condition_stays_with_it_and_goes_with_it() {
 }
 
 #[tokio::test]
-async fn nobody_gives_a_moment_but_whoever_repeats_it_does_no_harm() {
+async fn a_caller_cannot_set_a_since_field_but_may_repeat_its_value() {
     let family = Family::new().await;
     let told = "`doneAt` follows from `status in ('done', 'paid')`; leave it out";
     let given = json!({ "choreId": "c1", "status": "done", "doneAt": "2020-01-01T00:00:00Z" });
@@ -123,7 +123,7 @@ async fn nobody_gives_a_moment_but_whoever_repeats_it_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_keeps_the_item_ends_its_conditions() {
+async fn a_soft_delete_ends_the_conditions_of_an_item() {
     let family = Family::new().await;
     let done = json!({ "choreId": "c1", "status": "done", "title": "Dishes" });
     family.f1.create("chore", fields(done)).await.expect("a chore");

@@ -1,4 +1,4 @@
-//! What is deleted but kept is gone to everybody, and its values are free again.
+//! A soft-deleted item is not found by anyone, and its unique values are free again.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) fn user(name: &str) -> serde_json::Map<String, Json> {
 
 /// Proves the deletion part of C3, and the soft-delete part of C14.
 #[tokio::test]
-async fn a_deleted_user_is_kept_but_gone_and_so_are_its_roles() {
+async fn a_deleted_user_is_kept_but_not_found_and_so_are_its_roles() {
     let (store, _, acme) = management().await;
     let made = acme.create("user", user("ann")).await.expect("a user");
     let id = made.text("id").expect("an id").to_owned();
@@ -69,7 +69,7 @@ async fn a_deleted_user_is_kept_but_gone_and_so_are_its_roles() {
 
 /// Proves the reuse part of C5, and the reference part of C13.
 #[tokio::test]
-async fn a_tenant_with_users_stays_and_its_name_is_free_after_it_is_gone() {
+async fn a_tenant_with_users_cannot_be_deleted_and_a_deleted_ones_name_is_free() {
     let (_, nagaya, acme) = management().await;
     let user = acme.create("user", user("ann")).await.expect("a user");
     let refused = acme.delete("tenant", &[], None).await.expect_err("it has users");
@@ -87,7 +87,7 @@ async fn a_tenant_with_users_stays_and_its_name_is_free_after_it_is_gone() {
 }
 
 #[tokio::test]
-async fn only_a_deletion_deletes() {
+async fn only_delete_sets_the_soft_delete_mark() {
     let (_, _, acme) = management().await;
     let ann = acme.create("user", user("ann")).await.expect("a user");
     let id = ann.text("id").expect("an id");

@@ -1,4 +1,4 @@
-//! A studio: teams with projects, projects with tasks and invoices, folders in folders; and a look at what the store holds.
+//! A studio: teams with projects, projects with tasks and invoices, folders in folders; and a check of what is stored.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -46,7 +46,7 @@ pub(crate) fn text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
     item.get(name).and_then(Value::as_str)
 }
 
-/// What is wrong in the store: something that refers to nothing, a unique value that nobody has, a mark, a note.
+/// What is wrong in the store: a dangling reference, a unique marker without an item, a deletion mark or record.
 pub(crate) async fn flaws(store: &Arc<dyn Store>) -> Vec<String> {
     let items = all(store, TABLE).await;
     let keys: HashSet<_> = items.iter().filter_map(|item| Some((text(item, "PK")?, text(item, "SK")?))).collect();

@@ -1,4 +1,4 @@
-//! What time does: items expire, pages are read while others write, a directory goes back to a past moment.
+//! Time: items expire, pages are read while others write, a directory is restored to a past moment.
 
 use std::{
     collections::BTreeSet,
@@ -75,7 +75,7 @@ async fn sessions_and_tokens_are_never_returned_once_they_have_expired() {
 
 /// Proves A7.
 #[tokio::test]
-async fn a_directory_goes_back_to_any_moment_and_tables_say_that_they_can() {
+async fn a_directory_is_restored_to_any_moment_and_tables_say_that_they_can_be() {
     let aiagent = design("aiagent/single");
     assert!(aiagent.tables.iter().all(|table| table.point_in_time && table.kms), "declared for each table");
 
@@ -112,7 +112,7 @@ async fn a_directory_goes_back_to_any_moment_and_tables_say_that_they_can() {
 
 /// Proves the cursor part of T7.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_miss_and_repeat_nothing_while_others_write() {
+async fn pages_miss_and_repeat_no_item_while_others_write() {
     let nagaya = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     let agent = |id: String| fields(json!({ "agentId": id, "name": "A" }));

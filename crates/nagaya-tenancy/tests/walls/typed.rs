@@ -1,4 +1,4 @@
-//! Entities as types of one's own.
+//! Entities as Rust types.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn ticket(title: &str) -> Ticket {
 }
 
 #[tokio::test]
-async fn a_type_is_made_read_changed_listed_and_removed() {
+async fn a_typed_item_is_created_read_changed_listed_and_deleted() {
     let nagaya = open_file("tests/ui/desk.toml").await;
     let t1 = tenant(&nagaya, "t1");
     let tickets = t1.of::<Ticket>().expect("the design has tickets");
@@ -50,7 +50,7 @@ async fn a_type_is_made_read_changed_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_type_that_names_another_tenant_is_refused() {
+async fn a_typed_item_that_names_another_tenant_is_refused() {
     let nagaya = open_file("tests/ui/desk.toml").await;
     let t1 = tenant(&nagaya, "t1");
     let forged = Ticket { tenant_id: Some("t2".to_owned()), ..ticket("Mine?") };
@@ -67,7 +67,7 @@ async fn a_type_of_another_design_is_refused() {
 
 /// Proves the typed part of A11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_by_many_at_once_are_all_made() {
+async fn concurrent_changes_are_all_made() {
     let nagaya = open_file("tests/ui/desk.toml").await;
     let t1 = Arc::new(tenant(&nagaya, "t1"));
     let made = t1.of::<Ticket>().expect("tickets").create(&ticket("Count")).await.expect("a ticket");
@@ -78,7 +78,7 @@ async fn changes_by_many_at_once_are_all_made() {
             tokio::spawn(async move {
                 let tickets = t1.of::<Ticket>().expect("tickets");
                 let more = |ticket: &mut Ticket| ticket.title.push('.');
-                // Losing ten races in a row is possible; nobody may be told that a change was made that was not.
+                // Losing all races is possible; but no caller may be told of a change that was not made.
                 while let Err(error) = tickets.change(&[&id], more).await {
                     assert_eq!(error.code(), "contended");
                 }

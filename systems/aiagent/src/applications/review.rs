@@ -6,14 +6,11 @@
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem};
-use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
+use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{APPLICATION, APPROVAL, REJECTION};
 use crate::{body::flaw, policy, product::Product};
-
-/// How often a review that lost a race is tried.
-const ATTEMPTS: usize = 10;
 
 /// Approves an application that is pending: 200 with it as it is then.
 ///
@@ -61,7 +58,9 @@ enum Verdict {
 /// Writes a verdict onto the application as it was when judged. If it has changed meanwhile, it is judged anew.
 async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &Verdict) -> Result<Record, Problem> {
     let id = [call.parameter("applicationId").ok_or_else(Problem::not_found)?];
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let application = operator.get(APPLICATION, &id).await?;
         if is_decided(&application, verdict)? {
             return Ok(application);
@@ -71,11 +70,10 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &V
             is_free(operator, tenant).await?;
         }
         match operator.update(APPLICATION, &id, outcome(product, call, verdict), &application).await {
-            Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
+            Err(error) if error.is_version_conflict() => {}
             decided => return Ok(decided?),
         }
     }
-    Err(Error::from(ErrorKind::Contended).into())
 }
 
 /// Whether the verdict is there already, from an approval whose tenant may be missing still; `false` for an application that
@@ -167,7 +165,7 @@ async fn put_back(operator: &Operator, application: &Record) -> Result<(), Probl
     let mut patch: Map<_, _> = undone.into_iter().map(|field| (field.to_owned(), Json::Null)).collect();
     patch.insert("status".to_owned(), "pending".into());
     match operator.update(APPLICATION, &id, patch, application).await {
-        Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
+        Err(error) if !error.is_version_conflict() => Err(error.into()),
         _ => Ok(()),
     }
 }

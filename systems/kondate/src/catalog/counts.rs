@@ -6,7 +6,7 @@
 //! meanwhile was looked at by somebody who did not see that write.
 
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
-use nagaya_tenancy::{Error, ErrorKind, Keeper, Nagaya, Note, Principal, Record, Set, Tenant};
+use nagaya_tenancy::{Error, Keeper, Nagaya, Note, Principal, Record, Retry, Set, Tenant};
 use serde_json::json;
 
 use super::Kind;
@@ -82,7 +82,9 @@ pub(crate) async fn settle(nagaya: &Nagaya, publication: &Publication) -> Result
     while let Some(users) = counted_users(&creator, publication, &mut after).await? {
         reconcile(nagaya, publication, &users).await?;
     }
-    for _ in 0..RACES {
+    let mut retry = Retry::new(RACES);
+    loop {
+        retry.attempt().await?;
         let Some(counting) = counting(&creator, publication).await? else { return Ok(()) };
         let (mut number, mut after) = (0, None);
         while let Some(users) = counted_users(&creator, publication, &mut after).await? {
@@ -94,17 +96,18 @@ pub(crate) async fn settle(nagaya: &Nagaya, publication: &Publication) -> Result
         tracing::warn!(?publication, number, "a saved count is not the number of its saves");
         // Every note that came or went since has moved the item's version.
         match counted(creator.set(), publication, &counting, number).commit().await {
-            Err(error) if !overtaken(&error) => return Err(error),
+            Err(error) if !lost(&error) => return Err(error),
             _ => {}
         }
     }
-    Err(ErrorKind::Contended.into())
 }
 
 /// Makes the count agree with as many saves as one write takes.
 async fn together(nagaya: &Nagaya, publication: &Publication, users: &[String]) -> Result<(), Error> {
     let creator = handle(nagaya, &publication.creator)?;
-    for _ in 0..RACES {
+    let mut retry = Retry::new(RACES);
+    loop {
+        retry.attempt().await?;
         let counting = counting(&creator, publication).await?;
         let looked: Vec<BoxFuture<'_, _>> =
             users.iter().map(|user| look(nagaya, &creator, publication, user).boxed()).collect();
@@ -131,11 +134,10 @@ async fn together(nagaya: &Nagaya, publication: &Publication, users: &[String]) 
             set = set.note(publication.kind.names().creator, Keeper::Tenant, &name, said, note.as_ref());
         }
         match set.commit().await {
-            Err(error) if !overtaken(&error) => return Err(error),
+            Err(error) if !lost(&error) => return Err(error),
             _ => {}
         }
     }
-    Err(ErrorKind::Contended.into())
 }
 
 /// Whether a save is counted as it should be; `None`: it is.
@@ -189,11 +191,7 @@ fn handle(nagaya: &Nagaya, tenant: &str) -> Result<Tenant, Error> {
 fn found(read: Result<Record, Error>) -> Result<Option<Record>, Error> {
     match read {
         Ok(record) => Ok(Some(record)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn overtaken(error: &Error) -> bool {
-    lost(error) || matches!(error.kind(), ErrorKind::Overtaken { .. } | ErrorKind::Contended)
 }

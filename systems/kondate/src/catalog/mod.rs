@@ -11,7 +11,7 @@ mod save;
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{OwnRoute, Problem};
-use nagaya_tenancy::{ErrorKind, Tenant};
+use nagaya_tenancy::Tenant;
 
 use crate::product::item;
 
@@ -140,7 +140,7 @@ const TIMES: [&str; 2] = ["createdAt", "updatedAt"];
 pub(crate) async fn author(tenant: &Tenant) -> Result<String, Problem> {
     match tenant.get("profile", &[]).await {
         Ok(profile) => Ok(profile.text("displayName").unwrap_or_default().to_owned()),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => {
+        Err(error) if error.is_not_found() => {
             let detail = "What others see bears its author's name: make a profile first (`POST /profile`).";
             Err(Problem::new(StatusCode::CONFLICT, "no_profile", detail))
         }

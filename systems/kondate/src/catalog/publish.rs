@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use nagaya_design::{Design, Field};
 use nagaya_server::{Answer, Call, Content, Problem, Shape};
-use nagaya_tenancy::{Error, ErrorKind, Keeper, Note, Record, Set, Tenant};
+use nagaya_tenancy::{Error, Keeper, Note, Record, Retry, Set, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Kind, author, shown};
-use crate::product::{ATTEMPTS, contended, fields, lost};
+use crate::product::{fields, lost};
 
 /// What whoever publishes says about it.
 pub(super) fn price(kind: Kind) -> Shape {
@@ -34,7 +34,9 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
     let tenant = call.tenant()?;
     let (names, id) = (kind.names(), of(kind, &call));
     let name = claim_name(kind, id);
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         // It is the caller's own, and the one that the caller knows.
         let own = tenant.get(names.own, &[id]).await?;
         call.knows(&own)?;
@@ -64,18 +66,19 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
                 let copy = results.into_iter().nth(1).flatten().ok_or_else(Problem::not_found)?;
                 return Ok(Answer::record(copy));
             }
-            Err(error) if overtaken(&error) => {}
+            Err(error) if lost(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Err(contended())
 }
 
 /// Takes something of the caller's out of the catalog.
 pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     let (names, id) = (kind.names(), of(kind, &call));
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let own = tenant.get(names.own, &[id]).await?;
         call.knows(&own)?;
         if own.text("publishedAt").is_none() {
@@ -90,14 +93,15 @@ pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Prob
             Err(error) => return Err(error.into()),
         }
     }
-    Err(contended())
 }
 
 /// Deletes something of the caller's, with its copies: what is published while it is deleted is seen by its version.
 pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     let (names, id) = (kind.names(), of(kind, &call));
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let own = tenant.get(names.own, &[id]).await?;
         call.knows(&own)?;
 
@@ -108,7 +112,6 @@ pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
             Err(error) => return Err(error.into()),
         }
     }
-    Err(contended())
 }
 
 fn of(kind: Kind, call: &Call) -> &str {
@@ -179,10 +182,6 @@ async fn without_copies(tenant: &Tenant, set: Set, kind: Kind, own: &Record, id:
     let Some(at) = own.text("publishedAt") else { return Ok(set) };
     let there = copies(tenant, kind, at, id).await?.into_iter().filter(|copy| copy.there);
     Ok(there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None)))
-}
-
-fn overtaken(error: &Error) -> bool {
-    lost(error) || matches!(error.kind(), ErrorKind::Overtaken { .. })
 }
 
 fn id_taken(kind: Kind) -> Problem {

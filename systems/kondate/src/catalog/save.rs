@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Content, Problem};
-use nagaya_tenancy::{ErrorKind, Expected, Record};
+use nagaya_tenancy::{Expected, Record, Retry};
 use serde_json::{Map, Value as Json};
 
 use super::{Kind, counts::Publication};
-use crate::product::{ATTEMPTS, contended, lost};
+use crate::product::lost;
 
 /// Saves something of the catalog. What is saved already stays as it is, unless it has been published anew since.
 pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
@@ -22,7 +22,9 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
 
     let wanted = kept(&copy);
     let id = call.parameter(names.id).unwrap_or_default();
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let there = tenant.get_many(&[(names.saved, &[id])]).await?.into_iter().next().flatten();
         let written = match there {
             Some(there) if Publication::saved(kind, &there) == Publication::copy(kind, &copy) => {
@@ -41,7 +43,6 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
             Err(error) => return Err(error.into()),
         }
     }
-    Err(contended())
 }
 
 /// Saves something no longer; fine also if it was not saved.
@@ -57,7 +58,7 @@ pub(super) async fn unsave(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
         return Err(Problem::not_found());
     }
     match call.tenant()?.delete(names.saved, &[id], Expected::Any).await {
-        Err(error) if !matches!(error.kind(), ErrorKind::NotFound { .. }) => Err(error.into()),
+        Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
     }
 }

@@ -3,17 +3,17 @@
 use axum::http::{StatusCode, header};
 use nagaya_server::{Answer, Content, Problem, Shape};
 use nagaya_store::Value;
-use nagaya_tenancy::{List, Record, Set};
+use nagaya_tenancy::{List, Record, Retry, Set};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    Desk, METHOD, Refused, Token, overtaken,
+    Desk, METHOD, Refused, Token,
     subscription::runs,
     text,
     wallet::{Act, Wallet, done},
 };
-use crate::product::{ATTEMPTS, contended, fields};
+use crate::product::{fields, lost};
 
 /// Methods that a user can have.
 const MOST: usize = 20;
@@ -35,7 +35,9 @@ pub(super) async fn add(desk: Desk) -> Result<Answer, Problem> {
     // The provider knows it, and can charge it.
     let card = desk.payments.card(&token).await?;
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let wallet = desk.settled().await?;
         let methods = desk.methods().await?;
         if let Some(there) = desk.with_token(&methods, &token).await? {
@@ -61,7 +63,7 @@ pub(super) async fn add(desk: Desk) -> Result<Answer, Problem> {
         let set = desk.change(&wallet).create(METHOD, fields(method));
         let set = if prefers { none_preferred(set, &methods) } else { set };
         match set.commit().await {
-            Err(error) if overtaken(&error) => {}
+            Err(error) if lost(&error) => {}
             added => {
                 let method = added?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
                 let place = desk.call.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
@@ -72,7 +74,6 @@ pub(super) async fn add(desk: Desk) -> Result<Answer, Problem> {
             }
         }
     }
-    Err(contended())
 }
 
 /// Makes a method the default one: 200 with it.
@@ -85,7 +86,9 @@ pub(super) async fn make_default(desk: Desk) -> Result<Answer, Problem> {
 /// Another does not become the default one by itself: which card is charged, the user decides.
 pub(super) async fn remove(desk: Desk) -> Result<Answer, Problem> {
     let id = named(&desk)?;
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let wallet = desk.settled().await?;
         let method = desk.tenant.get(METHOD, &[&id]).await?;
         desk.call.knows(&method)?;
@@ -104,7 +107,6 @@ pub(super) async fn remove(desk: Desk) -> Result<Answer, Problem> {
             return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None));
         }
     }
-    Err(contended())
 }
 
 /// A method that is about to go.
@@ -149,7 +151,9 @@ impl Desk {
 
     /// Makes a method the default one, and the one that was no longer.
     async fn prefer(&self, id: &[String]) -> Result<Record, Problem> {
-        for _ in 0..ATTEMPTS {
+        let mut retry = Retry::default();
+        loop {
+            retry.attempt().await?;
             let wallet = self.settled().await?;
             let mut methods = self.methods().await?;
             let at = methods.iter().position(|method| method.id() == id).ok_or_else(Problem::not_found)?;
@@ -161,11 +165,10 @@ impl Desk {
             let id: Vec<_> = id.iter().map(String::as_str).collect();
             let set = self.change(&wallet).update(METHOD, &id, fields(json!({ "isDefault": true })), &method);
             match none_preferred(set, &methods).commit().await {
-                Err(error) if overtaken(&error) => {}
+                Err(error) if lost(&error) => {}
                 preferred => return preferred?.into_iter().next().flatten().ok_or_else(Problem::internal),
             }
         }
-        Err(contended())
     }
 }
 

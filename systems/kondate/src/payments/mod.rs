@@ -14,7 +14,7 @@ use std::{future::Future, sync::Arc};
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, Later, OwnRoute, Problem};
-use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
+use nagaya_tenancy::{Record, Tenant};
 use serde_json::{Value as Json, json};
 
 pub use self::{
@@ -22,7 +22,7 @@ pub use self::{
     port::{Asked, Card, ChargeId, Payments, Refused, Standing, Token},
     standing::State,
 };
-use crate::product::{item, lost};
+use crate::product::item;
 
 const METHOD: &str = "payment_method";
 const PURCHASE: &str = "purchase";
@@ -161,7 +161,7 @@ impl Desk {
             found.is_some()
         };
         match self.tenant.verify_secret(METHOD, &[method], "providerToken", look).await {
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound { .. }) => Err(error.into()),
+            Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(found),
         }
     }
@@ -224,9 +224,4 @@ impl From<Refused> for Problem {
 fn no_method() -> Problem {
     let detail = "There is no default payment method: add one, or name one as `paymentMethodId`.";
     Problem::new(StatusCode::CONFLICT, "no_payment_method", detail)
-}
-
-/// Whether somebody else was faster, so that it is worth looking again.
-fn overtaken(error: &Error) -> bool {
-    lost(error) || matches!(error.kind(), ErrorKind::Overtaken { .. })
 }

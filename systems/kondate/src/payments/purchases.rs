@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use nagaya_design::{Design, Problem as Unfit};
 use nagaya_server::{Answer, Problem, Shape};
-use nagaya_tenancy::{Error, ErrorKind, Keeper, List, Note, Set};
+use nagaya_tenancy::{Error, ErrorKind, Keeper, List, Note, Retry, Set};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -11,10 +11,7 @@ use super::{
     ChargeId, Desk, PURCHASE, Refused, text,
     wallet::{Act, Wallet, done},
 };
-use crate::{
-    notifications::notification,
-    product::{ATTEMPTS, contended, fields},
-};
+use crate::{notifications::notification, product::fields};
 
 /// What prices are in.
 const CURRENCY: &str = "JPY";
@@ -55,7 +52,9 @@ pub(super) async fn buy(desk: Desk) -> Result<Answer, Problem> {
     let key = desk.call.idempotency_key()?.ok_or_else(no_key)?;
     let request = serde_json::to_string(&desk.call.body).unwrap_or_default();
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let wallet = desk.settled().await?;
         // What has been bought under the key is not bought again.
         if let Some(slip) = desk.tenant.note(PURCHASE, Keeper::Tenant, &slip_of(key)).await? {
@@ -70,7 +69,6 @@ pub(super) async fn buy(desk: Desk) -> Result<Answer, Problem> {
         // Whether this or another one is under way then, it is settled next.
         desk.begin(&wallet, &Act::Buying(buying)).await?;
     }
-    Err(contended())
 }
 
 /// A purchase before it is paid, as its item will be.

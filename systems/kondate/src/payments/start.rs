@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use nagaya_server::{Answer, Problem, Shape};
-use nagaya_tenancy::Set;
+use nagaya_tenancy::{Retry, Set};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -11,7 +11,7 @@ use super::{
     subscription::{News, bad_standing, runs},
     wallet::{Act, Wallet, done},
 };
-use crate::product::{ATTEMPTS, contended, fields};
+use crate::product::fields;
 
 /// What somebody says who starts one.
 pub(super) const STARTED: Shape = Shape {
@@ -25,7 +25,9 @@ pub(super) async fn start(desk: Desk) -> Result<Answer, Problem> {
     STARTED.check(desk.call.design(), &desk.call.body)?;
     let plan = desk.call.body.get("plan").and_then(Json::as_str).unwrap_or_default();
 
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let wallet = desk.settled().await?;
         // None is running.
         if desk.present_subscription().await?.is_some_and(|there| runs(&there)) {
@@ -48,7 +50,6 @@ pub(super) async fn start(desk: Desk) -> Result<Answer, Problem> {
         answer.set(header::LOCATION, &desk.call.location("/subscription"));
         return Ok(answer);
     }
-    Err(contended())
 }
 
 /// A subscription that is about to start.

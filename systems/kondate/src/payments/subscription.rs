@@ -3,18 +3,20 @@
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Problem};
 use nagaya_store::Value;
-use nagaya_tenancy::{Record, Set};
+use nagaya_tenancy::{Record, Retry, Set};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Desk, SUBSCRIPTION, Standing, State, overtaken, text};
+use super::{Desk, SUBSCRIPTION, Standing, State, text};
 use crate::{
     notifications::notification,
-    product::{ATTEMPTS, contended, fields},
+    product::{fields, lost},
 };
 
 /// Lets the subscription end with its period: 200 with it.
 pub(super) async fn cancel(desk: Desk) -> Result<Answer, Problem> {
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let current = desk.running().await?;
         if ends(&current) {
             return Ok(Answer::record(current));
@@ -24,12 +26,13 @@ pub(super) async fn cancel(desk: Desk) -> Result<Answer, Problem> {
             return Ok(Answer::record(applied));
         }
     }
-    Err(contended())
 }
 
 /// Takes a cancellation back: 200 with the subscription.
 pub(super) async fn resume(desk: Desk) -> Result<Answer, Problem> {
-    for _ in 0..ATTEMPTS {
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
         let current = desk.running().await?;
         if !ends(&current) {
             return Ok(Answer::record(current));
@@ -44,7 +47,6 @@ pub(super) async fn resume(desk: Desk) -> Result<Answer, Problem> {
             return Ok(Answer::record(applied));
         }
     }
-    Err(contended())
 }
 
 /// Asks the provider how the subscription stands, and takes it over: 200 with it.
@@ -73,7 +75,9 @@ impl Desk {
 
     /// The subscription after the provider has said how it stands.
     async fn refreshed(&self) -> Result<Record, Problem> {
-        for _ in 0..ATTEMPTS {
+        let mut retry = Retry::default();
+        loop {
+            retry.attempt().await?;
             let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
             self.is_ours(&current)?;
             let standing = self.payments.standing(&text(&current, "providerSubscriptionId")).await?;
@@ -81,7 +85,6 @@ impl Desk {
                 return Ok(applied);
             }
         }
-        Err(contended())
     }
 
     /// Whether its period is over. Instants of the same form are in order as texts.
@@ -121,7 +124,7 @@ impl Desk {
         };
         match set.commit().await {
             Ok(changed) => Ok(changed.into_iter().next().flatten()),
-            Err(error) if overtaken(&error) => Ok(None),
+            Err(error) if lost(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -6,12 +6,12 @@
 //! the same answer under the same key, and of several who write it down one does.
 
 use nagaya_server::Problem;
-use nagaya_tenancy::{Keeper, Note, Set};
+use nagaya_tenancy::{Keeper, Note, Retry, Set};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use super::{Desk, METHOD, methods::Removal, overtaken, purchases::Buying, start::Start};
-use crate::product::{ATTEMPTS, contended, fields};
+use super::{Desk, METHOD, methods::Removal, purchases::Buying, start::Start};
+use crate::product::{fields, lost};
 
 const NAME: &str = "wallet";
 
@@ -52,7 +52,9 @@ impl Desk {
 
     /// The wallet when nothing is under way: what is, is ended first.
     pub(super) async fn settled(&self) -> Result<Wallet, Problem> {
-        for _ in 0..ATTEMPTS {
+        let mut retry = Retry::default();
+        loop {
+            retry.attempt().await?;
             let wallet = self.wallet().await?;
             match &wallet.act {
                 None => return Ok(wallet),
@@ -61,7 +63,6 @@ impl Desk {
                 Some(Act::Removal(removal)) => removal.end(self, &wallet).await?,
             }
         }
-        Err(contended())
     }
 
     /// Changes that happen if the wallet is still the one that was read, and after which nothing is under way in it.
@@ -81,7 +82,7 @@ impl Desk {
 pub(super) async fn done(set: Set) -> Result<bool, Problem> {
     match set.commit().await {
         Ok(_) => Ok(true),
-        Err(error) if overtaken(&error) => Ok(false),
+        Err(error) if lost(&error) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

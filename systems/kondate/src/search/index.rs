@@ -3,14 +3,14 @@
 //! A note beside the item says which terms are posted, and is written in the same set as the postings: it is always right. So
 //! a change that is told twice, late, or to two processes at once does no harm, and neither does an end in the middle.
 
-use nagaya_tenancy::{Error, ErrorKind, Keeper, Nagaya, Note, Principal, Record, Set, Tenant};
+use nagaya_tenancy::{Error, Keeper, Nagaya, Note, Principal, Record, Retry, Set, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{AT_ONCE, ATTEMPTS, fields, lost};
+use crate::product::{AT_ONCE, fields, lost};
 
 /// Who keeps postings in step.
 const USER: &str = "search";
@@ -19,19 +19,19 @@ const USER: &str = "search";
 pub(crate) async fn reconcile(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[String]) -> Result<(), Error> {
     let Some(collection) = Collection::of(entity) else { return Ok(()) };
     let postings = Postings::new(nagaya, collection, tenant, id)?;
-    let mut losses = 0;
+    let mut retry = Retry::default();
+    let mut lost_race = false;
     loop {
-        match postings.step(losses > 0).await {
+        match postings.step(lost_race).await {
             Ok(Step::InStep) => return Ok(()),
             Ok(Step::Further) => {}
-            Err(error) if losses < ATTEMPTS && (lost(&error) || overtaken(&error)) => losses += 1,
+            Err(error) if lost(&error) => {
+                retry.attempt().await?;
+                lost_race = true;
+            }
             Err(error) => return Err(error),
         }
     }
-}
-
-fn overtaken(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Overtaken { .. } | ErrorKind::Contended)
 }
 
 /// The postings of one item.
@@ -92,7 +92,7 @@ impl<'i> Postings<'i> {
     pub(super) async fn wanted(&self) -> Result<Weighted, Error> {
         let record = match self.tenant.get(self.collection.entity, &self.id).await {
             Ok(record) => record,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound { .. }) => return Ok(Weighted::new()),
+            Err(error) if error.is_not_found() => return Ok(Weighted::new()),
             Err(error) => return Err(error),
         };
         // What is public all can read: it has to be this creator's.

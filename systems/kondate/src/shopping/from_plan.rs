@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem, Shape};
-use nagaya_tenancy::{Error, ErrorKind, Keeper, List, Record, Tenant};
+use nagaya_tenancy::{Error, Keeper, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     plans::{CURRENT, NEXT, PLAN},
-    product::{AT_ONCE, ATTEMPTS, all, contended},
+    product::{AT_ONCE, all},
 };
 
 pub(super) const SUMMARY: &str = "Puts the ingredients of a plan on the list: equal ones added up, without what is in the \
@@ -27,8 +27,6 @@ pub(super) const BODY: Shape = Shape { entity: PLAN, fields: &[("slot", "slot")]
 const MENU: &str = "menuId";
 /// What one run at a time holds: two that did not know of each other would put everything on the list twice.
 const TURN: &str = "shopping-from-plan";
-/// A plan of fifty recipes of fifty ingredients each takes so many sets, besides those that lose their turn.
-const ROUNDS: usize = ATTEMPTS + 50 * 50 / AT_ONCE + 1;
 
 /// Puts what a plan needs on the list, and answers with what was added: nothing, if it is all there.
 ///
@@ -41,7 +39,8 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
     let needs = needs(&tenant, &plan).await?;
 
     let mut added = Vec::new();
-    for _ in 0..ROUNDS {
+    let mut retry = Retry::default();
+    loop {
         let turn = tenant.note(ITEM, Keeper::Tenant, TURN).await?;
         let missing = needs.missing(&stock(&tenant, other.as_ref()).await?);
         if missing.is_empty() {
@@ -50,7 +49,7 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
         let set = missing.iter().take(AT_ONCE).fold(tenant.set(), |set, line| set.create(ITEM, fields(line, &plan)));
         match set.note(ITEM, Keeper::Tenant, TURN, Some(Map::new()), turn.as_ref()).commit().await {
             // Another run was faster: what it has added is not missing any more.
-            Err(error) if matches!(error.kind(), ErrorKind::Overtaken { .. }) => {}
+            Err(error) if error.is_conflict() => retry.attempt().await?,
             Err(error) => return Err(error.into()),
             Ok(records) => {
                 added.extend(records.into_iter().flatten());
@@ -60,7 +59,6 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
             }
         }
     }
-    Err(contended())
 }
 
 /// The plan in a slot, and the one in the other.

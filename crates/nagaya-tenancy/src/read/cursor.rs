@@ -1,4 +1,4 @@
-//! Cursors: where a page ended, sealed so that only the same caller can go on, with the same question.
+//! Cursors: the position where a page ended, encrypted and bound to the caller and the list.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use chacha20poly1305::{
@@ -9,13 +9,13 @@ use nagaya_store::{Key, KeyValue, Position};
 
 use crate::{Error, ErrorKind, Settings};
 
-/// Bytes in front of what is sealed.
+/// Length of the nonce in front of the encrypted position.
 const NONCE: usize = 24;
 
-/// Seals a position. `bound` is what it is good for: tenant, access pattern, parameters, design.
+/// Encrypts a position. `bound` is what the cursor is bound to: tenant, access pattern, parameters, design.
 pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &Position) -> Result<String, Error> {
-    let plain = serde_json::to_vec(&texts(position)).map_err(|_| ErrorKind::BadCursor)?;
-    // A nonce must not come twice with different texts: one made of the text, and of a key, cannot.
+    let plain = serde_json::to_vec(&key_texts(position)).map_err(|_| ErrorKind::BadCursor)?;
+    // A nonce must not be used for two texts: this one is a keyed hash of the text.
     let mut hasher = blake3::Hasher::new_keyed(&settings.cursor_key);
     hasher.update(&(bound.len() as u64).to_be_bytes()).update(bound).update(&plain);
     let mut nonce = [0; NONCE];
@@ -25,7 +25,7 @@ pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &Position) -> Re
     Ok(BASE64_URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
 }
 
-/// Opens a cursor; why one is refused is nobody's business.
+/// Opens a cursor. The error does not say why one is refused.
 pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Position, Error> {
     let refused = || Error::from(ErrorKind::BadCursor);
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refused())?;
@@ -46,8 +46,8 @@ fn cipher(settings: &Settings) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&settings.cursor_key.into())
 }
 
-/// Designs have texts in their keys.
-fn texts(position: &Position) -> Vec<&str> {
+/// The keys of a position; all keys of a design are texts.
+fn key_texts(position: &Position) -> Vec<&str> {
     let keys = [Some(&position.key), position.index_key.as_ref()];
     let values = keys.into_iter().flatten().flat_map(|key| [&key.partition, &key.sort]);
     values.map(|value| if let KeyValue::String(text) = value { text.as_str() } else { "" }).collect()

@@ -1,4 +1,4 @@
-//! Old and new values of what was changed, fit to be kept for long: masked, and bounded in size.
+//! The old and new values of an audit entry: masked, and bounded in size.
 
 use nagaya_design::{Entity, Field, Type};
 use nagaya_store::{Item, Value};
@@ -6,13 +6,13 @@ use serde_json::{Map, Value as Json};
 
 use crate::values;
 
-/// What stands in the place of personal data.
+/// The mask of personal data.
 pub(crate) const MASKED: &str = "***";
-/// What stands where something was cut off.
-const MARK: char = '…';
-/// Bytes of the largest value as JSON, and what is tried where all together is too much.
+/// Marks where text was cut off.
+const ELLIPSIS: char = '…';
+/// The size limits of a value in bytes of JSON that are tried in turn, until all values together are small enough.
 const SIZES: [usize; 4] = [2_048, 256, 64, 16];
-/// How deep the largest value is nested: stores have a limit, and an entry adds levels of its own.
+/// The deepest nesting of a value: stores have a limit, and an entry adds levels of its own.
 const DEPTH: usize = 20;
 
 /// The fields that differ, each with its old and new value, in at most so many bytes of JSON.
@@ -36,15 +36,15 @@ pub(crate) fn of(entity: &Entity, old: Option<&Item>, new: Option<&Item>, limit:
     bounded(changed, limit)
 }
 
-/// A text of at most so many characters; what is cut off leaves a mark.
+/// A text of at most so many characters; an ellipsis shows that it was cut.
 pub(crate) fn cut(text: &str, characters: usize) -> String {
     if text.chars().count() <= characters {
         return text.to_owned();
     }
-    text.chars().take(characters.saturating_sub(1)).chain([MARK]).collect()
+    text.chars().take(characters.saturating_sub(1)).chain([ELLIPSIS]).collect()
 }
 
-/// A value without what is secret, and with a mask over what is personal.
+/// A value without secrets, and with personal data masked.
 fn masked(field: &Field, value: Json) -> Json {
     if field.personal {
         return MASKED.into();
@@ -65,7 +65,7 @@ fn masked(field: &Field, value: Json) -> Json {
     }
 }
 
-/// Changes that take at most so many bytes: long values are cut, at worst everything is.
+/// Changes of at most so many bytes: long values are cut, in the worst case all of them.
 fn bounded(changed: Map<String, Json>, limit: usize) -> Json {
     for size in SIZES {
         let mut fitted = changed.clone();
@@ -77,7 +77,7 @@ fn bounded(changed: Map<String, Json>, limit: usize) -> Json {
             return fitted;
         }
     }
-    Json::Object(Map::from_iter([(MARK.to_string(), MARK.to_string().into())]))
+    Json::Object(Map::from_iter([(ELLIPSIS.to_string(), ELLIPSIS.to_string().into())]))
 }
 
 fn shorten(value: &mut Json, bytes: usize) {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_is_cut_and_says_so() {
+    fn long_values_are_cut_with_an_ellipsis() {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut("abcd", 3), "ab…");
         let long =
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_becomes_text() {
+    fn deeply_nested_values_become_text() {
         let mut deep = Json::from(1);
         for _ in 0..30 {
             deep = Json::Array(vec![deep]);

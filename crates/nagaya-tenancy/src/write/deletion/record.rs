@@ -1,27 +1,27 @@
-//! The note of a deletion that is under way: an item of the layer's own, in the table of what is deleted.
+//! The record of a deletion under way: an item of the layer's own, in the table of the deleted item.
 
 use std::sync::Arc;
 
-use nagaya_store::{Condition, Item, Key, Value, Write};
+use nagaya_store::{Condition, Item, Key, KeyValue, Value, Write};
 
-use crate::{Error, Principal, blueprint::Blueprint, guard::Scope, house::House, room::Room};
+use crate::{Error, Principal, compiled::CompiledEntity, scope::Scope, session::Session, state::TenancyState};
 
-/// The partition of the notes in each table. Escapes have capitals, so no key of an entity is like it.
+/// The partition of the records in each table. Escapes have capitals, so no key of an entity is like it.
 pub(super) const PARTITION: &str = "%deleting";
-/// The attribute with what comes next.
+/// The attribute with the phase.
 pub(super) const PHASE: &str = "%phase";
-/// Milliseconds after which a note whose item has no mark is no longer waited for.
+/// Milliseconds after which a record whose item has no mark is abandoned.
 pub(super) const ABANDONED: i64 = 60_000;
 
-/// What comes next in a deletion. It starts with marking, and changes once.
+/// The phase of a deletion. It starts with marking, and changes once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Marking what goes, and looking for what forbids it.
+    /// Items are marked, and checked for what forbids the deletion.
     Marking,
-    /// Removing everything.
+    /// Everything is deleted.
     Removing,
-    /// Taking back the marks.
-    Returning,
+    /// The marks are removed.
+    Restoring,
 }
 
 impl Phase {
@@ -29,58 +29,57 @@ impl Phase {
         match self {
             Phase::Marking => "marking",
             Phase::Removing => "removing",
-            Phase::Returning => "returning",
+            Phase::Restoring => "returning",
         }
     }
 
-    /// A note is there and says so.
-    pub(super) fn is_noted(self) -> Condition {
+    /// The record exists and is in this phase.
+    pub(super) fn condition(self) -> Condition {
         Condition::equal(PHASE, self.name())
     }
 }
 
-/// A note.
+/// The record of a deletion.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct DeletionRecord {
     pub(super) token: String,
     pub(super) entity: String,
     pub(super) key: Key,
     pub(super) phase: Phase,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was written, in milliseconds since 1970.
     pub(super) at: i64,
     scope: Scope,
     principal: Principal,
     reason: Option<String>,
 }
 
-/// The key of a deletion's note.
+/// The key of a deletion's record.
 pub(super) fn key(token: &str) -> Key {
     Key::new(PARTITION, token)
 }
 
-impl Pending {
-    pub(super) fn new(room: &Room, blueprint: &Blueprint, key: &Key, token: &str) -> Self {
-        Pending {
+impl DeletionRecord {
+    pub(super) fn new(session: &Session, compiled: &CompiledEntity, key: &Key, token: &str) -> Self {
+        DeletionRecord {
             token: token.to_owned(),
-            entity: blueprint.name().to_owned(),
+            entity: compiled.name().to_owned(),
             key: key.clone(),
             phase: Phase::Marking,
-            at: 0,
-            scope: room.scope.clone(),
-            principal: room.principal.clone(),
-            reason: room.reason.clone(),
+            at: session.state.settings.clock.millis(),
+            scope: session.scope.clone(),
+            principal: session.principal.clone(),
+            reason: session.reason.clone(),
         }
     }
 
-    /// The write that makes the note.
-    pub(super) fn put(&self, blueprint: &Blueprint, now: i64) -> Write {
-        let text = |value: &nagaya_store::KeyValue| Value::from(value.clone());
-        let mut item = Item::new()
-            .with(&blueprint.key.partition, PARTITION)
-            .with(&blueprint.key.sort, self.token.as_str())
+    /// The write that inserts the record.
+    pub(super) fn insert(&self, compiled: &CompiledEntity) -> Write {
+        let text = |value: &KeyValue| Value::from(value.clone());
+        let mut item = compiled
+            .internal_item(key(&self.token))
             .with("%entity", self.entity.as_str())
             .with("%key", Value::List(vec![text(&self.key.partition), text(&self.key.sort)]))
-            .with("%at", now)
+            .with("%at", self.at)
             .with("%user", &*self.principal.user)
             .with(PHASE, self.phase.name());
         let optional = [
@@ -94,32 +93,35 @@ impl Pending {
                 item.insert(name, value);
             }
         }
-        let free = Condition::absent(blueprint.key.partition.as_str());
-        Write::put(&blueprint.table, item).when(free)
+        compiled.insert(item)
     }
 
-    /// The note of a deletion in an entity's table.
-    pub(super) async fn get(house: &House, blueprint: &Blueprint, token: &str) -> Result<Option<Self>, Error> {
-        let found = house.store.get(&blueprint.table, &key(token)).await?;
-        Ok(found.and_then(|item| Pending::read(&item, token)))
+    /// The record of a deletion in an entity's table.
+    pub(super) async fn get(
+        state: &TenancyState,
+        compiled: &CompiledEntity,
+        token: &str,
+    ) -> Result<Option<Self>, Error> {
+        let found = state.store.get(&compiled.table, &key(token)).await?;
+        Ok(found.and_then(|item| DeletionRecord::from_item(&item, token)))
     }
 
-    /// A note that was read; `None` if it is not one.
-    pub(super) fn read(item: &Item, token: &str) -> Option<Self> {
+    /// A record that was read; `None` if the item is none.
+    pub(super) fn from_item(item: &Item, token: &str) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(Value::as_str);
         let shared = |name: &str| text(name).map(Arc::<str>::from);
         let Some(Value::List(key)) = item.get("%key") else { return None };
         let [Value::String(partition), Value::String(sort)] = key.as_slice() else { return None };
         let phase = text(PHASE)?;
         let phase =
-            [Phase::Marking, Phase::Removing, Phase::Returning].into_iter().find(|each| each.name() == phase)?;
+            [Phase::Marking, Phase::Removing, Phase::Restoring].into_iter().find(|each| each.name() == phase)?;
         let tenant = shared("%tenant");
         let principal = Principal {
             request: shared("%request"),
             address: shared("%address"),
             ..Principal::new(tenant.clone().unwrap_or_default(), text("%user")?)
         };
-        Some(Pending {
+        Some(DeletionRecord {
             token: token.to_owned(),
             entity: text("%entity")?.to_owned(),
             key: Key::new(partition.as_str(), sort.as_str()),
@@ -131,10 +133,10 @@ impl Pending {
         })
     }
 
-    /// The reach of the one who began.
-    pub(super) fn room(&self, house: &Arc<House>) -> Room {
-        Room {
-            house: Arc::clone(house),
+    /// The session of the caller who began the deletion.
+    pub(super) fn session(&self, state: &Arc<TenancyState>) -> Session {
+        Session {
+            state: Arc::clone(state),
             scope: self.scope.clone(),
             principal: self.principal.clone(),
             reason: self.reason.clone(),

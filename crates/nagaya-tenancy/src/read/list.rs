@@ -1,0 +1,302 @@
+//! Lists: an access pattern with its parameters becomes pages of records.
+
+use std::{iter::once_with, sync::Arc};
+
+use nagaya_design::{Access, Bound, Field, Parameter, Precision, Problem, Returns, Sort, Type, Wall};
+use nagaya_store::{Condition, Item, Key, KeyValue, Position, Query, Sort as StoreSort};
+use serde_json::Value as Json;
+
+use super::{cursor, guard::PageGuard};
+use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, session::Session, values};
+
+/// A query by an access pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    access: String,
+    parameters: Vec<(String, String)>,
+    limit: Option<usize>,
+    descending: Option<bool>,
+    cursor: Option<String>,
+}
+
+/// A page of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The records, in order.
+    pub records: Vec<Record>,
+    /// The cursor of the next page; `None`: this is the last one.
+    pub next: Option<String>,
+    /// The number of items, for access patterns that count.
+    pub count: Option<u64>,
+}
+
+/// Items that are read at once, at least, where a filter leaves some out.
+const FILTERED_PAGE: usize = 100;
+/// The most pages of the store that are read for one page of a caller.
+const MAX_ROUNDS: usize = 20;
+
+impl List {
+    /// A list by an access pattern of the design.
+    pub fn by(access: impl Into<String>) -> Self {
+        List { access: access.into(), parameters: Vec::new(), limit: None, descending: None, cursor: None }
+    }
+
+    /// Sets a parameter.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.parameters.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the largest number of records; otherwise it is the access pattern's page size.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Sets the order; otherwise it is the access pattern's.
+    #[must_use]
+    pub fn descending(mut self, descending: bool) -> Self {
+        self.descending = Some(descending);
+        self
+    }
+
+    /// Continues where a page ended.
+    #[must_use]
+    pub fn cursor(mut self, cursor: impl Into<String>) -> Self {
+        self.cursor = Some(cursor.into());
+        self
+    }
+
+    /// The access pattern.
+    pub fn access(&self) -> &str {
+        &self.access
+    }
+
+    /// All of it as the query parameters of a request: those of the access pattern, `limit`, `order`, `cursor`.
+    pub fn to_parameters(&self) -> Vec<(String, String)> {
+        let order = |descending: bool| if descending { "desc" } else { "asc" }.to_owned();
+        let own = [
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("order", self.descending.map(order)),
+            ("cursor", self.cursor.clone()),
+        ];
+        let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        self.parameters.iter().cloned().chain(own).collect()
+    }
+}
+
+impl Session {
+    pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
+        let design = &self.state.design;
+        let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
+        self.scope.authorize_access(design, access)?;
+        self.require_reason()?;
+        self.check_parameters(access, list)?;
+        let compiled = self.state.compiled(&design.entities[access.entity].name)?;
+        self.audit_reading("list", once_with(|| (compiled, access.name.clone()))).await?;
+        let settings = &self.state.settings;
+        let open = |cursor: &String| cursor::open(settings, &self.cursor_binding(access, list), cursor);
+        let after = list.cursor.as_ref().map(open).transpose()?;
+        let counts = access.returns == Returns::Count;
+        let Some(mut query) = self.query(access, compiled, list)? else {
+            return Ok(Page { records: Vec::new(), next: None, count: counts.then_some(0) });
+        };
+        query.after = after;
+        let guard = PageGuard::new(self, access, compiled);
+        if counts {
+            return self.count(&guard, query).await;
+        }
+        let wanted = match access.returns {
+            Returns::One => 1,
+            _ => list.limit.unwrap_or(access.limit as usize).clamp(1, nagaya_design::MAX_PAGE),
+        };
+        let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
+        // Where tenants share a partition, a cursor of the store would tell how many items the others have. There the page has
+        // a cursor only if one of the caller's own items follows, however far away it is.
+        let shared = design.wall_of(access) == Wall::Attribute;
+        let rounds = if shared { usize::MAX } else { MAX_ROUNDS };
+        let reach = wanted + usize::from(shared && access.returns == Returns::Many);
+        let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
+        let mut next = None;
+        for _ in 0..rounds {
+            let missing = reach - records.len();
+            query.limit = Some(if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) });
+            let page = self.state.store.query(query.clone()).await?;
+            next = page.next;
+            let mut items = page.items.into_iter();
+            for item in items.by_ref() {
+                if let Some(item) = guard.admit(item)? {
+                    records.push(Record::new(Arc::clone(compiled), item).only(projection));
+                    if records.len() == reach {
+                        break;
+                    }
+                }
+            }
+            if items.next().is_some() {
+                // The next page starts after the last record of this one.
+                next = records.last().and_then(|record| self.position(access, compiled, record.item()));
+            }
+            match &next {
+                Some(position) if records.len() < reach => query.after = Some(position.clone()),
+                _ => break,
+            }
+        }
+        if shared {
+            let more = records.len() > wanted;
+            records.truncate(wanted);
+            let last = records.last().filter(|_| more);
+            next = last.and_then(|record| self.position(access, compiled, record.item()));
+        }
+        let next = next.filter(|_| access.returns != Returns::One);
+        let seal = |position| cursor::seal(settings, &self.cursor_binding(access, list), &position);
+        Ok(Page { records, next: next.map(seal).transpose()?, count: None })
+    }
+
+    async fn count(&self, guard: &PageGuard<'_>, mut query: Query) -> Result<Page, Error> {
+        let mut count = 0;
+        loop {
+            let page = self.state.store.query(query.clone()).await?;
+            for item in page.items {
+                count += u64::from(guard.admit(item)?.is_some());
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(Page { records: Vec::new(), next: None, count: Some(count) }),
+            }
+        }
+    }
+
+    /// The query of an access pattern; `None` if no item can match.
+    pub(super) fn query(
+        &self,
+        access: &Access,
+        compiled: &CompiledEntity,
+        list: &List,
+    ) -> Result<Option<Query>, Error> {
+        let design = &self.state.design;
+        let given = list.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let from_token = self.known_parameters(access).iter().filter(|known| known.from_token);
+        let from_token = from_token.filter_map(|known| Some((known.name.as_str(), self.scope.tenant()?)));
+        let asked = design.query(access, given.chain(from_token).collect::<Vec<_>>().as_slice());
+        let asked = asked.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
+        let sort = match asked.sort {
+            Sort::Any => StoreSort::Any,
+            Sort::Equal(key) => StoreSort::Equal(key.into()),
+            Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
+            Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
+            Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
+            Sort::Below(to) => StoreSort::Less(to.into()),
+            Sort::Nothing => return Ok(None),
+        };
+        // Where tenants share a partition, the store leaves out the items of the others.
+        let shared = design.wall_of(access) == Wall::Attribute;
+        let conditions = [
+            asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
+            asked.filter.as_ref().map(values::condition),
+            self.own_items(compiled).filter(|_| shared),
+            compiled.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
+        ];
+        Ok(Some(Query {
+            table: compiled.table.clone(),
+            index: asked.index,
+            partition: KeyValue::from(asked.partition),
+            sort,
+            descending: list.descending.unwrap_or(asked.descending),
+            filter: conditions.into_iter().flatten().reduce(Condition::and),
+            limit: None,
+            after: None,
+        }))
+    }
+
+    /// Holds for items of the session's tenant; `None` if it has no tenant or the entity has none.
+    pub(super) fn own_items(&self, compiled: &CompiledEntity) -> Option<Condition> {
+        Some(Condition::equal(values::path(compiled.entity.tenant.as_deref()?), self.scope.tenant()?))
+    }
+
+    /// Refuses parameters that the access pattern does not have, that come from the token, or that no item can match.
+    fn check_parameters(&self, access: &Access, list: &List) -> Result<(), Error> {
+        let entity = &self.state.design.entities[access.entity];
+        let mut problems = Vec::new();
+        for (name, value) in &list.parameters {
+            let message = match self.known_parameters(access).iter().find(|parameter| parameter.name == *name) {
+                None => "is not a parameter of this access pattern".to_owned(),
+                Some(parameter) if parameter.from_token => "comes from the token; leave it out".to_owned(),
+                Some(parameter) => match entity.field(&parameter.field).filter(|_| !is_bound(access, name)) {
+                    Some(field) => {
+                        let mut found = Vec::new();
+                        field.check(&typed(field, value), name, &mut found);
+                        problems.extend(found.into_iter().next());
+                        continue;
+                    }
+                    None => continue,
+                },
+            };
+            problems.push(Problem { path: name.clone(), message });
+        }
+        if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
+    }
+
+    fn known_parameters(&self, access: &Access) -> &[Parameter] {
+        self.state.parameters.get(&access.name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The position of an item in what an access pattern reads.
+    fn position(&self, access: &Access, compiled: &CompiledEntity, item: &Item) -> Option<Position> {
+        let key = compiled.stored_key(item)?;
+        let index_key = match access.mapping {
+            None => None,
+            Some(_) => {
+                let (attributes, _) = self.state.design.source_of(access);
+                let text = |attribute: &str| item.get(attribute)?.as_str();
+                Some(Key::new(text(&attributes.partition)?, text(&attributes.sort)?))
+            }
+        };
+        Some(Position { key, index_key })
+    }
+
+    /// What a cursor of this list is bound to: it opens for the same caller and the same list only.
+    fn cursor_binding(&self, access: &Access, list: &List) -> Vec<u8> {
+        let design = &self.state.design;
+        let mut parameters: Vec<_> = list.parameters.iter().collect();
+        parameters.sort();
+        let version = design.version;
+        let order = if list.descending.unwrap_or(access.descending) { "down" } else { "up" };
+        let mut bound = Vec::with_capacity(128);
+        // Each part has its length in front, so that different parts never give the same bytes.
+        let mut add = |part: &str| {
+            bound.extend((part.len() as u64).to_be_bytes());
+            bound.extend(part.as_bytes());
+        };
+        add(match self.scope {
+            Scope::Tenant(_) => "tenant",
+            Scope::Operator => "operator",
+            Scope::Visitor => "visitor",
+        });
+        [self.scope.tenant().unwrap_or_default(), &design.name, &access.name, order].into_iter().for_each(&mut add);
+        parameters.into_iter().flat_map(|(name, value)| [name, value]).for_each(|part| add(part));
+        bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
+        bound
+    }
+}
+
+/// Whether a parameter is an end of a range or the beginning of a text, which need not be a value of its field.
+fn is_bound(access: &Access, name: &str) -> bool {
+    match &access.bound {
+        Bound::Range(field) => name != field && matches!(name, "from" | "to"),
+        Bound::Prefix(field) => name == field,
+        _ => false,
+    }
+}
+
+/// The text of a parameter as a value of its field's type, where it can be one.
+fn typed(field: &Field, text: &str) -> Json {
+    let value = match field.kind {
+        Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse::<i64>().ok().map(Json::from),
+        Type::Number => text.parse::<serde_json::Number>().ok().map(Json::from),
+        Type::Boolean => text.parse::<bool>().ok().map(Json::from),
+        _ => None,
+    };
+    value.unwrap_or_else(|| text.into())
+}

@@ -1,0 +1,137 @@
+//! Side records: what code above this layer keeps beside the items, such as the position of a subscription.
+//!
+//! A side record is in the table of an entity, under a key that no item can have, and is written in the same set as the items
+//! that it is about. It has a revision: a writer names the one that it has read, and fails if it has changed since.
+
+use nagaya_store::{Condition, Item, Key, Position, Query, Sort, Write};
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, compiled::CompiledEntity, session::Session, values};
+
+/// A record beside the items of an entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Its name.
+    pub name: String,
+    /// Its fields.
+    pub fields: Map<String, Json>,
+    revision: i64,
+}
+
+/// Whose a side record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// The handle's tenant: the record is among the tenant's items.
+    Tenant,
+    /// The system: all such records of a table are in one partition.
+    House,
+}
+
+/// A change of a side record.
+#[derive(Debug, Clone)]
+pub(crate) struct SideRecordChange {
+    owner: Keeper,
+    name: String,
+    /// The new fields; `None`: the record is deleted.
+    fields: Option<Map<String, Json>>,
+    /// The revision that was read; 0: there was none.
+    read: i64,
+}
+
+const REVISION: &str = "%revision";
+const FIELDS: &str = "%fields";
+const PREFIX: &str = "%note-";
+/// The partition of the system's records.
+const SYSTEM: &str = "%notes";
+
+impl Note {
+    /// Its revision; the first is 1.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// A text field.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.as_str()
+    }
+
+    /// A field that holds a whole number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.fields.get(name)?.as_u64()
+    }
+
+    fn from_item(compiled: &CompiledEntity, item: &Item) -> Option<Self> {
+        let name = item.get(&compiled.key.sort)?.as_str()?.strip_prefix(PREFIX)?.to_owned();
+        let revision = item.get(REVISION)?.as_number()?.try_into().ok()?;
+        let Json::Object(fields) = values::to_json(item.get(FIELDS)?) else { return None };
+        Some(Note { name, fields, revision })
+    }
+}
+
+fn key(session: &Session, compiled: &CompiledEntity, owner: Keeper, name: &str) -> Key {
+    let partition = match (owner, session.scope.tenant()) {
+        (Keeper::Tenant, Some(tenant)) => {
+            // Among the tenant's items where possible: then also stores whose sets have one partition write both together.
+            compiled.partition_of(tenant).unwrap_or_else(|| format!("%notes-{tenant}"))
+        }
+        _ => SYSTEM.to_owned(),
+    };
+    Key::new(partition, format!("{PREFIX}{name}"))
+}
+
+impl Session {
+    pub(crate) async fn side_record(&self, entity: &str, owner: Keeper, name: &str) -> Result<Option<Note>, Error> {
+        let compiled = self.state.compiled(entity)?;
+        let found = self.state.store.get(&compiled.table, &key(self, compiled, owner, name)).await?;
+        Ok(found.and_then(|item| Note::from_item(compiled, &item)))
+    }
+
+    /// An owner's side records whose names start with this, in order, after one of them.
+    pub(crate) async fn side_records(
+        &self,
+        entity: &str,
+        owner: Keeper,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Note>, Error> {
+        self.require_reason()?;
+        let compiled = self.state.compiled(entity)?;
+        let partition = key(self, compiled, owner, prefix).partition;
+        let sort = Sort::BeginsWith(format!("{PREFIX}{prefix}").into());
+        let mut query = Query::table(&compiled.table, partition).sort(sort).limit(limit);
+        query.after = after.map(|name| Position { key: key(self, compiled, owner, name), index_key: None });
+        let page = self.state.store.query(query).await?;
+        Ok(page.items.iter().filter_map(|item| Note::from_item(compiled, item)).collect())
+    }
+}
+
+impl SideRecordChange {
+    pub(crate) fn new(owner: Keeper, name: &str, fields: Option<Map<String, Json>>, read: Option<&Note>) -> Self {
+        SideRecordChange { owner, name: name.to_owned(), fields, read: read.map_or(0, Note::revision) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The write of the record, if it is still the one that was read.
+    pub(crate) fn write(&self, session: &Session, compiled: &CompiledEntity) -> Write {
+        let key = key(session, compiled, self.owner, &self.name);
+        let as_read = match self.read {
+            0 => compiled.is_absent(),
+            read => Condition::equal(REVISION, read),
+        };
+        let write = match &self.fields {
+            None => Write::delete(&compiled.table, key),
+            Some(fields) => {
+                let item = compiled
+                    .internal_item(key)
+                    .with(REVISION, self.read.saturating_add(1))
+                    .with(FIELDS, values::to_store(Json::Object(fields.clone())));
+                Write::put(&compiled.table, item)
+            }
+        };
+        write.when(as_read)
+    }
+}

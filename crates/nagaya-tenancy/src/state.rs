@@ -1,0 +1,138 @@
+//! What all sessions share: the design compiled for work, the store, and the settings.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use nagaya_design::{Access, Design, Entity, KeyAttributes, Parameter, Table};
+use nagaya_store::{Store, TableSpec};
+
+use crate::{Error, ErrorKind, Settings, compiled::CompiledEntity, read::Referrer, table_specs};
+
+/// A design, its store and the settings.
+pub(crate) struct TenancyState {
+    pub(crate) design: Arc<Design>,
+    /// Everything reads from it; only `write/commit.rs` writes to it.
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) settings: Settings,
+    entities: HashMap<String, Arc<CompiledEntity>>,
+    /// The parameters of each access pattern.
+    pub(crate) parameters: HashMap<String, Vec<Parameter>>,
+    /// The fields that refer to each entity.
+    referrers: HashMap<String, Vec<Referrer>>,
+    /// The table of the operators' log, by its name in the store.
+    log_table: (String, KeyAttributes),
+    counters: Arc<Counters>,
+}
+
+/// Counted since this process started, over all generations of the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    breaches: AtomicU64,
+    /// Entries of the operators' log.
+    logged: AtomicU64,
+}
+
+impl fmt::Debug for TenancyState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TenancyState({})", self.design.name)
+    }
+}
+
+impl TenancyState {
+    pub(crate) fn new(design: Arc<Design>, store: Arc<dyn Store>, settings: Settings, counters: Arc<Counters>) -> Self {
+        let table_name = |table: &Table| settings.table_name(&design, table);
+        let compile = |entity: &Entity| {
+            let table = table_name(&design.tables[entity.table]);
+            (entity.name.clone(), Arc::new(CompiledEntity::new(&design, entity, table)))
+        };
+        let entities = design.entities.iter().map(compile).collect();
+        let parameters = |access: &Access| (access.name.clone(), design.parameters(access));
+        let parameters = design.accesses.iter().map(parameters).collect();
+        let referrers = |entity: &Entity| (entity.name.clone(), Referrer::all(&design, entity));
+        let referrers = design.entities.iter().map(referrers).collect();
+        let log = design.audit_entity().map_or(0, |entity| entity.table);
+        let log_table = design.tables.get(log).map(|table| (table_name(table), table.key.clone()));
+        // A design without a table has nothing that an operator could do.
+        let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() });
+        let log_table = log_table.unwrap_or_else(no_table);
+        TenancyState { design, store, settings, entities, parameters, referrers, log_table, counters }
+    }
+
+    pub(crate) fn with_generation(&self, table: &str, generation: u32) -> Self {
+        let mut settings = self.settings.clone();
+        settings.generations.insert(table.to_owned(), generation);
+        TenancyState::new(Arc::clone(&self.design), Arc::clone(&self.store), settings, Arc::clone(&self.counters))
+    }
+
+    /// The tables as the store should have them.
+    pub(crate) fn tables(&self) -> Vec<TableSpec> {
+        let mut tables = table_specs(&self.design, &self.design.name);
+        for (spec, table) in tables.iter_mut().zip(&self.design.tables) {
+            spec.name = self.settings.table_name(&self.design, table);
+        }
+        tables
+    }
+
+    pub(crate) fn compiled(&self, entity: &str) -> Result<&Arc<CompiledEntity>, Error> {
+        self.entities.get(entity).ok_or_else(|| ErrorKind::NoEntity(entity.to_owned()).into())
+    }
+
+    /// The fields that refer to an entity.
+    pub(crate) fn referrers(&self, compiled: &CompiledEntity) -> &[Referrer] {
+        self.referrers.get(compiled.name()).map_or(&[], Vec::as_slice)
+    }
+
+    /// One entity of each table that has referenceable items.
+    pub(crate) fn referenceable_tables(&self) -> Vec<&Arc<CompiledEntity>> {
+        let mut found: Vec<&Arc<CompiledEntity>> = Vec::new();
+        for compiled in self.entities.values().filter(|compiled| compiled.referenceable) {
+            if found.iter().all(|each| each.table != compiled.table) {
+                found.push(compiled);
+            }
+        }
+        found
+    }
+
+    /// An entity of a table in which items expire, preferably one whose partition is the tenant's own.
+    pub(crate) fn expiring(&self) -> Option<&CompiledEntity> {
+        let mut found: Vec<_> = self.entities.values().filter(|compiled| compiled.ttl.is_some()).collect();
+        found.sort_by_key(|compiled| (compiled.entity.wall != nagaya_design::Wall::Key, compiled.name().to_owned()));
+        found.first().map(|compiled| &***compiled)
+    }
+
+    /// The table of the operators' log: that of the audit entity, else the first one.
+    pub(crate) fn log_table(&self) -> (&str, &KeyAttributes) {
+        (&self.log_table.0, &self.log_table.1)
+    }
+
+    /// The number of the next entry of the operators' log.
+    pub(crate) fn next_logged(&self) -> u64 {
+        self.counters.logged.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether writes of several partitions can be one set.
+    pub(crate) fn cross_partition(&self) -> bool {
+        self.store.capabilities().cross_partition
+    }
+
+    /// Counts an item that the store returned from behind another wall: something wrote around the walls.
+    pub(crate) fn breach(&self, compiled: &CompiledEntity) -> Error {
+        self.counters.breaches.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            entity = compiled.name(),
+            table = compiled.table,
+            "the store returned an item from behind another wall"
+        );
+        ErrorKind::Breach.into()
+    }
+
+    pub(crate) fn breaches(&self) -> u64 {
+        self.counters.breaches.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,147 @@
+//! A design on a store: where handles come from.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use nagaya_design::Design;
+use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, Key, Store};
+use serde_json::Value as Json;
+
+use crate::{
+    Error, ErrorKind, Ids, Operator, Principal, Settings, Tenant, Visitor, scope::Scope, session::Session,
+    state::TenancyState, values,
+};
+
+/// A design that runs on a store. It gives out handles, and never the store.
+#[derive(Debug, Clone)]
+pub struct Nagaya {
+    design: Arc<Design>,
+    /// Replaced in all clones at once when another generation of a table is used.
+    state: Arc<RwLock<Arc<TenancyState>>>,
+}
+
+impl Nagaya {
+    /// A design on a store, with the default settings.
+    pub fn open(design: Design, store: impl Store + 'static) -> Self {
+        Nagaya::open_with(design, store, Settings::default())
+    }
+
+    /// A design on a store.
+    pub fn open_with(design: Design, store: impl Store + 'static, settings: Settings) -> Self {
+        let (design, counters) = (Arc::new(design), Arc::default());
+        Nagaya::of(&Arc::new(TenancyState::new(design, Arc::new(store), settings, counters)))
+    }
+
+    pub(crate) fn state(&self) -> Arc<TenancyState> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn of(state: &Arc<TenancyState>) -> Self {
+        Nagaya { design: Arc::clone(&state.design), state: Arc::new(RwLock::new(Arc::clone(state))) }
+    }
+
+    /// The same design and store, but with this generation of a table. Only users of the same generation see what is written
+    /// to it.
+    pub fn generation(&self, table: &str, generation: u32) -> Self {
+        Nagaya::of(&Arc::new(self.state().with_generation(table, generation)))
+    }
+
+    /// Uses this generation of a table from now on, in all clones of this value. Existing handles keep the one that they
+    /// have.
+    pub fn switch(&self, table: &str, generation: u32) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        *state = Arc::new(state.with_generation(table, generation));
+    }
+
+    /// The generation of a table that is in use.
+    pub fn generation_of(&self, table: &str) -> u32 {
+        self.state().settings.generations.get(table).copied().unwrap_or(1)
+    }
+
+    /// Creates the tables and indexes that are missing.
+    pub async fn ensure(&self) -> Result<(), Error> {
+        let state = self.state();
+        Ok(state.store.ensure(&state.tables()).await?)
+    }
+
+    /// The names of the tables that are missing. Creates none.
+    pub async fn missing_tables(&self) -> Result<Vec<String>, Error> {
+        let state = self.state();
+        let mut missing = Vec::new();
+        for table in state.tables() {
+            match state.store.get(&table.name, &Key::new("%probe", "%probe")).await {
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), StoreErrorKind::NoTable(_)) => missing.push(table.name),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Whether the store answers: reads a key that does not exist.
+    pub async fn answers(&self) -> Result<(), Error> {
+        let state = self.state();
+        state.store.get(state.log_table().0, &Key::new("%probe", "%probe")).await?;
+        Ok(())
+    }
+
+    /// Whether the store can serve, as far as its engine knows without a call.
+    pub fn store_health(&self) -> Health {
+        self.state().store.health()
+    }
+
+    /// The clock in use.
+    pub fn clock(&self) -> Clock {
+        self.state().settings.clock.clone()
+    }
+
+    /// The generator of ids in use.
+    pub fn ids(&self) -> Ids {
+        self.state().settings.ids.clone()
+    }
+
+    /// The design that runs.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// How many items the store has returned from behind another wall: anything but 0 is an alarm.
+    pub fn breaches(&self) -> u64 {
+        self.state().breaches()
+    }
+
+    /// The handle of a tenant's user: it reaches the tenant's items and public ones, and nothing else.
+    pub fn tenant(&self, principal: &Principal) -> Result<Tenant, Error> {
+        self.enter(principal.clone())
+    }
+
+    /// The same from an owned principal.
+    pub fn enter(&self, principal: Principal) -> Result<Tenant, Error> {
+        let tenant = &principal.tenant;
+        let is_system = self.design.tenant.system.as_deref() == Some(&**tenant);
+        if tenant.is_empty() || is_system || !self.is_tenant_name(tenant) {
+            return Err(ErrorKind::BadTenant.into());
+        }
+        let scope = Scope::Tenant(tenant.clone());
+        Ok(Tenant(Session { state: self.state(), scope, principal, reason: None }))
+    }
+
+    /// The handle of an operator of the system. It alone reaches behind system walls, and every use of it is audited with the
+    /// reason. Without a reason it reaches nothing.
+    pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
+        let (principal, reason) = (principal.clone(), Some(reason.into()));
+        Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason })
+    }
+
+    /// The handle of an anonymous visitor: it reads public items, and nothing else.
+    pub fn visitor(&self, principal: Principal) -> Visitor {
+        Visitor(Session { state: self.state(), scope: Scope::Visitor, principal, reason: None })
+    }
+
+    /// Whether the tenant field of some entity accepts this name.
+    fn is_tenant_name(&self, tenant: &str) -> bool {
+        let value = Json::from(tenant);
+        let entities = self.design.entities.iter();
+        let mut fields = entities.filter_map(|each| each.field(each.implied_tenant(each.wall)?)).peekable();
+        fields.peek().is_none() || fields.any(|field| values::is_valid(field, &value))
+    }
+}

@@ -1,0 +1,139 @@
+//! The operators' log: items of the layer's own, in the order of time.
+
+use nagaya_store::{Condition, Item, Position, Value, Write};
+use serde_json::{Map, Value as Json};
+
+use super::{AuditedAction, changes};
+use crate::{session::Session, values};
+
+/// Milliseconds whose entries share a partition.
+pub(crate) const SPAN: i64 = 30 * 24 * 60 * 60 * 1_000;
+/// Bytes of the old and new values of an entry.
+const CHANGES: usize = 16_384;
+/// Characters of the other texts of an entry.
+const TEXT: usize = 2_000;
+/// What the partitions of the log start with. Escapes have capitals, so no key of an entity starts like it.
+const PARTITION: &str = "%audit-";
+
+/// Something that an operator did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogEntry {
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+    /// What was done: `user.read`.
+    pub action: String,
+    /// Who did it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// The tenant that it concerns.
+    pub tenant: Option<String>,
+    /// The id of the item, or the name of the access pattern.
+    pub target: String,
+    /// The changed fields, each with its `old` and `new` value; personal data masked, secrets left out.
+    pub changes: Map<String, Json>,
+    /// The request that it was part of.
+    pub request: Option<String>,
+    /// Where the request came from.
+    pub address: Option<String>,
+}
+
+/// The write of the entry about an action; `None` if it was not done by an operator.
+pub(in crate::write) fn operator_entry(session: &Session, action: &AuditedAction<'_>) -> Option<Write> {
+    session.reason.as_ref()?;
+    let changes = match action.changes(CHANGES) {
+        Json::Object(changes) => changes,
+        _ => Map::new(),
+    };
+    let tenant = action.tenant.map(str::to_owned);
+    Some(entry(session, action.name(), action.target.clone(), tenant, changes))
+}
+
+/// The write of the entry about reading the log itself.
+pub(in crate::write) fn reading_entry(session: &Session) -> Write {
+    entry(session, "audit.list".to_owned(), "audit".to_owned(), None, Map::new())
+}
+
+fn entry(
+    session: &Session,
+    action: String,
+    target: String,
+    tenant: Option<String>,
+    changes: Map<String, Json>,
+) -> Write {
+    let Session { state, principal, reason, .. } = session;
+    let entry = LogEntry {
+        at: state.settings.clock.millis(),
+        action,
+        actor: principal.user.to_string(),
+        reason: reason.clone().unwrap_or_default(),
+        tenant,
+        target,
+        changes,
+        request: principal.request.as_deref().map(str::to_owned),
+        address: principal.address.as_deref().map(str::to_owned),
+    };
+    let (table, key) = state.log_table();
+    // Entries of one millisecond keep the order in which this process made them.
+    let (nth, random) = (state.next_logged(), state.settings.ids.bits());
+    let item = entry
+        .to_item()
+        .with(&key.partition, partition(entry.at.max(0) / SPAN))
+        .with(&key.sort, format!("{}-{nth:016x}-{random:032x}", sort_key(entry.at)));
+    Write::put(table, item).when(Condition::absent(key.partition.as_str()))
+}
+
+/// The partition of a span of time.
+pub(crate) fn partition(span: i64) -> String {
+    format!("{PARTITION}{span:06}")
+}
+
+/// The span of the partition that a page ended in.
+pub(crate) fn span_of(position: &Position) -> Option<i64> {
+    match &position.key.partition {
+        nagaya_store::KeyValue::String(text) => text.strip_prefix(PARTITION)?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// An instant as a text that sorts by time.
+pub(crate) fn sort_key(at: i64) -> String {
+    format!("{:014}", at.clamp(0, 99_999_999_999_999))
+}
+
+impl LogEntry {
+    fn to_item(&self) -> Item {
+        let text = |value: &str| Value::from(changes::cut(value, TEXT));
+        let mut item = Item::new()
+            .with("%at", self.at)
+            .with("%action", text(&self.action))
+            .with("%actor", text(&self.actor))
+            .with("%reason", text(&self.reason))
+            .with("%target", text(&self.target))
+            .with("%changes", values::to_store(Json::Object(self.changes.clone())));
+        for (name, value) in [("%tenant", &self.tenant), ("%request", &self.request), ("%address", &self.address)] {
+            if let Some(value) = value {
+                item.insert(name, text(value));
+            }
+        }
+        item
+    }
+
+    pub(crate) fn from_item(item: &Item) -> Option<Self> {
+        let text = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(LogEntry {
+            at: item.get("%at")?.as_number()?.try_into().ok()?,
+            action: text("%action")?,
+            actor: text("%actor")?,
+            reason: text("%reason")?,
+            tenant: text("%tenant"),
+            target: text("%target")?,
+            changes: match values::to_json(item.get("%changes")?) {
+                Json::Object(changes) => changes,
+                _ => Map::new(),
+            },
+            request: text("%request"),
+            address: text("%address"),
+        })
+    }
+}

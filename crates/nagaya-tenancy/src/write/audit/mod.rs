@@ -1,0 +1,99 @@
+//! What was done, by whom, when and from where: written in the same set as the change.
+//!
+//! Where the design has an audit entity, a tenant's changes, and what operators do on its behalf, become items of the tenant's
+//! own. In addition, everything that an operator does goes into the operators' log.
+
+mod changes;
+pub(crate) mod log;
+
+use std::sync::Arc;
+
+use nagaya_design::{Field, Part};
+use nagaya_store::Item;
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, compiled::CompiledEntity, session::Session, values};
+
+pub use self::log::LogEntry;
+pub(super) use self::log::{operator_entry, reading_entry};
+
+/// An action that is recorded.
+#[derive(Debug)]
+pub(super) struct AuditedAction<'a> {
+    pub(super) verb: &'static str,
+    pub(super) compiled: &'a Arc<CompiledEntity>,
+    /// The id of the item, or the name of an access pattern.
+    pub(super) target: String,
+    /// The tenant that the action concerns.
+    pub(super) tenant: Option<&'a str>,
+    pub(super) old: Option<&'a Item>,
+    pub(super) new: Option<&'a Item>,
+}
+
+impl AuditedAction<'_> {
+    fn name(&self) -> String {
+        format!("{}.{}", self.compiled.name(), self.verb)
+    }
+
+    fn changes(&self, limit: usize) -> Json {
+        changes::of(&self.compiled.entity, self.old, self.new, limit)
+    }
+}
+
+/// The tenant of an item, unless it is the system's own.
+pub(super) fn owner<'i>(session: &Session, compiled: &CompiledEntity, item: &'i Item) -> Option<&'i str> {
+    let system = session.state.design.tenant.system.as_deref();
+    compiled.owner(item).filter(|owner| system != Some(owner))
+}
+
+/// An entry of a tenant's audit.
+pub(super) struct TenantEntry<'a> {
+    pub(super) compiled: &'a CompiledEntity,
+    pub(super) tenant: &'a str,
+    pub(super) fields: Map<String, Json>,
+}
+
+/// The entry about an action; `None` if the tenant's audit has none.
+pub(super) fn tenant_entry<'a>(
+    session: &'a Session,
+    action: &AuditedAction<'a>,
+) -> Result<Option<TenantEntry<'a>>, Error> {
+    let Session { state, principal, reason, .. } = session;
+    let (Some(audit), Some(tenant), true) = (&state.design.audit, action.tenant, action.compiled.audited) else {
+        return Ok(None);
+    };
+    let compiled = state.compiled(&state.design.entities[audit.entity].name)?;
+    let mut fields = Map::new();
+    for part in Part::ALL {
+        let Some(field) = audit.field(part).and_then(|name| compiled.entity.field(name)) else { continue };
+        let value = match part {
+            Part::Action => fit(field, &action.name()),
+            Part::Actor => fit(field, &principal.user),
+            Part::Target => fit(field, &action.target),
+            Part::At => field.instant(state.settings.clock.millis()),
+            Part::Changes => Some(action.changes(field.size)),
+            Part::Request => principal.request.as_ref().and_then(|request| fit(field, request)),
+            Part::Address => principal.address.as_ref().and_then(|address| fit(field, address)),
+            Part::Reason => reason.as_ref().and_then(|reason| fit(field, reason)),
+        };
+        fields.extend(value.map(|value| (field.name.clone(), value)));
+    }
+    Ok(Some(TenantEntry { compiled, tenant, fields }))
+}
+
+/// A text as a field accepts it: cut if it is too long; `None` if the field does not accept it at all.
+fn fit(field: &Field, text: &str) -> Option<Json> {
+    let value = Json::from(changes::cut(text, field.size));
+    values::is_valid(field, &value).then_some(value)
+}
+
+/// The id of an item in one text, personal parts masked.
+pub(crate) fn target(compiled: &CompiledEntity, id: &[impl AsRef<str>]) -> String {
+    let entity = &compiled.entity;
+    let part = |(field, text): (&String, &_)| match entity.is_personal(field) {
+        true => changes::MASKED.to_owned(),
+        false => AsRef::<str>::as_ref(text).to_owned(),
+    };
+    let parts: Vec<_> = compiled.id_fields.iter().zip(id).map(part).collect();
+    if parts.is_empty() { entity.name.clone() } else { parts.join("/") }
+}

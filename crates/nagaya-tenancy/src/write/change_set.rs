@@ -1,0 +1,158 @@
+//! Changes of one tenant's items that happen together or not at all.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use super::{
+    draft::{Change, ChangeKind, Draft},
+    idempotency::{self, IdempotencyRecord},
+    plan::{OnFailure, Plan},
+};
+use crate::{
+    Error, Expected, Keeper, Note, Record, Retry, compiled::CompiledEntity, scope::Intent, session::Session,
+    side_record::SideRecordChange,
+};
+
+/// Changes that happen together or not at all, all on one side of the wall.
+///
+/// A store takes 100 writes at once. Each change is one; its audit entry, each unique value that it takes or gives back, and each
+/// item that it begins to refer to are one more.
+///
+/// An item that other entities can refer to is deleted by itself, not beside other changes: its deletion has to look for
+/// referring items, and may remove more of them than fit into one write.
+#[derive(Debug)]
+#[must_use = "nothing happens before `commit`"]
+pub struct Set {
+    session: Session,
+    changes: Vec<Change>,
+    /// The first change that is refused.
+    refused: Option<Error>,
+    /// The idempotency key, and the hash of the request.
+    idempotency: Option<(String, String)>,
+}
+
+impl Set {
+    pub(crate) fn new(session: Session) -> Self {
+        Set { session, changes: Vec::new(), refused: None, idempotency: None }
+    }
+
+    /// Creates an item of these fields.
+    pub fn create(self, entity: &str, fields: Map<String, Json>) -> Self {
+        self.add(entity, Intent::Create, ChangeKind::Create(fields))
+    }
+
+    /// Changes an item by a merge patch of its fields, if it is as expected.
+    pub fn update(self, entity: &str, id: &[&str], patch: Map<String, Json>, expected: impl Into<Expected>) -> Self {
+        let id = id.iter().map(|&part| part.to_owned()).collect();
+        self.add(entity, Intent::Change, ChangeKind::Update { id, patch, expected: expected.into() })
+    }
+
+    /// Deletes an item, if it is as expected.
+    pub fn delete(self, entity: &str, id: &[&str], expected: impl Into<Expected>) -> Self {
+        let id = id.iter().map(|&part| part.to_owned()).collect();
+        self.add(entity, Intent::Change, ChangeKind::Delete { id, expected: expected.into() })
+    }
+
+    /// Writes a side record in the table of an entity, or deletes it (`fields` is `None`), if it is still the one that was read
+    /// (`None`: there was none). Otherwise the set fails with [`ErrorKind::Overtaken`](crate::ErrorKind::Overtaken).
+    pub fn note(
+        mut self,
+        entity: &str,
+        keeper: Keeper,
+        name: &str,
+        fields: Option<Map<String, Json>>,
+        read: Option<&Note>,
+    ) -> Self {
+        let compiled = self.session.require_reason().and_then(|()| self.session.state.compiled(entity).map(Arc::clone));
+        let change = SideRecordChange::new(keeper, name, fields, read);
+        self.push(compiled, ChangeKind::SideRecord(change));
+        self
+    }
+
+    /// Makes the set idempotent under a key of the caller's choice: when it is committed again with the same key and the same
+    /// request, it gives the results of the first time and writes nothing. The key belongs to the user, and is forgotten after
+    /// [`Settings::remember`](crate::Settings).
+    pub fn once(mut self, key: &str, request: &[u8]) -> Self {
+        self.idempotency = Some((key.to_owned(), idempotency::hash(request)));
+        self
+    }
+
+    fn add(mut self, entity: &str, intent: Intent, kind: ChangeKind) -> Self {
+        let compiled = self.session.authorize(entity, intent).map(Arc::clone);
+        self.push(compiled, kind);
+        self
+    }
+
+    fn push(&mut self, compiled: Result<Arc<CompiledEntity>, Error>, kind: ChangeKind) {
+        match compiled {
+            Ok(compiled) => self.changes.push(Change { compiled, kind }),
+            Err(error) => self.refused = self.refused.take().or(Some(error)),
+        }
+    }
+
+    /// Makes all changes or none; gives the items as they are afterwards, `None` for deleted ones.
+    pub async fn commit(self) -> Result<Vec<Option<Record>>, Error> {
+        let Set { session, changes, refused, idempotency } = self;
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        if let [Change { compiled, kind: ChangeKind::Delete { id, expected } }] = changes.as_slice()
+            && compiled.referenceable
+        {
+            session.remove(compiled, id, expected).await?;
+            return Ok(vec![None]);
+        }
+        let is_deletion = |change: &&Change| matches!(change.kind, ChangeKind::Delete { .. });
+        if let Some(change) = changes.iter().filter(is_deletion).find(|change| change.compiled.referenceable) {
+            let message = "can be referred to: delete it by itself, not in a set";
+            return Err(Error::problem(change.compiled.name(), message));
+        }
+        let idempotency = idempotency.as_ref().zip(changes.first());
+        let idempotency =
+            idempotency.map(|((key, request), first)| IdempotencyRecord::new(&session, key, request, &first.compiled));
+
+        let mut retry = Retry::new(session.state.settings.attempts);
+        loop {
+            retry.attempt().await?;
+            if let Some(record) = &idempotency
+                && let Some(results) = record.recall(&session).await?
+            {
+                return Ok(results);
+            }
+            match (attempt(&session, &changes, idempotency.as_ref()).await, &idempotency) {
+                (Ok(Some(results)), _) => return Ok(results),
+                (Ok(None), _) => {}
+                // What is in the way may be the result of the same request.
+                (Err(error), Some(record)) => return record.recall(&session).await?.ok_or(error),
+                (Err(error), None) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Drafts, plans and commits changes; `None` if another write was faster and they have to be tried again.
+async fn attempt(
+    session: &Session,
+    changes: &[Change],
+    idempotency: Option<&IdempotencyRecord<'_>>,
+) -> Result<Option<Vec<Option<Record>>>, Error> {
+    let mut plan = Plan::default();
+    for Change { compiled, kind } in changes {
+        let draft = match kind {
+            ChangeKind::Create(fields) => Draft::create(session, compiled, fields.clone())?,
+            ChangeKind::Update { id, patch, expected } => Draft::update(session, compiled, id, patch, expected).await?,
+            ChangeKind::Delete { id, expected } => Draft::delete(session, compiled, id, expected).await?,
+            ChangeKind::SideRecord(change) => {
+                let on_failure = OnFailure::SideRecordChanged(change.name().to_owned());
+                plan.writes.push((change.write(session, compiled), on_failure));
+                continue;
+            }
+        };
+        plan.add(session, draft)?;
+    }
+    if let Some(record) = idempotency {
+        plan.writes.push((record.write(session, &plan.results), OnFailure::Replan));
+    }
+    session.commit(plan).await
+}

@@ -1,0 +1,427 @@
+//! The fields of a draft: defaults, checks, and the attributes that follow from them.
+
+use nagaya_design::{Default, Field, Problem, SCHEMA_ATTRIBUTE, Type, Wall};
+use nagaya_store::Item;
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, ErrorKind, Settings, compiled::CompiledEntity, scope::Scope, state::TenancyState, values};
+
+/// A new item from the fields that a caller gives.
+pub(super) fn create(
+    state: &TenancyState,
+    compiled: &CompiledEntity,
+    scope: &Scope,
+    mut fields: Map<String, Json>,
+) -> Result<Item, Error> {
+    let settings = &state.settings;
+    let now = settings.clock.millis();
+    let mut problems = Vec::new();
+    check_given_fields(compiled, scope, &fields, &mut problems);
+    drop_nulls(&compiled.entity.fields, &mut fields);
+    check_since_fields(compiled, None, &fields, &mut problems);
+    if let (Some(tenant), Some(field)) = (scope.tenant(), &compiled.entity.tenant) {
+        values::put_json(&mut fields, field, tenant.into());
+    }
+    add_defaults(&compiled.entity.fields, &mut fields, settings, now);
+    set_since_fields(compiled, None, &mut fields, now);
+    problems.extend(compiled.entity.check(&fields));
+    check_expiry_is_future(compiled, &fields, now, &mut problems);
+    refuse(problems)?;
+    let mut item = Item::new();
+    derive(state, compiled, &fields, &mut item, now)?;
+    for (name, value) in fields {
+        item.insert(&name, values::to_store(value));
+    }
+    if let Some(version) = &compiled.entity.version {
+        item.insert(version, 1);
+    }
+    check_not_deleted(compiled, &item)?;
+    Ok(item)
+}
+
+/// An item after a merge patch (RFC 7386) of its fields.
+pub(super) fn merge(
+    state: &TenancyState,
+    compiled: &CompiledEntity,
+    scope: &Scope,
+    old: &Item,
+    patch: &Map<String, Json>,
+) -> Result<Item, Error> {
+    let now = state.settings.clock.millis();
+    let entity = &compiled.entity;
+    let before = fields_of(compiled, old);
+    let mut fields = before.clone();
+    merge_patch(&mut fields, patch);
+    drop_nulls(&entity.fields, &mut fields);
+    let mut problems = Vec::new();
+    check_removed_names(&entity.fields, patch, "", &mut problems);
+    check_unchanged(compiled, scope, &before, &fields, &mut problems);
+    check_since_fields(compiled, Some(&before), &fields, &mut problems);
+    check_still_present(&entity.fields, &before, &fields, "", &mut problems);
+    for field in entity.fields.iter().filter(|field| is_refreshed(compiled, field)) {
+        if !patch.contains_key(&field.name)
+            && let Some(instant) = field.instant(now)
+        {
+            fields.insert(field.name.clone(), instant);
+        }
+    }
+    set_since_fields(compiled, Some(&before), &mut fields, now);
+    problems.extend(entity.check(&fields));
+    if compiled.ttl.as_ref().is_some_and(|ttl| patch.contains_key(ttl)) {
+        check_expiry_is_future(compiled, &fields, now, &mut problems);
+    }
+    refuse(problems)?;
+    let mut item = old.clone();
+    set_fields(&before, &fields, &mut item);
+    check_not_deleted(compiled, &item)?;
+    finish_change(state, compiled, old, &fields, item, now)
+}
+
+/// An item that is soft-deleted.
+pub(super) fn soft_delete(
+    state: &TenancyState,
+    compiled: &CompiledEntity,
+    user: &str,
+    old: &Item,
+) -> Result<Item, Error> {
+    let now = state.settings.clock.millis();
+    let mut item = old.clone();
+    if let Some(soft) = &compiled.entity.soft_delete {
+        if let Some((field, value)) = &soft.mark {
+            item.insert(field, values::to_store(value.clone()));
+        }
+        if let Some(at) = &soft.at
+            && let Some(instant) = compiled.entity.field(at).and_then(|field| field.instant(now))
+        {
+            item.insert(at, values::to_store(instant));
+        }
+        if let Some(by) = &soft.by {
+            item.insert(by, user);
+        }
+    }
+    let before = fields_of(compiled, &item);
+    let mut fields = before.clone();
+    set_since_fields(compiled, Some(&fields_of(compiled, old)), &mut fields, now);
+    set_fields(&before, &fields, &mut item);
+    finish_change(state, compiled, old, &fields, item, now)
+}
+
+/// Gives a changed item its next version and its derived attributes. It keeps its key, also one of an older form.
+fn finish_change(
+    state: &TenancyState,
+    compiled: &CompiledEntity,
+    old: &Item,
+    fields: &Map<String, Json>,
+    mut item: Item,
+    now: i64,
+) -> Result<Item, Error> {
+    if let Some(version) = &compiled.entity.version {
+        let next = compiled.version_of(&item).unwrap_or(0).saturating_add(1);
+        item.insert(version, next);
+    }
+    derive(state, compiled, fields, &mut item, now)?;
+    for attribute in [&compiled.key.partition, &compiled.key.sort] {
+        if let Some(value) = old.get(attribute) {
+            item.insert(attribute, value.clone());
+        }
+    }
+    Ok(item)
+}
+
+/// Sets what the fields of an item give: key and index attributes, discriminator, schema version, expiry.
+fn derive(
+    state: &TenancyState,
+    compiled: &CompiledEntity,
+    fields: &Map<String, Json>,
+    item: &mut Item,
+    now: i64,
+) -> Result<(), Error> {
+    let entity = &compiled.entity;
+    for (attribute, value) in state.design.derived(entity, fields) {
+        let value = value.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
+        match value {
+            // A field that is a key attribute as well has one value for both, so it cannot hold what keys escape.
+            Some(value) if entity.field(&attribute).is_some() => {
+                if fields.get(&attribute).and_then(Json::as_str) != Some(&value) {
+                    return Err(Error::problem(attribute, "is a key attribute, and cannot hold `#` or `%`"));
+                }
+            }
+            Some(value) => item.insert(&attribute, value),
+            None => drop(item.remove(&attribute)),
+        }
+    }
+    if let Some((attribute, value)) = &compiled.discriminator {
+        item.insert(attribute, value.as_str());
+    }
+    if let Some(schema) = entity.schema {
+        item.insert(SCHEMA_ATTRIBUTE, schema.to_string());
+    }
+    if let (Some(ttl), Some(seconds)) = (&compiled.ttl, entity.ttl_after) {
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        item.insert(ttl, now.div_euclid(1000).saturating_add(seconds));
+    }
+    Ok(())
+}
+
+/// Sets the fields of an item that have changed. The others keep the form in which they are stored.
+fn set_fields(before: &Map<String, Json>, after: &Map<String, Json>, item: &mut Item) {
+    for name in before.keys().filter(|name| !after.contains_key(*name)) {
+        item.remove(name);
+    }
+    for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(value)) {
+        item.insert(name, values::to_store(value.clone()));
+    }
+}
+
+/// The fields of an item, without the attributes that the layer adds.
+fn fields_of(compiled: &CompiledEntity, item: &Item) -> Map<String, Json> {
+    let is_field = |name: &str| compiled.entity.fields.iter().any(|field| field.name == name);
+    let fields = item.iter().filter(|(name, _)| is_field(name));
+    fields.map(|(name, value)| (name.to_owned(), values::to_json(value))).collect()
+}
+
+/// The fields that record since when a condition holds.
+fn since_fields(compiled: &CompiledEntity) -> impl Iterator<Item = &Field> {
+    compiled.entity.fields.iter().filter(|field| field.since.is_some())
+}
+
+/// Reports instants of conditions that the caller sets: only the layer does.
+fn check_since_fields(
+    compiled: &CompiledEntity,
+    before: Option<&Map<String, Json>>,
+    after: &Map<String, Json>,
+    problems: &mut Vec<Problem>,
+) {
+    for field in since_fields(compiled) {
+        if before.and_then(|before| before.get(&field.name)) != after.get(&field.name)
+            && let Some(message) = field.not_given()
+        {
+            problems.push(Problem { path: field.name.clone(), message });
+        }
+    }
+}
+
+/// Sets the instants of conditions that begin to hold, and removes those of conditions that no longer hold.
+///
+/// A condition that held before keeps its instant, also a missing one: the item may be older than the field.
+fn set_since_fields(
+    compiled: &CompiledEntity,
+    before: Option<&Map<String, Json>>,
+    after: &mut Map<String, Json>,
+    now: i64,
+) {
+    for field in since_fields(compiled) {
+        let Some(condition) = &field.since else { continue };
+        let held = before.filter(|before| condition.holds(before));
+        let instant = match (held, condition.holds(after)) {
+            (_, false) => None,
+            (Some(before), true) => before.get(&field.name).cloned(),
+            (None, true) => field.instant(now),
+        };
+        match instant {
+            Some(instant) => drop(after.insert(field.name.clone(), instant)),
+            None => drop(after.remove(&field.name)),
+        }
+    }
+}
+
+fn refuse(problems: Vec<Problem>) -> Result<(), Error> {
+    if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
+}
+
+/// Only a deletion sets the soft-delete mark.
+fn check_not_deleted(compiled: &CompiledEntity, item: &Item) -> Result<(), Error> {
+    if compiled.is_soft_deleted(item)
+        && let Some(soft) = &compiled.entity.soft_delete
+    {
+        let field = soft.mark.as_ref().map(|(field, _)| field).or(soft.at.as_ref());
+        return Err(Error::problem(field.map_or("", String::as_str), "is set by deleting the item only"));
+    }
+    Ok(())
+}
+
+/// Reports an expiry in the past: the item would be gone as soon as it is written.
+fn check_expiry_is_future(
+    compiled: &CompiledEntity,
+    fields: &Map<String, Json>,
+    now: i64,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(ttl) = compiled.ttl.as_ref().filter(|_| compiled.entity.ttl_after.is_none()) else { return };
+    if compiled.entity.field(ttl).is_some()
+        && fields.get(ttl).and_then(Json::as_f64).is_some_and(|expires| expires <= now.div_euclid(1000) as f64)
+    {
+        problems.push(Problem { path: ttl.clone(), message: "is in the past".to_owned() });
+    }
+}
+
+/// Reports names that a patch removes and that are not fields.
+fn check_removed_names(fields: &[Field], patch: &Map<String, Json>, parent: &str, problems: &mut Vec<Problem>) {
+    for (name, value) in patch {
+        let path = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
+        match (fields.iter().find(|field| field.name == *name).map(|field| &field.kind), value) {
+            // Names with a value are checked with the rest of the item.
+            (None, Json::Null) => problems.push(Problem { path, message: "is not a field".to_owned() }),
+            (Some(Type::Map(inner)), Json::Object(patch)) if !inner.is_empty() => {
+                check_removed_names(inner, patch, &path, problems);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a field is set to the current time by every change: mutable, with the default `now`.
+fn is_refreshed(compiled: &CompiledEntity, field: &Field) -> bool {
+    field.default == Some(Default::Now) && !field.immutable && !compiled.entity.is_key_field(&field.name)
+}
+
+/// Reports fields that a tenant must not give: the tenant itself, and generated ids in a key space that tenants share. Who could
+/// choose such an id could find out which ones are taken.
+fn check_given_fields(
+    compiled: &CompiledEntity,
+    scope: &Scope,
+    fields: &Map<String, Json>,
+    problems: &mut Vec<Problem>,
+) {
+    let entity = &compiled.entity;
+    if scope.tenant().is_none() {
+        return;
+    }
+    let mut refuse_given = |path: &str, message: &str| {
+        if values::json_at(fields, path).is_some() {
+            problems.push(Problem { path: path.to_owned(), message: message.to_owned() });
+        }
+    };
+    if let Some(tenant) = &entity.tenant {
+        refuse_given(tenant, "comes from the token; leave it out");
+    }
+    if entity.wall != Wall::Key {
+        for path in entity.id_fields() {
+            if entity.field(path).is_some_and(|field| field.default == Some(Default::New)) {
+                refuse_given(path, "is made by the store layer; leave it out");
+            }
+        }
+    }
+}
+
+/// Reports fields that an update must not change.
+fn check_unchanged(
+    compiled: &CompiledEntity,
+    scope: &Scope,
+    before: &Map<String, Json>,
+    after: &Map<String, Json>,
+    problems: &mut Vec<Problem>,
+) {
+    let entity = &compiled.entity;
+    let mut check = |path: &str, message: &str| {
+        if values::json_at(before, path) != values::json_at(after, path) {
+            problems.push(Problem { path: path.to_owned(), message: message.to_owned() });
+        }
+    };
+    let tenant = entity.tenant.as_deref().filter(|_| scope.tenant().is_some());
+    if let Some(tenant) = tenant {
+        check(tenant, "comes from the token and cannot be changed");
+    }
+    let mut key_fields: Vec<_> = entity.key.partition.fields().chain(entity.key.sort.fields()).collect();
+    key_fields.sort_unstable();
+    key_fields.dedup();
+    for path in key_fields.into_iter().filter(|path| Some(*path) != tenant) {
+        check(path, "is part of the key and cannot be changed");
+    }
+    visit_immutable(&entity.fields, "", &mut |path| {
+        if !entity.is_key_field(path) && Some(path) != tenant {
+            check(path, "cannot be changed");
+        }
+    });
+}
+
+/// Reports required fields that an update removes. Defaults are for new items only.
+fn check_still_present(
+    fields: &[Field],
+    before: &Map<String, Json>,
+    after: &Map<String, Json>,
+    parent: &str,
+    problems: &mut Vec<Problem>,
+) {
+    for field in fields {
+        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
+        match (&field.kind, before.get(&field.name), after.get(&field.name)) {
+            (_, Some(_), None) if !field.optional && field.default.is_some() => {
+                problems.push(Problem { path, message: "is missing".to_owned() });
+            }
+            (Type::Map(inner), Some(Json::Object(before)), Some(Json::Object(after))) => {
+                check_still_present(inner, before, after, &path, problems);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Visits the immutable fields.
+fn visit_immutable(fields: &[Field], parent: &str, visit: &mut dyn FnMut(&str)) {
+    for field in fields {
+        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
+        match &field.kind {
+            _ if field.immutable => visit(&path),
+            Type::Map(inner) => visit_immutable(inner, &path, visit),
+            _ => {}
+        }
+    }
+}
+
+/// Removes optional fields whose value is null.
+fn drop_nulls(fields: &[Field], given: &mut Map<String, Json>) {
+    for field in fields {
+        if field.optional && given.get(&field.name) == Some(&Json::Null) {
+            given.remove(&field.name);
+        }
+        if let (Type::Map(inner), Some(Json::Object(given))) = (&field.kind, given.get_mut(&field.name)) {
+            drop_nulls(inner, given);
+        }
+    }
+}
+
+/// Adds the defaults of missing fields.
+fn add_defaults(fields: &[Field], given: &mut Map<String, Json>, settings: &Settings, now: i64) {
+    for field in fields {
+        if !given.contains_key(&field.name)
+            && let Some(value) = default_value(field, settings, now)
+        {
+            given.insert(field.name.clone(), value);
+        }
+        if let Type::Map(inner) = &field.kind
+            && let Some(Json::Object(given)) = given.get_mut(&field.name)
+        {
+            add_defaults(inner, given, settings, now);
+        }
+    }
+}
+
+fn default_value(field: &Field, settings: &Settings, now: i64) -> Option<Json> {
+    match field.default.as_ref()? {
+        Default::Constant(value) => Some(value.clone()),
+        Default::Now => field.instant(now),
+        Default::New => {
+            let id = match field.kind {
+                Type::Uuid => settings.ids.uuid(),
+                _ => settings.ids.ulid(now),
+            };
+            Some(format!("{}{id}", field.prefix()).into())
+        }
+    }
+}
+
+fn merge_patch(target: &mut Map<String, Json>, patch: &Map<String, Json>) {
+    for (name, value) in patch {
+        match (target.get_mut(name), value) {
+            (_, Json::Null) => drop(target.remove(name)),
+            (Some(Json::Object(inner)), Json::Object(patch)) => merge_patch(inner, patch),
+            (_, Json::Object(patch)) => {
+                let mut inner = Map::new();
+                merge_patch(&mut inner, patch);
+                target.insert(name.clone(), Json::Object(inner));
+            }
+            (_, value) => drop(target.insert(name.clone(), value.clone())),
+        }
+    }
+}
