@@ -1,75 +1,91 @@
 //! Why a call failed. What belongs to another tenant and what does not exist give the same error.
 
-use std::fmt;
-
 use nagaya_design::Problem;
+use nagaya_store::ErrorKind as StoreErrorKind;
 
 use crate::Record;
 
 /// Why a call failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error {
     kind: Box<ErrorKind>,
 }
 
 /// The kinds of failures.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// There is no such item, or it is none of the caller's.
+    /// There is no such item, or it belongs to another tenant.
+    #[error("there is no such {entity}")]
     NotFound {
         /// Its entity.
         entity: String,
     },
-    /// The input does not fit the design; everything that is wrong with it.
+    /// The input does not fit the design; all problems at once.
+    #[error("{}", .0.iter().map(|problem| format!("`{}` {}", problem.path, problem.message)).collect::<Vec<_>>().join("; "))]
     Invalid(Vec<Problem>),
-    /// Something else has these values already.
+    /// Another item already has these values.
+    #[error("`{}` is taken", fields.join("`, `"))]
     Taken {
         /// The fields that have to be unique.
         fields: Vec<String>,
     },
-    /// The item has another version than the expected one.
+    /// The item does not have the expected version.
+    #[error("the item has another version than the expected one")]
     VersionConflict {
-        /// The item as it is.
+        /// The item as it is now.
         current: Record,
     },
-    /// What a field refers to is not there, or is none of the caller's.
+    /// A field refers to an item that does not exist or belongs to another tenant.
+    #[error("`{field}` refers to no {entity}")]
     NoReference {
         /// The field.
         field: String,
         /// The entity that it refers to.
         entity: String,
     },
-    /// Others refer to the item.
+    /// Other items refer to the item, so it cannot be deleted.
+    #[error("there is a {by} that refers to it")]
     Referenced {
-        /// The entity that does.
+        /// The entity of those items.
         by: String,
     },
-    /// Other writes were faster too often; trying again may help.
+    /// The write lost too many races against other writes; trying again may help.
+    #[error("other writes were faster; try again")]
     Contended,
     /// The design has no such entity.
+    #[error("the design has no entity `{0}`")]
     NoEntity(String),
     /// The design has no such access pattern.
+    #[error("the design has no access pattern `{0}`")]
     NoAccess(String),
-    /// The caller's handle does not reach behind this wall: an operator's does not reach tenants, a tenant's not the
-    /// system.
+    /// The handle may not reach behind this wall: an operator's does not reach tenants, a tenant's does not reach the system.
+    #[error("`{0}` is behind a wall that this handle does not reach")]
     Walled(String),
-    /// The cursor is not one that this caller got for this access pattern.
+    /// The cursor was not given to this caller for this access pattern.
+    #[error("the cursor cannot be used here; start from the first page")]
     BadCursor,
-    /// An item came back from behind another wall. Nothing of it is passed on, and an alarm is counted.
+    /// The store returned an item from behind another wall. Nothing of it is passed on, and an alarm is counted.
+    #[error("the store returned an item from behind another wall")]
     Breach,
-    /// The principal names no tenant that the design could have.
+    /// The principal's tenant is none that the design allows.
+    #[error("the design does not allow a tenant of this name")]
     BadTenant,
-    /// An operator states no reason.
+    /// An operator gave no reason.
+    #[error("an operator has to state a reason")]
     NoReason,
-    /// The key of a set that happens once has been used for another request.
+    /// The idempotency key was used for another request.
+    #[error("the key has been used for another request")]
     KeyReused,
-    /// A note has changed since it was read.
+    /// A side record has changed since it was read.
+    #[error("the side record `{note}` has changed since it was read")]
     Overtaken {
         /// Its name.
         note: String,
     },
     /// The store failed.
+    #[error(transparent)]
     Store(nagaya_store::Error),
 }
 
@@ -79,9 +95,40 @@ impl Error {
         &self.kind
     }
 
-    /// What kind it is, taken out.
+    /// What kind it is, by value.
     pub fn into_kind(self) -> ErrorKind {
         *self.kind
+    }
+
+    /// Whether there is no such item for this caller.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.kind(), ErrorKind::NotFound { .. })
+    }
+
+    /// Whether the item no longer has the expected version.
+    pub fn is_version_conflict(&self) -> bool {
+        matches!(self.kind(), ErrorKind::VersionConflict { .. })
+    }
+
+    /// Whether other values are already taken or have changed: where the caller chose none of them, another writer was faster,
+    /// and to read and decide again may help.
+    pub fn is_conflict(&self) -> bool {
+        use ErrorKind::{Contended, Overtaken, Taken, VersionConflict};
+        matches!(self.kind(), VersionConflict { .. } | Taken { .. } | Overtaken { .. } | Contended)
+    }
+
+    /// Whether the store no longer keeps the changes after a position: a subscriber has to read the items instead.
+    pub fn is_gap(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Store(error) if matches!(error.kind(), StoreErrorKind::Gap))
+    }
+
+    /// Whether the same call fails again however often it is tried.
+    pub fn is_permanent(&self) -> bool {
+        match self.kind() {
+            ErrorKind::Invalid(_) | ErrorKind::Breach | ErrorKind::BadTenant => true,
+            ErrorKind::Store(error) => matches!(error.kind(), StoreErrorKind::Limit(_) | StoreErrorKind::Invalid(_)),
+            _ => false,
+        }
     }
 
     /// A stable name of the kind.
@@ -129,42 +176,5 @@ impl From<ErrorKind> for Error {
 impl From<nagaya_store::Error> for Error {
     fn from(error: nagaya_store::Error) -> Self {
         ErrorKind::Store(error).into()
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.kind {
-            ErrorKind::NotFound { entity } => write!(f, "there is no such {entity}"),
-            ErrorKind::Invalid(problems) => {
-                let problems: Vec<_> =
-                    problems.iter().map(|problem| format!("`{}` {}", problem.path, problem.message)).collect();
-                f.write_str(&problems.join("; "))
-            }
-            ErrorKind::Taken { fields } => write!(f, "`{}` is taken", fields.join("`, `")),
-            ErrorKind::VersionConflict { .. } => f.write_str("the item has another version than the expected one"),
-            ErrorKind::NoReference { field, entity } => write!(f, "`{field}` refers to no {entity}"),
-            ErrorKind::Referenced { by } => write!(f, "there is a {by} that refers to it"),
-            ErrorKind::Contended => f.write_str("other writes were faster; try again"),
-            ErrorKind::NoEntity(name) => write!(f, "the design has no entity `{name}`"),
-            ErrorKind::NoAccess(name) => write!(f, "the design has no access pattern `{name}`"),
-            ErrorKind::Walled(name) => write!(f, "`{name}` is behind a wall that this handle does not reach"),
-            ErrorKind::BadCursor => f.write_str("the cursor cannot be used here; start from the first page"),
-            ErrorKind::Breach => f.write_str("an item that came back is behind another wall"),
-            ErrorKind::BadTenant => f.write_str("the tenant is none that the design could have"),
-            ErrorKind::NoReason => f.write_str("an operator has to state a reason"),
-            ErrorKind::KeyReused => f.write_str("the key has been used for another request"),
-            ErrorKind::Overtaken { note } => write!(f, "the note `{note}` has changed since it was read"),
-            ErrorKind::Store(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &*self.kind {
-            ErrorKind::Store(error) => Some(error),
-            _ => None,
-        }
     }
 }

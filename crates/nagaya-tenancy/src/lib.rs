@@ -21,6 +21,7 @@ mod principal;
 mod progress;
 mod record;
 mod referers;
+mod retry;
 mod room;
 mod set;
 mod settings;
@@ -41,6 +42,7 @@ pub use self::{
     principal::Principal,
     progress::FollowerStatus,
     record::Record,
+    retry::Retry,
     set::Set,
     settings::{Ids, Settings},
     tables::table_specs,

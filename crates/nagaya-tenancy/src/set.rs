@@ -6,7 +6,7 @@ use nagaya_store::{Write, WriteSet};
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Error, ErrorKind, Expected, Record,
+    Error, Expected, Record, Retry,
     audit::Act,
     draft,
     guard::Intent,
@@ -71,7 +71,7 @@ impl Set {
     }
 
     /// Keeps a note beside the items of an entity, or lets it go, if it is still the one that was read (`None`: there was
-    /// none); otherwise the set fails as [overtaken](ErrorKind::Overtaken).
+    /// none); otherwise the set fails as [overtaken](crate::ErrorKind::Overtaken).
     pub fn note(
         mut self,
         entity: &str,
@@ -118,24 +118,22 @@ impl Set {
         }
         let once =
             once.as_ref().zip(changes.first()).map(|(once, first)| (once, room.place_of(once, first.blueprint())));
-        for nth in 0..room.house.settings.attempts.max(1) {
-            room.house.settings.step_aside(nth).await;
+        let mut retry = Retry::new(room.house.settings.attempts);
+        loop {
+            retry.attempt().await?;
             if let Some((once, place)) = &once
                 && let Some(results) = room.recall(once, place).await?
             {
                 return Ok(results);
             }
-            match room.attempt(&changes, once.as_ref()).await {
-                Ok(Some(results)) => return Ok(results),
-                Ok(None) => {}
+            match (room.attempt(&changes, once.as_ref()).await, &once) {
+                (Ok(Some(results)), _) => return Ok(results),
+                (Ok(None), _) => {}
                 // What is in the way may be what the same request has just made.
-                Err(error) => match &once {
-                    Some((once, place)) => return room.recall(once, place).await?.ok_or(error),
-                    None => return Err(error),
-                },
+                (Err(error), Some((once, place))) => return room.recall(once, place).await?.ok_or(error),
+                (Err(error), None) => return Err(error),
             }
         }
-        Err(ErrorKind::Contended.into())
     }
 }
 

@@ -50,7 +50,7 @@ impl Default for Settings {
             clock: Clock::system(),
             ids,
             cursor_key,
-            attempts: 20,
+            attempts: crate::retry::ATTEMPTS,
             index_lag: Duration::from_secs(1),
             remember: Duration::from_secs(24 * 60 * 60),
         }
@@ -58,16 +58,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Lets others go first after a race was lost for the nth time. Who loses one or two tries again at once; many who always
-    /// did would keep each other busy.
-    pub(crate) async fn step_aside(&self, nth: usize) {
-        let Some(doublings) = nth.checked_sub(2) else { return };
-        let mut luck = [0];
-        // Without randomness all wait as long, which is still something.
-        let _ = getrandom::fill(&mut luck);
-        let longest = Duration::from_millis(1 << doublings.min(6));
-        tokio::time::sleep(longest * u32::from(luck[0]) / 255).await;
-    }
     /// What a table is called in the store.
     pub(crate) fn table_name(&self, design: &Design, table: &Table) -> String {
         let base = self.base.as_deref().unwrap_or(&design.name);

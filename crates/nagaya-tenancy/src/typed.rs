@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, ErrorKind, List, Record, Tenant};
+use crate::{Error, ErrorKind, List, Record, Retry, Tenant};
 
 /// A type that holds an entity of a design. Derive it: the fields are then held to the design when they are compiled.
 pub trait Entity: Serialize + DeserializeOwned + Send + Sync {
@@ -56,21 +56,19 @@ impl<E: Entity> Typed<'_, E> {
     /// Changes an item by a function of it: read, changed, and written on the condition that it is still the one that was
     /// read; again, should another have been faster.
     pub async fn change(&self, id: &[&str], mut change: impl FnMut(&mut E) + Send) -> Result<E, Error> {
-        let settings = &self.tenant.0.house.settings;
-        for nth in 0..settings.attempts.max(1) {
-            settings.step_aside(nth).await;
+        let mut retry = Retry::new(self.tenant.0.house.settings.attempts);
+        loop {
+            retry.attempt().await?;
             let record = self.tenant.get(E::NAME, id).await?;
             let mut entity: E = record.to()?;
             let before = object(&entity)?;
             change(&mut entity);
             let patch = patch(&before, &object(&entity)?);
             match self.tenant.update(E::NAME, id, patch, record.version()).await {
-                Ok(record) => return record.to(),
-                Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) if error.is_version_conflict() => {}
+                written => return written?.to(),
             }
         }
-        Err(ErrorKind::Contended.into())
     }
 
     /// Removes an item, if it has the expected version.
