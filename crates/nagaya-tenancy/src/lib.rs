@@ -9,7 +9,6 @@ mod deletion;
 mod draft;
 mod error;
 mod expected;
-mod follow;
 mod guard;
 mod handles;
 mod house;
@@ -18,13 +17,13 @@ mod note;
 mod once;
 mod plan;
 mod principal;
-mod progress;
 mod record;
 mod referers;
 mod retry;
 mod room;
 mod set;
 mod settings;
+mod subscription;
 mod tables;
 mod typed;
 mod unique;
@@ -34,17 +33,18 @@ pub use self::{
     audit::{LogEntry, LogPage},
     error::{Error, ErrorKind},
     expected::Expected,
-    follow::{Changed, Followed, Follower, Scanned},
     handles::{Operator, Tenant, Visitor},
     house::Nagaya,
     list::{List, Page},
     note::{Keeper, Note},
     principal::Principal,
-    progress::FollowerStatus,
     record::Record,
     retry::Retry,
     set::Set,
     settings::{Ids, Settings},
+    subscription::{
+        Changed, Delivery, Followed, Follower, FollowerStatus, Scanned, Subscription, SubscriptionOptions,
+    },
     tables::table_specs,
     typed::{Entity, Typed, TypedPage},
 };
