@@ -42,9 +42,7 @@ pub use self::{
     retry::Retry,
     set::Set,
     settings::{Ids, Settings},
-    subscription::{
-        Changed, Delivery, Followed, Follower, FollowerStatus, Scanned, Subscription, SubscriptionOptions,
-    },
+    subscription::{Changed, Delivery, Followed, Follower, FollowerStatus, Scanned, Subscription, SubscriptionOptions},
     tables::table_specs,
     typed::{Entity, Typed, TypedPage},
 };

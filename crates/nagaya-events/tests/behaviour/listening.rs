@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use nagaya_events::{Feed, Listening};
+use nagaya_events::{Feed, FeedListener};
 
 use crate::{
     faults::{Fault, Faulty},
@@ -16,7 +16,7 @@ fn run(feed: &Feed, house: &House) {
 }
 
 /// Listens until the todo has this version; the versions that were heard.
-async fn until(listening: &mut Listening, version: u64) -> BTreeSet<u64> {
+async fn until(listening: &mut FeedListener, version: u64) -> BTreeSet<u64> {
     let mut heard = BTreeSet::new();
     while heard.last() != Some(&version) {
         let next = tokio::time::timeout(Duration::from_secs(20), listening.next()).await;

@@ -150,7 +150,10 @@ impl Subscription {
         match source.changes(from, self.options.batch).await {
             Ok(Followed { changes, next, read }) => Ok(Delivery { changes, read, gap: false, next, stored }),
             Err(error) if error.is_gap() => {
-                tracing::warn!(subscription = self.name, "the store no longer has all changes since the last page; some were missed");
+                tracing::warn!(
+                    subscription = self.name,
+                    "the store no longer has all changes since the last page; some were missed"
+                );
                 gap(source, stored).await
             }
             Err(error) => Err(error),

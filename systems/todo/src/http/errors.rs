@@ -25,10 +25,6 @@ pub(super) fn refused(failure: Failure<Refusal>) -> Problem {
 pub(super) fn problem(error: Error) -> Problem {
     match error.into_kind() {
         ErrorKind::Tenancy(error) => error.into(),
-        ErrorKind::Contended => {
-            let detail = "Other commands were faster; try again.";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "contended", detail).retry_after(1)
-        }
         ErrorKind::KeyReused => {
             let detail = "The key has been used for another request.";
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", detail)

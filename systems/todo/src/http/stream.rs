@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use axum::{body::Body, http::StatusCode};
 use bytes::Bytes;
 use futures_util::stream;
-use nagaya_events::{Listening, Recorded};
+use nagaya_events::{FeedListener, Recorded};
 use nagaya_server::{Answer, Call, Content, Problem};
 use serde_json::{Value as Json, json};
 
@@ -21,7 +21,7 @@ pub(super) async fn stream(todos: &Todos, call: &Call) -> Result<Answer, Problem
     let tenant = call.tenant()?;
     let listening = todos.feed.listen(&tenant, call.header("last-event-id")).await.map_err(problem)?;
     let lines = stream::unfold(Some(listening), |listening| async move {
-        let mut listening: Listening = listening?;
+        let mut listening: FeedListener = listening?;
         let line = match tokio::time::timeout(ALIVE, listening.next()).await {
             Ok(Some(event)) => written(&event),
             // Too far behind, or the server stops: whoever listens begins anew from what it knows.
