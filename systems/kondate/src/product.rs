@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, ErrorKind, FollowerStatus, List, Nagaya, Record, Ten
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, followers, fridge, notifications, payments, payments::Payments, plans, push, search, shares,
+    archive, catalog, fridge, notifications, payments, payments::Payments, plans, push, reconciler, search, shares,
     shopping,
 };
 
@@ -50,7 +50,7 @@ impl Extension for Seam {
 
     /// Keeps saved counts and the search in step with what is written.
     fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
-        Some(Box::pin(followers::run(nagaya, stop, self.followers.clone())))
+        Some(Box::pin(reconciler::run(nagaya, stop, self.followers.clone())))
     }
 
     /// How far saved counts and the search are behind.
