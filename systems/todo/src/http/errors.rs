@@ -1,4 +1,4 @@
-//! From what failed to what is told.
+//! Problems of commands and events.
 
 use axum::http::StatusCode;
 use nagaya_events::{Error, ErrorKind, Failure};
@@ -6,13 +6,14 @@ use nagaya_server::Problem;
 
 use crate::Refusal;
 
-pub(super) fn refused(failure: Failure<Refusal>) -> Problem {
+/// Why a command failed, as a problem.
+pub(super) fn command_problem(failure: Failure<Refusal>) -> Problem {
     match failure {
         Failure::Refused(Refusal::NotThere) => Problem::not_found(),
         Failure::Refused(Refusal::There) => {
             Problem::new(StatusCode::CONFLICT, "taken", "There is such a todo already.")
         }
-        // Nothing has ever happened to it, for this family.
+        // The todo has no events for this family.
         Failure::Conflict { version: 0 } => Problem::not_found(),
         Failure::Conflict { .. } => {
             let detail = "The todo has changed: read it again, and send its new `ETag`.";
