@@ -49,7 +49,7 @@ impl Generations {
         let set = processor.first_generation().set();
         let set = set.note(entity, Keeper::House, &record_name(entity), Some(fields), self.note.as_ref());
         match set.commit().await {
-            Err(error) if matches!(error.kind(), nagaya_tenancy::ErrorKind::Overtaken { .. }) => {
+            Err(error) if error.is_conflict() => {
                 let why = format!("another process has changed the generations of `{entity}`; look again");
                 Err(ErrorKind::Busy(why).into())
             }

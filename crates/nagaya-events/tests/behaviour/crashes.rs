@@ -1,4 +1,4 @@
-//! A process can die at every call to its store: nothing is lost, nothing happens twice, and what was begun can be finished.
+//! A crash at any call to the store: nothing is lost, nothing happens twice, and a restart finishes what was started.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::{
     todo::Command,
 };
 
-/// Sets something up, does something that goes wrong at the n-th call, for every n and in every way, and looks at it as
-/// another process then.
+/// Runs a set-up, then work that fails at the n-th store call, for every n and every kind of fault, and then a check in
+/// another process.
 async fn at_every_call<S, D, T>(
     set_up: impl AsyncFn(&House) -> S,
     work: impl AsyncFn(&House, &S) -> D,
@@ -35,14 +35,14 @@ async fn at_every_call<S, D, T>(
                 break;
             }
             n += 1;
-            assert!(n < 500, "it does not come to an end");
+            assert!(n < 500, "it does not end");
         }
     }
 }
 
 /// Proves the appending part of N9 and of T8.
 #[tokio::test]
-async fn a_command_that_is_asked_for_again_has_happened_once() {
+async fn a_repeated_command_with_a_key_happens_once() {
     let ask = async |house: &House| {
         let events = house.with_snapshots(2);
         let request = Request { once: Some(("key", b"request")), ..house.request() };
@@ -65,9 +65,9 @@ async fn a_command_that_is_asked_for_again_has_happened_once() {
     .await;
 }
 
-/// Proves the appending part of N9: a write whose answer is lost is there or is not, and never by half.
+/// Proves the appending part of N9: a write whose response is lost happened completely or not at all.
 #[tokio::test]
-async fn a_command_without_a_key_happens_wholly_or_not_at_all() {
+async fn a_command_without_a_key_happens_completely_or_not_at_all() {
     at_every_call(
         async |_| (),
         async |house, ()| drop(house.ask(1, create("a")).await),
@@ -85,7 +85,7 @@ async fn a_command_without_a_key_happens_wholly_or_not_at_all() {
 
 /// Proves the projecting and parking part of N9.
 #[tokio::test]
-async fn a_step_that_is_cut_short_is_taken_again() {
+async fn an_interrupted_step_is_repeated() {
     at_every_call(
         async |house| {
             house.tell(1, [create("a")]).await;
@@ -100,7 +100,7 @@ async fn a_step_that_is_cut_short_is_taken_again() {
             assert_eq!(house.listed().await, ["f1/1 b v3", "f1/2 x v1 active"], "{about}");
             let letters = house.processor().dead_letters().await.expect("letters");
             assert_eq!(letters.iter().map(|letter| letter.version).collect::<Vec<_>>(), [2], "{about}");
-            house.list.becomes_strong();
+            house.list.fix();
             assert_eq!(house.processor().retry(&letters[0]).await.expect("tried"), Settled::InStep, "{about}");
             assert_eq!(house.listed().await, ["f1/1 b v3", "f1/2 y v3 active"], "{about}");
             house.is_whole(about).await;
@@ -111,7 +111,7 @@ async fn a_step_that_is_cut_short_is_taken_again() {
 
 /// Proves the first-step part of N9.
 #[tokio::test]
-async fn a_first_step_that_is_cut_short_is_taken_again() {
+async fn an_interrupted_first_step_is_repeated() {
     at_every_call(
         async |house| {
             house.tell(1, [create("a"), rename("b")]).await;
@@ -130,7 +130,7 @@ async fn a_first_step_that_is_cut_short_is_taken_again() {
 
 /// Proves the dead-letter part of N9.
 #[tokio::test]
-async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
+async fn an_interrupted_retry_or_drop_is_repeated() {
     for dropped in [false, true] {
         let settle = async |house: &House, letter: &_| match dropped {
             true => house.processor().drop_event(letter).await,
@@ -144,15 +144,15 @@ async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
             },
             async |house, letter| {
                 if !dropped {
-                    house.list.becomes_strong();
+                    house.list.fix();
                 }
                 drop(settle(house, letter).await);
             },
             async |house, letter, about| {
                 if !dropped {
-                    house.list.becomes_strong();
+                    house.list.fix();
                 }
-                // It is parked still, or it is not: whichever it is, whoever looks knows what to do.
+                // It is still parked, or not; either state is consistent.
                 let letters = house.processor().dead_letters().await.expect("letters");
                 if !letters.is_empty() {
                     assert_eq!(letters, [letter], "{about}");
@@ -160,7 +160,7 @@ async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
                 }
                 assert_eq!(house.listed().await, ["f1/1 b v3 active"], "{about}");
                 assert_eq!(house.processor().dead_letters().await.expect("letters"), [], "{about}");
-                house.list.becomes_strong();
+                house.list.fix();
                 house.is_whole(about).await;
             },
         )
@@ -170,7 +170,7 @@ async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
 
 /// Proves the rebuilding part of N9 and of T12.
 #[tokio::test]
-async fn a_rebuild_that_is_cut_short_goes_on() {
+async fn an_interrupted_rebuild_continues() {
     at_every_call(
         async |house| {
             house.tell(1, [create("a"), rename("b")]).await;
@@ -179,7 +179,7 @@ async fn a_rebuild_that_is_cut_short_goes_on() {
         },
         async |house, ()| drop(house.processor().rebuild(&|_| {}).await),
         async |house, (), about| {
-            // Writes have gone on all the time.
+            // Writes continued during the rebuild.
             house.tell(1, [rename("c")]).await;
             house.settle().await;
             assert_eq!(house.listed().await, ["f1/1 c v3 active"], "{about}");
@@ -196,7 +196,7 @@ async fn a_rebuild_that_is_cut_short_goes_on() {
 
 /// Proves the rollback part of N9 and of T12.
 #[tokio::test]
-async fn a_rollback_and_an_abandonment_that_are_cut_short_have_happened_or_not() {
+async fn an_interrupted_rollback_or_abandonment_happened_completely_or_not_at_all() {
     at_every_call(
         async |house| {
             house.tell(1, [create("a")]).await;
@@ -212,7 +212,7 @@ async fn a_rollback_and_an_abandonment_that_are_cut_short_have_happened_or_not()
             drop(house.processor().abandon().await);
         },
         async |house, (), about| {
-            house.list.becomes_strong();
+            house.list.fix();
             let before = house.processor().generations().await.expect("read");
             let mut known = [Some(before.current), before.previous];
             known.sort();

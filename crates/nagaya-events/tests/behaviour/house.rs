@@ -90,7 +90,7 @@ impl House {
         let settings = Settings { clock: time.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
         let events = Events::of(&design(), "todo", Options::default()).expect("an aggregate");
-        House { store, engine, nagaya, events, list: List::weak(), time }
+        House { store, engine, nagaya, events, list: List::new(), time }
     }
 
     /// Another process on the same store, which has seen nothing of what this one did.

@@ -1,4 +1,4 @@
-//! A list is built anew beside the one that is read, checked, and read from then on.
+//! A projection is rebuilt beside the current one, checked, and switched to.
 
 use std::sync::{
     Arc,
@@ -60,7 +60,7 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
 
 /// Proves the part of T12 about events that are read page by page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_aggregate_is_built_whole_wherever_a_page_ends_and_however_many_it_fills() {
+async fn an_aggregate_is_built_completely_when_its_events_span_pages() {
     let house = House::new().await;
     // Pages of 500 events: most end inside a todo, and one todo goes on over three of them.
     let (mut all, counts) = (0, [7, 90, 33, 61, 99, 1_300, 64, 98, 1, 97, 96, 95, 500, 499]);
@@ -76,14 +76,14 @@ async fn an_aggregate_is_built_whole_wherever_a_page_ends_and_however_many_it_fi
     let verified = house.processor().rebuild(&tell).await.expect("rebuilt");
     assert!(verified.holds(), "{verified:#?}");
     assert_eq!((verified.events, verified.aggregates, verified.found.items), (all, 14, 14));
-    // Nothing had to be looked at again.
+    // The second pass, which compares each item, was not needed.
     assert!(!told.into_inner().expect("nobody panics with it").expect("progress").checking);
     house.is_whole("after the rebuild").await;
 }
 
 /// Proves the rollback part of T12.
 #[tokio::test]
-async fn rolling_back_keeps_what_was_written_since_the_switch() {
+async fn a_rollback_keeps_what_was_written_since_the_switch() {
     let house = House::new().await;
     house.tell(1, [create("a")]).await;
     house.settle().await;
@@ -95,8 +95,8 @@ async fn rolling_back_keeps_what_was_written_since_the_switch() {
     assert_eq!(house.listed().await, expected);
     assert_eq!(house.processor().roll_back().await.expect("rolled back"), 1);
     assert_eq!(house.listed().await, expected);
-    // And forth, and a new one after that is neither of them.
-    assert_eq!(house.processor().roll_back().await.expect("rolled forth"), 2);
+    // A second rollback returns to it, and a further rebuild gets a new number.
+    assert_eq!(house.processor().roll_back().await.expect("rolled back again"), 2);
     assert_eq!(house.listed().await, expected);
     assert!(house.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
     assert_eq!(house.processor().generations().await.expect("read").current, 3);
@@ -111,9 +111,9 @@ async fn there_is_nothing_to_roll_back_to_before_the_first_switch() {
     assert_eq!(house.processor().abandon().await.expect("nothing to abandon"), None);
 }
 
-/// Proves the parked part of T12: what is not whole is not switched to.
+/// Proves the parked part of T12: an incomplete generation is not switched to.
 #[tokio::test]
-async fn a_rebuild_that_meets_poison_does_not_switch_and_goes_on_once_it_can() {
+async fn a_rebuild_with_a_poison_event_does_not_switch_and_continues_after_a_fix() {
     let house = House::new().await;
     house.tell(1, [create("a"), rename("poison"), rename("b")]).await;
     house.tell(2, [create("x")]).await;
@@ -122,13 +122,13 @@ async fn a_rebuild_that_meets_poison_does_not_switch_and_goes_on_once_it_can() {
     assert_eq!((verified.holds(), verified.parked), (false, 1));
     let generations = house.processor().generations().await.expect("read");
     assert_eq!((generations.current, generations.building), (1, Some(2)));
-    // What is being built is fed, and nobody reads it.
+    // The new generation gets new events, but is not read.
     house.tell(2, [rename("y")]).await;
     house.settle().await;
     assert_eq!(house.listed().await, ["f1/1 a v1 active", "f1/2 y v2 active"]);
 
-    // The program is put right: the same rebuild goes on, and what is parked is tried again.
-    house.list.becomes_strong();
+    // After a fix the same rebuild continues, and parked events are tried again.
+    house.list.fix();
     let verified = house.processor().rebuild(&|_| {}).await.expect("built");
     assert!(verified.holds(), "{verified:#?}");
     assert_eq!(house.listed().await, ["f1/1 b v3 active", "f1/2 y v2 active"]);
@@ -136,7 +136,7 @@ async fn a_rebuild_that_meets_poison_does_not_switch_and_goes_on_once_it_can() {
 }
 
 #[tokio::test]
-async fn a_rebuild_that_is_abandoned_leaves_everything_as_it_was() {
+async fn an_abandoned_rebuild_changes_nothing() {
     let house = House::new().await;
     house.tell(1, [create("poison")]).await;
     house.tell(2, [create("x")]).await;
@@ -144,15 +144,15 @@ async fn a_rebuild_that_is_abandoned_leaves_everything_as_it_was() {
     assert_eq!(house.processor().abandon().await.expect("abandoned"), Some(2));
     house.settle().await;
     assert_eq!(house.listed().await, ["f1/2 x v1 active"]);
-    // The next one begins from nothing, under another name.
-    house.list.becomes_strong();
+    // The next one starts empty, with another number.
+    house.list.fix();
     let verified = house.processor().rebuild(&|_| {}).await.expect("built");
     assert_eq!((verified.holds(), verified.generation), (true, 3));
 }
 
 /// Proves the verification part of T12.
 #[tokio::test]
-async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_no_event() {
+async fn verification_finds_changed_missing_and_unexpected_items() {
     let house = House::new().await;
     for n in 1..=5 {
         house.tell(n, [create("a"), rename("b")]).await;
@@ -187,7 +187,7 @@ async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_
         assert_eq!(found, [(id(n), why)], "{about}");
         assert_eq!(verified.wrong_count, 1);
         assert_ne!(verified.expected, verified.found, "{about}");
-        // Nothing is wrong with another family's.
+        // The other family has no mismatch.
         assert!(house.processor().verify(Some("f2")).await.expect("checked").holds());
         assert!(!house.processor().verify(Some("f1")).await.expect("checked").holds());
         house.processor().repair("f1", &|_| {}).await.expect("repaired");
@@ -196,7 +196,7 @@ async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_
 
 /// Proves the count-and-hash part of T12.
 #[tokio::test]
-async fn the_same_events_give_the_same_count_and_hash_and_others_another() {
+async fn equal_events_give_equal_counts_and_hashes_and_others_do_not() {
     let hash = |title: &'static str| async move {
         let house = House::new().await;
         house.tell(1, [create(title)]).await;

@@ -3,7 +3,7 @@
 use nagaya_store::ChangePosition;
 use serde_json::Map;
 
-use crate::{Error, ErrorKind, Keeper, Note, Operator};
+use crate::{Error, Keeper, Note, Operator};
 
 /// The field of the record with the position.
 const AFTER: &str = "after";
@@ -26,7 +26,7 @@ impl Checkpoint {
     pub(super) async fn write(&self, read: Option<&Note>, next: &ChangePosition) -> Result<(), Error> {
         let fields = Map::from_iter([(AFTER.to_owned(), next.0.as_str().into())]);
         match self.operator.set().note(&self.entity, Keeper::House, &self.name, Some(fields), read).commit().await {
-            Err(error) if !matches!(error.kind(), ErrorKind::Overtaken { .. }) => Err(error),
+            Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
         }
     }

@@ -22,5 +22,6 @@ mod since;
 mod soft_delete;
 mod spy;
 mod studio;
+mod subscription;
 mod time;
 mod typed;
