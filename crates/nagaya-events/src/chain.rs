@@ -1,20 +1,19 @@
-//! The chain: each event's hash has the one before in it, so that none can be changed, left out or put in unseen.
+//! The hash chain: each event's hash includes the one before, so that a changed, removed or inserted event is detected.
 //!
-//! The end of an aggregate's chain is kept in its head, which is written with every event. An event that is changed later
-//! gives another end.
+//! The last hash of an aggregate is stored in its head, which is written with every event.
 
 use serde_json::{Map, Value as Json};
 
 use crate::Recorded;
 
-/// The end of an aggregate's chain before its first event.
+/// The hash before the first event.
 pub(crate) const START: &str = "";
 
-/// The end of a chain after one more event.
+/// The hash of a chain after one more event.
 pub(crate) fn link(before: &str, event: &Recorded) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut add = |part: &[u8]| {
-        // Each part has its length in front, so that none can be taken for the end of another.
+        // Each part is prefixed with its length, so that moving bytes from one part to the next changes the hash.
         hasher.update(&(part.len() as u64).to_be_bytes()).update(part);
     };
     [before, &event.tenant, &event.aggregate, &event.id, &event.raw.event_type]
@@ -27,7 +26,7 @@ pub(crate) fn link(before: &str, event: &Recorded) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// JSON in which the same values have the same text.
+/// Canonical JSON: equal values have the same text.
 pub(crate) fn canonical(fields: &Map<String, Json>) -> String {
     let mut out = String::new();
     write_map(fields, &mut out);
@@ -62,7 +61,7 @@ fn write(value: &Json, out: &mut String) {
             }
             out.push(']');
         }
-        // A number that is whole has one text, however it was written.
+        // An integer has one text, also when it was written as `1.0`.
         Json::Number(number) => match number.as_f64() {
             Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
                 out.push_str(&(float as i64).to_string());
@@ -76,7 +75,7 @@ fn write(value: &Json, out: &mut String) {
 }
 
 fn write_text(text: &str, out: &mut String) {
-    // Most texts are written as they are.
+    // Most texts need no escapes.
     if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
         out.push_str(&Json::from(text).to_string());
         return;
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_written_as_json_has_them() {
+    fn texts_are_escaped_as_in_json() {
         for text in ["", "plain", "長屋", "\u{7f}", "a \"b\"", "\\", "\n", "\u{0}", "\u{1f}x"] {
             let fields = json!({ text: text, "other": [text, null, true, false] });
             let Json::Object(fields) = fields else { continue };

@@ -1,10 +1,10 @@
-//! What a domain says: what happened becomes a state, and what is wanted becomes what happens. Pure, and without waiting.
+//! The functions of a domain: events change a state, and commands lead to events. Both are pure and synchronous.
 
 use nagaya_tenancy::Ids;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value as Json};
 
-/// A state that events make.
+/// A state that is built from events.
 ///
 /// ```
 /// use nagaya_events::Evolve;
@@ -31,73 +31,72 @@ use serde_json::{Map, Value as Json};
 /// }
 /// ```
 pub trait Evolve: Default + Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// What can happen: an enum with the types of events as the design has them, tagged by `eventType` with its fields in
-    /// `data`.
+    /// The events: an enum with the event types of the design, tagged by `eventType` with the fields in `data`.
     type Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static;
 
-    /// Takes in what has happened. It cannot be refused any more.
+    /// Applies an event. An event has happened, so it cannot be refused.
     fn evolve(&mut self, event: &Self::Event);
 
-    /// The version in which events of a type are written today.
+    /// The schema version in which events of a type are written today.
     fn version(event_type: &str) -> u32 {
         let _ = event_type;
         1
     }
 
-    /// The form of the state. States that are kept as snapshots have it with them, and one of another form is not used: it
-    /// becomes another one when the state gets other fields, or when the same events make something else of it.
-    fn form() -> u32 {
+    /// The schema version of the state. It is stored in snapshots, and a snapshot with another one is not used. Change it
+    /// when the fields of the state change, or when the same events lead to another state.
+    fn schema_version() -> u32 {
         1
     }
 
-    /// Lifts an event of an older version to the next one. Called until it has today's.
+    /// Converts an event of an older schema version to the next one. Called until it has today's.
     fn upcast(event: Raw) -> Raw {
         Raw { version: event.version + 1, ..event }
     }
 }
 
-/// A state that decides about commands.
+/// A state that decides on commands.
 pub trait Decide<Command>: Evolve {
-    /// What the one who asked is told.
+    /// The answer to the caller.
     type Reply;
     /// Why a command is refused.
     type Refusal;
 
-    /// What happens because of a command: nothing, if it is as wanted already.
+    /// The events that a command leads to; none if the state is already as the command wants it.
     fn decide(&self, command: &Command, context: &Context) -> Result<Vec<Self::Event>, Self::Refusal>;
 
-    /// What the one who asked is told, from the state after what happened: the same however often it is asked.
+    /// The answer to the caller, from the state after the events. A repeated request gets the same answer.
     fn reply(&self, command: &Command) -> Self::Reply;
 }
 
-/// An event as it was written.
+/// An event as it is stored, before it is upcast.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Raw {
     /// Its type.
     pub event_type: String,
-    /// The version of its form.
+    /// Its schema version.
     pub version: u32,
-    /// Its own fields.
+    /// Its fields.
     pub data: Map<String, Json>,
 }
 
-/// What a decision knows besides the state.
+/// What a decision knows besides the state and the command.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The time, in milliseconds since 1970.
     pub now: i64,
-    /// Who asks.
+    /// The user who sent the command.
     pub user: String,
-    /// The same for everything that one request set off.
+    /// The correlation id: the same for everything that one request has caused.
     pub correlation: String,
-    /// What causes this: the request, or an earlier event.
+    /// The causation id: the request or the event that caused the command.
     pub causation: String,
-    /// Makes ids.
+    /// Creates ids.
     pub ids: Ids,
 }
 
 impl Context {
-    /// A new ULID of this moment.
+    /// A new ULID of the current time.
     pub fn new_id(&self) -> String {
         self.ids.ulid(self.now)
     }

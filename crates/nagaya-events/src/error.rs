@@ -1,24 +1,23 @@
 //! Why a call failed.
 
-use std::fmt;
-
 use nagaya_tenancy::Record;
 
 use crate::Recorded;
 
 /// Why a call failed.
-#[derive(Debug)]
-pub struct Error {
-    kind: Box<ErrorKind>,
-}
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<ErrorKind>);
 
 /// The kinds of failures.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The design has no such aggregate.
+    #[error("the design has no aggregate `{0}`")]
     NoAggregate(String),
-    /// The design has no access pattern that gives the events of an aggregate in order.
+    /// The design has no access pattern that lists the events of an aggregate in order.
+    #[error("the aggregate `{aggregate}` needs an access pattern of `{entity}` by its id with `range = \"eventId\"`")]
     NoHistory {
         /// The aggregate.
         aggregate: String,
@@ -26,50 +25,53 @@ pub enum ErrorKind {
         entity: String,
     },
     /// The aggregate has no such projection.
+    #[error("there is no projection `{0}`")]
     NoProjection(String),
-    /// Another process works on this already, or something else is in the way; the text says what.
+    /// The state does not allow it, for example because another process works on it; the text says why.
+    #[error("{0}")]
     Busy(String),
-    /// Others were faster too often; trying again may help.
-    Contended,
-    /// An idempotency key has been used for another request.
+    /// The idempotency key has been used for another request.
+    #[error("the key has been used for another request")]
     KeyReused,
-    /// An event cannot be understood.
+    /// An event cannot be read.
+    #[error("the event {event} cannot be understood: {why}")]
     UnknownEvent {
         /// Its id.
         event: String,
         /// Why.
         why: String,
     },
-    /// The stored events of an aggregate are not what they should be: one is missing, or has been changed.
+    /// The stored events of an aggregate are damaged: one is missing or has been changed.
+    #[error("the events of {aggregate} are damaged: {why}")]
     Damaged {
         /// The aggregate.
         aggregate: String,
         /// What is wrong.
         why: String,
     },
-    /// The layer below failed.
+    /// The tenancy layer or the store failed.
+    #[error(transparent)]
     Tenancy(nagaya_tenancy::Error),
 }
 
 impl Error {
-    /// What kind it is.
+    /// The kind of failure.
     pub fn kind(&self) -> &ErrorKind {
-        &self.kind
+        &self.0
     }
 
-    /// What kind it is, taken out.
+    /// The kind of failure, by value.
     pub fn into_kind(self) -> ErrorKind {
-        *self.kind
+        *self.0
     }
 
     /// A stable name of the kind.
     pub fn code(&self) -> &'static str {
-        match &*self.kind {
+        match self.kind() {
             ErrorKind::NoAggregate(_) => "no_aggregate",
             ErrorKind::NoHistory { .. } => "no_history",
             ErrorKind::NoProjection(_) => "no_projection",
             ErrorKind::Busy(_) => "busy",
-            ErrorKind::Contended => "contended",
             ErrorKind::KeyReused => "key_reused",
             ErrorKind::UnknownEvent { .. } => "unknown_event",
             ErrorKind::Damaged { .. } => "damaged",
@@ -77,9 +79,28 @@ impl Error {
         }
     }
 
+    /// Whether another writer won the race: a retry with what is stored now may succeed.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Tenancy(error) if error.is_conflict())
+    }
+
+    /// Whether the store no longer keeps the changes after a position.
+    pub fn is_gap(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Tenancy(error) if error.is_gap())
+    }
+
+    /// Whether the same call fails again however often it is tried.
+    pub fn is_permanent(&self) -> bool {
+        match self.kind() {
+            ErrorKind::Busy(_) => false,
+            ErrorKind::Tenancy(error) => error.is_permanent(),
+            _ => true,
+        }
+    }
+
     /// Whether stored events are not what was written.
-    pub(crate) fn is_damage(&self) -> bool {
-        match &*self.kind {
+    pub fn is_damage(&self) -> bool {
+        match self.kind() {
             ErrorKind::UnknownEvent { .. } | ErrorKind::Damaged { .. } => true,
             ErrorKind::Tenancy(error) => matches!(error.kind(), nagaya_tenancy::ErrorKind::Breach),
             _ => false,
@@ -88,7 +109,7 @@ impl Error {
 
     pub(crate) fn unreadable(record: &Record, field: &str) -> Self {
         let event = record.text("eventId").unwrap_or("?").to_owned();
-        ErrorKind::UnknownEvent { event, why: format!("`{field}` is not what it should be") }.into()
+        ErrorKind::UnknownEvent { event, why: format!("`{field}` is missing or of another type") }.into()
     }
 
     pub(crate) fn unknown_event(event: &Recorded, why: &str) -> Self {
@@ -103,7 +124,7 @@ impl Error {
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
-        Error { kind: Box::new(kind) }
+        Error(Box::new(kind))
     }
 }
 
@@ -113,35 +134,12 @@ impl From<nagaya_tenancy::Error> for Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.kind {
-            ErrorKind::NoAggregate(name) => write!(f, "the design has no aggregate `{name}`"),
-            ErrorKind::NoHistory { aggregate, entity } => write!(
-                f,
-                "the aggregate `{aggregate}` needs an access pattern of `{entity}` by its id with `range = \"eventId\"`"
-            ),
-            ErrorKind::NoProjection(name) => write!(f, "there is no projection `{name}`"),
-            ErrorKind::Busy(why) => f.write_str(why),
-            ErrorKind::Contended => f.write_str("other commands were faster; try again"),
-            ErrorKind::KeyReused => f.write_str("the key has been used for another request"),
-            ErrorKind::UnknownEvent { event, why } => write!(f, "the event {event} cannot be understood: {why}"),
-            ErrorKind::Damaged { aggregate, why } => write!(f, "the events of {aggregate} are damaged: {why}"),
-            ErrorKind::Tenancy(error) => error.fmt(f),
-        }
-    }
+/// Whether a write lost the race against another writer, who changed or deleted what it is based on.
+pub(crate) fn is_lost_race(error: &nagaya_tenancy::Error) -> bool {
+    error.is_conflict() || error.is_not_found()
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &*self.kind {
-            ErrorKind::Tenancy(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// Why a command came to nothing.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure<R> {
     /// The domain refuses it.
@@ -151,18 +149,12 @@ pub enum Failure<R> {
         /// The version that it has.
         version: u64,
     },
-    /// It could not be carried out.
+    /// It could not be executed.
     Error(Error),
 }
 
-impl<R> From<Error> for Failure<R> {
-    fn from(error: Error) -> Self {
-        Failure::Error(error)
-    }
-}
-
-impl<R> From<nagaya_tenancy::Error> for Failure<R> {
-    fn from(error: nagaya_tenancy::Error) -> Self {
+impl<R, E: Into<Error>> From<E> for Failure<R> {
+    fn from(error: E) -> Self {
         Failure::Error(error.into())
     }
 }

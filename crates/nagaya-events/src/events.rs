@@ -1,8 +1,9 @@
-//! The events of one kind of aggregate: loading a state, and carrying out commands on it.
+//! The events of one kind of aggregate: loading its state, and executing commands on it.
 
 mod append;
+mod build;
+mod idempotency;
 mod load;
-mod once;
 mod snapshot;
 
 pub(crate) use self::load::{read, read_stored};
@@ -10,35 +11,34 @@ pub(crate) use self::load::{read, read_stored};
 use std::{marker::PhantomData, sync::Arc};
 
 use nagaya_design::Design;
-use nagaya_tenancy::{ErrorKind as Kind, List, Record, Tenant};
-use serde_json::{Map, Value as Json};
+use nagaya_tenancy::{ErrorKind as Kind, List, Record, Retry, Tenant};
 use tokio::sync::Mutex;
 
-use crate::{Context, Decide, Error, ErrorKind, Evolve, Failure, Recorded, chain, layout::Layout, order, seal};
+use crate::{Context, Decide, Error, Evolve, Failure, Recorded, layout::Layout, seal};
 
 /// The events of one kind of aggregate.
 #[derive(Debug)]
 pub struct Events<S> {
     layout: Arc<Layout>,
     options: Options,
-    /// Commands of this process that have lost a race wait for each other, one aggregate at a time.
-    turns: Arc<[Mutex<()>]>,
+    /// Commands of this process that have lost a race take a lock, so that they run one after the other.
+    locks: Arc<[Mutex<()>]>,
     state: PhantomData<fn() -> S>,
 }
 
 impl<S> Clone for Events<S> {
     fn clone(&self) -> Self {
-        let (layout, turns) = (Arc::clone(&self.layout), Arc::clone(&self.turns));
-        Events { layout, options: self.options.clone(), turns, state: PhantomData }
+        let (layout, locks) = (Arc::clone(&self.layout), Arc::clone(&self.locks));
+        Events { layout, options: self.options.clone(), locks, state: PhantomData }
     }
 }
 
-/// How commands are carried out.
+/// How commands are executed.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How often a command is decided that loses the race against others.
+    /// How often a command is tried that loses the race against others.
     pub attempts: usize,
-    /// After how many events a state is kept as well, where the design has a place for it; 0: never.
+    /// After how many events a snapshot is stored, if the design has an entity for it; 0: never.
     pub snapshot_every: u64,
 }
 
@@ -51,7 +51,7 @@ impl Default for Options {
 /// The state of an aggregate.
 #[derive(Debug, Clone)]
 pub struct Loaded<S> {
-    /// What its events make it.
+    /// The state after its events.
     pub state: S,
     /// Its version: how many events it has.
     pub version: u64,
@@ -60,21 +60,21 @@ pub struct Loaded<S> {
     head: Option<Record>,
 }
 
-/// What somebody wants of an aggregate, besides the command.
+/// What comes with a command.
 #[derive(Debug, Clone)]
 pub struct Request<'r> {
-    /// What the decision knows.
+    /// What the decision knows besides the state.
     pub context: Context,
-    /// The version that the aggregate has to have; `None`: any, and a lost race is run again.
+    /// The version that the aggregate must have; `None`: any, and a lost race is retried.
     pub expected: Option<u64>,
-    /// A key of the caller's choice and the request that it stands for: the same again gives the same and happens once.
+    /// The idempotency key and the request that it stands for: a repeated request is executed once and gets the same answer.
     pub once: Option<(&'r str, &'r [u8])>,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Clone)]
 pub struct Executed<S, R> {
-    /// What the one who asked is told.
+    /// The answer to the caller.
     pub reply: R,
     /// The aggregate's id.
     pub aggregate: String,
@@ -84,22 +84,22 @@ pub struct Executed<S, R> {
     pub version: u64,
     /// The last event of the aggregate then.
     pub latest: Option<Recorded>,
-    /// What has happened; nothing if everything was as wanted, or had happened already.
+    /// The events that were appended; none if nothing had to change, or if the request is a repeated one.
     pub events: Vec<Recorded>,
 }
 
-/// How many turns there are: aggregates that share one wait for each other though they need not.
-const TURNS: usize = 1024;
+/// How many locks there are. Aggregates that share one wait for each other without need.
+const LOCKS: usize = 1024;
 
 impl<S: Evolve> Events<S> {
     /// The events of an aggregate of a design.
     pub fn of(design: &Design, aggregate: &str, options: Options) -> Result<Self, Error> {
         let layout = Arc::new(Layout::of(design, aggregate)?);
-        let turns = (0..TURNS).map(|_| Mutex::new(())).collect();
-        Ok(Events { layout, options, turns, state: PhantomData })
+        let locks = (0..LOCKS).map(|_| Mutex::new(())).collect();
+        Ok(Events { layout, options, locks, state: PhantomData })
     }
 
-    /// Carries out a command on an aggregate; one that is not there yet is in its first state.
+    /// Executes a command on an aggregate; one that does not exist yet is in its default state.
     pub async fn execute<C>(
         &self,
         tenant: &Tenant,
@@ -110,49 +110,42 @@ impl<S: Evolve> Events<S> {
     where
         S: Decide<C>,
     {
-        let (mut turn, mut taken) = (None, 0);
-        for _ in 0..self.options.attempts.max(1) {
-            // It may have happened already.
+        let (mut lock, mut taken) = (None, 0);
+        let mut retry = Retry::new(self.options.attempts);
+        loop {
+            retry.attempt().await?;
             if let Some(once) = request.once
-                && let Some(before) = self.recall(tenant, once).await?
+                && let Some((aggregate, loaded)) = self.find_earlier(tenant, once).await?
             {
-                return Ok(self.repeated(before, command));
+                let Loaded { state, version, latest, .. } = loaded;
+                let reply = state.reply(command);
+                return Ok(Executed { reply, aggregate, state, version, latest, events: Vec::new() });
             }
             let loaded = self.load(tenant, id).await?;
             if request.expected.is_some_and(|expected| expected != loaded.version) {
                 return Err(Failure::Conflict { version: loaded.version });
             }
             let decided = loaded.state.decide(command, &request.context).map_err(Failure::Refused)?;
-            let unborn = loaded.head.is_none();
-            let overtaken = match self.append(tenant, id, loaded, decided, request).await? {
+            let is_new = loaded.head.is_none();
+            let conflict = match self.append(tenant, id, loaded, decided, request).await? {
                 Ok(Appended { state, version, latest, events }) => {
                     let reply = state.reply(command);
                     return Ok(Executed { reply, aggregate: id.to_owned(), state, version, latest, events });
                 }
-                Err(overtaken) => overtaken,
+                Err(conflict) => conflict,
             };
-            // What is taken, and still not there for this tenant, is another's.
-            if unborn && matches!(overtaken.kind(), Kind::Taken { .. }) {
+            // An id that is taken, and still does not exist for this tenant, is another tenant's.
+            if is_new && matches!(conflict.kind(), Kind::Taken { .. }) {
                 taken += 1;
                 if taken > 2 {
-                    return Err(overtaken.into());
+                    return Err(conflict.into());
                 }
             }
-            // Somebody was faster. Those of this process who lost, too, come one after the other from now on.
-            if turn.is_none() {
-                turn = Some(self.turns[turn_of(id)].lock().await);
+            // Another writer was faster. The losers of this process run one after the other from now on.
+            if lock.is_none() {
+                lock = Some(self.locks[lock_of(id)].lock().await);
             }
         }
-        Err(Error::from(ErrorKind::Contended).into())
-    }
-
-    fn repeated<C>(&self, before: once::Before<S>, command: &C) -> Executed<S, S::Reply>
-    where
-        S: Decide<C>,
-    {
-        let once::Before { aggregate, loaded } = before;
-        let Loaded { state, version, latest, .. } = loaded;
-        Executed { reply: state.reply(command), aggregate, state, version, latest, events: Vec::new() }
     }
 
     /// A page of an aggregate's events, in order, and the cursor of the next one.
@@ -179,7 +172,7 @@ impl<S: Evolve> Events<S> {
     }
 }
 
-/// What was appended, and what it made.
+/// Appended events, and the state after them.
 struct Appended<S> {
     state: S,
     version: u64,
@@ -187,135 +180,7 @@ struct Appended<S> {
     events: Vec<Recorded>,
 }
 
-fn turn_of(id: &str) -> usize {
+fn lock_of(id: &str) -> usize {
     let hash = blake3::hash(id.as_bytes());
-    usize::from(u16::from_be_bytes([hash.as_bytes()[0], hash.as_bytes()[1]])) % TURNS
-}
-
-/// The fields of an event as the layer below takes them: without the tenant, which it sets itself.
-fn fields(layout: &Layout, event: &Recorded) -> Map<String, Json> {
-    let mut metadata = event.metadata.clone();
-    if let Some(tenant) = layout.events.tenant.as_deref().and_then(|path| path.strip_prefix("metadata.")) {
-        take(&mut metadata, tenant);
-    }
-    let mut fields = Map::new();
-    fields.insert(layout.id.clone(), event.aggregate.as_str().into());
-    fields.insert("aggregateVersion".to_owned(), event.version.into());
-    fields.insert("eventId".to_owned(), event.id.as_str().into());
-    fields.insert("eventType".to_owned(), event.raw.event_type.as_str().into());
-    fields.insert("data".to_owned(), event.raw.data.clone().into());
-    fields.insert("metadata".to_owned(), metadata.into());
-    if event.raw.version > 1 {
-        fields.insert(crate::recorded::FORM.to_owned(), event.raw.version.into());
-    }
-    fields
-}
-
-/// Takes a value out of maps in maps.
-fn take(fields: &mut Map<String, Json>, path: &str) {
-    match path.split_once('.') {
-        None => drop(fields.remove(path)),
-        Some((first, rest)) => {
-            if let Some(Json::Object(inner)) = fields.get_mut(first) {
-                take(inner, rest);
-            }
-        }
-    }
-}
-
-/// Puts a value into maps in maps.
-fn put(fields: &mut Map<String, Json>, path: &str, value: Json) {
-    match path.split_once('.') {
-        None => drop(fields.insert(path.to_owned(), value)),
-        Some((first, rest)) => {
-            let inner = fields.entry(first).or_insert_with(|| Map::new().into());
-            if let Json::Object(inner) = inner {
-                put(inner, rest, value);
-            }
-        }
-    }
-}
-
-/// What makes an event of what was decided.
-struct Maker<'m> {
-    layout: &'m Layout,
-    tenant: &'m str,
-    id: &'m str,
-    context: &'m Context,
-}
-
-impl Maker<'_> {
-    /// The next event of an aggregate.
-    fn make<S: Evolve>(&self, event: &S::Event, version: u64, last: Option<&str>) -> Result<Recorded, Error> {
-        let Maker { layout, tenant, id, context } = self;
-        let unfit = |why: &str| {
-            Error::from(ErrorKind::UnknownEvent { event: format!("{} of {id}", layout.aggregate), why: why.to_owned() })
-        };
-        let Ok(Json::Object(mut tagged)) = serde_json::to_value(event) else {
-            return Err(unfit("an event has to be tagged by `eventType`, with its fields in `data`"));
-        };
-        let Some(Json::String(event_type)) = tagged.remove("eventType") else {
-            return Err(unfit("it has no `eventType`"));
-        };
-        let mut data = match tagged.remove("data") {
-            Some(Json::Object(data)) => data,
-            None | Some(Json::Null) => Map::new(),
-            Some(_) => return Err(unfit("its `data` is no map")),
-        };
-        let known = layout.types.iter().find(|known| known.name == event_type);
-        let known = known.ok_or_else(|| unfit(&format!("the design has no event `{event_type}`")))?;
-        for field in &known.fields {
-            if let (None, Some(nagaya_design::Default::Constant(value))) = (data.get(&field.name), &field.default) {
-                data.insert(field.name.clone(), value.clone());
-            }
-        }
-        let mut problems = Vec::new();
-        for (name, value) in &data {
-            match known.fields.iter().find(|field| field.name == *name) {
-                Some(field) => field.check(value, &format!("data.{name}"), &mut problems),
-                None => return Err(unfit(&format!("the design's `{event_type}` has no field `{name}`"))),
-            }
-        }
-        if !problems.is_empty() {
-            return Err(nagaya_tenancy::Error::from(nagaya_tenancy::ErrorKind::Invalid(problems)).into());
-        }
-        let raw = crate::Raw { version: S::version(&event_type), event_type, data };
-        let id = order::next(&context.ids, context.now, last);
-        let mut recorded = Recorded {
-            tenant: (*tenant).to_owned(),
-            aggregate: (*self.id).to_owned(),
-            version,
-            id,
-            raw,
-            metadata: Map::new(),
-            erased: false,
-        };
-        self.describe(&mut recorded);
-        Ok(recorded)
-    }
-
-    /// Who, when and why, as far as the design asks.
-    fn describe(&self, event: &mut Recorded) {
-        let entity = &self.layout.events;
-        let timestamp = entity.field("metadata.timestamp").and_then(|field| field.instant(self.context.now));
-        let known = [
-            ("correlationId", Some(self.context.correlation.as_str().into())),
-            ("causationId", Some(self.context.causation.as_str().into())),
-            ("actor.userId", Some(self.context.user.as_str().into())),
-            ("timestamp", timestamp),
-        ];
-        for (path, value) in known {
-            if let (Some(value), Some(_)) = (value, entity.field(&format!("metadata.{path}"))) {
-                put(&mut event.metadata, path, value);
-            }
-        }
-        if let Some(path) = entity.tenant.as_deref().and_then(|path| path.strip_prefix("metadata.")) {
-            put(&mut event.metadata, path, self.tenant.into());
-        }
-    }
-}
-
-/// The end of a chain after some events.
-fn chained(before: &str, events: &[Recorded]) -> String {
-    events.iter().fold(before.to_owned(), |end, event| chain::link(&end, event))
+    usize::from(u16::from_be_bytes([hash.as_bytes()[0], hash.as_bytes()[1]])) % LOCKS
 }

@@ -1,55 +1,47 @@
-//! Events as they happen, for those who listen.
+//! The live feed: the events of a tenant as they happen.
 
 use std::{sync::Arc, time::Duration};
 
-use nagaya_store::From;
-use nagaya_tenancy::{List, Nagaya, Principal, Tenant};
+use nagaya_tenancy::{List, Nagaya, Subscription, SubscriptionOptions, Tenant};
 use tokio::sync::{broadcast, watch};
 
-use crate::{
-    Error, ErrorKind, Inspector, Recorded,
-    layout::Layout,
-    processor::{USER, is_lost as is_gap},
-    seal,
-};
+use crate::{Error, Recorded, layout::Layout, processor::principal, seal};
 
-/// Events that a listener may be behind before it has to begin anew.
-const ROOM: usize = 4_096;
-/// How far back somebody who comes back is told again: events of the same moment may become known in another order.
+/// Events that a listener may be behind before it has to reconnect.
+const CAPACITY: usize = 4_096;
+/// How far before the last known event a replay starts, in milliseconds: events of the same time may arrive in another order.
 const OVERLAP: u64 = 10_000;
-/// How long somebody who listens waits for the feed to begin.
-const BEGINS: Duration = Duration::from_secs(2);
-/// Changes that are read at once.
-const BATCH: usize = 1_000;
+/// How long a new listener waits for the feed to start.
+const START_LIMIT: Duration = Duration::from_secs(2);
 
-/// Tells listeners of the events of their tenant, at least once each, and in order for each aggregate.
+/// Sends the events of a tenant to its listeners: each at least once, and in order for each aggregate.
 #[derive(Debug, Clone)]
 pub struct Feed {
     layout: Arc<Layout>,
-    /// The access pattern that gives a tenant's events in order.
+    /// The access pattern that lists a tenant's events in order.
     of_tenant: Option<String>,
-    /// `None`: the feed has ended.
+    /// `None`: listeners have to reconnect.
     events: broadcast::Sender<Option<Arc<Recorded>>>,
-    /// Whether it follows: from then on nothing is missed.
-    following: Arc<watch::Sender<bool>>,
+    /// Whether it runs: from then on no event is missed.
+    running: Arc<watch::Sender<bool>>,
 }
 
-/// Somebody who listens.
+/// A listener of a feed.
 #[derive(Debug)]
-pub struct Listening {
+pub struct FeedListener {
     layout: Arc<Layout>,
     tenant: Tenant,
-    /// What is told again, last first.
-    before: Vec<Recorded>,
-    /// Whether more has been than is told again: it ends there, and is begun anew from what it has told.
-    cut: bool,
-    /// What has been heard and not told yet.
-    heard: Option<Arc<Recorded>>,
+    /// Events that are replayed, the last one first.
+    replay: Vec<Recorded>,
+    /// The backlog exceeds the replay: the listener ends after it, and has to reconnect.
+    is_cut: bool,
+    /// An event that was received and not returned yet.
+    received: Option<Arc<Recorded>>,
     events: broadcast::Receiver<Option<Arc<Recorded>>>,
 }
 
 impl Feed {
-    /// A feed of one kind of aggregate, that nothing goes into yet.
+    /// A feed of one kind of aggregate. It has no events before it [runs](Feed::run).
     pub fn new(design: &nagaya_design::Design, aggregate: &str) -> Result<Self, Error> {
         let layout = Layout::of(design, aggregate)?;
         let by_tenant = |access: &&nagaya_design::Access| {
@@ -59,71 +51,51 @@ impl Feed {
                 && parameters.iter().all(|parameter| parameter.from_token || !parameter.required)
         };
         let of_tenant = design.accesses_of(&layout.events).find(by_tenant).map(|access| access.name.clone());
-        let (events, following) = (broadcast::channel(ROOM).0, Arc::new(watch::channel(false).0));
-        Ok(Feed { layout: Arc::new(layout), of_tenant, events, following })
+        let (events, running) = (broadcast::channel(CAPACITY).0, Arc::new(watch::channel(false).0));
+        Ok(Feed { layout: Arc::new(layout), of_tenant, events, running })
     }
 
-    /// Takes in what happens, until told to stop. Every process that has listeners does this for itself.
+    /// Reads events until told to stop. Every process that has listeners runs it.
     pub async fn run(&self, nagaya: &Nagaya, pause: Duration, stop: impl Future<Output = ()>) {
-        let work = async {
-            let (mut from, mut failures) = (From::Now, 0_u32);
-            loop {
-                if let Err(error) = self.follow(nagaya, pause, &mut from).await {
-                    failures = failures.saturating_add(1);
-                    if is_lost(&error) {
-                        // Nobody knows what has been missed: whoever listens begins anew.
-                        let _ = self.events.send(None);
-                        from = From::Now;
-                    }
-                    if failures.is_power_of_two() {
-                        tracing::warn!(%error, failures, "events cannot be followed");
-                    }
-                    tokio::time::sleep(pause.max(Duration::from_millis(500))).await;
-                }
-            }
-        };
-        tokio::select! {
-            () = work => {}
-            () = stop => {}
-        }
-        self.following.send_replace(false);
-        // Whoever listens does so for ever otherwise.
+        let operator = nagaya.operator("tells listeners of events", &principal(""));
+        let options = SubscriptionOptions { pause, longest_pause: pause, ..SubscriptionOptions::default() };
+        let subscription = operator.subscribe("feed", &[&self.layout.events.name], options);
+        subscription.run(stop, || self.step(&subscription)).await;
+        self.running.send_replace(false);
+        // Listeners would wait for ever otherwise.
         let _ = self.events.send(None);
     }
 
-    /// Follows from where it was, so that a failure costs nobody an event.
-    async fn follow(&self, nagaya: &Nagaya, pause: Duration, from: &mut From) -> Result<(), Error> {
-        let operator = nagaya.operator("tells listeners of events", &Principal::new("", USER));
-        let inspector = Inspector::new(nagaya, &self.layout.aggregate)?;
-        let follower = operator.follow(inspector.entity()).await?;
-        loop {
-            let followed = follower.changes(from.clone(), BATCH).await?;
-            for change in followed.changes {
-                if let (None, Some(new)) = (change.old, change.new) {
-                    match Recorded::read(&self.layout, &change.tenant, new) {
-                        // Nobody listening is no failure.
-                        Ok(event) => drop(self.events.send(Some(Arc::new(event)))),
-                        Err(error) => tracing::error!(%error, "what is no event lies among events"),
-                    }
+    async fn step(&self, subscription: &Subscription) -> Result<usize, Error> {
+        let mut page = subscription.next_page().await?;
+        if page.gap {
+            // It is unknown which events were missed: all listeners have to reconnect.
+            let _ = self.events.send(None);
+        }
+        let read = page.read;
+        for change in std::mem::take(&mut page.changes) {
+            if let (None, Some(new)) = (change.old, change.new) {
+                match Recorded::read(&self.layout, &change.tenant, new) {
+                    // A feed without listeners is no failure.
+                    Ok(event) => drop(self.events.send(Some(Arc::new(event)))),
+                    Err(error) => tracing::error!(%error, "unreadable record in the event table"),
                 }
             }
-            *from = From::After(followed.next);
-            self.following.send_replace(true);
-            if followed.read == 0 {
-                tokio::time::sleep(pause).await;
-            }
         }
+        subscription.acknowledge(page, false).await?;
+        self.running.send_replace(true);
+        Ok(read)
     }
 
-    /// Begins to listen to a tenant's events: from now on, or from one that is known already.
-    pub async fn listen(&self, tenant: &Tenant, after: Option<&str>) -> Result<Listening, Error> {
-        // A feed that is about to begin misses what happens before; one that nobody runs is not waited for long.
-        let mut following = self.following.subscribe();
-        let _ = tokio::time::timeout(BEGINS, following.wait_for(|following| *following)).await;
-        // Before what has been is read: nothing falls between.
+    /// Listens to a tenant's events: from now on, or after one that is known already.
+    pub async fn listen(&self, tenant: &Tenant, after: Option<&str>) -> Result<FeedListener, Error> {
+        // Events before the start of the feed would be missed. A feed that is never run must not block listeners.
+        let mut running = self.running.subscribe();
+        let _ = tokio::time::timeout(START_LIMIT, running.wait_for(|running| *running)).await;
+        // Before the replay is read: no event falls between.
         let events = self.events.subscribe();
         let name = Arc::clone(&tenant.principal().tenant);
-        let (mut before, mut cut) = (Vec::new(), false);
+        let (mut replay, mut is_cut) = (Vec::new(), false);
         if let (Some(access), Some(after)) = (&self.of_tenant, after.and_then(|id| ulid::Ulid::from_string(id).ok())) {
             let known = after.to_string();
             let from = ulid::Ulid::from_parts(after.timestamp_ms().saturating_sub(OVERLAP), 0).to_string();
@@ -131,52 +103,48 @@ impl Feed {
             loop {
                 let page = tenant.list(&list).await?;
                 for record in page.records {
-                    before.push(Recorded::read(&self.layout, &name, record)?);
+                    replay.push(Recorded::read(&self.layout, &name, record)?);
                 }
-                let missed = before.iter().filter(|event| event.id > known).count();
+                let missed = replay.iter().filter(|event| event.id > known).count();
                 match page.next {
-                    Some(next) if missed < ROOM => list = list.cursor(next),
+                    Some(next) if missed < CAPACITY => list = list.cursor(next),
                     more => {
-                        cut = more.is_some();
+                        is_cut = more.is_some();
                         break;
                     }
                 }
             }
         }
-        seal::open(&self.layout, tenant, &mut before).await?;
-        before.reverse();
-        Ok(Listening { layout: Arc::clone(&self.layout), tenant: tenant.clone(), before, cut, heard: None, events })
+        seal::open(&self.layout, tenant, &mut replay).await?;
+        replay.reverse();
+        let (layout, tenant) = (Arc::clone(&self.layout), tenant.clone());
+        Ok(FeedListener { layout, tenant, replay, is_cut, received: None, events })
     }
 }
 
-impl Listening {
-    /// The next event; `None` when the listener is too far behind, or the feed has ended: to be begun anew.
+impl FeedListener {
+    /// The next event; `None` when the listener is too far behind or the feed has ended: it has to reconnect.
     pub async fn next(&mut self) -> Option<Recorded> {
-        if let Some(event) = self.before.pop() {
+        if let Some(event) = self.replay.pop() {
             return Some(event);
         }
-        if self.cut {
+        if self.is_cut {
             return None;
         }
         loop {
-            // What has been heard is kept until it is told: whoever waits may have given up in between.
-            let heard = match self.heard.take() {
-                Some(heard) => heard,
+            // A received event is kept until it is returned: the caller may drop this future before.
+            let received = match self.received.take() {
+                Some(received) => received,
                 None => self.events.recv().await.ok()??,
             };
-            if *heard.tenant == *self.tenant.principal().tenant {
-                let mut event = [Recorded::clone(&heard)];
-                self.heard = Some(heard);
+            if *received.tenant == *self.tenant.principal().tenant {
+                let mut event = [Recorded::clone(&received)];
+                self.received = Some(received);
                 seal::open(&self.layout, &self.tenant, &mut event).await.ok()?;
-                self.heard = None;
+                self.received = None;
                 let [event] = event;
                 return Some(event);
             }
         }
     }
-}
-
-/// Whether the changes after a position are not kept any more.
-fn is_lost(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Tenancy(error) if is_gap(error))
 }

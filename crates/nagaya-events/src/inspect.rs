@@ -1,32 +1,33 @@
-//! Looking at events: whether they are whole, and what led to what.
+//! Inspecting stored events: reading them, checking their hash chains, erasing personal fields.
 
 use std::collections::BTreeSet;
 
-use nagaya_tenancy::{ErrorKind as Kind, Follower, List, Nagaya, Tenant};
+use nagaya_tenancy::{Follower, List, Nagaya, Tenant};
 use serde_json::Value as Json;
 
 use crate::{
     Error, Recorded, chain,
     events::{read, read_stored},
     layout::Layout,
+    processor::principal,
     seal,
 };
 
-/// What came of checking the chains of events.
+/// The report of a check of hash chains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chains {
     /// Aggregates that were checked.
     pub aggregates: u64,
     /// Their events.
     pub events: u64,
-    /// What is wrong.
+    /// The aggregates with a broken chain.
     pub broken: Vec<Broken>,
 }
 
-/// An aggregate whose events are not what they were.
+/// An aggregate whose stored events have been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: String,
     /// The aggregate.
     pub aggregate: String,
@@ -34,7 +35,7 @@ pub struct Broken {
     pub why: String,
 }
 
-/// Looks at the events of an aggregate.
+/// Inspects the events of one kind of aggregate.
 #[derive(Debug, Clone)]
 pub struct Inspector {
     nagaya: Nagaya,
@@ -42,7 +43,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Looks at the events of one kind of aggregate.
+    /// An inspector of one kind of aggregate.
     pub fn new(nagaya: &Nagaya, aggregate: &str) -> Result<Self, Error> {
         Ok(Inspector { nagaya: nagaya.clone(), layout: Layout::of(nagaya.design(), aggregate)? })
     }
@@ -68,29 +69,29 @@ impl Inspector {
         Ok(events)
     }
 
-    /// An event that came with a change of the store.
+    /// The event in a record that came with a change of the store.
     pub fn recorded(&self, tenant: &str, record: &nagaya_tenancy::Record) -> Result<Recorded, Error> {
         Recorded::read(&self.layout, tenant, record.clone())
     }
 
-    /// Events of a tenant with what is sealed in them opened, as far as the keys are there.
+    /// Events of a tenant with their personal fields decrypted, as far as the keys exist.
     pub async fn opened(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Vec<Recorded>, Error> {
         seal::open(&self.layout, tenant, &mut events).await?;
         Ok(events)
     }
 
-    /// Destroys the key that a user's personal fields are sealed with: they are erased for good, once the store's own past
-    /// is gone too. Whether there was one. What has been built from them has to be brought in step
-    /// ([`Processor::repair`](crate::Processor::repair)).
+    /// Destroys the key that encrypts a user's personal fields; whether there was one. The fields are erased for good once
+    /// backups and the history of the store no longer have the key. Projections have to be
+    /// [repaired](crate::Processor::repair).
     pub async fn erase(&self, tenant: &Tenant, user: &str) -> Result<bool, Error> {
-        seal::destroy(&self.layout, tenant, user).await
+        seal::destroy_key(&self.layout, tenant, user).await
     }
 
-    /// Checks the events of an aggregate: none is missing, changed or in the wrong place. What is wrong; and the end of its
-    /// chain, which somebody who does not trust the store can keep elsewhere.
+    /// Checks the events of an aggregate: none is missing, changed or in the wrong place. Gives their number, and the last
+    /// hash of the chain or what is wrong. Keep the hash elsewhere to detect a chain that was replaced as a whole.
     pub async fn verify(&self, tenant: &Tenant, id: &str) -> Result<(u64, Result<String, String>), Error> {
         match self.check(tenant, id).await {
-            // What cannot even be read has been changed by somebody else.
+            // An unreadable event was not written by this program.
             Err(error) if error.is_damage() => Ok((0, Err(error.to_string()))),
             checked => checked,
         }
@@ -103,18 +104,18 @@ impl Inspector {
             Ok(())
         })
         .await?;
-        let mut end = chain::START.to_owned();
+        let mut hash = chain::START.to_owned();
         for (event, at) in events.iter().zip(1..) {
             if event.version != at {
                 let why = format!("version {at} is missing: {} is version {}", event.id, event.version);
                 return Ok((events.len() as u64, Err(why)));
             }
-            end = chain::link(&end, event);
+            hash = chain::link(&hash, event);
         }
         let head = match tenant.get(&self.layout.head.name, &[id]).await {
             Ok(head) => head.to_json(),
-            Err(error) if matches!(error.kind(), Kind::NotFound { .. }) => {
-                let found = if events.is_empty() { Ok(end) } else { Err("it has events, and no head".to_owned()) };
+            Err(error) if error.is_not_found() => {
+                let found = if events.is_empty() { Ok(hash) } else { Err("it has events, and no head".to_owned()) };
                 return Ok((events.len() as u64, found));
             }
             Err(error) => return Err(error.into()),
@@ -124,18 +125,20 @@ impl Inspector {
             return Ok((count, Err(format!("its head says another version than {count}"))));
         }
         match head.get("hash").and_then(Json::as_str) {
-            Some(hash) if hash != end => Ok((count, Err("an event has been changed after it was written".to_owned()))),
+            Some(stored) if stored != hash => {
+                Ok((count, Err("an event has been changed after it was written".to_owned())))
+            }
             None if self.layout.head.field("hash").is_some() => {
                 Ok((count, Err("its head does not say how its chain ends".to_owned())))
             }
-            _ => Ok((count, Ok(end))),
+            _ => Ok((count, Ok(hash))),
         }
     }
 
     /// Checks the events of all aggregates.
     pub async fn verify_all(&self, follower: &Follower, tell: &(dyn Fn(u64) + Sync)) -> Result<Chains, Error> {
         let (mut chains, mut after, mut last) = (Chains::default(), None, String::new());
-        // Whose the events of the last aggregate are: one, unless somebody has put in others.
+        // The tenants with events of the last aggregate: one, unless the table was written to from outside.
         let mut owners = BTreeSet::new();
         loop {
             let page = follower.scan((0, 1), after, Some(1_000)).await?;
@@ -148,8 +151,8 @@ impl Inspector {
                 if !owners.insert(tenant.clone()) {
                     continue;
                 }
-                let principal = nagaya_tenancy::Principal::new(tenant.as_str(), crate::processor::USER);
-                let (events, found) = self.verify(&self.nagaya.tenant(&principal)?, &aggregate).await?;
+                let handle = self.nagaya.tenant(&principal(tenant))?;
+                let (events, found) = self.verify(&handle, &aggregate).await?;
                 chains.events += events;
                 chains.aggregates += 1;
                 if let Err(why) = found {
@@ -164,23 +167,22 @@ impl Inspector {
         }
     }
 
-    /// Aggregates with a head, and none of the events that it speaks of.
+    /// Aggregates with a head and without events.
     pub async fn find_hollow(&self, heads: &Follower) -> Result<Vec<Broken>, Error> {
-        let (mut hollow, mut after) = (Vec::new(), None);
+        let (mut found, mut after) = (Vec::new(), None);
         loop {
             let page = heads.scan((0, 1), after, Some(1_000)).await?;
             for (owner, record) in &page.records {
                 let aggregate = record.text(&self.layout.id).unwrap_or_default().to_owned();
-                let principal = nagaya_tenancy::Principal::new(owner.as_str(), crate::processor::USER);
                 let list = List::by(&self.layout.history).with(&self.layout.id, aggregate.as_str()).limit(1);
-                if self.nagaya.tenant(&principal)?.list(&list).await?.records.is_empty() {
+                if self.nagaya.tenant(&principal(owner))?.list(&list).await?.records.is_empty() {
                     let why = "it has a head, and no events".to_owned();
-                    hollow.push(Broken { tenant: owner.clone(), aggregate, why });
+                    found.push(Broken { tenant: owner.clone(), aggregate, why });
                 }
             }
             match page.next {
                 Some(next) => after = Some(next),
-                None => return Ok(hollow),
+                None => return Ok(found),
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Where a design keeps an aggregate.
+//! The entities and fields in which a design stores an aggregate.
 
 use nagaya_design::{Bound, Design, Entity, Event};
 
 use crate::{Error, ErrorKind};
 
-/// Where a design keeps an aggregate: the names of its entities and fields.
+/// The entities and fields in which a design stores an aggregate.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) aggregate: String,
@@ -14,13 +14,13 @@ pub(crate) struct Layout {
     pub(crate) head: Entity,
     pub(crate) idempotency: Option<Entity>,
     pub(crate) snapshot: Option<Entity>,
-    /// Where the keys of personal fields are.
+    /// The entity of the keys that encrypt personal fields.
     pub(crate) keys: Option<Entity>,
     pub(crate) projections: Vec<Entity>,
-    /// The access pattern that gives an aggregate's events in order, from one id to another.
+    /// The access pattern that lists an aggregate's events in order, from one id to another.
     pub(crate) history: String,
     pub(crate) types: Vec<Event>,
-    /// The table of each projection, by the design's name.
+    /// The table of each projection, by its name in the design.
     pub(crate) tables: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Layout {
             events,
             head: entity(found.head),
             idempotency: found.idempotency.map(entity),
-            // A snapshot would have in it what is sealed in the events.
+            // A snapshot would contain in clear what is encrypted in the events.
             snapshot: found.snapshot.filter(|_| found.keys.is_none()).map(entity),
             keys: found.keys.map(entity),
             projections,
@@ -49,7 +49,7 @@ impl Layout {
         })
     }
 
-    /// The projection that makes the items of an entity, and the table that it lies in.
+    /// The entity of a projection, and its table.
     pub(crate) fn projection(&self, entity: &str) -> Option<(&Entity, &str)> {
         let found = self.projections.iter().zip(&self.tables).find(|(each, _)| each.name == entity);
         found.map(|(entity, table)| (entity, table.as_str()))

@@ -1,44 +1,41 @@
-//! Event sourcing on a design: what has happened is the truth, in order, and everything else is made from it.
+//! Event sourcing on a design: the events of an aggregate are stored in order, and projections are built from them.
 //!
-//! A domain says two things, without waiting for anything and without a store: what events make of a state ([`Evolve`]), and
-//! which events a command comes to ([`Decide`]). [`Events`] carries commands out: it loads a state, lets it decide, and
-//! appends the events together with the aggregate's head, on the condition that nobody was faster. A [`Processor`] follows
-//! the store's changes and keeps a [`Projection`] in step, in order for each aggregate whatever order they arrive in.
+//! A domain is two pure functions: how an event changes a state ([`Evolve`]), and which events a command leads to
+//! ([`Decide`]). [`Events`] executes commands: it loads a state, calls `decide`, and appends the events together with the
+//! aggregate's head, on the condition that no other writer was faster. A [`Processor`] subscribes to the store's changes and
+//! keeps a [`Projection`] up to date, in order for each aggregate, in whatever order the changes arrive.
 //!
-//! What it is not: a message broker, or a way to write items that are not events. Which entities hold events, head,
-//! idempotency records, snapshots and projections the design says, in `[aggregate.…]`.
+//! It is not a message broker, and it does not write items that are not events. The design says in `[aggregate.…]` which
+//! entities hold events, heads, idempotency records, snapshots and projections.
 
 mod chain;
-mod compare;
+mod dead_letters;
 mod domain;
 mod error;
+mod event_id;
 mod events;
 mod feed;
 mod generation;
 mod inspect;
 mod layout;
-mod order;
-mod parked;
 mod processor;
 mod projection;
 mod rebuild;
 mod recorded;
 mod seal;
 pub mod testing;
-mod verified;
 
 pub use self::{
+    dead_letters::{DeadLetter, Settled},
     domain::{Context, Decide, Evolve, Raw},
     error::{Error, ErrorKind, Failure},
     events::{Events, Executed, Loaded, Options, Request},
-    feed::{Feed, Listening},
+    feed::{Feed, FeedListener},
     generation::{Generations, follow_generations},
     inspect::{Broken, Chains, Inspector},
-    parked::{DeadLetter, Settled},
     processor::{Options as ProcessorOptions, Processor, Step},
     projection::{Item, Projection},
-    rebuild::{Progress, Tell},
+    rebuild::{Content, Progress, Tell, Verified, Wrong},
     recorded::Recorded,
     seal::ERASED,
-    verified::{Content, Verified, Wrong},
 };

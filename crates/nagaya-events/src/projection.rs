@@ -1,21 +1,21 @@
-//! Projections: items that are made from events, one for each aggregate.
+//! Projections: items that are built from events, one for each aggregate.
 
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, Recorded};
 
-/// Makes an item of an aggregate's events.
+/// Builds an item from an aggregate's events.
 ///
-/// It is pure: the same events make the same item, so that a projection can be built anew at any time, and checked against
-/// its events.
+/// It is pure: the same events give the same item, so that a projection can be rebuilt and checked against its events at any
+/// time.
 pub trait Projection: Send + Sync + 'static {
-    /// The aggregate whose events it takes in.
+    /// The aggregate whose events it reads.
     fn aggregate(&self) -> &str;
 
-    /// The entity of the items that it makes. What finds an item of it is the aggregate's id.
+    /// The entity of its items. The id of an item is the aggregate's id.
     fn entity(&self) -> &str;
 
-    /// The item after an event, without its tenant; `None`: there is none any more.
+    /// The item after an event, without the tenant field; `None`: it is deleted.
     fn apply(&self, before: Option<Map<String, Json>>, event: &Recorded) -> Result<Item, Error>;
 }
 

@@ -9,7 +9,7 @@ use crate::{Error, Evolve, Raw, layout::Layout};
 /// An event that has happened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: String,
     /// The aggregate that it happened to.
     pub aggregate: String,
@@ -17,28 +17,29 @@ pub struct Recorded {
     pub version: u64,
     /// Its id, a ULID that is greater than those before it in the aggregate.
     pub id: String,
-    /// Its type, the version of its form, and its own fields.
+    /// Its type, schema version and fields.
     pub raw: Raw,
-    /// Who did it, when and why, as the design has it.
+    /// Who did it, when and why, as the design describes it.
     pub metadata: Map<String, Json>,
-    /// Whether something personal in it has been erased.
+    /// Whether a personal field in it has been erased.
     pub erased: bool,
 }
 
 impl Recorded {
-    /// Reads an event; an error if it is none.
+    /// Reads an event from a stored record.
     pub(crate) fn read(layout: &Layout, tenant: &str, mut record: Record) -> Result<Self, Error> {
         let text = |name: &str| record.text(name).map(str::to_owned).ok_or_else(|| Error::unreadable(&record, name));
         let (aggregate, id, event_type) = (text(&layout.id)?, text("eventId")?, text("eventType")?);
         let number = |name: &str| record.json(name).as_ref().and_then(Json::as_u64);
         let version = number("aggregateVersion").ok_or_else(|| Error::unreadable(&record, "aggregateVersion"))?;
-        let form = number(FORM).map_or(Ok(1), u32::try_from).map_err(|_| Error::unreadable(&record, FORM))?;
+        let schema_version = number(SCHEMA_VERSION).map_or(Ok(1), u32::try_from);
+        let schema_version = schema_version.map_err(|_| Error::unreadable(&record, SCHEMA_VERSION))?;
         let mut map = |name: &str| match record.take(name) {
             Some(Json::Object(map)) => Ok(map),
             None => Ok(Map::new()),
             Some(_) => Err(Error::unreadable(&record, name)),
         };
-        let raw = Raw { event_type, version: form, data: map("data")? };
+        let raw = Raw { event_type, version: schema_version, data: map("data")? };
         Ok(Recorded {
             tenant: tenant.to_owned(),
             aggregate,
@@ -50,33 +51,33 @@ impl Recorded {
         })
     }
 
-    /// The event in the form of today.
+    /// The event in today's schema version.
     pub fn event<S: Evolve>(&self) -> Result<S::Event, Error> {
         if self.raw.version == S::version(&self.raw.event_type) {
-            return self.understood(&self.raw);
+            return self.deserialize(&self.raw);
         }
         let mut raw = self.raw.clone();
-        // An upcaster may give an event another type.
+        // An upcaster may change the type of an event.
         while raw.version < S::version(&raw.event_type) {
             let before = raw.version;
             raw = S::upcast(raw);
             if raw.version <= before {
-                return Err(Error::unknown_event(self, "its upcaster does not lift it"));
+                return Err(Error::unknown_event(self, "its upcaster does not raise the version"));
             }
         }
         if raw.version > S::version(&raw.event_type) {
             return Err(Error::unknown_event(self, "it is newer than this program"));
         }
-        self.understood(&raw)
+        self.deserialize(&raw)
     }
 
-    fn understood<E: DeserializeOwned>(&self, raw: &Raw) -> Result<E, Error> {
+    fn deserialize<E: DeserializeOwned>(&self, raw: &Raw) -> Result<E, Error> {
         let tagged = Tagged { raw, next: Part::Type };
         E::deserialize(MapAccessDeserializer::new(tagged))
             .map_err(|error| Error::unknown_event(self, &error.to_string()))
     }
 
-    /// A text of the metadata, such as `timestamp` or `actor.userId`.
+    /// A text field of the metadata, such as `timestamp` or `actor.userId`.
     pub fn about(&self, path: &str) -> Option<&str> {
         let mut steps = path.split('.');
         let first = self.metadata.get(steps.next()?)?;
@@ -84,13 +85,14 @@ impl Recorded {
     }
 }
 
-/// An event as its enum is read, without a copy: its type comes first, so that its fields are read as what they are.
+/// Deserializes the event enum without a copy of the event. The type comes first, so that serde does not have to buffer the
+/// fields.
 struct Tagged<'r> {
     raw: &'r Raw,
     next: Part,
 }
 
-/// What of it comes next.
+/// The entry of the map that comes next.
 enum Part {
     Type,
     Data,
@@ -120,5 +122,5 @@ impl<'r> MapAccess<'r> for Tagged<'r> {
     }
 }
 
-/// The field with the version of an event's form; left out for the first one.
-pub(crate) const FORM: &str = "eventVersion";
+/// The field with an event's schema version; absent for version 1.
+pub(crate) const SCHEMA_VERSION: &str = "eventVersion";

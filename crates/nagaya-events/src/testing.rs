@@ -1,4 +1,4 @@
-//! Given, when, then: a domain without a store.
+//! Given, when, then: tests of a domain without a store.
 //!
 //! ```
 //! # use nagaya_events::{Context, Decide, Evolve};
@@ -33,7 +33,7 @@ use nagaya_tenancy::Ids;
 
 use crate::{Context, Decide, Evolve};
 
-/// A context in which it is always the same time, and ids are counted.
+/// A context with a fixed time and ids that are counted.
 pub fn context() -> Context {
     Context {
         now: 1_756_557_296_000,
@@ -44,22 +44,22 @@ pub fn context() -> Context {
     }
 }
 
-/// A state that these events have made.
+/// The state after these events.
 pub fn given<S: Evolve>(events: impl IntoIterator<Item = S::Event>) -> Given<S> {
     let mut state = S::default();
     events.into_iter().for_each(|event| state.evolve(&event));
     Given { state }
 }
 
-/// A state.
+/// A state to test.
 #[derive(Debug)]
 pub struct Given<S> {
-    /// It.
+    /// The state.
     pub state: S,
 }
 
 impl<S: Evolve> Given<S> {
-    /// What it decides about a command.
+    /// Lets it decide on a command.
     pub fn when<C>(self, command: &C) -> Then<S, S::Refusal>
     where
         S: Decide<C>,
@@ -69,7 +69,7 @@ impl<S: Evolve> Given<S> {
     }
 }
 
-/// What was decided.
+/// The decision on a command.
 #[derive(Debug)]
 pub struct Then<S: Evolve, R> {
     state: S,
@@ -80,26 +80,26 @@ impl<S: Evolve, R: Debug> Then<S, R>
 where
     S::Event: Debug + PartialEq,
 {
-    /// These events happen; the state after them.
+    /// Expects these events; the state after them.
     ///
     /// # Panics
-    /// If something else was decided.
+    /// If the decision is another one.
     pub fn then(self, expected: impl IntoIterator<Item = S::Event>) -> S {
         let expected: Vec<_> = expected.into_iter().collect();
         let Then { mut state, decided } = self;
-        let decided = decided.unwrap_or_else(|refusal| panic!("it was refused: {refusal:?}"));
+        let decided = decided.unwrap_or_else(|refusal| panic!("the command was refused: {refusal:?}"));
         assert_eq!(decided, expected);
         decided.iter().for_each(|event| state.evolve(event));
         state
     }
 
-    /// The command is refused; why.
+    /// Expects a refusal.
     ///
     /// # Panics
-    /// If it was not.
+    /// If the command was not refused.
     pub fn refused(self) -> R {
         match self.decided {
-            Ok(events) => panic!("it was not refused: {events:?}"),
+            Ok(events) => panic!("the command was not refused: {events:?}"),
             Err(refusal) => refusal,
         }
     }

@@ -1,4 +1,4 @@
-//! What is personal in events is erased with its key: for good, and without a gap.
+//! Personal fields of events are erased by destroying their key; the events stay complete.
 
 use std::sync::Arc;
 
@@ -235,7 +235,7 @@ const TWO: &str = "01HARX5BD7F8G9H0J1K2M3N4PR";
 
 /// Proves the events part of C20.
 #[tokio::test]
-async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
+async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
     let house = House::open().await;
     assert_eq!(house.write("h-1", "ann", ONE, "Dear Bob").await, "Dear Bob");
     let (ann, bob) = (house.tenant("h-1", "ann"), house.tenant("h-1", "bob"));
@@ -245,9 +245,9 @@ async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
     assert_eq!(house.events.load(&ann, ONE).await.expect("a letter").state.text, "Dear Bob");
     assert_eq!(ann.get("letter", &[ONE]).await.expect("a letter").text("text"), Some("Dear Bob"));
     let stored = house.store.scan(Scan::table("letters-events")).await.expect("a page").items;
-    assert!(!format!("{stored:?}").contains("Dear Bob"), "events hold it sealed only");
+    assert!(!format!("{stored:?}").contains("Dear Bob"), "events have it encrypted only");
 
-    // It goes with its key, and what was built from it is brought in step.
+    // It is erased with its key, and a repair removes it from the projection.
     let inspector = Inspector::new(&house.nagaya, "letter").expect("an inspector");
     assert!(inspector.erase(&ann, "ann").await.expect("it is erased"));
     assert!(!inspector.erase(&ann, "ann").await.expect("there is none any more"));
@@ -257,7 +257,7 @@ async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
     assert_eq!(letter.to_json()["sent"], true, "what is not personal stays");
     assert!(!house.everything().await.contains("Dear Bob"));
 
-    // Nobody else's goes with it, and the events are still whole.
+    // Other users' fields stay, and the events are complete.
     assert_eq!(ann.get("letter", &[TWO]).await.expect("a letter").text("text"), Some("Dear Ann"));
     let (history, _) = house.events.history(&ann, ONE, None, None).await.expect("a history");
     assert_eq!(history.iter().map(|event| event.erased).collect::<Vec<_>>(), [true, false]);
@@ -267,7 +267,7 @@ async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
     );
     assert!(inspector.verify(&ann, ONE).await.expect("it is checked").1.is_ok(), "the chain holds");
 
-    // A rebuild goes on, and so does life: a new key opens nothing of before.
+    // A rebuild works, and so do new events: a new key decrypts nothing older.
     assert!(house.processor.rebuild(&|_| {}).await.expect("it is rebuilt").holds());
     assert_eq!(house.write("h-1", "ann", ONE, "Dear all").await, "Dear all");
     let (history, _) = house.events.history(&ann, ONE, None, None).await.expect("a history");
@@ -276,7 +276,7 @@ async fn with_its_key_everything_personal_is_gone_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn what_is_sealed_cannot_be_moved_and_a_key_is_one_tenants_own() {
+async fn an_encrypted_value_cannot_be_moved_and_a_key_belongs_to_one_tenant() {
     let house = House::open().await;
     house.write("h-1", "ann", ONE, "Dear Bob").await;
     house.write("h-2", "ann", TWO, "Dear Eve").await;
@@ -290,7 +290,7 @@ async fn what_is_sealed_cannot_be_moved_and_a_key_is_one_tenants_own() {
         "another tenant's key stays"
     );
 
-    // A sealed value that is put into another event does not open there.
+    // An encrypted value in another event is not decrypted.
     house.write("h-1", "ann", ONE, "Dear Cat").await;
     let items = house.store.scan(Scan::table("letters-events")).await.expect("a page").items;
     let mut events: Vec<_> = items
@@ -301,7 +301,7 @@ async fn what_is_sealed_cannot_be_moved_and_a_key_is_one_tenants_own() {
     let moved = events[0].get("data").cloned().expect("data");
     events[1].insert("data", moved);
     let forged = nagaya_store::Write::put("letters-events", events[1].clone());
-    house.store.write(forged.into()).await.expect("somebody writes around the walls");
+    house.store.write(forged.into()).await.expect("written around the walls");
     let refused = house.events.load(&ann, ONE).await.expect_err("it does not open");
     assert_eq!(refused.code(), "damaged");
 }

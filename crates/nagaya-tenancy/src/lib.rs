@@ -6,10 +6,8 @@
 mod compiled;
 mod error;
 mod expected;
-mod follow;
 mod handles;
 mod principal;
-mod progress;
 mod read;
 mod record;
 mod retry;
@@ -18,6 +16,7 @@ mod session;
 mod settings;
 mod side_record;
 mod state;
+mod subscription;
 mod tables;
 mod tenancy;
 mod typed;
@@ -27,15 +26,14 @@ mod write;
 pub use self::{
     error::{Error, ErrorKind},
     expected::Expected,
-    follow::{Changed, Followed, Follower, Scanned},
     handles::{Operator, Tenant, Visitor},
     principal::Principal,
-    progress::FollowerStatus,
     read::{List, LogPage, Page},
     record::Record,
     retry::Retry,
     settings::{Ids, Settings},
     side_record::{Keeper, Note},
+    subscription::{Changed, Delivery, Followed, Follower, FollowerStatus, Scanned, Subscription, SubscriptionOptions},
     tables::table_specs,
     tenancy::Nagaya,
     typed::{Entity, Typed, TypedPage},

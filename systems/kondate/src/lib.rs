@@ -6,13 +6,13 @@
 
 mod archive;
 mod catalog;
-mod followers;
 mod fridge;
 mod notifications;
 mod payments;
 mod plans;
 mod product;
 mod push;
+mod reconciler;
 mod search;
 mod seed;
 mod shares;
@@ -25,8 +25,8 @@ use nagaya_design::Design;
 use nagaya_server::System;
 
 pub use self::{
-    followers::catch_up,
     payments::{Asked, Card, ChargeId, LocalPayments, Payments, Refused, Standing, State, Token},
+    reconciler::catch_up,
 };
 
 /// The text of its design.

@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, OwnRoute, Problem};
 use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{AT_ONCE, fields, item, lost};
+use crate::product::{AT_ONCE, fields, item, is_lost_race};
 
 const NOTIFICATION: &str = "notification";
 /// Characters of a title and of a body.
@@ -47,7 +47,7 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
             return Ok(Answer::record(found));
         }
         match tenant.update(NOTIFICATION, &id, read_now(&call), &found).await {
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             read => return Ok(Answer::record(read?)),
         }
     }
@@ -69,7 +69,7 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
         });
         match set.commit().await {
             // One of them was read or deleted meanwhile: the page is another one now.
-            Err(error) if lost(&error) => retry.attempt().await?,
+            Err(error) if is_lost_race(&error) => retry.attempt().await?,
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 read += page.records.len();

@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, OwnRoute, Problem, Shape};
 use nagaya_tenancy::{Error, ErrorKind, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{fields, item, lost};
+use crate::product::{fields, item, is_lost_race};
 
 pub(crate) const PLAN: &str = "plan";
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -69,7 +69,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
             }
         };
         match applied {
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             applied => return Ok(Answer::record(applied?)),
         }
     }
@@ -99,7 +99,7 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
         let (current, next) = (found.next().flatten(), found.next().flatten());
         let next = next.ok_or_else(nothing_next)?;
         match succeed(&tenant, current.as_ref(), &next, taken(call.design(), &next)).await {
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             promoted => return Ok(Answer::record(promoted?)),
         }
     }

@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, FollowerStatus, List, Nagaya, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, followers, fridge, notifications, payments, payments::Payments, plans, push, search, shares,
+    archive, catalog, fridge, notifications, payments, payments::Payments, plans, push, reconciler, search, shares,
     shopping,
 };
 
@@ -48,7 +48,7 @@ impl Extension for Seam {
 
     /// Keeps saved counts and the search in step with what is written.
     fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
-        Some(Box::pin(followers::run(nagaya, stop, self.followers.clone())))
+        Some(Box::pin(reconciler::run(nagaya, stop, self.followers.clone())))
     }
 
     /// How far saved counts and the search are behind.
@@ -77,7 +77,7 @@ pub(crate) fn fields(object: Json) -> Map<String, Json> {
 }
 
 /// Whether a change has lost a race: what it goes by is no longer as it was read.
-pub(crate) fn lost(error: &Error) -> bool {
+pub(crate) fn is_lost_race(error: &Error) -> bool {
     error.is_conflict() || error.is_not_found()
 }
 

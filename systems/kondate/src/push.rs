@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, ErrorKind, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
-use crate::product::{all, item, lost};
+use crate::product::{all, item, is_lost_race};
 
 const DEVICE: &str = "push_token";
 /// Devices of a user. Apps get new tokens now and then and tell nobody about the old ones: with one device more, that which
@@ -53,7 +53,7 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
             None => add(&tenant, call.body.clone(), &hash).await,
         };
         match registered {
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             registered => {
                 let mut answer = Answer::record(registered?);
                 if known.is_none() {

@@ -11,7 +11,7 @@ use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
 use nagaya_tenancy::{Error, ErrorKind, Page, Record, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{AT_ONCE, items, lost};
+use crate::product::{AT_ONCE, items, is_lost_race};
 
 const ITEM: &str = "shopping_item";
 
@@ -52,7 +52,7 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
             set.update(ITEM, &[record.text("itemId").unwrap_or_default()], completed, record)
         });
         match set.commit().await {
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             completed => {
                 let mut completed = completed?.into_iter().flatten();
                 let now = |record: Record| match record.json("completed") {

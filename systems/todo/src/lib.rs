@@ -1,7 +1,7 @@
-//! Shared to-do lists of a family: events are the truth, the list is a projection of them.
+//! Shared to-do lists of a family, event-sourced: the list is a projection of the events.
 //!
-//! The design says where events, heads and the list lie, and who sees them. Here is what is particular: what a todo is
-//! ([`Todo`]), what its list shows ([`List`](list::List)), and the routes by which both are reached.
+//! The design says where events, heads and the list are stored, and who may read them. This crate has what the design cannot
+//! say: how a todo changes ([`Todo`]), what the list shows ([`List`](list::List)), and the routes.
 
 mod http;
 mod list;
@@ -30,13 +30,13 @@ pub const DESIGN: &str = include_str!("../design/todo.toml");
 pub fn system(name: &'static str, design: Design, notes: Notes) -> Result<System, Error> {
     let routes = http::Todos::new(&design, notes)?;
     let seeder = seed::TodoSeeder::new(&design)?;
-    let mut system = System::new(name, design, http::Seam(Arc::new(routes)));
+    let mut system = System::new(name, design, http::TodoExtension(Arc::new(routes)));
     system.projections = projections();
     system.seeders = vec![Arc::new(seeder)];
     Ok(system)
 }
 
-/// What is built from the events.
+/// The projections of the events.
 pub fn projections() -> Vec<Arc<dyn Projection>> {
     vec![Arc::new(list::List)]
 }

@@ -1,12 +1,31 @@
-//! The list of todos: what their events come to.
+//! The list of todos, a projection of their events.
 
-use nagaya_events::{Error, Item, Projection, Recorded};
+use nagaya_events::{Error, ErrorKind, Item, Projection, Recorded};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::{AGGREGATE, Todo, TodoEvent};
 
 /// The list of todos.
 pub(crate) struct List;
+
+/// A todo in the list: the entity `todo` of the design, without the tenant.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListedTodo {
+    todo_id: String,
+    title: String,
+    completed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note_object: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note_size: Option<u64>,
+    version: u64,
+    last_event_id: String,
+    updated_at: String,
+}
 
 impl Projection for List {
     fn aggregate(&self) -> &str {
@@ -18,31 +37,25 @@ impl Projection for List {
     }
 
     fn apply(&self, before: Option<Map<String, Json>>, event: &Recorded) -> Result<Item, Error> {
-        let mut item = before.unwrap_or_default();
-        // What is null is not there.
-        let mut set = |name: &str, value: Json| match value {
-            Json::Null => drop(item.remove(name)),
-            value => drop(item.insert(name.to_owned(), value)),
+        let unreadable = |error: serde_json::Error| {
+            let why = format!("its item in the list cannot be read: {error}");
+            Error::from(ErrorKind::Damaged { aggregate: event.aggregate.clone(), why })
         };
+        let mut todo = ListedTodo::deserialize(Json::Object(before.unwrap_or_default())).map_err(unreadable)?;
         match event.event::<Todo>()? {
-            TodoEvent::TodoCreated { title } => {
-                set("todoId", event.aggregate.as_str().into());
-                set("title", title.into());
-                set("completed", false.into());
-            }
-            TodoEvent::TodoTitleChanged { title } => set("title", title.into()),
-            TodoEvent::TodoCompleted {} => set("completed", true.into()),
-            TodoEvent::TodoReopened {} => set("completed", false.into()),
+            TodoEvent::TodoCreated { title } => (todo.todo_id, todo.title) = (event.aggregate.clone(), title),
+            TodoEvent::TodoTitleChanged { title } => todo.title = title,
+            TodoEvent::TodoCompleted {} => todo.completed = true,
+            TodoEvent::TodoReopened {} => todo.completed = false,
             TodoEvent::TodoNoteChanged { note, object, size } => {
-                set("note", note.into());
-                set("noteObject", object.into());
-                set("noteSize", size.into());
+                (todo.note, todo.note_object, todo.note_size) = (note, object, size);
             }
             TodoEvent::TodoDeleted {} => return Ok(None),
         }
-        set("version", event.version.into());
-        set("lastEventId", event.id.as_str().into());
-        set("updatedAt", event.about("timestamp").unwrap_or_default().into());
+        todo.version = event.version;
+        todo.last_event_id.clone_from(&event.id);
+        todo.updated_at = event.about("timestamp").unwrap_or_default().to_owned();
+        let Json::Object(item) = serde_json::to_value(todo).map_err(unreadable)? else { return Ok(None) };
         Ok(Some(item))
     }
 }

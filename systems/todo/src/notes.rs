@@ -1,4 +1,4 @@
-//! Notes: short ones are in their event, long ones are objects that the event names.
+//! Notes: a short one is in its event, a long one is an object that the event names.
 
 use std::{
     io,
@@ -14,31 +14,31 @@ use object_store::{
 
 use crate::todo::Note;
 
-/// Characters of a note that an event has room for.
+/// The most characters of a note in an event.
 pub(crate) const SHORT: usize = 1_000;
-/// Characters of a note.
+/// The most characters of a note.
 pub(crate) const LONGEST: usize = 100_000;
 
-/// Where long notes are.
+/// The object storage of long notes.
 #[derive(Debug, Clone)]
 pub struct Notes {
     objects: Arc<OnceLock<Arc<dyn ObjectStore>>>,
-    /// A directory that is made when the first long note comes.
+    /// A directory that is created for the first long note.
     directory: Option<PathBuf>,
 }
 
 impl Notes {
-    /// In this object storage.
+    /// Stores notes in this object storage.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
         Notes { objects: Arc::new(OnceLock::from(objects)), directory: None }
     }
 
-    /// In a directory.
+    /// Stores notes in a directory.
     pub fn in_directory(directory: PathBuf) -> Self {
         Notes { objects: Arc::default(), directory: Some(directory) }
     }
 
-    /// In memory, for tests and for what serves nobody.
+    /// Stores notes in memory, for tests and for commands that only need the design.
     pub fn in_memory() -> Self {
         Notes::new(Arc::new(InMemory::new()))
     }
@@ -48,22 +48,22 @@ impl Notes {
             return Ok(objects);
         }
         let directory = self.directory.as_deref().ok_or_else(Problem::internal)?;
-        let made = std::fs::create_dir_all(directory)
+        let created = std::fs::create_dir_all(directory)
             .map_err(|source| object_store::Error::Generic { store: "directory", source: source.into() });
-        // What is written is on disk before its event is.
+        // A note is synced before its event is stored.
         let opened =
-            made.and_then(|()| LocalFileSystem::new_with_prefix(directory)).map(|store| store.with_fsync(true));
+            created.and_then(|()| LocalFileSystem::new_with_prefix(directory)).map(|store| store.with_fsync(true));
         let opened = opened.map_err(|error| failed(&error))?;
         Ok(self.objects.get_or_init(|| Arc::new(opened)))
     }
 
-    /// A note as an event can have it. A long one is stored before its event: an event never names what is not there, and
-    /// an object whose event came to nothing is nobody's.
-    pub(crate) async fn keep(&self, family: &str, todo: &str, text: String) -> Result<Note, Problem> {
+    /// A note as its event has it. A long one is stored before its event, so that an event never names a missing object. If
+    /// the command fails, the object stays unused.
+    pub(crate) async fn store(&self, family: &str, todo: &str, text: String) -> Result<Note, Problem> {
         if text.chars().count() <= SHORT {
             return Ok(Note::Text(text));
         }
-        // By its content: the same note is the same object, however often it is sent.
+        // The name is a hash of the content: a repeated request writes the same object.
         let hash = blake3::hash(text.as_bytes()).to_hex();
         let family = blake3::hash(family.as_bytes()).to_hex();
         let path = Path::from_iter(["notes", &family[..32], todo, hash.as_str()]);
@@ -73,10 +73,10 @@ impl Notes {
     }
 
     /// The text of a long note.
-    pub(crate) async fn text(&self, object: &str) -> Result<String, Problem> {
+    pub(crate) async fn load(&self, object: &str) -> Result<String, Problem> {
         let path = Path::parse(object).map_err(|error| failed(&error.into()))?;
         let found = match self.objects()?.get(&path).await {
-            // It was written before its event: somebody has removed it.
+            // It was stored before its event, so it has been removed since.
             Err(object_store::Error::NotFound { .. }) => return Err(lost(object, "is missing")),
             found => found.map_err(|error| failed(&error))?,
         };
@@ -88,13 +88,13 @@ impl Notes {
     }
 }
 
-/// A note that cannot be read, however often it is asked for.
+/// The problem of a note that is damaged: a retry does not help.
 fn lost(object: &str, what: &str) -> Problem {
     Problem::internal().because(format!("the object `{object}` {what}: restore it from a backup"))
 }
 
 fn failed(error: &object_store::Error) -> Problem {
-    let detail = "The storage of notes does not answer.";
+    let detail = "The object storage of notes does not answer.";
     let problem = match is_full(error) {
         true => Problem::insufficient_storage(),
         false => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "notes_unavailable", detail).retry_after(5),
@@ -119,38 +119,38 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_note_that_was_changed_or_removed_is_not_passed_off_as_the_note() {
+    async fn a_changed_or_removed_note_is_an_error() {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = Notes::in_directory(directory.path().to_owned());
-        let kept = notes.keep("f-1", "t-1", "x".repeat(SHORT + 1)).await.expect("it is kept");
-        let Note::Object { object, .. } = kept else { panic!("a long one is an object") };
+        let stored = notes.store("f-1", "t-1", "x".repeat(SHORT + 1)).await.expect("it is stored");
+        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
         for changed in ["y".repeat(SHORT + 1), String::new()] {
             std::fs::write(directory.path().join(&object), changed).expect("it can be written");
-            assert_eq!(notes.text(&object).await.expect_err("it is another").status(), 500);
+            assert_eq!(notes.load(&object).await.expect_err("it is another").status(), 500);
         }
         std::fs::remove_file(directory.path().join(&object)).expect("it can be removed");
-        assert_eq!(notes.text(&object).await.expect_err("it is gone").status(), 500);
+        assert_eq!(notes.load(&object).await.expect_err("it is gone").status(), 500);
     }
 
     /// Proves the notes part of T4.
     #[tokio::test]
-    async fn a_long_note_is_an_object_and_its_event_only_names_it() {
+    async fn a_long_note_is_an_object_and_its_event_names_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let place = directory.path().join("objects");
         let notes = Notes::in_directory(place.clone());
-        let short = notes.keep("f-1", "t-1", "x".repeat(SHORT)).await.expect("it is kept");
+        let short = notes.store("f-1", "t-1", "x".repeat(SHORT)).await.expect("it is stored");
         assert_eq!(short, Note::Text("x".repeat(SHORT)));
-        assert!(!place.exists(), "a short one needs no place");
+        assert!(!place.exists(), "a short note needs no directory");
 
         let text = "長".repeat(SHORT + 1);
-        let Note::Object { object, size } = notes.keep("f-1", "t-1", text.clone()).await.expect("it is kept") else {
+        let Note::Object { object, size } = notes.store("f-1", "t-1", text.clone()).await.expect("it is stored") else {
             panic!("a long one is an object");
         };
         assert_eq!(size, text.len() as u64);
         assert!(object.contains("/t-1/") && object.len() <= 300, "{object}");
         // Another process finds it.
-        assert_eq!(Notes::in_directory(place.clone()).text(&object).await.expect("it is there"), text);
-        let same = notes.keep("f-1", "t-1", text).await.expect("it is kept");
+        assert_eq!(Notes::in_directory(place.clone()).load(&object).await.expect("it is there"), text);
+        let same = notes.store("f-1", "t-1", text).await.expect("it is stored");
         assert!(
             matches!(same, Note::Object { object: again, .. } if again == object),
             "the same note is the same object"
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_note_stays_below_its_family() {
+    async fn the_path_of_a_note_stays_below_its_family() {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = Notes::in_directory(directory.path().join("objects"));
-        let kept = notes.keep("../../up", "..", "x".repeat(SHORT + 1)).await.expect("it is kept");
-        assert!(matches!(&kept, Note::Object { object, .. } if !object.contains("../")), "{kept:?}");
+        let stored = notes.store("../../up", "..", "x".repeat(SHORT + 1)).await.expect("it is stored");
+        assert!(matches!(&stored, Note::Object { object, .. } if !object.contains("../")), "{stored:?}");
         assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);
-        assert!(notes.text("notes/../../secret").await.is_err());
+        assert!(notes.load("notes/../../secret").await.is_err());
     }
 }

@@ -1,76 +1,78 @@
-//! What a todo is: what has happened to it, and what may happen next.
+//! A todo: its state, its events and its commands.
 
 use nagaya_events::{Context, Decide, Evolve};
 use serde::{Deserialize, Serialize};
 
-/// A todo, as its events make it.
+/// The state of a todo after its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
     title: String,
     completed: bool,
     note: Option<Note>,
-    /// Nothing has happened to it yet, it is there, or it has been deleted.
     stage: Stage,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
+    /// It has no events.
     #[default]
-    Unborn,
-    There,
+    #[serde(rename = "Unborn")]
+    New,
+    #[serde(rename = "There")]
+    Existing,
     Deleted,
 }
 
-/// What can happen to a todo.
+/// An event of a todo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "eventType", content = "data")]
 pub enum TodoEvent {
-    /// Somebody wants something done.
+    /// It was created.
     TodoCreated {
-        /// What.
+        /// What is to be done.
         title: String,
     },
-    /// It is called something else.
+    /// It was renamed.
     TodoTitleChanged {
-        /// What it is called now.
+        /// The new title.
         title: String,
     },
-    /// It is done.
+    /// It was completed.
     TodoCompleted {},
-    /// It is not done after all.
+    /// It was reopened.
     TodoReopened {},
-    /// There is something else to say about it, or no more: in the event itself if it is short, as an object otherwise.
+    /// Its note was set or removed. A short note is in the event, a long one is an object.
     TodoNoteChanged {
-        /// A short one.
+        /// A short note.
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
-        /// Where a long one is.
+        /// The path of a long note.
         #[serde(skip_serializing_if = "Option::is_none")]
         object: Option<String>,
-        /// Its bytes.
+        /// The size of a long note, in bytes.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
     },
-    /// It is of no interest any more.
+    /// It was deleted.
     TodoDeleted {},
 }
 
-/// What else there is to say about a todo.
+/// The note of a todo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
     /// A short text.
     Text(String),
-    /// A long one.
+    /// A long text in object storage.
     Object {
-        /// Where it is.
+        /// Its path.
         object: String,
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
     },
 }
 
 impl TodoEvent {
-    /// A note has changed; `None`: it is gone.
+    /// The event of a new note; `None`: the note is removed.
     pub fn note(note: Option<Note>) -> Self {
         let (note, object, size) = match note {
             None => (None, None, None),
@@ -81,54 +83,54 @@ impl TodoEvent {
     }
 }
 
-/// What can be wanted of a todo.
+/// A command on a todo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// That it is there.
+    /// Creates it.
     Create {
         /// What is to be done.
         title: String,
-        /// What else there is to say.
+        /// Its note.
         note: Option<Note>,
     },
-    /// That it is otherwise.
+    /// Changes it; `None` leaves a part as it is.
     Change {
-        /// What it is to be called.
+        /// The new title.
         title: Option<String>,
-        /// Whether it is to be done.
+        /// Whether it is done.
         completed: Option<bool>,
-        /// What else is to be said about it; `Some(None)`: nothing any more.
+        /// The new note; `Some(None)` removes it.
         note: Option<Option<Note>>,
     },
-    /// That it is gone.
+    /// Deletes it.
     Delete,
 }
 
 /// Why a command is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such todo, or no more.
+    /// The todo does not exist, or was deleted.
     NotThere,
-    /// There is one already.
+    /// The todo exists already, or was deleted.
     There,
 }
 
-/// A todo as the one who asked sees it.
+/// The part of a todo that a command answers with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// What is to be done.
     pub title: String,
-    /// Whether it is.
+    /// Whether it is done.
     pub completed: bool,
 }
 
 impl Todo {
-    /// What else there is to say about it, if it is there at all.
+    /// Its note; `None`: the todo does not exist.
     pub fn note(&self) -> Option<Option<&Note>> {
-        (self.stage == Stage::There).then_some(self.note.as_ref())
+        (self.stage == Stage::Existing).then_some(self.note.as_ref())
     }
 
-    /// Whether it has been deleted.
+    /// Whether it was deleted.
     pub fn is_deleted(&self) -> bool {
         self.stage == Stage::Deleted
     }
@@ -140,7 +142,7 @@ impl Evolve for Todo {
     fn evolve(&mut self, event: &TodoEvent) {
         match event {
             TodoEvent::TodoCreated { title } => {
-                *self = Todo { title: title.clone(), completed: false, note: None, stage: Stage::There };
+                *self = Todo { title: title.clone(), completed: false, note: None, stage: Stage::Existing };
             }
             TodoEvent::TodoTitleChanged { title } => self.title.clone_from(title),
             TodoEvent::TodoCompleted {} => self.completed = true,
@@ -160,25 +162,25 @@ impl Decide<Command> for Todo {
 
     fn decide(&self, command: &Command, _: &Context) -> Result<Vec<TodoEvent>, Refusal> {
         match (command, self.stage) {
-            (Command::Create { title, note }, Stage::Unborn) => {
+            (Command::Create { title, note }, Stage::New) => {
                 let noted = note.clone().map(|note| TodoEvent::note(Some(note)));
                 Ok([TodoEvent::TodoCreated { title: title.clone() }].into_iter().chain(noted).collect())
             }
-            (Command::Create { .. }, Stage::There | Stage::Deleted) => Err(Refusal::There),
-            (_, Stage::Unborn | Stage::Deleted) => Err(Refusal::NotThere),
-            (Command::Change { title, completed, note }, Stage::There) => {
-                // One change is one event, and what is as wanted already is no change.
+            (Command::Create { .. }, Stage::Existing | Stage::Deleted) => Err(Refusal::There),
+            (_, Stage::New | Stage::Deleted) => Err(Refusal::NotThere),
+            (Command::Change { title, completed, note }, Stage::Existing) => {
+                // Each change is an event. A value that stays the same is no change.
                 let renamed = title.as_ref().filter(|title| **title != self.title);
                 let renamed = renamed.map(|title| TodoEvent::TodoTitleChanged { title: title.clone() });
-                let moved = completed.filter(|completed| *completed != self.completed);
-                let moved = moved.map(|completed| match completed {
+                let toggled = completed.filter(|completed| *completed != self.completed);
+                let toggled = toggled.map(|completed| match completed {
                     true => TodoEvent::TodoCompleted {},
                     false => TodoEvent::TodoReopened {},
                 });
                 let noted = note.clone().filter(|note| *note != self.note).map(TodoEvent::note);
-                Ok(renamed.into_iter().chain(moved).chain(noted).collect())
+                Ok(renamed.into_iter().chain(toggled).chain(noted).collect())
             }
-            (Command::Delete, Stage::There) => Ok(vec![TodoEvent::TodoDeleted {}]),
+            (Command::Delete, Stage::Existing) => Ok(vec![TodoEvent::TodoDeleted {}]),
         }
     }
 
@@ -203,7 +205,7 @@ mod tests {
 
     /// Proves the events part of T1.
     #[test]
-    fn a_change_is_an_event_each_and_what_is_as_wanted_is_none() {
+    fn each_change_is_an_event_and_an_equal_value_is_none() {
         let milk = || given::<Todo>([created("Buy milk")]);
         let bread = TodoEvent::TodoTitleChanged { title: "Buy bread".to_owned() };
         milk().when(&change(Some("Buy bread"), Some(true))).then([bread, TodoEvent::TodoCompleted {}]);
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_changed_and_what_is_there_not_made_again() {
+    fn a_missing_todo_is_not_changed_and_an_existing_one_not_created_again() {
         let gone = || given::<Todo>([created("Buy milk"), TodoEvent::TodoDeleted {}]);
         let new = || Command::Create { title: "x".to_owned(), note: None };
         assert_eq!(gone().when(&change(None, Some(true))).refused(), Refusal::NotThere);

@@ -1,13 +1,16 @@
 //! Appending: events, head and idempotency record in one write.
 
-use nagaya_tenancy::{Error as LayerError, ErrorKind as Kind, Tenant};
+use nagaya_tenancy::Tenant;
 use serde_json::{Map, Value as Json};
 
-use super::{Appended, Events, Loaded, Maker, Request, chained, fields};
-use crate::{Error, Evolve, Failure, chain, seal};
+use super::{
+    Appended, Events, Loaded, Request,
+    build::{EventBuilder, chained, fields},
+};
+use crate::{Evolve, Failure, chain, error::is_lost_race, seal};
 
 impl<S: Evolve> Events<S> {
-    /// Appends what was decided on a state; who was faster, if the state is not the last one any more.
+    /// Appends events to the state that they were decided on; the conflict, if another writer has changed the aggregate.
     pub(super) async fn append<R>(
         &self,
         tenant: &Tenant,
@@ -15,14 +18,14 @@ impl<S: Evolve> Events<S> {
         loaded: Loaded<S>,
         decided: Vec<S::Event>,
         request: &Request<'_>,
-    ) -> Result<Result<Appended<S>, LayerError>, Failure<R>> {
+    ) -> Result<Result<Appended<S>, nagaya_tenancy::Error>, Failure<R>> {
         let Loaded { mut state, mut version, mut latest, head } = loaded;
         let name = std::sync::Arc::clone(&tenant.principal().tenant);
-        let maker = Maker { layout: &self.layout, tenant: &name, id, context: &request.context };
+        let builder = EventBuilder { layout: &self.layout, tenant: &name, id, context: &request.context };
         let mut events = Vec::with_capacity(decided.len());
         for event in &decided {
             version += 1;
-            let recorded = maker.make::<S>(event, version, latest.as_ref().map(|latest| latest.id.as_str()))?;
+            let recorded = builder.build::<S>(event, version, latest.as_ref().map(|latest| latest.id.as_str()))?;
             state.evolve(event);
             events.push(recorded.clone());
             latest = Some(recorded);
@@ -37,45 +40,40 @@ impl<S: Evolve> Events<S> {
         }
         if let (Some(latest), false) = (&latest, events.is_empty()) {
             let entity = &self.layout.head;
-            let mut stand = Map::new();
-            stand.insert("aggregateVersion".to_owned(), version.into());
-            stand.insert("lastEventId".to_owned(), latest.id.as_str().into());
-            // A chain begins with the first event, or not at all.
+            let mut fields = Map::new();
+            fields.insert("aggregateVersion".to_owned(), version.into());
+            fields.insert("lastEventId".to_owned(), latest.id.as_str().into());
+            // An aggregate has a hash chain from its first event on, or none.
             let chain = head.as_ref().map_or(Some(chain::START), |head| head.text("hash"));
             if let (Some(chain), Some(_)) = (chain, entity.field("hash")) {
-                stand.insert("hash".to_owned(), chained(chain, &stored).into());
+                fields.insert("hash".to_owned(), chained(chain, &stored).into());
             }
             set = match &head {
-                Some(head) => set.update(&entity.name, &[id], stand, head),
+                Some(head) => set.update(&entity.name, &[id], fields, head),
                 None => {
-                    stand.insert(self.layout.id.clone(), id.into());
-                    set.create(&entity.name, stand)
+                    fields.insert(self.layout.id.clone(), id.into());
+                    set.create(&entity.name, fields)
                 }
             };
         }
         if let (Some(once), Some(latest)) = (request.once, &latest) {
-            set = self.remember(set, tenant, once, id, &latest.id);
+            set = self.record_request(set, tenant, once, id, &latest.id);
         } else if events.is_empty() {
             return Ok(Ok(Appended { state, version, latest, events }));
         }
         match set.commit().await {
             Ok(_) => {}
-            Err(error) if overtaken(&error) => return Ok(Err(error)),
-            Err(error) => return Err(Error::from(error).into()),
+            Err(error) if is_lost_race(&error) => return Ok(Err(error)),
+            Err(error) => return Err(error.into()),
         }
         if let Some(latest) = &latest {
-            self.keep_snapshot(tenant, &state, latest, events.len()).await;
+            self.store_snapshot(tenant, &state, latest, events.len()).await;
         }
         Ok(Ok(Appended { state, version, latest, events }))
     }
 }
 
-/// Whether somebody else was faster: with the next event, with the first one, or with the same request.
-fn overtaken(error: &LayerError) -> bool {
-    matches!(error.kind(), Kind::VersionConflict { .. } | Kind::Taken { .. } | Kind::Contended | Kind::NotFound { .. })
-}
-
-/// The fields of a map as JSON.
+/// A JSON object with these fields.
 pub(super) fn object(fields: impl IntoIterator<Item = (&'static str, Json)>) -> Map<String, Json> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,12 +1,12 @@
-//! From events to a state.
+//! Loading a state from its events.
 
-use nagaya_tenancy::{ErrorKind as Kind, List, Record, Tenant};
+use nagaya_tenancy::{List, Record, Tenant};
 use serde_json::Value as Json;
 
 use super::{Events, Loaded};
-use crate::{Error, Evolve, Recorded, layout::Layout, order, seal};
+use crate::{Error, Evolve, Recorded, event_id, layout::Layout, seal};
 
-/// Events that are read at a time.
+/// Events that are read per page.
 const PAGE: usize = nagaya_design::MAX_PAGE;
 
 impl<S: Evolve> Events<S> {
@@ -19,28 +19,28 @@ impl<S: Evolve> Events<S> {
     pub(crate) async fn load_until(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Loaded<S>, Error> {
         let head = match tenant.get(&self.layout.head.name, &[id]).await {
             Ok(head) => head,
-            Err(error) if matches!(error.kind(), Kind::NotFound { .. }) => return Ok(nothing(None)),
+            Err(error) if error.is_not_found() => return Ok(initial(None)),
             Err(error) => return Err(error.into()),
         };
-        let (version, last) = self.stand(&head)?;
+        let (version, last) = self.position_of(&head)?;
         if until.is_none()
             && let Some((from, snapshot)) = self.snapshot(tenant, id, version).await?
         {
             let start = Loaded { head: Some(head.clone()), ..snapshot };
             match self.replay(tenant, id, start, Some(&from), (Some(version), &last)).await {
-                // It does not go with the events: it is only a cache, and the events are the truth.
+                // The snapshot does not fit the events. It is only a cache: read all events instead.
                 Err(error) if error.is_damage() => {
-                    tracing::warn!(%error, aggregate = self.layout.aggregate, "a snapshot is not used");
+                    tracing::warn!(%error, aggregate = self.layout.aggregate, "a snapshot does not fit its events and is not used");
                 }
                 replayed => return replayed,
             }
         }
         let version = until.is_none().then_some(version);
         let last = until.map_or(last, str::to_owned);
-        self.replay(tenant, id, nothing(Some(head)), None, (version, &last)).await
+        self.replay(tenant, id, initial(Some(head)), None, (version, &last)).await
     }
 
-    /// A state with the events after it, up to and with `last`, which has to have that version.
+    /// Applies the events after a state, up to and including `last`, which must have that version.
     async fn replay(
         &self,
         tenant: &Tenant,
@@ -49,15 +49,15 @@ impl<S: Evolve> Events<S> {
         from: Option<&str>,
         (version, last): (Option<u64>, &str),
     ) -> Result<Loaded<S>, Error> {
-        // Up to the head that was read: what comes after it is another state.
+        // Up to the head that was read: later events are not part of this state.
         read(&self.layout, tenant, id, (from, Some(last)), |event| {
-            // The one that a snapshot ends with.
+            // The last event of the snapshot.
             if loaded.latest.is_none() && from == Some(event.id.as_str()) && event.version == loaded.version {
                 loaded.latest = Some(event);
                 return Ok(());
             }
             if loaded.latest.is_none() && from.is_some() {
-                return Err(Error::damaged(id, "its snapshot ends with an event that is not there"));
+                return Err(Error::damaged(id, "its snapshot ends with an event that does not exist"));
             }
             if event.version != loaded.version + 1 {
                 let why = format!("version {} follows version {}", event.version, loaded.version);
@@ -79,7 +79,7 @@ impl<S: Evolve> Events<S> {
     }
 
     /// The version and the last event that a head names.
-    fn stand(&self, head: &Record) -> Result<(u64, String), Error> {
+    fn position_of(&self, head: &Record) -> Result<(u64, String), Error> {
         let damaged = || Error::damaged(&head.id().concat(), "its head cannot be read");
         let version = head.to_json().get("aggregateVersion").and_then(Json::as_u64).ok_or_else(damaged)?;
         Ok((version, head.text("lastEventId").ok_or_else(damaged)?.to_owned()))
@@ -87,29 +87,29 @@ impl<S: Evolve> Events<S> {
 }
 
 /// The state before the first event.
-fn nothing<S: Evolve>(head: Option<Record>) -> Loaded<S> {
+fn initial<S: Evolve>(head: Option<Record>) -> Loaded<S> {
     Loaded { state: S::default(), version: 0, latest: None, head }
 }
 
-/// Reads the events of an aggregate from one id up to and with another, all pages of them.
+/// Reads the events of an aggregate from one id up to and including another, page by page.
 pub(crate) async fn read(
     layout: &Layout,
     tenant: &Tenant,
     id: &str,
     range: (Option<&str>, Option<&str>),
-    take: impl FnMut(Recorded) -> Result<(), Error> + Send,
+    on_event: impl FnMut(Recorded) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
-    pages(layout, tenant, id, range, true, take).await
+    pages(layout, tenant, id, range, true, on_event).await
 }
 
-/// The same as they are stored, with what is sealed in them.
+/// The same as they are stored, with encrypted personal fields.
 pub(crate) async fn read_stored(
     layout: &Layout,
     tenant: &Tenant,
     id: &str,
-    take: impl FnMut(Recorded) -> Result<(), Error> + Send,
+    on_event: impl FnMut(Recorded) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
-    pages(layout, tenant, id, (None, None), false, take).await
+    pages(layout, tenant, id, (None, None), false, on_event).await
 }
 
 async fn pages(
@@ -117,15 +117,15 @@ async fn pages(
     tenant: &Tenant,
     id: &str,
     (from, until): (Option<&str>, Option<&str>),
-    opened: bool,
-    mut take: impl FnMut(Recorded) -> Result<(), Error> + Send,
+    decrypt: bool,
+    mut on_event: impl FnMut(Recorded) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
     let mut list = List::by(&layout.history).with(&layout.id, id).limit(PAGE);
     if let Some(from) = from {
         list = list.with("from", from);
     }
     if let Some(until) = until {
-        list = list.with("to", order::after(until));
+        list = list.with("to", event_id::after(until));
     }
     if from.zip(until).is_some_and(|(from, until)| from > until) {
         return Ok(());
@@ -143,11 +143,11 @@ async fn pages(
                 }
             }
         }
-        if opened {
+        if decrypt {
             seal::open(layout, tenant, &mut events).await?;
         }
-        // Those before one that cannot be read are good.
-        events.into_iter().try_for_each(&mut take)?;
+        // The events before an unreadable one are valid.
+        events.into_iter().try_for_each(&mut on_event)?;
         if let Some(error) = unreadable {
             return Err(error);
         }

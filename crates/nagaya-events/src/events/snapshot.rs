@@ -1,38 +1,44 @@
-//! Snapshots: states that are kept so that not all events have to be read. A cache, and nothing else.
+//! Snapshots: a cache of states, so that not all events of a long aggregate have to be read.
 
-use nagaya_tenancy::{ErrorKind as Kind, Tenant};
+use nagaya_tenancy::Tenant;
 use serde_json::Value as Json;
 
 use super::{Events, Loaded, append::object};
 use crate::{Error, Evolve, Recorded};
 
+/// The name under which snapshots store the schema version of their state.
+const VERSION: &str = "form";
+
 impl<S: Evolve> Events<S> {
-    /// A state that was kept and the event that it ends with, if there is one that this program understands.
+    /// The state of a snapshot and the id of its last event, if there is one with this schema version.
     pub(super) async fn snapshot(
         &self,
         tenant: &Tenant,
         id: &str,
         version: u64,
     ) -> Result<Option<(String, Loaded<S>)>, Error> {
-        let Some(entity) = self.layout.snapshot.as_ref().filter(|_| self.is_long(version)) else { return Ok(None) };
-        let kept = match tenant.get(&entity.name, &[id]).await {
-            Ok(kept) => kept.to_json(),
-            Err(error) if matches!(error.kind(), Kind::NotFound { .. }) => return Ok(None),
+        let Some(entity) = self.layout.snapshot.as_ref().filter(|_| self.may_have_snapshot(version)) else {
+            return Ok(None);
+        };
+        let snapshot = match tenant.get(&entity.name, &[id]).await {
+            Ok(snapshot) => snapshot.to_json(),
+            Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let made = kept.get("state").and_then(Json::as_object);
-        let made = made.filter(|made| made.get("form").and_then(Json::as_u64) == Some(S::form().into()));
-        let state = made.and_then(|made| serde_json::from_value(made.get("state")?.clone()).ok());
-        let at = kept.get("aggregateVersion").and_then(Json::as_u64).filter(|at| *at <= version);
-        let last = kept.get("lastEventId").and_then(Json::as_str).map(str::to_owned);
+        let stored = snapshot.get("state").and_then(Json::as_object);
+        let stored =
+            stored.filter(|stored| stored.get(VERSION).and_then(Json::as_u64) == Some(S::schema_version().into()));
+        let state = stored.and_then(|stored| serde_json::from_value(stored.get("state")?.clone()).ok());
+        let at = snapshot.get("aggregateVersion").and_then(Json::as_u64).filter(|at| *at <= version);
+        let last = snapshot.get("lastEventId").and_then(Json::as_str).map(str::to_owned);
         Ok(state
             .zip(at)
             .zip(last)
             .map(|((state, version), last)| (last, Loaded { state, version, latest: None, head: None })))
     }
 
-    /// Keeps a state, when it is time for it. That it fails is nothing to tell the one who gave the command.
-    pub(super) async fn keep_snapshot(&self, tenant: &Tenant, state: &S, latest: &Recorded, added: usize) {
+    /// Stores a snapshot, if enough events have come since the last one. A failure does not concern the caller of a command.
+    pub(super) async fn store_snapshot(&self, tenant: &Tenant, state: &S, latest: &Recorded, added: usize) {
         let every = self.options.snapshot_every;
         let Some(entity) = &self.layout.snapshot else { return };
         let (id, version) = (latest.aggregate.as_str(), latest.version);
@@ -44,20 +50,20 @@ impl<S: Evolve> Events<S> {
         let fields = object([
             ("aggregateVersion", version.into()),
             ("lastEventId", latest.id.as_str().into()),
-            ("state", object([("form", S::form().into()), ("state", state)]).into()),
+            ("state", object([(VERSION, S::schema_version().into()), ("state", state)]).into()),
         ]);
-        let mut made = fields.clone();
-        made.insert(self.layout.id.clone(), id.into());
+        let mut new = fields.clone();
+        new.insert(self.layout.id.clone(), id.into());
         let written = match tenant.update(&entity.name, &[id], fields, None).await {
-            Err(error) if matches!(error.kind(), Kind::NotFound { .. }) => tenant.create(&entity.name, made).await,
+            Err(error) if error.is_not_found() => tenant.create(&entity.name, new).await,
             written => written,
         };
         if let Err(error) = written {
-            tracing::debug!(%error, aggregate = self.layout.aggregate, "a snapshot was not kept");
+            tracing::debug!(%error, aggregate = self.layout.aggregate, "a snapshot was not stored");
         }
     }
 
-    fn is_long(&self, version: u64) -> bool {
+    fn may_have_snapshot(&self, version: u64) -> bool {
         self.options.snapshot_every > 0 && version >= self.options.snapshot_every
     }
 }

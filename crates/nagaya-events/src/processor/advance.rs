@@ -1,224 +1,226 @@
-//! One aggregate's events into its item.
+//! Applying the events of one aggregate to its item.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nagaya_store::ErrorKind as StoreKind;
-use nagaya_tenancy::{ErrorKind as Kind, Keeper, Record, Set, Tenant};
+use nagaya_tenancy::{Keeper, Record, Retry, Set, Tenant};
 use serde_json::{Map, Value as Json};
 
-use super::{Checkpoint, Processor, checkpoint::InTheWay};
-use crate::{Error, ErrorKind, Item, Recorded, events::read, order, seal};
+use super::{Checkpoint, Processor, checkpoint::BlockedEvent};
+use crate::{Error, ErrorKind, Item, Recorded, error::is_lost_race, event_id, events::read, seal};
 
-/// How often a write is tried that others were faster than.
-const RACES: usize = 100;
+/// How often a write is repeated that loses races.
+const ATTEMPTS: usize = 100;
 
-/// What became of an aggregate's events.
+/// The state of an aggregate's item after its events were applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Advanced {
-    /// The item is as they say.
-    Done,
+pub(crate) enum AdvanceState {
+    /// All of them are in the item.
+    UpToDate,
     /// One of them cannot be applied; it and those after it wait.
     Parked,
 }
 
-/// How a parked aggregate is freed.
+/// How a parked aggregate is unparked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Freeing {
-    /// The version that it is parked at.
+pub(crate) struct Unpark {
+    /// The version at which it is parked.
     pub(crate) version: u64,
-    /// Whether the event is left out.
+    /// Whether the event is skipped.
     pub(crate) skip: bool,
 }
 
-/// Events that come after a checkpoint.
-struct Ahead {
+/// The events after a checkpoint.
+struct Pending {
     /// In order and without a gap.
     events: Vec<Recorded>,
-    /// What comes after them and is no event, and why.
-    stuck: Option<(InTheWay, Error)>,
+    /// The first one that is missing or unreadable, and why.
+    blocked: Option<(BlockedEvent, Error)>,
 }
 
 /// How far events could be applied.
 struct Folded {
     item: Item,
-    /// The last one that is in it.
-    reached: Option<Recorded>,
+    /// The last event that is in the item.
+    last: Option<Recorded>,
     /// The first one that is not, and why.
-    stuck: Option<(InTheWay, Error)>,
+    blocked: Option<(BlockedEvent, Error)>,
 }
 
 impl Processor {
-    /// Brings an aggregate's item to the last of these events, whatever of them it has already and whatever is missing
-    /// between.
-    pub(crate) async fn advance(&self, tenant: &Tenant, id: &str, arrived: Vec<Recorded>) -> Result<Advanced, Error> {
-        Ok(self.advance_freeing(tenant, id, arrived, None).await?.0)
+    /// Applies an aggregate's events up to the last of these, whichever of them are in the item already, and whichever are
+    /// missing between.
+    pub(crate) async fn advance(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+        arrived: Vec<Recorded>,
+    ) -> Result<AdvanceState, Error> {
+        Ok(self.advance_or_unpark(tenant, id, arrived, None).await?.0)
     }
 
-    /// The same for an aggregate that may be parked and is to be freed: in one write with what comes after, so that it is
-    /// parked or in step and never neither. Also gives the item, if this has made it from its first event on.
-    pub(crate) async fn advance_freeing(
+    /// The same for an aggregate that may have to be unparked: in one write with the events after that, so that it is never
+    /// seen unparked and out of date. Also gives the item, if it was built from the first event on.
+    pub(crate) async fn advance_or_unpark(
         &self,
         tenant: &Tenant,
         id: &str,
         mut arrived: Vec<Recorded>,
-        mut freeing: Option<Freeing>,
-    ) -> Result<(Advanced, Option<Item>), Error> {
-        let (mut failures, mut races, mut at_most) = (0, 0, usize::MAX);
-        while races < RACES {
+        mut unpark: Option<Unpark>,
+    ) -> Result<(AdvanceState, Option<Item>), Error> {
+        let (mut failures, mut at_most) = (0, usize::MAX);
+        let (mut retry, mut lost_race) = (Retry::new(ATTEMPTS), false);
+        loop {
             let checkpoint = self.checkpoint(tenant, id).await?;
-            let checkpoint = match (&checkpoint.parked, freeing) {
+            let checkpoint = match (&checkpoint.parked, unpark) {
                 (None, None) => checkpoint,
-                // They line up: whoever frees the aggregate reads them all.
-                (Some(_), None) => return Ok((Advanced::Parked, None)),
+                // The events wait: unparking reads them all.
+                (Some(_), None) => return Ok((AdvanceState::Parked, None)),
                 (None, Some(_)) => return Err(ErrorKind::Busy(format!("{id} is not parked any more")).into()),
-                (Some(parked), Some(freeing)) if parked.version != freeing.version => {
+                (Some(parked), Some(unpark)) if parked.version != unpark.version => {
                     return Err(ErrorKind::Busy(format!("{id} is parked at another event by now; look again")).into());
                 }
-                (Some(_), Some(Freeing { skip: true, .. })) => checkpoint.passed(),
-                (Some(_), Some(_)) => checkpoint.freed(),
+                (Some(_), Some(Unpark { skip: true, .. })) => checkpoint.skipped(),
+                (Some(_), Some(_)) => checkpoint.unparked(),
             };
-            let Ahead { mut events, mut stuck } = self.ahead(tenant, id, &checkpoint, &mut arrived).await?;
-            if events.is_empty() && stuck.is_none() && freeing.is_none() {
-                return Ok((Advanced::Done, None));
+            let Pending { mut events, mut blocked } = self.pending(tenant, id, &checkpoint, &mut arrived).await?;
+            if events.is_empty() && blocked.is_none() && unpark.is_none() {
+                return Ok((AdvanceState::UpToDate, None));
             }
             let all = events.len() <= at_most;
             if !all {
                 events.truncate(at_most);
-                stuck = None;
+                blocked = None;
             }
-            let many = events.len();
-            // What has no checkpoint has no item either; one that has been put there all the same is found in the way.
-            let fresh = checkpoint.is_new() && races == 0;
-            let before = if fresh { None } else { self.item(tenant, id).await? };
+            let count = events.len();
+            // An aggregate without a checkpoint has no item. If one is stored nevertheless, the write fails and the next
+            // attempt reads it.
+            let is_new = checkpoint.is_new() && !lost_race;
+            let before = if is_new { None } else { self.item(tenant, id).await? };
             let folded = self.fold(before.as_ref(), events);
-            stuck = folded.stuck.or(stuck);
-            // What is to be freed moves also where nothing comes after it; unless it is still what is in the way.
-            let moves = freeing.is_some_and(|freeing| freeing.skip || stuck.is_none());
-            if moves || folded.reached.is_some() {
-                let moved = folded.reached.as_ref().map(|last| checkpoint.moved(last.version, &last.id));
-                let built = (fresh && all && stuck.is_none()).then(|| folded.item.clone());
+            blocked = folded.blocked.or(blocked);
+            // Unparking is a write also without further events, unless the same event is still blocked.
+            let unparks = unpark.is_some_and(|unpark| unpark.skip || blocked.is_none());
+            if unparks || folded.last.is_some() {
+                let moved = folded.last.as_ref().map(|last| checkpoint.moved(last.version, &last.id));
+                let built = (is_new && all && blocked.is_none()).then(|| folded.item.clone());
                 let set = self.change(tenant.set(), id, before.as_ref(), folded.item);
-                let mut set = self.move_to(set, id, moved.as_ref().unwrap_or(&checkpoint));
-                if freeing.is_some() {
-                    set = self.unlist(set, tenant, id).await?;
+                let mut set = self.write_checkpoint(set, id, moved.as_ref().unwrap_or(&checkpoint));
+                if unpark.is_some() {
+                    set = self.remove_dead_letter(set, tenant, id).await?;
                 }
                 match set.commit().await {
                     Ok(_) => {
                         if built.is_some() {
-                            return Ok((Advanced::Done, built));
+                            return Ok((AdvanceState::UpToDate, built));
                         }
-                        freeing = None;
-                        if stuck.is_none() && !all {
+                        unpark = None;
+                        if blocked.is_none() && !all {
                             continue;
                         }
                     }
-                    Err(error) if overtaken(&error) => {
-                        races += 1;
+                    Err(error) if is_lost_race(&error) => {
+                        lost_race = true;
+                        retry.attempt().await?;
                         continue;
                     }
-                    // An item that cannot be stored: which event makes it so is found by taking fewer of them.
-                    Err(error) if is_lasting(&error) && many > 1 => {
-                        at_most = many / 2;
+                    // The item cannot be stored: half as many events, and so on, until the one that causes it is found.
+                    Err(error) if error.is_permanent() && count > 1 => {
+                        at_most = count / 2;
                         continue;
                     }
-                    Err(error) if is_lasting(&error) => {
-                        let Some(last) = &folded.reached else { return Err(error.into()) };
-                        stuck = Some((InTheWay::of(last), error.into()));
+                    Err(error) if error.is_permanent() => {
+                        let Some(last) = &folded.last else { return Err(error.into()) };
+                        blocked = Some((BlockedEvent::of(last), error.into()));
                     }
                     Err(error) => return Err(error.into()),
                 }
             }
-            let Some((way, error)) = stuck else { return Ok((Advanced::Done, None)) };
+            let Some((event, error)) = blocked else { return Ok((AdvanceState::UpToDate, None)) };
             failures += 1;
-            if failures >= self.options.attempts {
-                let checkpoint = self.checkpoint(tenant, id).await?;
-                let free = checkpoint.parked.as_ref().is_none_or(|parked| {
-                    freeing.is_some_and(|freeing| freeing.version == parked.version && parked.version == way.version)
-                });
-                if checkpoint.version + 1 == way.version && free {
-                    match self.park(tenant, id, &checkpoint, &way, &error, failures).await {
-                        Ok(()) => return Ok((Advanced::Parked, None)),
-                        Err(error) if overtaken(&error) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                races += 1;
+            if failures < self.options.attempts {
+                tokio::time::sleep(self.options.backoff * (1 << (failures - 1).min(10))).await;
                 continue;
             }
-            tokio::time::sleep(self.options.backoff * (1 << (failures - 1).min(10))).await;
+            let checkpoint = self.checkpoint(tenant, id).await?;
+            let may_park = checkpoint.parked.as_ref().is_none_or(|parked| {
+                unpark.is_some_and(|unpark| unpark.version == parked.version && parked.version == event.version)
+            });
+            if checkpoint.version + 1 == event.version && may_park {
+                match self.park(tenant, id, &checkpoint, &event, &error, failures).await {
+                    Ok(()) => return Ok((AdvanceState::Parked, None)),
+                    Err(error) if is_lost_race(&error) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            lost_race = true;
+            retry.attempt().await?;
         }
-        Err(ErrorKind::Contended.into())
     }
 
-    /// The events that come after a checkpoint, in order and without a gap, up to the last that has arrived; all that
-    /// there are, if none has.
-    async fn ahead(
+    /// The events after a checkpoint, in order and without a gap, up to the last that has arrived; all, if none has.
+    async fn pending(
         &self,
         tenant: &Tenant,
         id: &str,
         checkpoint: &Checkpoint,
         arrived: &mut Vec<Recorded>,
-    ) -> Result<Ahead, Error> {
-        // Looked at once: whoever has to look again reads what there is by then.
-        let (any, mut ahead) = (!arrived.is_empty(), std::mem::take(arrived));
-        ahead.retain(|event| event.version > checkpoint.version);
-        ahead.sort_by_key(|event| event.version);
-        ahead.dedup_by_key(|event| event.version);
-        let mut expected = checkpoint.version;
-        let whole = ahead.iter().all(|event| {
-            expected += 1;
-            event.version == expected
-        });
-        if whole && any {
-            seal::open(&self.layout, tenant, &mut ahead).await?;
-            return Ok(Ahead { events: ahead, stuck: None });
+    ) -> Result<Pending, Error> {
+        // They are used once: a second attempt reads what is stored by then.
+        let (any, mut arrived) = (!arrived.is_empty(), std::mem::take(arrived));
+        arrived.retain(|event| event.version > checkpoint.version);
+        arrived.sort_by_key(|event| event.version);
+        arrived.dedup_by_key(|event| event.version);
+        let complete = arrived.iter().zip(checkpoint.version + 1..).all(|(event, version)| event.version == version);
+        if complete && any {
+            seal::open(&self.layout, tenant, &mut arrived).await?;
+            return Ok(Pending { events: arrived, blocked: None });
         }
-        // Some are missing: the events themselves have them.
-        let from = checkpoint.last.as_deref().map(order::after);
-        let until = ahead.last().map(|event| event.id.clone());
+        let from = checkpoint.last.as_deref().map(event_id::after);
+        let until = arrived.last().map(|event| event.id.clone());
         let mut events: Vec<Recorded> = Vec::new();
-        let mut hole = None;
+        let mut missing = None;
         let range = (from.as_deref(), until.as_deref());
         let read = read(&self.layout, tenant, id, range, |event| {
             let expected = events.last().map_or(checkpoint.version, |last| last.version) + 1;
-            if hole.is_none() && event.version > expected {
-                hole = Some(Error::damaged(id, format!("version {} is where {expected} should be", event.version)));
+            if missing.is_none() && event.version > expected {
+                missing = Some(Error::damaged(id, format!("version {} is where {expected} should be", event.version)));
             }
-            // A version that has been taken in already is skipped, whatever says that it has it.
-            if hole.is_none() && event.version == expected {
+            // An event with a version that is in the item already is skipped.
+            if missing.is_none() && event.version == expected {
                 events.push(event);
             }
             Ok(())
         });
-        let unread = match read.await {
+        let unreadable = match read.await {
             Err(error) if error.is_damage() => Some(error),
             read => read.map(|()| None)?,
         };
         let version = events.last().map_or(checkpoint.version, |last| last.version) + 1;
-        let gone = ahead.last().filter(|last| last.version >= version);
-        let gone = gone.map(|last| Error::damaged(id, format!("version {} has gone", last.version)));
-        let stuck = hole.or(unread).or(gone).map(|error| (InTheWay::damaged(version, &error), error));
-        Ok(Ahead { events, stuck })
+        let gone = arrived.last().filter(|last| last.version >= version);
+        let gone = gone.map(|last| Error::damaged(id, format!("version {} is not stored any more", last.version)));
+        let error = missing.or(unreadable).or(gone);
+        let blocked = error.map(|error| (BlockedEvent::damaged(version, &error), error));
+        Ok(Pending { events, blocked })
     }
 
     pub(crate) async fn item(&self, tenant: &Tenant, id: &str) -> Result<Option<Record>, Error> {
         match tenant.get(self.projection.entity(), &[id]).await {
             Ok(record) => Ok(Some(record)),
-            Err(error) if matches!(error.kind(), Kind::NotFound { .. }) => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     fn fold(&self, before: Option<&Record>, events: Vec<Recorded>) -> Folded {
-        let mut folded = Folded { item: before.map(|record| self.own_fields(record)), reached: None, stuck: None };
+        let mut folded = Folded { item: before.map(|record| self.own_fields(record)), last: None, blocked: None };
         for event in events {
             match self.apply(folded.item.clone(), &event) {
                 Ok(item) => {
                     folded.item = item;
-                    folded.reached = Some(event);
+                    folded.last = Some(event);
                 }
                 Err(error) => {
-                    folded.stuck = Some((InTheWay::of(&event), error));
+                    folded.blocked = Some((BlockedEvent::of(&event), error));
                     break;
                 }
             }
@@ -226,13 +228,13 @@ impl Processor {
         folded
     }
 
-    /// The item after an event. A projection that panics over one is no reason to stop for all the others.
+    /// The item after an event. A projection that panics does not stop the other aggregates.
     pub(crate) fn apply(&self, before: Item, event: &Recorded) -> Result<Item, Error> {
         let applied = catch_unwind(AssertUnwindSafe(|| self.projection.apply(before, event)));
-        applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panics over it")))
+        applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panicked")))
     }
 
-    /// The fields of an item that its projection gives: all but the tenant.
+    /// The fields of an item that come from its projection: all but the tenant.
     pub(crate) fn own_fields(&self, record: &Record) -> Map<String, Json> {
         let mut fields = record.to_json();
         let entity = self.layout.projection(self.projection.entity()).map(|(entity, _)| entity);
@@ -242,7 +244,7 @@ impl Processor {
         fields
     }
 
-    /// Adds to a set what makes one state of an item into another.
+    /// Adds to a set the write that turns one state of an item into another.
     pub(crate) fn change(&self, set: Set, id: &str, before: Option<&Record>, after: Item) -> Set {
         let entity = self.projection.entity();
         match (before, after) {
@@ -250,7 +252,7 @@ impl Processor {
             (None, Some(fields)) => set.create(entity, fields),
             (Some(before), None) => set.delete(entity, &[id], before),
             (Some(before), Some(mut fields)) => {
-                // A merge patch: what is gone is null, and what is the same is left out.
+                // A merge patch: removed fields are null, and equal ones are left out.
                 for (name, value) in self.own_fields(before) {
                     match fields.get(&name) {
                         None => drop(fields.insert(name, Json::Null)),
@@ -263,8 +265,8 @@ impl Processor {
         }
     }
 
-    /// Takes an aggregate off the list of those that are parked.
-    pub(crate) async fn unlist(&self, set: Set, tenant: &Tenant, id: &str) -> Result<Set, Error> {
+    /// Removes an aggregate from the list of those that are parked.
+    pub(crate) async fn remove_dead_letter(&self, set: Set, tenant: &Tenant, id: &str) -> Result<Set, Error> {
         let (entity, name) = (self.projection.entity(), self.parked_name(tenant, id));
         Ok(match tenant.note(entity, Keeper::House, &name).await? {
             Some(note) => set.note(entity, Keeper::House, &name, None, Some(&note)),
@@ -272,49 +274,28 @@ impl Processor {
         })
     }
 
-    /// Puts an aggregate aside, with what is in its way.
+    /// Parks an aggregate at an event.
     async fn park(
         &self,
         tenant: &Tenant,
         id: &str,
         checkpoint: &Checkpoint,
-        way: &InTheWay,
+        blocked: &BlockedEvent,
         error: &Error,
         attempts: u32,
     ) -> Result<(), nagaya_tenancy::Error> {
-        let parked = checkpoint.parked(way, &error.to_string(), attempts, self.nagaya.clock().millis());
+        let parked = checkpoint.parked(blocked, &error.to_string(), attempts, self.nagaya.clock().millis());
         let name = self.parked_name(tenant, id);
         let read = tenant.note(self.projection.entity(), Keeper::House, &name).await?;
         let mut fields = parked.parked.as_ref().map(|parked| parked.fields.clone()).unwrap_or_default();
         fields.insert("tenant".to_owned(), (*tenant.principal().tenant).into());
         fields.insert("aggregateId".to_owned(), id.into());
-        let set = self.move_to(tenant.set(), id, &parked);
+        let set = self.write_checkpoint(tenant.set(), id, &parked);
         set.note(self.projection.entity(), Keeper::House, &name, Some(fields), read.as_ref()).commit().await?;
         tracing::error!(
-            projection = self.projection.entity(), aggregate = id, event = way.event, %error,
+            projection = self.projection.entity(), aggregate = id, event = blocked.event, %error,
             "an event cannot be applied; its aggregate is parked"
         );
         Ok(())
     }
-}
-
-/// Whether a write fails however often it is tried: what is to be written does not fit the design, or no store.
-pub(super) fn is_lasting(error: &nagaya_tenancy::Error) -> bool {
-    match error.kind() {
-        Kind::Invalid(_) => true,
-        Kind::Store(error) => matches!(error.kind(), StoreKind::Limit(_) | StoreKind::Invalid(_)),
-        _ => false,
-    }
-}
-
-/// Whether another processor was faster.
-pub(crate) fn overtaken(error: &nagaya_tenancy::Error) -> bool {
-    matches!(
-        error.kind(),
-        Kind::Overtaken { .. }
-            | Kind::VersionConflict { .. }
-            | Kind::Taken { .. }
-            | Kind::NotFound { .. }
-            | Kind::Contended
-    )
 }

@@ -1,4 +1,4 @@
-//! How far an aggregate's events have gone into a projection.
+//! The checkpoint of an aggregate in a projection.
 
 use nagaya_tenancy::{Keeper, Note, Set, Tenant};
 use serde_json::{Map, Value as Json, json};
@@ -6,19 +6,19 @@ use serde_json::{Map, Value as Json, json};
 use super::Processor;
 use crate::{Error, ErrorKind, Recorded};
 
-/// How far an aggregate's events have gone into a projection: kept beside its item, and written with it.
+/// How many of an aggregate's events are in its item: stored beside the item, and written with it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checkpoint {
-    /// The version that the item has.
+    /// The version of the aggregate that the item shows.
     pub(crate) version: u64,
-    /// The event that gave it.
+    /// The event with that version.
     pub(crate) last: Option<String>,
-    /// What is in the way.
+    /// The event that cannot be applied, if the aggregate is parked.
     pub(crate) parked: Option<Parked>,
     note: Option<Note>,
 }
 
-/// An event that cannot be applied.
+/// The event at which an aggregate is parked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Parked {
     pub(crate) version: u64,
@@ -26,63 +26,63 @@ pub(crate) struct Parked {
     pub(crate) fields: Map<String, Json>,
 }
 
-/// What is in the way of an aggregate: an event that cannot be applied, or that is not there.
+/// An event that cannot be applied, or that is missing: the events after it wait.
 #[derive(Debug, Clone)]
-pub(crate) struct InTheWay {
+pub(crate) struct BlockedEvent {
     pub(crate) version: u64,
-    /// Its id; empty where there is none.
+    /// Its id; empty if it is missing.
     pub(crate) event: String,
     event_type: String,
 }
 
-impl InTheWay {
+impl BlockedEvent {
     pub(crate) fn of(event: &Recorded) -> Self {
-        InTheWay { version: event.version, event: event.id.clone(), event_type: event.raw.event_type.clone() }
+        BlockedEvent { version: event.version, event: event.id.clone(), event_type: event.raw.event_type.clone() }
     }
 
-    /// Where the event of a version should be, and something else or nothing is.
+    /// The event of a version that is missing or unreadable.
     pub(crate) fn damaged(version: u64, error: &Error) -> Self {
         let event = match error.kind() {
             ErrorKind::UnknownEvent { event, .. } => event.clone(),
             _ => String::new(),
         };
-        InTheWay { version, event, event_type: String::new() }
+        BlockedEvent { version, event, event_type: String::new() }
     }
 }
 
 impl Checkpoint {
-    /// Whether nothing is known of the aggregate yet.
+    /// Whether no event of the aggregate has been applied yet.
     pub(crate) fn is_new(&self) -> bool {
         self.note.is_none()
     }
 
-    /// The checkpoint with the version and the event that it moves to.
+    /// The checkpoint after an event.
     pub(crate) fn moved(&self, version: u64, last: &str) -> Self {
         Checkpoint { version, last: Some(last.to_owned()), parked: None, note: self.note.clone() }
     }
 
-    /// The same, with an event in the way.
-    pub(crate) fn parked(&self, way: &InTheWay, error: &str, attempts: u32, now: i64) -> Self {
+    /// The same, parked at an event.
+    pub(crate) fn parked(&self, blocked: &BlockedEvent, error: &str, attempts: u32, now: i64) -> Self {
         let fields = json!({
-            "version": way.version, "eventId": way.event, "eventType": way.event_type,
+            "version": blocked.version, "eventId": blocked.event, "eventType": blocked.event_type,
             "error": error, "attempts": attempts, "at": now,
         });
         let fields = fields.as_object().cloned().unwrap_or_default();
-        let parked = Parked { version: way.version, event: way.event.clone(), fields };
+        let parked = Parked { version: blocked.version, event: blocked.event.clone(), fields };
         Checkpoint { parked: Some(parked), ..self.clone() }
     }
 
-    /// The same, past what is in the way.
-    pub(crate) fn passed(&self) -> Self {
+    /// The same, after the event at which it is parked.
+    pub(crate) fn skipped(&self) -> Self {
         match &self.parked {
-            Some(parked) if parked.event.is_empty() => Checkpoint { version: parked.version, ..self.freed() },
+            Some(parked) if parked.event.is_empty() => Checkpoint { version: parked.version, ..self.unparked() },
             Some(parked) => self.moved(parked.version, &parked.event),
             None => self.clone(),
         }
     }
 
-    /// The same, with nothing in the way.
-    pub(crate) fn freed(&self) -> Self {
+    /// The same, not parked.
+    pub(crate) fn unparked(&self) -> Self {
         Checkpoint { parked: None, ..self.clone() }
     }
 }
@@ -92,12 +92,12 @@ impl Processor {
         format!("at-{}-{id}", self.projection.entity())
     }
 
-    /// What lists the parked aggregates of a projection starts with.
+    /// The prefix of the names in the list of parked aggregates.
     pub(crate) fn parked_prefix(&self) -> String {
         format!("parked-{}-", self.projection.entity())
     }
 
-    /// What a parked aggregate is listed as. Two tenants may have one of the same id.
+    /// The name of a parked aggregate in the list. It has the tenant: two tenants may have aggregates with the same id.
     pub(crate) fn parked_name(&self, tenant: &Tenant, id: &str) -> String {
         let tenant = &tenant.principal().tenant;
         format!("{}{}:{tenant}:{id}", self.parked_prefix(), tenant.len())
@@ -115,8 +115,8 @@ impl Processor {
         Ok(Checkpoint { version: note.number("version").unwrap_or_default(), last, parked, note: Some(note) })
     }
 
-    /// Adds the move of a checkpoint to a set, if it is still the one that was read.
-    pub(crate) fn move_to(&self, set: Set, id: &str, to: &Checkpoint) -> Set {
+    /// Adds the write of a checkpoint to a set, on the condition that it is still the one that was read.
+    pub(crate) fn write_checkpoint(&self, set: Set, id: &str, to: &Checkpoint) -> Set {
         let mut fields = Map::new();
         fields.insert("version".to_owned(), to.version.into());
         if let Some(last) = &to.last {

@@ -1,51 +1,45 @@
-//! The processor: from changes of the store to projections.
+//! The processor: applies the changes of the store to a projection.
 //!
-//! What arrives is never trusted to be in order, complete, or new. Each aggregate has a checkpoint beside its item, which
-//! moves in the same write: an event at or below it is skipped, the next one is applied, and before one further on what is
-//! missing is read from the events themselves. So it does not matter how often a change arrives, in which order, or to
-//! which of several processors.
+//! Changes may arrive in any order, repeatedly or not at all. Each aggregate has a checkpoint beside its item, which moves in
+//! the same write: an event at or below it is skipped, the next one is applied, and before a later one the missing events are
+//! read from the event table. So several processors may work on the same changes.
 
 mod advance;
+mod batch;
 mod checkpoint;
-mod position;
-mod together;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use futures_util::FutureExt as _;
-use nagaya_store::{ChangePosition, From};
-use nagaya_tenancy::{Follower, FollowerStatus, Nagaya, Operator, Principal, Tenant};
-use tokio::{sync::OnceCell, task::JoinSet};
+use nagaya_tenancy::{
+    Changed, Follower, FollowerStatus, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, Tenant,
+};
+use tokio::task::JoinSet;
 
 pub(crate) use self::{
-    advance::{Advanced, Freeing, overtaken},
+    advance::{AdvanceState, Unpark},
+    batch::{AdvanceOutcome, Aggregate, WriteBatch},
     checkpoint::Checkpoint,
-    position::is_lost,
-    together::{Aggregate, Became, Gathered},
 };
 use crate::{Error, ErrorKind, Projection, Recorded, generation::Generations, layout::Layout};
 
-/// Keeps a projection in step with the events.
+/// Keeps a projection up to date with the events.
 #[derive(Clone)]
 pub struct Processor {
     pub(crate) nagaya: Nagaya,
     pub(crate) layout: Arc<Layout>,
     pub(crate) projection: Arc<dyn Projection>,
     pub(crate) operator: Operator,
-    follower: Arc<OnceCell<Follower>>,
-    /// A position that was kept, and how far has been read on from there.
-    read_on: Arc<Mutex<Option<(ChangePosition, ChangePosition)>>>,
-    /// The table of its items, by the design's name.
+    subscription: Arc<Subscription>,
+    /// The table of its items, by its name in the design.
     pub(crate) table: String,
-    /// The houses of the generations that have been used.
-    houses: Arc<Mutex<BTreeMap<u32, Nagaya>>>,
-    status: FollowerStatus,
+    /// One tenancy handle for each generation that has been used.
+    generations: Arc<Mutex<BTreeMap<u32, Nagaya>>>,
     pub(crate) options: Options,
 }
 
@@ -60,15 +54,15 @@ impl std::fmt::Debug for Processor {
 pub struct Options {
     /// How many changes are read at once.
     pub batch: usize,
-    /// How many aggregates are worked on at the same time, in each task.
+    /// How many aggregates each task works on at the same time.
     pub at_once: usize,
-    /// How many tasks work side by side.
+    /// How many tasks run in parallel.
     pub tasks: usize,
-    /// How long to wait when there is nothing to do.
+    /// The pause when there are no changes.
     pub pause: Duration,
-    /// How often an event is tried that cannot be applied, before it is parked.
+    /// How often an event that cannot be applied is tried before it is parked.
     pub attempts: u32,
-    /// How long to wait before the second attempt; twice as long before each further one.
+    /// The pause before the second attempt; doubled before each further one.
     pub backoff: Duration,
 }
 
@@ -96,194 +90,179 @@ pub struct Step {
     pub parked: usize,
 }
 
-/// Who the processor is in what is written down.
+/// The user of the processor in audit records.
 pub(crate) const USER: &str = "event-processor";
+/// Its reason there.
+const REASON: &str = "keeps projections in step with events";
 
 impl Processor {
     /// A processor for one of an aggregate's projections.
     pub fn new(nagaya: &Nagaya, projection: Arc<dyn Projection>, options: Options) -> Result<Self, Error> {
         let layout = Arc::new(Layout::of(nagaya.design(), projection.aggregate())?);
-        let no_projection = || ErrorKind::NoProjection(projection.entity().to_owned());
-        let (_, table) = layout.projection(projection.entity()).ok_or_else(no_projection)?;
+        let entity = projection.entity();
+        let (_, table) = layout.projection(entity).ok_or_else(|| ErrorKind::NoProjection(entity.to_owned()))?;
         let table = table.to_owned();
-        let operator = nagaya.operator("keeps projections in step with events", &Principal::new("", USER));
-        let (nagaya, follower, read_on) = (nagaya.clone(), Arc::default(), Arc::default());
+        let operator = nagaya.operator(REASON, &principal(""));
+        let polling = SubscriptionOptions {
+            batch: options.batch,
+            pause: options.pause,
+            longest_pause: options.pause,
+            backoff: options.backoff,
+        };
+        // Every generation knows the table of the first one: the position is stored there.
+        let first = nagaya.generation(&table, 1).operator(REASON, &principal(""));
+        let subscription = operator.subscribe(entity, &[&layout.events.name], polling).with_checkpoint(
+            first,
+            entity,
+            format!("position-{entity}"),
+        );
+        let (nagaya, subscription) = (nagaya.clone(), Arc::new(subscription));
         Ok(Processor {
             nagaya,
             layout,
             projection,
             operator,
-            follower,
-            read_on,
+            subscription,
             table,
-            houses: Arc::default(),
-            status: FollowerStatus::default(),
+            generations: Arc::default(),
             options,
         })
     }
 
-    /// The projection that it keeps in step.
+    /// The projection that it keeps up to date.
     pub fn projection(&self) -> &str {
         self.projection.entity()
     }
 
     /// How far it is, in this process.
     pub fn status(&self) -> &FollowerStatus {
-        &self.status
+        self.subscription.status()
     }
 
-    /// Works until told to stop. What goes wrong is logged, and tried again.
+    /// Works until told to stop. A failure is logged, and the step is repeated.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
-        let mut stop = pin!(stop);
-        let mut failures = 0_u32;
-        loop {
-            // A step is finished once it has begun: what it has read is applied before the process ends.
-            let began = self.nagaya.clock().millis();
-            let pause = match self.step().await {
-                Ok(step) => {
-                    failures = 0;
-                    // A step that is not full has read all that there was when it began.
-                    if step.read < self.options.batch {
-                        self.status.caught_up(began);
-                    }
-                    if step.read == 0 { self.options.pause } else { Duration::ZERO }
-                }
-                Err(error) => {
-                    failures = failures.saturating_add(1);
-                    // The first, the second, the fourth …: a store that is down for an hour does not fill the log.
-                    if failures.is_power_of_two() {
-                        tracing::warn!(%error, projection = self.projection.entity(), failures, "the processor failed");
-                    }
-                    (self.options.backoff * failures.min(100)).min(Duration::from_secs(5))
-                }
-            };
-            tokio::select! {
-                biased;
-                () = &mut stop => return,
-                () = tokio::time::sleep(pause) => {}
-            }
-        }
+        self.subscription.run(stop, || async { self.step().await.map(|step| step.read) }).await;
     }
 
-    /// What follows the events. That it begins is written down, so it begins once.
-    pub(crate) async fn follower(&self) -> Result<&Follower, Error> {
-        let follow = || async { Ok(self.operator.follow(&self.layout.events.name).await?) };
-        self.follower.get_or_try_init(follow).await
+    /// The source of the events.
+    pub(crate) async fn source(&self) -> Result<&Follower, Error> {
+        Ok(self.subscription.source().await?)
     }
 
-    /// Reads changes once, and applies them.
+    /// Reads a page of changes, and applies them.
     pub async fn step(&self) -> Result<Step, Error> {
-        let follower = self.follower().await?;
-        self.step_with(follower).await
+        let mut page = self.subscription.next_page().await?;
+        let step = if page.gap {
+            // The changes are lost, but not the events.
+            self.catch_up().await?
+        } else {
+            let aggregates = self.by_aggregate(std::mem::take(&mut page.changes));
+            // An unreadable event counts as one.
+            let events = aggregates.values().map(|events| events.len().max(1)).sum();
+            Step { read: page.read, events, parked: self.apply_all(aggregates).await? }
+        };
+        self.subscription.acknowledge(page, step.events > 0).await?;
+        Ok(step)
     }
 
-    async fn step_with(&self, follower: &Follower) -> Result<Step, Error> {
-        let position = self.position().await?;
-        let Some(stored) = position.after() else {
-            // Where nothing has been followed yet, what is there is read first; what happens meanwhile is followed then.
-            return self.begin(follower, position).await;
-        };
-        let after = self.read_on().as_ref().filter(|(from, _)| *from == stored).map(|(_, to)| to.clone());
-        let after = From::After(after.unwrap_or_else(|| stored.clone()));
-        let followed = match follower.changes(after, self.options.batch).await {
-            Ok(followed) => followed,
-            // What happened in between is not kept any more as changes, but as events it is.
-            Err(error) if is_lost(&error) => return self.begin(follower, position).await,
-            Err(error) => return Err(error.into()),
-        };
-        let (mut events, mut unread) = (Vec::with_capacity(followed.changes.len()), BTreeSet::new());
-        for change in followed.changes {
-            // Events are made, and never changed.
+    /// Applies all stored events, in all generations.
+    async fn catch_up(&self) -> Result<Step, Error> {
+        let mut step = Step::default();
+        for generation in Generations::read(self).await?.all() {
+            let progress = self.catch_up_generation(generation).await?;
+            step.events += usize::try_from(progress.events).unwrap_or(usize::MAX);
+            step.parked += progress.parked;
+        }
+        Ok(Step { read: step.events.max(1), ..step })
+    }
+
+    /// The new events among changes, by tenant and aggregate. An aggregate with an unreadable one has none here: its events
+    /// are read from the event table, as far as possible.
+    fn by_aggregate(&self, changes: Vec<Changed>) -> Aggregates {
+        let (mut events, mut unreadable) = (Vec::with_capacity(changes.len()), BTreeSet::new());
+        for change in changes {
+            // Events are created, and never changed.
             let (None, Some(new)) = (change.old, change.new) else { continue };
             let aggregate = new.text(&self.layout.id).unwrap_or_default().to_owned();
             match Recorded::read(&self.layout, &change.tenant, new) {
                 Ok(event) => events.push(event),
                 Err(error) => {
-                    tracing::error!(%error, tenant = change.tenant, "what is no event lies among events");
-                    unread.insert((change.tenant, aggregate));
+                    tracing::error!(%error, tenant = change.tenant, "unreadable record in the event table");
+                    unreadable.insert((change.tenant, aggregate));
                 }
             }
         }
-        let count = events.len() + unread.len();
         let mut aggregates = by_aggregate(events);
-        // Their events are read where they lie, as far as they can be.
-        aggregates.extend(unread.into_iter().map(|aggregate| (aggregate, Vec::new())));
-        let parked = self.feed_all(aggregates).await?;
-        if count > 0 || followed.read >= self.options.batch {
-            self.reached(&position, &followed.next).await?;
-        } else if followed.read > 0 {
-            // Reading alone is nothing to write down: the own notes may be what was read.
-            *self.read_on() = Some((stored, followed.next));
-        }
-        Ok(Step { read: followed.read, events: count, parked })
+        aggregates.extend(unreadable.into_iter().map(|aggregate| (aggregate, Vec::new())));
+        aggregates
     }
 
-    /// How far has been read on from a position that was kept, without anything in it that was worth keeping a new one.
-    fn read_on(&self) -> MutexGuard<'_, Option<(ChangePosition, ChangePosition)>> {
-        self.read_on.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Applies events, whichever come in whatever order; how many aggregates are parked.
+    /// Applies events, in whatever order they come; how many aggregates are parked.
     pub async fn feed(&self, events: Vec<Recorded>) -> Result<usize, Error> {
-        self.feed_all(by_aggregate(events)).await
+        self.apply_all(by_aggregate(events)).await
     }
 
-    async fn feed_all(&self, aggregates: Aggregates) -> Result<usize, Error> {
+    async fn apply_all(&self, aggregates: Aggregates) -> Result<usize, Error> {
         if aggregates.is_empty() {
             return Ok(0);
         }
-        // Read after the changes were: a generation that is begun later reads their events itself.
-        let generations: Arc<[u32]> = Generations::read(self).await?.fed().into();
+        // Read after the changes: a generation that is started later reads their events itself.
+        let generations: Arc<[u32]> = Generations::read(self).await?.all().into();
         let mut aggregates: Vec<_> = aggregates.into_iter().collect();
-        let part = aggregates.len().div_ceil(self.options.tasks.max(1)).max(FEW);
+        let part = aggregates.len().div_ceil(self.options.tasks.max(1)).max(MIN_PER_TASK);
         if aggregates.len() <= part {
-            return self.feed_part(&generations, aggregates).await;
+            return self.apply_part(&generations, aggregates).await;
         }
         let mut parts = JoinSet::new();
         while !aggregates.is_empty() {
             let part = aggregates.split_off(aggregates.len().saturating_sub(part));
             let (processor, generations) = (self.clone(), Arc::clone(&generations));
-            parts.spawn(async move { processor.feed_part(&generations, part).await }.boxed());
+            parts.spawn(async move { processor.apply_part(&generations, part).await }.boxed());
         }
         let (mut parked, mut failed) = (0, None);
         while let Some(done) = parts.join_next().await {
             match done {
                 Ok(Ok(more)) => parked += more,
                 Ok(Err(error)) => failed = Some(error),
-                Err(error) => failed = Some(ErrorKind::Busy(format!("a part of the work has ended: {error}")).into()),
+                Err(error) => failed = Some(ErrorKind::Busy(format!("a task has ended early: {error}")).into()),
             }
         }
         failed.map_or(Ok(parked), Err)
     }
 
-    async fn feed_part(&self, generations: &[u32], mut part: Vec<Aggregate>) -> Result<usize, Error> {
+    async fn apply_part(&self, generations: &[u32], mut part: Vec<Aggregate>) -> Result<usize, Error> {
         let mut parked = 0;
         for (nth, generation) in generations.iter().enumerate() {
-            // The last one needs no copy of them.
+            // The last generation needs no copy.
             let part = if nth + 1 == generations.len() { std::mem::take(&mut part) } else { part.clone() };
-            let became = self.advance_all(*generation, part).await?;
-            parked += became.iter().filter(|one| one.advanced == Advanced::Parked).count();
+            let outcomes = self.advance_all(*generation, part).await?;
+            parked += outcomes.iter().filter(|one| one.state == AdvanceState::Parked).count();
         }
         Ok(parked)
     }
 
     /// The handle of a tenant in a generation of the projection.
     pub(crate) fn tenant(&self, generation: u32, tenant: &str) -> Result<Tenant, Error> {
-        Ok(self.house(generation).tenant(&principal(tenant))?)
+        Ok(self.generation(generation).tenant(&principal(tenant))?)
     }
 
-    /// The house with a generation of the projection.
-    pub(crate) fn house(&self, generation: u32) -> Nagaya {
-        let mut houses = self.houses.lock().unwrap_or_else(PoisonError::into_inner);
-        houses.entry(generation).or_insert_with(|| self.nagaya.generation(&self.table, generation)).clone()
+    /// The tenancy handle with a generation of the projection.
+    pub(crate) fn generation(&self, generation: u32) -> Nagaya {
+        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        generations.entry(generation).or_insert_with(|| self.nagaya.generation(&self.table, generation)).clone()
+    }
+
+    /// The first generation, in whose table the records about all generations are.
+    pub(crate) fn first_generation(&self) -> Operator {
+        self.generation(1).operator(REASON, &principal(""))
     }
 }
 
-/// Events by their tenant and aggregate; none: all that there are.
+/// Events by tenant and aggregate; none: all that are stored.
 type Aggregates = BTreeMap<(String, String), Vec<Recorded>>;
 
-/// So few are not worth a task of their own.
-const FEW: usize = 16;
+/// Fewer aggregates are not worth a task.
+const MIN_PER_TASK: usize = 16;
 
 fn by_aggregate(events: Vec<Recorded>) -> Aggregates {
     let mut aggregates = Aggregates::new();
@@ -293,6 +272,6 @@ fn by_aggregate(events: Vec<Recorded>) -> Aggregates {
     aggregates
 }
 
-fn principal(tenant: &str) -> Principal {
+pub(crate) fn principal(tenant: &str) -> Principal {
     Principal::new(tenant, USER)
 }

@@ -59,7 +59,7 @@ impl App {
         let settings = Settings { clock: clock.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
         let events = Events::of(&design(), "todo", Options::default()).expect("an aggregate");
-        App { store, engine, nagaya, events, list: List::weak(), clock }
+        App { store, engine, nagaya, events, list: List::new(), clock }
     }
 
     /// Another process on the same store, without what this one has cached.

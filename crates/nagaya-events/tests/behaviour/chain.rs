@@ -1,4 +1,4 @@
-//! What is done to stored events directly is seen.
+//! Changes of stored events from outside are detected.
 
 use nagaya_store::{Item, Key, Value, Write};
 use nagaya_tenancy::Principal;
@@ -8,12 +8,12 @@ use crate::{
     todo::Command,
 };
 
-/// An item as another event's.
+/// The item of an event under another id.
 fn under(item: &Item, event: &str) -> Item {
     item.clone().with("SK", format!("EVENT#{event}").as_str()).with("eventId", event).with("GSI1SK", event)
 }
 
-/// What is wrong, with the todos.
+/// The broken chains: todo and reason.
 async fn broken(app: &App) -> Vec<(String, String)> {
     let operator = app.nagaya.operator("a test", &Principal::new("", "tester"));
     let inspector = app.inspector();
@@ -24,14 +24,14 @@ async fn broken(app: &App) -> Vec<(String, String)> {
     broken.into_iter().map(|broken| (broken.aggregate, broken.why)).collect()
 }
 
-/// Another id beside an event's, also of one that ends in the last character.
+/// An id close to an event's, also for one that ends in the last character.
 fn beside(event: &str) -> String {
     format!("{}{}", &event[..25], if event.ends_with('Z') { 'Y' } else { 'Z' })
 }
 
 /// Proves the tampering part of N5.
 #[tokio::test]
-async fn a_change_a_removal_and_an_insertion_are_shown() {
+async fn a_change_a_removal_and_an_insertion_are_detected() {
     let app = App::new().await;
     for n in 1..=3 {
         app.execute_all(n, [create("a"), rename("b"), Command::Complete(true)]).await;
@@ -80,7 +80,7 @@ async fn a_change_a_removal_and_an_insertion_are_shown() {
         let (_, one) = app.inspector().verify(&app.family("f1"), &id(2)).await.expect("checked");
         let why = one.expect_err(about);
         assert!(why == found[0].1 || about == "all are removed", "{about}: {why}");
-        // As it was.
+        // Undo it.
         for write in writes {
             if let nagaya_store::Action::Put { item, .. } = &write.action {
                 let key = |name: &str| item.get(name).and_then(Value::as_str).expect("a key").to_owned();
@@ -95,9 +95,9 @@ async fn a_change_a_removal_and_an_insertion_are_shown() {
     }
 }
 
-/// What another family is said to have done to a todo is no part of it, and is shown.
+/// An event of another family is not applied to a todo, and is detected.
 #[tokio::test]
-async fn an_event_of_another_family_in_a_todos_partition_is_shown_and_applied_to_nothing_of_it() {
+async fn an_event_of_another_family_in_a_todos_partition_is_detected_and_not_applied() {
     let app = App::new().await;
     app.execute_all(1, [create("a"), rename("b")]).await;
     app.project_all().await;
@@ -116,7 +116,7 @@ async fn an_event_of_another_family_in_a_todos_partition_is_shown_and_applied_to
     app.write_directly(Write::put(EVENTS, foreign)).await;
     assert_eq!(broken(&app).await.into_iter().map(|(aggregate, _)| aggregate).collect::<Vec<_>>(), [id(1)]);
     assert_eq!(app.recorded(1).await, events);
-    let loaded = app.events.load(&app.family("f1"), &id(1)).await.expect("it is not in the way");
+    let loaded = app.events.load(&app.family("f1"), &id(1)).await.expect("the other events are valid");
     assert_eq!((loaded.version, loaded.state.title.as_str()), (2, "b"));
     app.project_all().await;
     app.processor().rebuild(&|_| {}).await.expect("built");

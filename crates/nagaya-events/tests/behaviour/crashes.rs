@@ -1,5 +1,4 @@
-//! A process can crash at every call to its store: nothing is lost, nothing happens twice, and another process can finish the
-//! work.
+//! A crash at any call to the store: nothing is lost, nothing happens twice, and a restart finishes what was started.
 
 use nagaya_events::{Request, Settled};
 use nagaya_store::Error;
@@ -10,7 +9,7 @@ use crate::{
     todo::Command,
 };
 
-/// The ways in which a call goes wrong.
+/// The ways in which a call fails.
 const FAULTS: [(&str, fn() -> Fault); 4] = [
     ("failed before", || Fault::fail_before(|| Error::engine("the disk is gone for a moment"))),
     ("failed after", || Fault::fail_after(|| Error::unanswered("the connection was cut"))),
@@ -18,8 +17,8 @@ const FAULTS: [(&str, fn() -> Fault); 4] = [
     ("crashed after", Fault::crash_after),
 ];
 
-/// Sets something up, does work that goes wrong at the n-th call, for every n and every fault, and then checks as another
-/// process.
+/// Runs a set-up, then work that fails at the n-th store call, for every n and every kind of fault, and then a check in
+/// another process.
 async fn at_every_call<S, D, T>(
     set_up: impl AsyncFn(&App) -> S,
     work: impl AsyncFn(&App, &S) -> D,
@@ -42,14 +41,14 @@ async fn at_every_call<S, D, T>(
                 break;
             }
             n += 1;
-            assert!(n < 500, "it does not come to an end");
+            assert!(n < 500, "it does not end");
         }
     }
 }
 
 /// Proves the appending part of N9 and of T8.
 #[tokio::test]
-async fn a_command_that_is_asked_for_again_has_happened_once() {
+async fn a_repeated_command_with_a_key_happens_once() {
     let ask = async |app: &App| {
         let events = app.with_snapshots(2);
         let request = Request { once: Some(("key", b"request")), ..app.request() };
@@ -72,9 +71,9 @@ async fn a_command_that_is_asked_for_again_has_happened_once() {
     .await;
 }
 
-/// Proves the appending part of N9: a write whose answer is lost is there or is not, and never by half.
+/// Proves the appending part of N9: a write whose response is lost happened completely or not at all.
 #[tokio::test]
-async fn a_command_without_a_key_happens_wholly_or_not_at_all() {
+async fn a_command_without_a_key_happens_completely_or_not_at_all() {
     at_every_call(
         async |_| (),
         async |app, ()| drop(app.execute(1, create("a")).await),
@@ -92,7 +91,7 @@ async fn a_command_without_a_key_happens_wholly_or_not_at_all() {
 
 /// Proves the projecting and parking part of N9.
 #[tokio::test]
-async fn a_step_that_is_cut_short_is_taken_again() {
+async fn an_interrupted_step_is_repeated() {
     at_every_call(
         async |app| {
             app.execute_all(1, [create("a")]).await;
@@ -107,7 +106,7 @@ async fn a_step_that_is_cut_short_is_taken_again() {
             assert_eq!(app.listed().await, ["f1/1 b v3", "f1/2 x v1 active"], "{about}");
             let letters = app.processor().dead_letters().await.expect("letters");
             assert_eq!(letters.iter().map(|letter| letter.version).collect::<Vec<_>>(), [2], "{about}");
-            app.list.becomes_strong();
+            app.list.fix();
             assert_eq!(app.processor().retry(&letters[0]).await.expect("tried"), Settled::InStep, "{about}");
             assert_eq!(app.listed().await, ["f1/1 b v3", "f1/2 y v3 active"], "{about}");
             app.assert_consistent(about).await;
@@ -118,7 +117,7 @@ async fn a_step_that_is_cut_short_is_taken_again() {
 
 /// Proves the first-step part of N9.
 #[tokio::test]
-async fn a_first_step_that_is_cut_short_is_taken_again() {
+async fn an_interrupted_first_step_is_repeated() {
     at_every_call(
         async |app| {
             app.execute_all(1, [create("a"), rename("b")]).await;
@@ -137,7 +136,7 @@ async fn a_first_step_that_is_cut_short_is_taken_again() {
 
 /// Proves the dead-letter part of N9.
 #[tokio::test]
-async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
+async fn an_interrupted_retry_or_drop_is_repeated() {
     for dropped in [false, true] {
         let settle = async |app: &App, letter: &_| match dropped {
             true => app.processor().drop_event(letter).await,
@@ -151,15 +150,15 @@ async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
             },
             async |app, letter| {
                 if !dropped {
-                    app.list.becomes_strong();
+                    app.list.fix();
                 }
                 drop(settle(app, letter).await);
             },
             async |app, letter, about| {
                 if !dropped {
-                    app.list.becomes_strong();
+                    app.list.fix();
                 }
-                // It is parked still, or it is not: whichever it is, whoever looks knows what to do.
+                // It is still parked, or not; either state is consistent.
                 let letters = app.processor().dead_letters().await.expect("letters");
                 if !letters.is_empty() {
                     assert_eq!(letters, [letter], "{about}");
@@ -167,7 +166,7 @@ async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
                 }
                 assert_eq!(app.listed().await, ["f1/1 b v3 active"], "{about}");
                 assert_eq!(app.processor().dead_letters().await.expect("letters"), [], "{about}");
-                app.list.becomes_strong();
+                app.list.fix();
                 app.assert_consistent(about).await;
             },
         )
@@ -177,7 +176,7 @@ async fn a_retry_and_a_drop_that_are_cut_short_are_done_again() {
 
 /// Proves the rebuilding part of N9 and of T12.
 #[tokio::test]
-async fn a_rebuild_that_is_cut_short_goes_on() {
+async fn an_interrupted_rebuild_continues() {
     at_every_call(
         async |app| {
             app.execute_all(1, [create("a"), rename("b")]).await;
@@ -186,7 +185,7 @@ async fn a_rebuild_that_is_cut_short_goes_on() {
         },
         async |app, ()| drop(app.processor().rebuild(&|_| {}).await),
         async |app, (), about| {
-            // Writes have gone on all the time.
+            // Writes continued during the rebuild.
             app.execute_all(1, [rename("c")]).await;
             app.project_all().await;
             assert_eq!(app.listed().await, ["f1/1 c v3 active"], "{about}");
@@ -203,7 +202,7 @@ async fn a_rebuild_that_is_cut_short_goes_on() {
 
 /// Proves the rollback part of N9 and of T12.
 #[tokio::test]
-async fn a_rollback_and_an_abandonment_that_are_cut_short_have_happened_or_not() {
+async fn an_interrupted_rollback_or_abandonment_happened_completely_or_not_at_all() {
     at_every_call(
         async |app| {
             app.execute_all(1, [create("a")]).await;
@@ -219,7 +218,7 @@ async fn a_rollback_and_an_abandonment_that_are_cut_short_have_happened_or_not()
             drop(app.processor().abandon().await);
         },
         async |app, (), about| {
-            app.list.becomes_strong();
+            app.list.fix();
             let before = app.processor().generations().await.expect("read");
             let mut known = [Some(before.current), before.previous];
             known.sort();

@@ -1,4 +1,4 @@
-//! An event that cannot be applied waits with its later siblings, and others go on.
+//! An event that cannot be applied parks its aggregate, and others continue.
 
 use nagaya_events::{ErrorKind, Settled};
 use nagaya_store::{Store as _, Write};
@@ -10,7 +10,7 @@ use crate::{
 
 /// Proves T11.
 #[tokio::test]
-async fn a_poison_event_parks_its_todo_and_later_events_line_up_while_others_go_on() {
+async fn a_poison_event_parks_its_todo_and_other_todos_continue() {
     for poison in ["poison", "poison: panic"] {
         let app = App::new().await;
         app.execute_all(1, [create("a"), rename(poison), rename("b")]).await;
@@ -25,7 +25,7 @@ async fn a_poison_event_parks_its_todo_and_later_events_line_up_while_others_go_
         assert!(!letter.error.is_empty());
         assert_eq!(letter.at, app.clock.millis());
 
-        // Later ones line up, and nobody else waits for them.
+        // Its later events wait, and other todos do not.
         app.execute_all(1, [Command::Complete(true)]).await;
         app.execute_all(2, [rename("y")]).await;
         app.project_all().await;
@@ -34,12 +34,12 @@ async fn a_poison_event_parks_its_todo_and_later_events_line_up_while_others_go_
         let verified = app.processor().verify(None).await.expect("checked");
         assert_eq!((verified.holds(), verified.parked), (false, 1));
 
-        // Without a change it fails again.
+        // Without a fix it fails again.
         assert_eq!(app.processor().retry(letter).await.expect("tried"), Settled::ParkedAgain, "{poison}");
         assert_eq!(app.processor().dead_letters().await.expect("letters").len(), 1);
 
-        // With one, everything behind it comes.
-        app.list.becomes_strong();
+        // After a fix all waiting events are applied.
+        app.list.fix();
         assert_eq!(app.processor().retry(letter).await.expect("tried"), Settled::InStep);
         assert_eq!(app.listed().await, ["f1/1 b v4", "f1/2 y v2 active"], "{poison}");
         assert_eq!(app.processor().dead_letters().await.expect("letters"), []);
@@ -47,7 +47,7 @@ async fn a_poison_event_parks_its_todo_and_later_events_line_up_while_others_go_
     }
 }
 
-/// Proves the going-on part of T11: an item that the design does not allow is as bad as an event that fails.
+/// Proves the going-on part of T11: an item that the design does not allow parks its event too.
 #[tokio::test]
 async fn an_event_whose_item_cannot_be_stored_is_found_among_many_and_parked() {
     let app = App::new().await;
@@ -59,7 +59,7 @@ async fn an_event_whose_item_cannot_be_stored_is_found_among_many_and_parked() {
     assert_eq!(app.listed().await, ["f1/1 19 v21 active", "f1/2 x v1 active"]);
     let letter = app.processor().dead_letters().await.expect("letters").remove(0);
     assert_eq!((letter.version, letter.event_type.as_str()), (22, "TodoTitleChanged"));
-    app.list.becomes_strong();
+    app.list.fix();
     assert_eq!(app.processor().retry(&letter).await.expect("tried"), Settled::InStep);
     assert_eq!(app.listed().await, ["f1/1 poison: unfit v23", "f1/2 x v1 active"]);
     app.assert_consistent("once it can").await;
@@ -67,10 +67,9 @@ async fn an_event_whose_item_cannot_be_stored_is_found_among_many_and_parked() {
 
 /// Proves the dropping part of T11.
 #[tokio::test]
-async fn dropping_leaves_the_event_out_and_goes_on_to_the_next_poison() {
+async fn dropping_skips_the_event_and_stops_at_the_next_poison() {
     let app = App::new().await;
-    app.execute_all(1, [create("a"), rename("poison 1"), Command::Complete(true), rename("poison 2"), rename("b")])
-        .await;
+    app.execute_all(1, [create("a"), rename("poison 1"), Command::Complete(true), rename("poison 2"), rename("b")]).await;
     app.project_all().await;
     let letter = app.processor().dead_letters().await.expect("letters").remove(0);
     assert_eq!(app.processor().drop_event(&letter).await.expect("dropped"), Settled::ParkedAgain);
@@ -78,16 +77,16 @@ async fn dropping_leaves_the_event_out_and_goes_on_to_the_next_poison() {
     let second = app.processor().dead_letters().await.expect("letters").remove(0);
     assert_eq!(second.version, 4);
 
-    // The first letter is an old one by now.
-    let old = app.processor().drop_event(&letter).await.expect_err("it is settled");
+    // The first dead letter is outdated by now.
+    let old = app.processor().drop_event(&letter).await.expect_err("it is outdated");
     assert!(matches!(old.kind(), ErrorKind::Busy(_)), "{old}");
     assert_eq!(app.processor().drop_event(&second).await.expect("dropped"), Settled::InStep);
     assert_eq!(app.listed().await, ["f1/1 b v5"]);
     assert_eq!(app.processor().dead_letters().await.expect("letters"), []);
-    let gone = app.processor().retry(&second).await.expect_err("it is settled");
+    let gone = app.processor().retry(&second).await.expect_err("it is outdated");
     assert!(matches!(gone.kind(), ErrorKind::Busy(_)), "{gone}");
 
-    // What was left out is told, and repairing does not trip over it.
+    // The verification reports the skipped event, and a repair leaves the item as it is.
     let left_out = async || app.processor().verify(None).await.expect("checked").wrong.first().map(|wrong| wrong.why);
     assert_eq!(left_out().await, Some("leaves out an event that cannot be applied"));
     assert_eq!(app.processor().repair("f1", &|_| {}).await.expect("nothing to do"), 0);
@@ -95,30 +94,30 @@ async fn dropping_leaves_the_event_out_and_goes_on_to_the_next_poison() {
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/1 c v6"]);
     assert_eq!(left_out().await, Some("leaves out an event that cannot be applied"));
-    // Once it can be applied, repairing brings it in.
-    app.list.becomes_strong();
+    // After a fix a repair applies it.
+    app.list.fix();
     assert_eq!(app.processor().repair("f1", &|_| {}).await.expect("repaired"), 0);
     app.assert_consistent("once it can be applied").await;
-    // All events are still there.
+    // All events are still stored.
     assert_eq!(app.recorded(1).await.len(), 6);
 }
 
 /// Proves the first-event part of T11.
 #[tokio::test]
-async fn a_todo_whose_first_event_is_poison_is_not_listed_until_it_is_settled() {
+async fn a_todo_whose_first_event_is_poison_is_not_listed_before_a_retry() {
     let app = App::new().await;
     app.execute_all(1, [create("poison"), rename("b")]).await;
     app.project_all().await;
     assert_eq!(app.listed().await, [""; 0]);
     let letter = app.processor().dead_letters().await.expect("letters").remove(0);
-    app.list.becomes_strong();
+    app.list.fix();
     assert_eq!(app.processor().retry(&letter).await.expect("tried"), Settled::InStep);
     assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
 }
 
-/// Proves the going-on part of T11: not even a hole in the events, or one that is no event, holds up the others.
+/// Proves the going-on part of T11: neither a missing nor an unreadable event stops other todos.
 #[tokio::test]
-async fn a_todo_whose_events_are_damaged_is_parked_and_others_go_on() {
+async fn a_todo_with_damaged_events_is_parked_and_others_continue() {
     for unreadable in [false, true] {
         let app = App::new().await;
         app.execute_all(1, [create("a")]).await;
@@ -128,16 +127,16 @@ async fn a_todo_whose_events_are_damaged_is_parked_and_others_go_on() {
         let (key, item) = app.event_item(&events[1]).await;
         let mut damaged = item.clone();
         damaged.remove("aggregateVersion");
-        // The stream tells of the third only, and where the second was is a hole.
+        // Only the third event arrives, and the second one is missing.
         app.write_directly(if unreadable { Write::put(EVENTS, damaged) } else { Write::delete(EVENTS, key) }).await;
         app.execute_all(2, [create("x")]).await;
         let other = app.recorded(2).await;
-        app.processor().feed([vec![events[2].clone()], other].concat()).await.expect("others go on");
+        app.processor().feed([vec![events[2].clone()], other].concat()).await.expect("others continue");
         assert_eq!(app.listed().await, ["f1/1 a v1 active", "f1/2 x v1 active"]);
         let letter = app.processor().dead_letters().await.expect("letters").remove(0);
         assert_eq!((letter.aggregate.as_str(), letter.version), (id(1).as_str(), 2));
 
-        // Put right, it goes on; or without it.
+        // It continues after a repair of the event, or without the event.
         if unreadable {
             app.write_directly(Write::put(EVENTS, item)).await;
             assert_eq!(app.processor().retry(&letter).await.expect("tried"), Settled::InStep);
@@ -150,9 +149,9 @@ async fn a_todo_whose_events_are_damaged_is_parked_and_others_go_on() {
     }
 }
 
-/// An item that is no event, in the stream itself, holds up nobody.
+/// An unreadable record among the changes stops no todo.
 #[tokio::test]
-async fn a_change_that_cannot_be_read_as_an_event_does_not_stop_the_stream() {
+async fn an_unreadable_record_in_the_event_table_does_not_stop_the_processor() {
     let app = App::new().await;
     app.execute_all(1, [create("a")]).await;
     app.project_all().await;
@@ -177,7 +176,7 @@ async fn a_change_that_cannot_be_read_as_an_event_does_not_stop_the_stream() {
 
 /// Proves the listing part of T11.
 #[tokio::test]
-async fn all_dead_letters_are_listed_however_many_there_are() {
+async fn all_pages_of_dead_letters_are_listed() {
     let app = App::new().await;
     for n in 1..=230 {
         app.execute_all(n, [create("poison")]).await;

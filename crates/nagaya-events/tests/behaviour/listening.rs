@@ -1,10 +1,8 @@
-//! Whoever listens hears every event of the family at least once.
+//! A listener gets every event of its family at least once.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use nagaya_events::{Feed, Listening};
-use nagaya_store::Error;
-use nagaya_testing::{Fault, InstrumentedStore};
+use nagaya_events::{Feed, FeedListener};
 
 use crate::{
     app::{App, create, design, id},
@@ -16,12 +14,12 @@ fn run(feed: &Feed, app: &App) {
     tokio::spawn(async move { feed.run(&nagaya, Duration::from_millis(1), std::future::pending()).await });
 }
 
-/// Listens until the todo has this version; the versions that were heard.
-async fn until(listening: &mut Listening, version: u64) -> BTreeSet<u64> {
+/// Listens until the todo has this version; the versions that were received.
+async fn until(listening: &mut FeedListener, version: u64) -> BTreeSet<u64> {
     let mut heard = BTreeSet::new();
     while heard.last() != Some(&version) {
         let next = tokio::time::timeout(Duration::from_secs(20), listening.next()).await;
-        let event = next.unwrap_or_else(|_| panic!("only {heard:?} of {version}")).expect("the feed goes on");
+        let event = next.unwrap_or_else(|_| panic!("only {heard:?} of {version}")).expect("the feed continues");
         heard.insert(event.version);
     }
     heard
@@ -29,7 +27,7 @@ async fn until(listening: &mut Listening, version: u64) -> BTreeSet<u64> {
 
 /// Proves the feed's part of T25.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_missed_between_beginning_to_listen_and_the_first_event() {
+async fn no_event_is_missed_after_the_start_of_listening() {
     for _ in 0..20 {
         let app = App::new().await;
         let feed = Feed::new(&design(), "todo").expect("an aggregate");
@@ -42,7 +40,7 @@ async fn nothing_is_missed_between_beginning_to_listen_and_the_first_event() {
 
 /// Proves the feed's part of T25: also when the store fails for a moment, at whichever call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_fails_for_a_moment_costs_a_listener_nothing() {
+async fn a_failure_of_the_store_loses_no_event_of_a_listener() {
     for n in 0..6 {
         let app = App::new().await;
         let store = InstrumentedStore::new(Arc::clone(&app.store));
@@ -62,7 +60,7 @@ async fn a_store_that_fails_for_a_moment_costs_a_listener_nothing() {
 
 /// Proves the feed's part of T25.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_back_hears_what_was_missed_however_much_it_was() {
+async fn a_returning_listener_gets_all_missed_events() {
     let app = App::new().await;
     let feed = Feed::new(&design(), "todo").expect("an aggregate");
     run(&feed, &app);
@@ -88,6 +86,6 @@ async fn who_comes_back_hears_what_was_missed_however_much_it_was() {
             known = known.max(event.id.clone());
         }
     }
-    assert_eq!(connections, 2, "more than one is told at once");
+    assert_eq!(connections, 2, "a replay has many events");
     assert_eq!(heard, (1..=all).collect());
 }

@@ -1,4 +1,4 @@
-//! A state is all of its events, however many there are, with snapshots or without.
+//! A state is loaded from all of its events, with snapshots or without.
 
 use nagaya_events::{Error, ErrorKind, Events, Options};
 use nagaya_store::{Item, Key, Store as _, Value, Write};
@@ -18,14 +18,14 @@ async fn long(app: &App, events: &Events<Todo>, n: u64, many: u64) {
         told(Command::Number(number)).await.expect("fine");
     }
     let loaded = events.load(&family, &id(n)).await.expect("loaded");
-    assert_eq!((loaded.version, loaded.state.taken_in), (many, many));
+    assert_eq!((loaded.version, loaded.state.applied), (many, many));
 }
 
 /// Proves the paging part of N5: more events than a page, and more bytes than a store gives at once.
 #[tokio::test]
-async fn an_aggregate_with_thousands_of_events_is_loaded_whole() {
+async fn an_aggregate_with_thousands_of_events_is_loaded_completely() {
     let app = App::new().await;
-    // Built with snapshots, so that it is not loaded whole each time.
+    // Written with snapshots, so that the commands do not read all events.
     let (events, many) = (app.with_snapshots(50), 1 + 40 * 90);
     events.execute(&app.family("f1"), &id(1), &create("a"), &app.request()).await.expect("fine");
     for _ in 0..40 {
@@ -36,10 +36,10 @@ async fn an_aggregate_with_thousands_of_events_is_loaded_whole() {
     assert!(bytes > 1024 * 1024, "{bytes}");
     for every in [0, 50, 1_000_000] {
         let loaded = app.with_snapshots(every).load(&app.family("f1"), &id(1)).await.expect("loaded");
-        assert_eq!((loaded.version, loaded.state.taken_in), (many, many), "snapshots every {every}");
+        assert_eq!((loaded.version, loaded.state.applied), (many, many), "snapshots every {every}");
         assert_eq!(loaded.latest.map(|event| event.version), Some(many));
     }
-    // The list takes it in from its last event alone, and is checked against all.
+    // The list is built from the last event alone, and checked against all.
     app.processor().feed(recorded.into_iter().next_back().into_iter().collect()).await.expect("applied");
     app.assert_consistent("after thousands").await;
 }
@@ -54,22 +54,22 @@ async fn snapshot(app: &App, n: u64) -> Option<Item> {
 
 /// Proves the snapshot part of N5.
 #[tokio::test]
-async fn snapshots_are_kept_and_used_and_nothing_depends_on_them() {
+async fn snapshots_are_stored_and_used_and_not_needed() {
     let app = App::new().await;
     let events = app.with_snapshots(10);
     long(&app, &events, 1, 25).await;
     let kept = snapshot(&app, 1).await.expect("a snapshot");
     assert_eq!(kept.get("aggregateVersion"), Some(&Value::from(20)));
 
-    // It is used: a state that does not follow from the events is believed.
-    let lie = [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("taken_in", 70.into())];
+    // It is used: a wrong state in it is loaded.
+    let lie = [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("applied", 70.into())];
     let lie = lie.map(|(name, value): (&str, Value)| (name.into(), value)).into_iter().collect();
     let lie = [("form".into(), 1.into()), ("state".into(), Value::Map(lie))].into_iter().collect();
     app.write_directly(Write::put(EVENTS, kept.clone().with("state", Value::Map(lie)))).await;
     let believed = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
-    assert_eq!((believed.version, believed.state.taken_in), (25, 75));
+    assert_eq!((believed.version, believed.state.applied), (25, 75));
     app.write_directly(Write::put(EVENTS, kept)).await;
-    // It is a cache: without it everything is the same.
+    // It is a cache: the state is the same without it.
     let with = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     app.write_directly(Write::delete(EVENTS, snapshot_key(1))).await;
     let without = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
@@ -78,7 +78,7 @@ async fn snapshots_are_kept_and_used_and_nothing_depends_on_them() {
 
 /// Proves the snapshot part of N5.
 #[tokio::test]
-async fn a_snapshot_that_makes_no_sense_is_ignored() {
+async fn an_invalid_snapshot_is_ignored() {
     let app = App::new().await;
     let events = app.with_snapshots(10);
     long(&app, &events, 1, 25).await;
@@ -105,10 +105,10 @@ async fn a_snapshot_that_makes_no_sense_is_ignored() {
         app.write_directly(Write::put(EVENTS, item)).await;
         let loaded = events.load(&app.family("f1"), &id(1)).await;
         let loaded = loaded.unwrap_or_else(|error| panic!("a snapshot {about}: {error}"));
-        assert_eq!((loaded.version, loaded.state.taken_in), (25, 25), "a snapshot {about}");
+        assert_eq!((loaded.version, loaded.state.applied), (25, 25), "a snapshot {about}");
         assert_eq!(loaded.state.title.trim(), "25", "a snapshot {about}");
     }
-    // And the next command replaces it in time.
+    // Later commands replace it.
     let last = Command::Number(99);
     for _ in 0..5 {
         events.execute(&app.family("f1"), &id(1), &last, &app.request()).await.expect("fine");
@@ -117,19 +117,19 @@ async fn a_snapshot_that_makes_no_sense_is_ignored() {
 
 /// Proves the versions part of N5.
 #[tokio::test]
-async fn an_old_event_is_lifted_step_by_step_to_the_form_of_today() {
+async fn an_old_event_is_upcast_step_by_step() {
     let app = App::new().await;
     app.execute_all(1, [create("milk"), Command::Rename("bread".to_owned()), Command::Complete(true)]).await;
     let later: Events<LaterTodo> = Events::of(&design(), "todo", Options::default()).expect("an aggregate");
     let loaded = later.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((loaded.state.name.as_str(), loaded.version), ("bread", 3));
-    // What is stored stays as it was written.
+    // The stored event stays as it was written.
     assert_eq!(app.recorded(1).await[0].raw.data, *json!({ "title": "milk" }).as_object().expect("a map"));
 }
 
 /// Proves the versions part of N5.
 #[tokio::test]
-async fn an_event_of_a_newer_program_is_refused_with_its_name() {
+async fn an_event_of_a_newer_program_is_an_error_that_names_it() {
     let app = App::new().await;
     app.execute_all(1, [create("milk")]).await;
     let event = app.recorded(1).await.remove(0);
@@ -143,9 +143,9 @@ async fn an_event_of_a_newer_program_is_refused_with_its_name() {
     );
 }
 
-/// A state is never made of events with one missing, or with one too many.
+/// A state is never loaded from events with a missing or a duplicate version.
 #[tokio::test]
-async fn events_with_a_hole_or_a_fork_are_not_loaded() {
+async fn events_with_a_missing_or_duplicate_version_are_not_loaded() {
     let app = App::new().await;
     app.execute_all(1, [create("a"), Command::Number(1), Command::Number(2)]).await;
     let events = app.recorded(1).await;

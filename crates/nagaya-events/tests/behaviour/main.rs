@@ -1,4 +1,4 @@
-//! What the library promises, on the todo design and a store in memory.
+//! The behaviour of the library, on the todo design and a store in memory.
 
 mod agreement;
 mod app;

@@ -1,4 +1,4 @@
-//! A key of the caller's choice makes a command happen once.
+//! A command with an idempotency key is executed once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,9 +18,9 @@ async fn once(app: &App, family: &str, n: u64, command: Command, key: &str, requ
 
 /// Proves T8's concurrency.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_equal_requests_at_once_make_one_event_and_get_one_answer() {
+async fn fifty_concurrent_equal_requests_create_one_event_and_get_one_answer() {
     let app = Arc::new(App::new().await);
-    // Each would make a todo of its own.
+    // Each would create its own todo.
     let requests = (1..=50_u64).map(|n| {
         let app = Arc::clone(&app);
         tokio::spawn(async move { once(&app, "f1", n, create("milk"), "key", "POST milk").await.expect("fine") })
@@ -38,7 +38,7 @@ async fn fifty_equal_requests_at_once_make_one_event_and_get_one_answer() {
 
 /// Proves the same-answer part of T8.
 #[tokio::test]
-async fn a_repetition_gets_the_answer_of_then_though_more_has_happened() {
+async fn a_repeated_request_gets_the_first_answer_despite_later_events() {
     let app = App::new().await;
     app.execute_all(1, [create("milk")]).await;
     let first = once(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine");
@@ -51,12 +51,12 @@ async fn a_repetition_gets_the_answer_of_then_though_more_has_happened() {
 
 /// Proves the same-answer part of T8.
 #[tokio::test]
-async fn a_command_that_had_nothing_to_do_is_remembered_as_well() {
+async fn a_command_without_events_is_recorded_as_well() {
     let app = App::new().await;
     app.execute_all(1, [create("milk")]).await;
     let first = once(&app, "f1", 1, rename("milk"), "key", "milk").await.expect("fine");
     app.execute_all(1, [rename("bread")]).await;
-    // By now it would rename.
+    // Executed now, it would rename.
     let again = once(&app, "f1", 1, rename("milk"), "key", "milk").await.expect("fine");
     assert_eq!((again.version, again.reply.as_str(), first.version), (1, "milk", 1));
     assert_eq!(app.recorded(1).await.len(), 2);
@@ -64,7 +64,7 @@ async fn a_command_that_had_nothing_to_do_is_remembered_as_well() {
 
 /// Proves the other-request part of T8.
 #[tokio::test]
-async fn a_key_with_another_request_is_refused_and_another_users_key_is_another() {
+async fn a_key_is_refused_for_another_request_and_belongs_to_one_user() {
     let app = App::new().await;
     once(&app, "f1", 1, create("milk"), "key", "POST milk").await.expect("fine");
     let refused = once(&app, "f1", 2, create("bread"), "key", "POST bread").await;
@@ -81,7 +81,7 @@ async fn a_key_with_another_request_is_refused_and_another_users_key_is_another(
 
 /// Proves the expiry part of T8.
 #[tokio::test]
-async fn a_key_is_free_again_after_a_day_whether_it_has_been_swept_away_or_not() {
+async fn a_key_expires_after_a_day_also_before_the_sweep() {
     for swept in [false, true] {
         let app = App::new().await;
         once(&app, "f1", 1, create("milk"), "key", "POST milk").await.expect("fine");
@@ -92,7 +92,7 @@ async fn a_key_is_free_again_after_a_day_whether_it_has_been_swept_away_or_not()
         if swept {
             app.engine.sweep().await.expect("swept");
         }
-        // Even for another request.
+        // Also for another request.
         let late = once(&app, "f1", 3, create("bread"), "key", "POST bread").await.expect("fine");
         assert_eq!((late.aggregate, late.events.len()), (id(3), 1));
         let again = once(&app, "f1", 4, create("bread"), "key", "POST bread").await.expect("fine");
@@ -100,9 +100,9 @@ async fn a_key_is_free_again_after_a_day_whether_it_has_been_swept_away_or_not()
     }
 }
 
-/// What is refused has not happened, and may be asked for again.
+/// A refused command has not happened, and may be repeated.
 #[tokio::test]
-async fn a_refusal_is_not_remembered() {
+async fn a_refusal_is_not_recorded() {
     let app = App::new().await;
     let refused = once(&app, "f1", 1, rename("bread"), "key", "bread").await;
     assert!(matches!(refused, Err(Failure::Refused("not there"))), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Versions without a gap, and ids that grow, under any clock.
+//! Consecutive versions and increasing ids, under any clock.
 
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
@@ -13,7 +13,7 @@ proptest! {
 
     /// Proves T1's version and id. Proves the version part of T9.
     #[test]
-    fn versions_follow_each_other_and_ids_grow_when_the_clock_jumps(
+    fn versions_are_consecutive_and_ids_increase_when_the_clock_jumps(
         jumps in prop::collection::vec(prop_oneof![-100_000_000_i64..100_000_000, Just(0), Just(-START)], 1..20)
     ) {
         Runtime::new().expect("a runtime").block_on(async {
@@ -31,7 +31,7 @@ proptest! {
             ids.sort();
             ids.dedup();
             assert_eq!(stored, ids, "{jumps:?}");
-            // The list takes them in in this order, too.
+            // The list applies them in this order, too.
             app.project_all().await;
             assert_eq!(app.listed().await, [format!("f1/1 {} v{} active", jumps.len() - 1, events.len())]);
         });

@@ -1,4 +1,4 @@
-//! The list follows the events.
+//! The list is kept up to date with the events.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 
 /// Proves the gap part of T10.
 #[tokio::test]
-async fn what_is_missing_before_an_event_is_read_from_the_events() {
+async fn missing_events_are_read_from_the_event_table() {
     let app = App::new().await;
     app.execute_all(1, [create("a"), rename("b"), Command::Complete(true), rename("c")]).await;
     let last = app.recorded(1).await.pop().expect("an event");
@@ -22,7 +22,7 @@ async fn what_is_missing_before_an_event_is_read_from_the_events() {
 
 /// Proves the already-processed part of T10.
 #[tokio::test]
-async fn what_has_been_taken_in_is_skipped_and_what_is_deleted_stays_deleted() {
+async fn applied_events_are_skipped_and_a_deleted_todo_stays_deleted() {
     let app = App::new().await;
     app.execute_all(1, [create("a"), rename("b")]).await;
     app.execute_all(2, [create("x"), Command::Delete]).await;
@@ -56,14 +56,14 @@ async fn completing_takes_a_todo_out_of_the_active_index_and_reopening_puts_it_b
 
 /// Proves the catching-up part of T10.
 #[tokio::test]
-async fn a_processor_without_a_position_takes_in_what_is_there() {
+async fn a_processor_without_a_position_applies_all_stored_events() {
     let app = App::new().await;
     app.execute_all(1, [create("a"), rename("b")]).await;
     app.execute_all(2, [create("x")]).await;
     let step = app.processor().step().await.expect("a step");
     assert_eq!(step.events, 3);
     assert_eq!(app.listed().await, ["f1/1 b v2 active", "f1/2 x v1 active"]);
-    // From then on it follows.
+    // From then on it reads changes.
     app.execute_all(1, [rename("c")]).await;
     assert_eq!(app.processor().step().await.expect("a step").events, 1);
     assert_eq!(app.listed().await, ["f1/1 c v3 active", "f1/2 x v1 active"]);
@@ -71,7 +71,7 @@ async fn a_processor_without_a_position_takes_in_what_is_there() {
 
 /// Proves the catching-up part of T10.
 #[tokio::test]
-async fn a_processor_that_was_away_for_longer_than_changes_are_kept_catches_up() {
+async fn a_processor_that_was_down_for_longer_than_changes_are_kept_catches_up() {
     let app = App::with_retention(Duration::from_secs(60)).await;
     app.execute_all(1, [create("a")]).await;
     app.project_all().await;
@@ -86,14 +86,14 @@ async fn a_processor_that_was_away_for_longer_than_changes_are_kept_catches_up()
     assert_eq!(app.listed().await, ["f1/1 b v2 active", "f1/2 y v2 active"]);
 }
 
-/// Changes of other items are no reason to read the same again and again without a pause. Time is the runtime's own here,
-/// which passes only when everybody waits.
+/// Changes of other items must not make it poll without a pause. The time is the paused clock of the runtime, which moves only
+/// when all tasks wait.
 #[tokio::test(start_paused = true)]
-async fn a_processor_pauses_when_there_are_no_events_whatever_else_is_written() {
+async fn a_processor_pauses_when_there_are_no_events_but_other_changes() {
     let app = App::new().await;
     app.execute_all(1, [create("a")]).await;
     app.project_all().await;
-    // Something that is no event, where events lie.
+    // An item that is no event, in the event table.
     app.write_directly(Write::put(EVENTS, Item::new().with("PK", "%else").with("SK", "%else"))).await;
     let counted = InstrumentedStore::new(app.store.clone());
     let process = app.on_store(counted.clone());
@@ -105,15 +105,15 @@ async fn a_processor_pauses_when_there_are_no_events_whatever_else_is_written() 
     });
     processor.run(stop).await;
     assert!(started.elapsed() > Duration::from_millis(500), "{:?} for {} calls", started.elapsed(), counted.calls());
-    // And what happens then is taken in.
+    // A later event is applied.
     app.execute_all(1, [rename("b")]).await;
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
 }
 
-/// A list whose items somebody has damaged is mended, one family at a time.
+/// Items that were changed from outside are repaired, one family at a time.
 #[tokio::test]
-async fn repairing_brings_every_item_to_what_its_events_give() {
+async fn a_repair_makes_every_item_match_its_events() {
     let app = App::new().await;
     for n in 1..=4 {
         app.execute_all(n, [create("a"), rename("b")]).await;

@@ -1,4 +1,4 @@
-//! Many at once on one todo.
+//! Concurrent commands and processors on one todo.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::{
 
 /// Proves the concurrency part of T9. Proves the lost-event part of N9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_commands_at_once_get_consecutive_versions_and_none_is_lost() {
+async fn fifty_concurrent_commands_get_consecutive_versions() {
     let app = Arc::new(App::new().await);
     app.execute_all(1, [create("a")]).await;
-    // Half of them in another process, which shares nothing with the first one.
+    // Half of them run in another process, without shared memory.
     let other = Arc::new(app.restarted());
     let commands = (0..50_u64).map(|number| {
         let app = Arc::clone(if number % 2 == 0 { &app } else { &other });
-        tokio::spawn(async move { app.execute(1, Command::Number(number)).await.expect("it has its turn") })
+        tokio::spawn(async move { app.execute(1, Command::Number(number)).await.expect("it succeeds in the end") })
     });
     let mut versions = Vec::new();
     for command in commands.collect::<Vec<_>>() {
@@ -43,7 +43,7 @@ async fn fifty_commands_at_once_get_consecutive_versions_and_none_is_lost() {
 
 /// Proves the conflict part of T9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_who_expect_the_same_version_one_wins_and_the_others_are_told() {
+async fn of_concurrent_commands_with_one_expected_version_one_wins() {
     let app = Arc::new(App::new().await);
     app.execute_all(1, [create("a")]).await;
     let commands = (0..20_u64).map(|number| {
@@ -69,7 +69,7 @@ async fn of_many_who_expect_the_same_version_one_wins_and_the_others_are_told() 
 
 /// Proves the processors part of T10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_processors_follow_while_commands_go_on() {
+async fn several_processors_run_during_commands() {
     let app = Arc::new(App::new().await);
     let (tell, told) = tokio::sync::watch::channel(false);
     let running: Vec<_> = (0..3)

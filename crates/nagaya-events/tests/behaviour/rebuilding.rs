@@ -1,4 +1,4 @@
-//! A list is built anew beside the one that is read, checked, and read from then on.
+//! A projection is rebuilt beside the current one, checked, and switched to.
 
 use std::sync::{
     Arc,
@@ -60,7 +60,7 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
 
 /// Proves the part of T12 about events that are read page by page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_aggregate_is_built_whole_wherever_a_page_ends_and_however_many_it_fills() {
+async fn an_aggregate_is_built_completely_when_its_events_span_pages() {
     let app = App::new().await;
     // Pages of 500 events: most end inside a todo, and one todo goes on over three of them.
     let (mut all, counts) = (0, [7, 90, 33, 61, 99, 1_300, 64, 98, 1, 97, 96, 95, 500, 499]);
@@ -76,14 +76,14 @@ async fn an_aggregate_is_built_whole_wherever_a_page_ends_and_however_many_it_fi
     let verified = app.processor().rebuild(&tell).await.expect("rebuilt");
     assert!(verified.holds(), "{verified:#?}");
     assert_eq!((verified.events, verified.aggregates, verified.found.items), (all, 14, 14));
-    // Nothing had to be looked at again.
+    // The second pass, which compares each item, was not needed.
     assert!(!told.into_inner().expect("nobody panics with it").expect("progress").checking);
     app.assert_consistent("after the rebuild").await;
 }
 
 /// Proves the rollback part of T12.
 #[tokio::test]
-async fn rolling_back_keeps_what_was_written_since_the_switch() {
+async fn a_rollback_keeps_what_was_written_since_the_switch() {
     let app = App::new().await;
     app.execute_all(1, [create("a")]).await;
     app.project_all().await;
@@ -95,8 +95,8 @@ async fn rolling_back_keeps_what_was_written_since_the_switch() {
     assert_eq!(app.listed().await, expected);
     assert_eq!(app.processor().roll_back().await.expect("rolled back"), 1);
     assert_eq!(app.listed().await, expected);
-    // And forth, and a new one after that is neither of them.
-    assert_eq!(app.processor().roll_back().await.expect("rolled forth"), 2);
+    // A second rollback returns to it, and a further rebuild gets a new number.
+    assert_eq!(app.processor().roll_back().await.expect("rolled back again"), 2);
     assert_eq!(app.listed().await, expected);
     assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
     assert_eq!(app.processor().generations().await.expect("read").current, 3);
@@ -111,9 +111,9 @@ async fn there_is_nothing_to_roll_back_to_before_the_first_switch() {
     assert_eq!(app.processor().abandon().await.expect("nothing to abandon"), None);
 }
 
-/// Proves the parked part of T12: what is not whole is not switched to.
+/// Proves the parked part of T12: an incomplete generation is not switched to.
 #[tokio::test]
-async fn a_rebuild_that_meets_poison_does_not_switch_and_goes_on_once_it_can() {
+async fn a_rebuild_with_a_poison_event_does_not_switch_and_continues_after_a_fix() {
     let app = App::new().await;
     app.execute_all(1, [create("a"), rename("poison"), rename("b")]).await;
     app.execute_all(2, [create("x")]).await;
@@ -122,13 +122,13 @@ async fn a_rebuild_that_meets_poison_does_not_switch_and_goes_on_once_it_can() {
     assert_eq!((verified.holds(), verified.parked), (false, 1));
     let generations = app.processor().generations().await.expect("read");
     assert_eq!((generations.current, generations.building), (1, Some(2)));
-    // What is being built is fed, and nobody reads it.
+    // The new generation gets new events, but is not read.
     app.execute_all(2, [rename("y")]).await;
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/1 a v1 active", "f1/2 y v2 active"]);
 
-    // The program is put right: the same rebuild goes on, and what is parked is tried again.
-    app.list.becomes_strong();
+    // After a fix the same rebuild continues, and parked events are tried again.
+    app.list.fix();
     let verified = app.processor().rebuild(&|_| {}).await.expect("built");
     assert!(verified.holds(), "{verified:#?}");
     assert_eq!(app.listed().await, ["f1/1 b v3 active", "f1/2 y v2 active"]);
@@ -136,7 +136,7 @@ async fn a_rebuild_that_meets_poison_does_not_switch_and_goes_on_once_it_can() {
 }
 
 #[tokio::test]
-async fn a_rebuild_that_is_abandoned_leaves_everything_as_it_was() {
+async fn an_abandoned_rebuild_changes_nothing() {
     let app = App::new().await;
     app.execute_all(1, [create("poison")]).await;
     app.execute_all(2, [create("x")]).await;
@@ -144,15 +144,15 @@ async fn a_rebuild_that_is_abandoned_leaves_everything_as_it_was() {
     assert_eq!(app.processor().abandon().await.expect("abandoned"), Some(2));
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/2 x v1 active"]);
-    // The next one begins from nothing, under another name.
-    app.list.becomes_strong();
+    // The next one starts empty, with another number.
+    app.list.fix();
     let verified = app.processor().rebuild(&|_| {}).await.expect("built");
     assert_eq!((verified.holds(), verified.generation), (true, 3));
 }
 
 /// Proves the verification part of T12.
 #[tokio::test]
-async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_no_event() {
+async fn verification_finds_changed_missing_and_unexpected_items() {
     let app = App::new().await;
     for n in 1..=5 {
         app.execute_all(n, [create("a"), rename("b")]).await;
@@ -187,7 +187,7 @@ async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_
         assert_eq!(found, [(id(n), why)], "{about}");
         assert_eq!(verified.wrong_count, 1);
         assert_ne!(verified.expected, verified.found, "{about}");
-        // Nothing is wrong with another family's.
+        // The other family has no mismatch.
         assert!(app.processor().verify(Some("f2")).await.expect("checked").holds());
         assert!(!app.processor().verify(Some("f1")).await.expect("checked").holds());
         app.processor().repair("f1", &|_| {}).await.expect("repaired");
@@ -196,7 +196,7 @@ async fn verification_finds_what_is_changed_what_is_missing_and_what_comes_from_
 
 /// Proves the count-and-hash part of T12.
 #[tokio::test]
-async fn the_same_events_give_the_same_count_and_hash_and_others_another() {
+async fn equal_events_give_equal_counts_and_hashes_and_others_do_not() {
     let hash = |title: &'static str| async move {
         let app = App::new().await;
         app.execute_all(1, [create(title)]).await;

@@ -1,4 +1,4 @@
-//! Whatever order events arrive in, and however often, the list ends up the same.
+//! The list does not depend on the order of events, or on repeated ones.
 
 use nagaya_events::{Inspector, Recorded};
 use proptest::{prelude::*, sample::Index};
@@ -10,10 +10,10 @@ use crate::{
     todo::Command,
 };
 
-/// Commands on a few todos, how their events arrive, and in how many parts.
+/// Commands on a few todos, and the batches in which their events arrive.
 fn arrivals() -> impl Strategy<Value = (Vec<(u64, Command)>, Vec<Vec<Index>>)> {
     let commands = prop::collection::vec((1_u64..4, command()), 1..25);
-    // Events by chance, some of them several times, some of them never.
+    // Random events, some of them several times, some of them never.
     let batches = prop::collection::vec(prop::collection::vec(any::<Index>(), 0..12), 1..6);
     (commands, batches)
 }
@@ -49,20 +49,20 @@ proptest! {
             }
             let expected = in_order.listed().await;
 
-            // By chance, to several processors at once.
+            // In random order, to several processors at once.
             let fed = batches.iter().map(|batch| {
                 let batch = batch.iter().map(|index| index.get(&events).clone()).collect();
                 let processor = app.processor();
                 async move { processor.feed(batch).await.expect("applied") }
             });
             futures_util::future::join_all(fed).await;
-            // Each todo is where the greatest of its events that has arrived says; the last of each brings it to its end.
+            // Each todo is at its highest version that has arrived; its last event completes it.
             let last = |n: u64| events.iter().rev().find(|event| event.aggregate == id(n)).cloned();
             app.processor().feed((1..4).filter_map(last).collect()).await.expect("applied");
             assert_eq!(app.listed().await, expected);
             app.assert_consistent("after all of it").await;
 
-            // And once more everything, the wrong way round.
+            // All once more, in reverse order.
             app.processor().feed(events.iter().rev().cloned().collect()).await.expect("applied");
             assert_eq!(app.listed().await, expected);
         });

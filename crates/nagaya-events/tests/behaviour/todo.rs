@@ -1,4 +1,4 @@
-//! A domain of the tests' own, on the todo design.
+//! The domain of these tests, on the todo design.
 
 use std::sync::{
     Arc,
@@ -9,14 +9,14 @@ use nagaya_events::{Context, Decide, Error, ErrorKind, Evolve, Item, Projection,
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-/// A todo, as its events make it.
+/// The state of a todo after its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Todo {
     pub(crate) title: String,
     pub(crate) completed: bool,
     pub(crate) there: Option<bool>,
-    /// How many events it has taken in: what a state that skips or repeats one gets wrong.
-    pub(crate) taken_in: u64,
+    /// How many events were applied: a state that skips or repeats one has another number.
+    pub(crate) applied: u64,
 }
 
 #[expect(clippy::enum_variant_names, reason = "they are called what the design calls them")]
@@ -34,9 +34,9 @@ pub(crate) enum TodoEvent {
 pub(crate) enum Command {
     Create(String),
     Rename(String),
-    /// A new title, whatever it is now: one event each time.
+    /// A new title, also if it is the same: one event each time.
     Number(u64),
-    /// So many events at once.
+    /// So many events in one write.
     Many(u64),
     Complete(bool),
     Delete,
@@ -46,7 +46,7 @@ impl Evolve for Todo {
     type Event = TodoEvent;
 
     fn evolve(&mut self, event: &TodoEvent) {
-        self.taken_in += 1;
+        self.applied += 1;
         match event {
             TodoEvent::TodoCreated { title } => {
                 (self.title, self.completed, self.there) = (title.clone(), false, Some(true));
@@ -72,7 +72,7 @@ impl Decide<Command> for Todo {
             (Command::Rename(title), _) => Ok(vec![TodoEvent::TodoTitleChanged { title: title.clone() }]),
             (Command::Number(number), _) => Ok(vec![TodoEvent::TodoTitleChanged { title: number.to_string() }]),
             (Command::Many(many), _) => {
-                let title = |number: u64| format!("{} {}", self.taken_in + number, "x".repeat(450));
+                let title = |number: u64| format!("{} {}", self.applied + number, "x".repeat(450));
                 Ok((1..=*many).map(|number| TodoEvent::TodoTitleChanged { title: title(number) }).collect())
             }
             (Command::Complete(wanted), _) if *wanted == self.completed => Ok(vec![]),
@@ -87,7 +87,7 @@ impl Decide<Command> for Todo {
     }
 }
 
-/// The same todos by a later program: titles have become objects inside, and events of the second version say so.
+/// The same todos in a later program, whose events have other fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaterTodo {
     pub(crate) name: String,
@@ -132,19 +132,19 @@ impl Evolve for LaterTodo {
     }
 }
 
-/// The list of todos. Titles that begin with `poison` cannot be listed, for as long as it is weak.
+/// The list of todos. Titles that begin with `poison` cannot be applied before it is fixed.
 #[derive(Default)]
 pub(crate) struct List {
-    pub(crate) strong: AtomicBool,
+    pub(crate) fixed: AtomicBool,
 }
 
 impl List {
-    pub(crate) fn weak() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    pub(crate) fn becomes_strong(&self) {
-        self.strong.store(true, Ordering::SeqCst);
+    pub(crate) fn fix(&self) {
+        self.fixed.store(true, Ordering::SeqCst);
     }
 }
 
@@ -162,14 +162,14 @@ impl Projection for List {
         let mut set = |name: &str, value: Json| drop(item.insert(name.to_owned(), value));
         match event.event::<Todo>()? {
             TodoEvent::TodoCreated { title } | TodoEvent::TodoTitleChanged { title }
-                if title.starts_with("poison") && !self.strong.load(Ordering::SeqCst) =>
+                if title.starts_with("poison") && !self.fixed.load(Ordering::SeqCst) =>
             {
-                // One way of failing each: an error, a panic, an item that the design does not allow.
+                // The ways to fail: an error, a panic, an item that the design does not allow.
                 match title.as_str() {
-                    "poison: panic" => panic!("the list cannot take {title}"),
+                    "poison: panic" => panic!("the list cannot show {title}"),
                     "poison: unfit" => set("title", "x".repeat(501).into()),
                     _ => {
-                        let why = "the list cannot take it".to_owned();
+                        let why = "the list cannot show it".to_owned();
                         return Err(ErrorKind::UnknownEvent { event: event.id.clone(), why }.into());
                     }
                 }

@@ -1,4 +1,4 @@
-//! Two families never see each other.
+//! A family has no access to the todos of another one.
 
 use nagaya_events::{ErrorKind, Failure, Feed, Request};
 
@@ -9,7 +9,7 @@ use crate::{
 
 /// Proves T5's isolation. Proves the events part of N3.
 #[tokio::test]
-async fn a_todo_of_another_family_is_not_there() {
+async fn a_todo_of_another_family_does_not_exist() {
     let app = App::new().await;
     let [ours, theirs] = ["f1", "f2"].map(|family| app.family(family));
     let request = Request { once: Some(("key", b"request")), ..app.request() };
@@ -28,7 +28,7 @@ async fn a_todo_of_another_family_is_not_there() {
     assert_eq!(app.inspector().verify(&theirs, &id(1)).await.expect("nothing").0, 0);
     assert!(theirs.get("todo", &[&id(1)]).await.is_err());
 
-    // It cannot be changed, and a todo under its id cannot be made; who tries is told soon.
+    // It cannot be changed, and a todo with its id cannot be created: the call fails soon.
     for command in [rename("theirs"), Command::Complete(true), Command::Delete] {
         let told = app.events.execute(&theirs, &id(1), &command, &app.request()).await;
         assert!(matches!(told, Err(Failure::Refused("not there"))), "{told:?}");
@@ -52,7 +52,7 @@ async fn a_todo_of_another_family_is_not_there() {
 
 /// Proves the feed's part of T5.
 #[tokio::test]
-async fn a_listener_hears_its_own_family_only() {
+async fn a_listener_gets_events_of_its_own_family_only() {
     let app = App::new().await;
     let feed = Feed::new(&design(), "todo").expect("an aggregate");
     app.events.execute(&app.family("f2"), &id(8), &create("before"), &app.request()).await.expect("fine");
@@ -76,6 +76,6 @@ async fn a_listener_hears_its_own_family_only() {
     assert_eq!(heard, [id(9), id(11), id(13)]);
     drop(stop);
     running.await.expect("no panic");
-    // Who listens is told that it has ended.
+    // The listener notices the end of the feed.
     assert_eq!(ours.next().await, None);
 }

@@ -20,5 +20,6 @@ mod since;
 mod soft_delete;
 mod stores;
 mod studio;
+mod subscription;
 mod time;
 mod typed;

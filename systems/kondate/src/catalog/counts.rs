@@ -1,29 +1,29 @@
-//! How often something was saved.
+//! How often a publication was saved.
 //!
-//! For each save that is counted there is a note beside the counting item, and note and count are written in one set: the
-//! count is the number of notes. So counting is making the notes agree with the saves, and it does not matter how often,
-//! how late, in which order or by how many at once a save is looked at. Whoever has written looks again: what changed
-//! meanwhile was looked at by somebody who did not see that write.
+//! Each counted save has a record beside the item with the count. Record and count are written in one set, so the count is the
+//! number of records. Counting makes the records match the saves. It may run repeatedly, late, in any order and in several
+//! processes at once. After a write the saves are read again: a change in the meantime was processed by a run that did not see
+//! that write.
 
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
 use nagaya_tenancy::{Error, Keeper, Nagaya, Note, Principal, Record, Retry, Set, Tenant};
 use serde_json::json;
 
 use super::Kind;
-use crate::product::{fields, lost};
+use crate::product::fields;
 
-/// Who counts, in what is written down.
+/// The user in what is written.
 const USER: &str = "saved-counts";
-/// Saves that are counted by one write.
-const TOGETHER: usize = 40;
-/// Saves that are looked at at the same time.
+/// Saves that one write counts.
+const PER_WRITE: usize = 40;
+/// Saves that are read at the same time.
 const AT_ONCE: usize = 8;
-/// Notes that are read at once.
+/// Records of a page.
 const PAGE: usize = 400;
-/// How often a count is tried that others were faster with.
-const RACES: usize = 100;
+/// How often a count that loses races is tried.
+const ATTEMPTS: usize = 100;
 
-/// Something in the catalog, from its publishing to its withdrawal.
+/// An item in the catalog, from its publication to its withdrawal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Publication {
     pub(crate) kind: Kind,
@@ -33,12 +33,12 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// The one that was saved.
+    /// The publication that was saved.
     pub(crate) fn saved(kind: Kind, saved: &Record) -> Option<Self> {
         Publication::read(kind, saved, "catalogCreatedAt")
     }
 
-    /// The one that a copy is of.
+    /// The publication of a copy.
     pub(crate) fn copy(kind: Kind, copy: &Record) -> Option<Self> {
         Publication::read(kind, copy, "createdAt")
     }
@@ -49,113 +49,113 @@ impl Publication {
         Some(Publication { kind, creator, created_at, id })
     }
 
-    /// The id of the item that counts, on its creator's page.
-    fn page(&self) -> [&str; 3] {
+    /// The id of the item with the count, on its creator's page.
+    fn counter_id(&self) -> [&str; 3] {
         [&self.creator, &self.created_at, &self.id]
     }
 
-    /// What the notes of its saves are called, up to the user. Neither id nor moment can be taken for a part of the other.
+    /// The prefix of the names of its records; the user follows.
     fn prefix(&self) -> String {
         format!("saved-{}-{}-{}-", self.kind.names().own, self.id, self.created_at)
     }
 }
 
-/// A save that is not counted as it should be.
-struct Wrong {
+/// A save that is counted wrongly.
+struct Miscount {
     user: String,
-    /// The note, if there is one that should go; `None`: there should be one.
+    /// The record, if there is one that must be deleted; `None`: one must be created.
     note: Option<Note>,
 }
 
-/// Makes the count agree with whether these users have saved it.
+/// Makes the count match whether these users have saved the publication.
 pub(crate) async fn reconcile(nagaya: &Nagaya, publication: &Publication, users: &[String]) -> Result<(), Error> {
-    for users in users.chunks(TOGETHER) {
-        together(nagaya, publication, users).await?;
+    for users in users.chunks(PER_WRITE) {
+        reconcile_some(nagaya, publication, users).await?;
     }
     Ok(())
 }
 
-/// Makes the count agree with all who are counted, whether or not a change tells of them, and with their number.
-pub(crate) async fn settle(nagaya: &Nagaya, publication: &Publication) -> Result<(), Error> {
+/// Checks all users who are counted, and makes the count their number.
+pub(crate) async fn recount(nagaya: &Nagaya, publication: &Publication) -> Result<(), Error> {
     let creator = handle(nagaya, &publication.creator)?;
     let mut after = None;
     while let Some(users) = counted_users(&creator, publication, &mut after).await? {
         reconcile(nagaya, publication, &users).await?;
     }
-    let mut retry = Retry::new(RACES);
+    let mut retry = Retry::new(ATTEMPTS);
     loop {
         retry.attempt().await?;
-        let Some(counting) = counting(&creator, publication).await? else { return Ok(()) };
+        let Some(counter) = counter(&creator, publication).await? else { return Ok(()) };
         let (mut number, mut after) = (0, None);
         while let Some(users) = counted_users(&creator, publication, &mut after).await? {
             number += users.len() as u64;
         }
-        if number == count(&counting) {
+        if number == count(&counter) {
             return Ok(());
         }
         tracing::warn!(?publication, number, "a saved count is not the number of its saves");
-        // Every note that came or went since has moved the item's version.
-        match counted(creator.set(), publication, &counting, number).commit().await {
-            Err(error) if !lost(&error) => return Err(error),
+        // A record that was created or deleted since has changed the item's version.
+        match set_count(creator.set(), publication, &counter, number).commit().await {
+            Err(error) if !is_lost_race(&error) => return Err(error),
             _ => {}
         }
     }
 }
 
-/// Makes the count agree with as many saves as one write takes.
-async fn together(nagaya: &Nagaya, publication: &Publication, users: &[String]) -> Result<(), Error> {
+/// The same for as many users as one write takes.
+async fn reconcile_some(nagaya: &Nagaya, publication: &Publication, users: &[String]) -> Result<(), Error> {
     let creator = handle(nagaya, &publication.creator)?;
-    let mut retry = Retry::new(RACES);
+    let mut retry = Retry::new(ATTEMPTS);
     loop {
         retry.attempt().await?;
-        let counting = counting(&creator, publication).await?;
-        let looked: Vec<BoxFuture<'_, _>> =
-            users.iter().map(|user| look(nagaya, &creator, publication, user).boxed()).collect();
-        let wrong: Vec<Option<Wrong>> = stream::iter(looked).buffer_unordered(AT_ONCE).try_collect().await?;
-        let mut wrong: Vec<Wrong> = wrong.into_iter().flatten().collect();
-        if counting.is_none() {
-            // Withdrawn: nothing is counted any more, and a note that is not needed goes by itself.
-            wrong.retain(|wrong| wrong.note.is_some());
+        let counter = counter(&creator, publication).await?;
+        let checks: Vec<BoxFuture<'_, _>> =
+            users.iter().map(|user| check(nagaya, &creator, publication, user).boxed()).collect();
+        let miscounts: Vec<Option<Miscount>> = stream::iter(checks).buffer_unordered(AT_ONCE).try_collect().await?;
+        let mut miscounts: Vec<Miscount> = miscounts.into_iter().flatten().collect();
+        if counter.is_none() {
+            // Withdrawn: nothing is counted any more, and records are only deleted.
+            miscounts.retain(|one| one.note.is_some());
         }
-        if wrong.is_empty() {
+        if miscounts.is_empty() {
             return Ok(());
         }
 
         let mut set = creator.set();
-        if let Some(counting) = &counting {
-            let fewer = wrong.iter().filter(|wrong| wrong.note.is_some()).count();
-            let more = wrong.len() - fewer;
-            let number = count(counting).saturating_add(more as u64).saturating_sub(fewer as u64);
-            set = counted(set, publication, counting, number);
+        if let Some(counter) = &counter {
+            let fewer = miscounts.iter().filter(|one| one.note.is_some()).count();
+            let more = miscounts.len() - fewer;
+            let number = count(counter).saturating_add(more as u64).saturating_sub(fewer as u64);
+            set = set_count(set, publication, counter, number);
         }
-        for Wrong { user, note } in &wrong {
-            let said = note.is_none().then(|| fields(json!({ "user": user })));
+        for Miscount { user, note } in &miscounts {
+            let fields = note.is_none().then(|| fields(json!({ "user": user })));
             let name = format!("{}{user}", publication.prefix());
-            set = set.note(publication.kind.names().creator, Keeper::Tenant, &name, said, note.as_ref());
+            set = set.note(publication.kind.names().creator, Keeper::Tenant, &name, fields, note.as_ref());
         }
         match set.commit().await {
-            Err(error) if !lost(&error) => return Err(error),
+            Err(error) if !is_lost_race(&error) => return Err(error),
             _ => {}
         }
     }
 }
 
-/// Whether a save is counted as it should be; `None`: it is.
-async fn look(
+/// Whether a user's save is counted wrongly; `None`: it is not.
+async fn check(
     nagaya: &Nagaya,
     creator: &Tenant,
     publication: &Publication,
     user: &str,
-) -> Result<Option<Wrong>, Error> {
+) -> Result<Option<Miscount>, Error> {
     let Publication { kind, id, .. } = publication;
     let saved = found(handle(nagaya, user)?.get(kind.names().saved, &[id]).await)?;
     let saved = saved.and_then(|saved| Publication::saved(*kind, &saved)).as_ref() == Some(publication);
     let name = format!("{}{user}", publication.prefix());
     let note = creator.note(kind.names().creator, Keeper::Tenant, &name).await?;
-    Ok((saved != note.is_some()).then(|| Wrong { user: user.to_owned(), note }))
+    Ok((saved != note.is_some()).then(|| Miscount { user: user.to_owned(), note }))
 }
 
-/// Some of the users who are counted, after those of before; `None`: those were all.
+/// A page of the users who are counted; `None`: there are no more.
 async fn counted_users(
     creator: &Tenant,
     publication: &Publication,
@@ -168,22 +168,22 @@ async fn counted_users(
     Ok(Some(page.iter().filter_map(|note| note.name.strip_prefix(&prefix)).map(str::to_owned).collect()))
 }
 
-/// The item that counts; `None`: withdrawn.
-async fn counting(creator: &Tenant, publication: &Publication) -> Result<Option<Record>, Error> {
-    found(creator.get(publication.kind.names().creator, &publication.page()).await)
+/// The item with the count; `None`: withdrawn.
+async fn counter(creator: &Tenant, publication: &Publication) -> Result<Option<Record>, Error> {
+    found(creator.get(publication.kind.names().creator, &publication.counter_id()).await)
 }
 
-fn count(counting: &Record) -> u64 {
-    counting.json("savedCount").and_then(|count| count.as_u64()).unwrap_or_default()
+fn count(counter: &Record) -> u64 {
+    counter.json("savedCount").and_then(|count| count.as_u64()).unwrap_or_default()
 }
 
-/// Adds a count to a set. To be saved is no change of what was published.
-fn counted(set: Set, publication: &Publication, counting: &Record, number: u64) -> Set {
-    let patch = json!({ "savedCount": number, "updatedAt": counting.json("updatedAt") });
-    set.update(publication.kind.names().creator, &publication.page(), fields(patch), counting)
+/// Adds the write of a count to a set. It is no change of the publication, so `updatedAt` stays.
+fn set_count(set: Set, publication: &Publication, counter: &Record, number: u64) -> Set {
+    let patch = json!({ "savedCount": number, "updatedAt": counter.json("updatedAt") });
+    set.update(publication.kind.names().creator, &publication.counter_id(), fields(patch), counter)
 }
 
-/// Somebody's handle. What is read to be counted is nothing to write down, or there would be more of it than of saves.
+/// A tenant's handle, and not an operator's: an audit record for each read would be more data than the saves.
 fn handle(nagaya: &Nagaya, tenant: &str) -> Result<Tenant, Error> {
     nagaya.tenant(&Principal::new(tenant, USER))
 }

@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, Keeper, Note, Record, Retry, Set, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Kind, author, shown};
-use crate::product::{fields, lost};
+use crate::product::{fields, is_lost_race};
 
 /// What whoever publishes says about it.
 pub(super) fn price(kind: Kind) -> Shape {
@@ -66,7 +66,7 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
                 let copy = results.into_iter().nth(1).flatten().ok_or_else(Problem::not_found)?;
                 return Ok(Answer::record(copy));
             }
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -89,7 +89,7 @@ pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Prob
         let set = tenant.set().update(names.own, &[id], fields(json!({ "publishedAt": null })), &own);
         match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -108,7 +108,7 @@ pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
         let set = tenant.set().delete(names.own, &[id], &own);
         match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -39,7 +39,7 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
         };
         match written {
             Ok(record) => return Ok(Answer::record(record)),
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -13,7 +13,7 @@ use super::{
     text,
     wallet::{Act, Wallet, done},
 };
-use crate::product::{fields, lost};
+use crate::product::{fields, is_lost_race};
 
 /// Methods that a user can have.
 const MOST: usize = 20;
@@ -63,7 +63,7 @@ pub(super) async fn add(desk: Desk) -> Result<Answer, Problem> {
         let set = desk.change(&wallet).create(METHOD, fields(method));
         let set = if prefers { none_preferred(set, &methods) } else { set };
         match set.commit().await {
-            Err(error) if lost(&error) => {}
+            Err(error) if is_lost_race(&error) => {}
             added => {
                 let method = added?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
                 let place = desk.call.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
@@ -165,7 +165,7 @@ impl Desk {
             let id: Vec<_> = id.iter().map(String::as_str).collect();
             let set = self.change(&wallet).update(METHOD, &id, fields(json!({ "isDefault": true })), &method);
             match none_preferred(set, &methods).commit().await {
-                Err(error) if lost(&error) => {}
+                Err(error) if is_lost_race(&error) => {}
                 preferred => return preferred?.into_iter().next().flatten().ok_or_else(Problem::internal),
             }
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use super::{Desk, SUBSCRIPTION, Standing, State, text};
 use crate::{
     notifications::notification,
-    product::{fields, lost},
+    product::{fields, is_lost_race},
 };
 
 /// Lets the subscription end with its period: 200 with it.
@@ -124,7 +124,7 @@ impl Desk {
         };
         match set.commit().await {
             Ok(changed) => Ok(changed.into_iter().next().flatten()),
-            Err(error) if lost(&error) => Ok(None),
+            Err(error) if is_lost_race(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use super::{Desk, METHOD, methods::Removal, purchases::Buying, start::Start};
-use crate::product::{fields, lost};
+use crate::product::{fields, is_lost_race};
 
 const NAME: &str = "wallet";
 
@@ -82,7 +82,7 @@ impl Desk {
 pub(super) async fn done(set: Set) -> Result<bool, Problem> {
     match set.commit().await {
         Ok(_) => Ok(true),
-        Err(error) if lost(&error) => Ok(false),
+        Err(error) if is_lost_race(&error) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

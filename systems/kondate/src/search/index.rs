@@ -1,7 +1,7 @@
-//! The postings of an item: kept in step with it, whoever is told of a change, how often and how late.
+//! The postings of an item.
 //!
-//! A note beside the item says which terms are posted, and is written in the same set as the postings: it is always right. So
-//! a change that is told twice, late, or to two processes at once does no harm, and neither does an end in the middle.
+//! A record beside the item says which terms have postings. It is written in the same set as the postings, so it is always
+//! right: a change that is processed twice, late, or by two processes at once does no harm, and neither does a crash.
 
 use nagaya_tenancy::{Error, Keeper, Nagaya, Note, Principal, Record, Retry, Set, Tenant};
 use serde_json::{Map, Value as Json, json};
@@ -10,24 +10,23 @@ use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{AT_ONCE, fields, lost};
+use crate::product::{AT_ONCE, fields, is_lost_race};
 
-/// Who keeps postings in step.
+/// The user that writes postings.
 const USER: &str = "search";
 
-/// Brings the postings of an item in step with the item as it is now, or is not any more.
+/// Makes the postings of an item match the item as it is stored now, or its absence.
 pub(crate) async fn reconcile(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[String]) -> Result<(), Error> {
     let Some(collection) = Collection::of(entity) else { return Ok(()) };
     let postings = Postings::new(nagaya, collection, tenant, id)?;
-    let mut retry = Retry::default();
-    let mut lost_race = false;
+    let (mut retry, mut lost_race) = (Retry::default(), false);
     loop {
         match postings.step(lost_race).await {
-            Ok(Step::InStep) => return Ok(()),
-            Ok(Step::Further) => {}
-            Err(error) if lost(&error) => {
-                retry.attempt().await?;
+            Ok(Step::UpToDate) => return Ok(()),
+            Ok(Step::Incomplete) => {}
+            Err(error) if is_lost_race(&error) => {
                 lost_race = true;
+                retry.attempt().await?;
             }
             Err(error) => return Err(error),
         }
@@ -43,13 +42,14 @@ pub(super) struct Postings<'i> {
 }
 
 enum Step {
-    InStep,
-    Further,
+    UpToDate,
+    /// More has to be written.
+    Incomplete,
 }
 
 impl<'i> Postings<'i> {
-    /// Those of the item with this id. Postings are the tenant's own, made of nothing but the tenant's own item: there is
-    /// nothing in that to write down as done by an operator.
+    /// The postings of the item with this id. They belong to the tenant and come from the tenant's item only, so the tenant's
+    /// handle writes them, and no operator.
     pub(super) fn new(
         nagaya: &Nagaya,
         collection: &'static Collection,
@@ -61,51 +61,50 @@ impl<'i> Postings<'i> {
         Ok(Postings { tenant: nagaya.tenant(&Principal::new(tenant, USER))?, collection, id, note })
     }
 
-    /// Writes what is missing, as far as it fits one set. After a lost race nothing is taken for granted.
-    async fn step(&self, careful: bool) -> Result<Step, Error> {
-        // The note first: then the item is at least as new, and if both are the same, nothing is to be done.
-        let note = self.noted().await?;
+    /// Writes what is missing, as far as it fits one set. After a lost race also new postings are read before.
+    async fn step(&self, lost_race: bool) -> Result<Step, Error> {
+        // The record first: then the item is at least as new, and if both match, nothing has to be done.
+        let note = self.posted_record().await?;
         let mut posted = note.as_ref().map(posted).unwrap_or_default();
         let changes = changes(&posted, &self.wanted().await?);
         if changes.is_empty() {
-            return Ok(Step::InStep);
+            return Ok(Step::UpToDate);
         }
-        let there = self.there(&changes, careful).await?;
+        let stored = self.stored(&changes, lost_race).await?;
         let mut set = self.tenant.set();
-        for (change, there) in changes.into_iter().zip(there) {
-            set = self.change(set, &change, there.as_ref());
+        for (change, stored) in changes.into_iter().zip(stored) {
+            set = self.change(set, &change, stored.as_ref());
             match change.to {
                 Some(weight) => drop(posted.insert(change.term, weight)),
                 None => drop(posted.remove(&change.term)),
             }
         }
-        let told = (!posted.is_empty()).then(|| told(&posted));
-        set.note(self.collection.entity, Keeper::Tenant, &self.note, told, note.as_ref()).commit().await?;
-        Ok(Step::Further)
+        let fields = (!posted.is_empty()).then(|| record_fields(&posted));
+        set.note(self.collection.entity, Keeper::Tenant, &self.note, fields, note.as_ref()).commit().await?;
+        Ok(Step::Incomplete)
     }
 
-    pub(super) async fn noted(&self) -> Result<Option<Note>, Error> {
+    pub(super) async fn posted_record(&self) -> Result<Option<Note>, Error> {
         self.tenant.note(self.collection.entity, Keeper::Tenant, &self.note).await
     }
 
-    /// The terms that the item gives; none if it is gone.
+    /// The terms of the item; none if it is deleted.
     pub(super) async fn wanted(&self) -> Result<Weighted, Error> {
         let record = match self.tenant.get(self.collection.entity, &self.id).await {
             Ok(record) => record,
             Err(error) if error.is_not_found() => return Ok(Weighted::new()),
             Err(error) => return Err(error),
         };
-        // What is public all can read: it has to be this creator's.
+        // Every tenant can read a public item: it must be this creator's.
         let creator = record.text("creatorId");
         let own = !self.collection.public || creator == Some(&*self.tenant.principal().tenant);
         Ok(if own { self.collection.terms(&record) } else { Weighted::new() })
     }
 
-    /// The postings that are to be changed as they are stored, one for each change. Those that are new are looked for only
-    /// when nothing is taken for granted.
-    async fn there(&self, changes: &[Change], careful: bool) -> Result<Vec<Option<Record>>, Error> {
+    /// The stored postings, one for each change. New ones are read only after a lost race.
+    async fn stored(&self, changes: &[Change], lost_race: bool) -> Result<Vec<Option<Record>>, Error> {
         let ids: Vec<_> =
-            changes.iter().map(|change| (careful || !change.new).then(|| self.posting(&change.term))).collect();
+            changes.iter().map(|change| (lost_race || !change.new).then(|| self.posting(&change.term))).collect();
         let ids: Vec<Option<Vec<&str>>> =
             ids.iter().map(|id| id.as_ref().map(|id| id.iter().map(String::as_str).collect())).collect();
         let wanted: Vec<_> = ids.iter().flatten().map(|id| (self.collection.postings(), id.as_slice())).collect();
@@ -120,13 +119,13 @@ impl<'i> Postings<'i> {
         [self.collection.kind.to_owned()].into_iter().chain(initial).chain([term.to_owned()]).chain(own).collect()
     }
 
-    fn change(&self, set: Set, change: &Change, there: Option<&Record>) -> Set {
+    fn change(&self, set: Set, change: &Change, stored: Option<&Record>) -> Set {
         let (entity, id) = (self.collection.postings(), self.posting(&change.term));
         let id: Vec<&str> = id.iter().map(String::as_str).collect();
-        match (change.to, there) {
+        match (change.to, stored) {
             (Some(weight), None) => set.create(entity, self.fields(&change.term, weight)),
-            (Some(weight), Some(there)) => set.update(entity, &id, fields(json!({ "weight": weight })), there),
-            (None, Some(there)) => set.delete(entity, &id, there),
+            (Some(weight), Some(stored)) => set.update(entity, &id, fields(json!({ "weight": weight })), stored),
+            (None, Some(stored)) => set.delete(entity, &id, stored),
             (None, None) => set,
         }
     }
@@ -142,24 +141,24 @@ impl<'i> Postings<'i> {
     }
 }
 
-/// What is to become of a posting.
+/// A change of a posting.
 struct Change {
     term: String,
-    /// Its weight from now on; `None`: it goes.
+    /// Its new weight; `None`: it is deleted.
     to: Option<i64>,
-    /// Whether the note does not know it.
+    /// Whether the record does not have it.
     new: bool,
 }
 
-/// What leads from what is posted to what is wanted, as far as it fits one set.
+/// The changes from the posted terms to the wanted ones, as far as they fit one set.
 fn changes(posted: &Weighted, wanted: &Weighted) -> Vec<Change> {
     let change = |term: &String, to: Option<i64>| Change { term: term.clone(), to, new: !posted.contains_key(term) };
-    let gone = posted.keys().filter(|term| !wanted.contains_key(*term)).map(|term| change(term, None));
-    let come = wanted.iter().filter(|(term, weight)| posted.get(*term) != Some(weight));
-    gone.chain(come.map(|(term, weight)| change(term, Some(*weight)))).take(AT_ONCE).collect()
+    let removed = posted.keys().filter(|term| !wanted.contains_key(*term)).map(|term| change(term, None));
+    let changed = wanted.iter().filter(|(term, weight)| posted.get(*term) != Some(weight));
+    removed.chain(changed.map(|(term, weight)| change(term, Some(*weight)))).take(AT_ONCE).collect()
 }
 
-/// What a note says is posted: for each weight its terms, with spaces between them.
+/// The posted terms in a record: for each weight its terms, with spaces between them.
 pub(super) fn posted(note: &Note) -> Weighted {
     let mut posted = Weighted::new();
     for (weight, terms) in &note.fields {
@@ -169,15 +168,15 @@ pub(super) fn posted(note: &Note) -> Weighted {
     posted
 }
 
-/// A note of what is posted.
-fn told(posted: &Weighted) -> Map<String, Json> {
-    let mut told: Map<String, Json> = Map::new();
+/// The record of the posted terms.
+fn record_fields(posted: &Weighted) -> Map<String, Json> {
+    let mut fields: Map<String, Json> = Map::new();
     let weights: std::collections::BTreeSet<i64> = posted.values().copied().collect();
     for weight in weights {
         let terms = posted.iter().filter(|(_, each)| **each == weight).map(|(term, _)| term.as_str());
-        told.insert(weight.to_string(), terms.collect::<Vec<_>>().join(" ").into());
+        fields.insert(weight.to_string(), terms.collect::<Vec<_>>().join(" ").into());
     }
-    told
+    fields
 }
 
 impl Collection {

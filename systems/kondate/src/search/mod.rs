@@ -1,7 +1,7 @@
 //! Search: recipes and sets by what is written in them, one's own and the catalog's.
 //!
-//! [`reconcile`] keeps postings in step with the items; what follows the changes calls it. Asking reads the postings of each
-//! term, and then the items that have most of them. It is all items in the table: there is nothing else to run.
+//! [`reconcile`] makes postings match the items; the reconciler calls it for each change. A query reads the postings of each
+//! term, and then the items with the most of them. Postings are items of the table: no other service is needed.
 
 mod index;
 mod query;

@@ -36,7 +36,7 @@ async fn postings(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[&str]) -> W
     let collection = Collection::of(entity).expect("a collection");
     let owned: Vec<_> = id.iter().map(|&part| part.to_owned()).collect();
     let of = Postings::new(nagaya, collection, tenant, &owned).expect("a tenant");
-    let told = of.noted().await.expect("a note").as_ref().map(posted).unwrap_or_default();
+    let told = of.posted_record().await.expect("a record").as_ref().map(posted).unwrap_or_default();
     let wanted = of.wanted().await.expect("an item");
     assert_eq!(told, wanted, "the note of {entity} {id:?}");
     let stored = stored(&of.tenant, collection, id, &wanted).await;

@@ -1,70 +1,94 @@
 //! `PATCH` and `DELETE` of a todo.
 
-use axum::http::StatusCode;
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use nagaya_design::Verb;
 use nagaya_events::{Executed, Request};
-use nagaya_server::{Answer, Call, Content, Problem};
-use serde_json::{Value as Json, json};
+use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
+use nagaya_tenancy::Tenant;
+use serde_json::json;
 
 use super::{
-    Todos, answer,
-    create::{schema, title, wrong},
-    errors::{problem, refused},
-    expected, fingerprint, note, only,
+    NoteText, Title, Todos,
+    body::{Nullable, request_body},
+    errors::{command_problem, problem},
+    fingerprint, todo_answer, todo_id,
 };
 use crate::{Command, Todo, View};
 
-pub(super) const CHANGE: &str = "Renames, completes or reopens a todo, or changes its note.";
+request_body! {
+    /// Changes of a todo.
+    struct TodoPatch {
+        /// What is to be done.
+        title: Option<Title>,
+        /// Whether it is done.
+        completed: Option<bool>,
+        /// A note of any length; null removes it.
+        note: Option<Nullable<NoteText>>,
+    }
+}
 
-/// Renames, completes or reopens a todo; one event for each.
-pub(super) async fn change(todos: &Todos, call: &Call) -> Result<Answer, Problem> {
-    only(&call.body, &["title", "completed", "note"])?;
-    let title = title(call.body.get("title"))?;
-    let completed = match call.body.get("completed") {
-        None => None,
-        Some(Json::Bool(completed)) => Some(*completed),
-        Some(_) => return Err(wrong("completed", "Has to be true or false.")),
-    };
-    let note = match note::given(call.body.get("note"))? {
-        Some(Some(text)) => {
-            let tenant = call.tenant()?;
-            let id = call.parameter("todoId").unwrap_or_default();
-            // Nothing is stored for what is not there.
+pub(super) fn routes(todos: &Arc<Todos>) -> [OwnRoute; 2] {
+    let summary = "Renames, completes or reopens a todo, or changes its note.";
+    let change = todos.route(Method::PATCH, "/todos/{todoId}", summary, Verb::Update, change);
+    let delete = todos.route(Method::DELETE, "/todos/{todoId}", "Deletes a todo.", Verb::Delete, delete);
+    [
+        change.body(TodoPatch::schema()).answers(200, Some(json!({ "$ref": "#/components/schemas/Todo" }))),
+        delete.answers(204, None),
+    ]
+    .map(|route| {
+        route
+            .takes(json!({ "$ref": "#/components/parameters/IfMatch" }))
+            .takes(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
+    })
+}
+
+/// Renames, completes or reopens a todo, or changes its note; one event for each.
+async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let TodoPatch { title, completed, note } = TodoPatch::parse(&call.body)?;
+    let note = match note {
+        Some(Nullable(Some(text))) => {
+            let (tenant, id) = (call.tenant()?, todo_id(&call));
+            // No note is stored for a todo that does not exist.
             if todos.events.load(&tenant, id).await.map_err(problem)?.version == 0 {
                 return Err(Problem::not_found());
             }
-            Some(Some(todos.notes.keep(&tenant.principal().tenant, id, text).await?))
+            Some(Some(todos.notes.store(&tenant.principal().tenant, id, text.0).await?))
         }
-        said => said.map(|_| None),
+        Some(Nullable(None)) => Some(None),
+        None => None,
     };
-    let done = command(todos, call, &Command::Change { title, completed, note }).await?;
-    answer(200, &done.aggregate, &done.reply, done.latest.as_ref())
+    let command = Command::Change { title: title.map(|title| title.0), completed, note };
+    todo_answer(StatusCode::OK, &execute(&todos, &call, &command).await?)
 }
 
 /// Deletes a todo; its history stays.
-pub(super) async fn delete(todos: &Todos, call: &Call) -> Result<Answer, Problem> {
-    command(todos, call, &Command::Delete).await?;
+async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
+    execute(&todos, &call, &Command::Delete).await?;
     Ok(Answer::new(StatusCode::NO_CONTENT, Content::None))
 }
 
-async fn command(todos: &Todos, call: &Call, command: &Command) -> Result<Executed<Todo, View>, Problem> {
-    let tenant = call.tenant()?;
-    let request = fingerprint(call);
+async fn execute(todos: &Todos, call: &Call, command: &Command) -> Result<Executed<Todo, View>, Problem> {
+    let (tenant, id, request) = (call.tenant()?, todo_id(call), fingerprint(call));
     let once = call.idempotency_key()?.map(|key| (key, request.as_slice()));
-    let id = call.parameter("todoId").unwrap_or_default();
-    let expected = expected(todos, &tenant, id, call).await?;
+    let expected = expected_version(todos, &tenant, id, call).await?;
     let request = Request { context: Todos::context(call), expected, once };
-    todos.events.execute(&tenant, id, command, &request).await.map_err(refused)
+    todos.events.execute(&tenant, id, command, &request).await.map_err(command_problem)
 }
 
-/// What the body of a change has to be like.
-pub(super) fn body() -> Json {
-    json!({
-        "type": "object",
-        "properties": {
-            "title": schema(),
-            "completed": { "type": "boolean", "description": "Whether it is done." },
-            "note": note::or_none(),
-        },
-        "additionalProperties": false,
-    })
+/// The version that `If-Match` expects. A tag of another form matches no version.
+async fn expected_version(todos: &Todos, tenant: &Tenant, id: &str, call: &Call) -> Result<Option<u64>, Problem> {
+    let Some(header) = call.header("if-match") else { return Ok(None) };
+    let tags: Vec<_> = header.split(',').map(str::trim).collect();
+    let version = |tag: &&str| tag.strip_prefix("\"v")?.strip_suffix('"')?.parse::<u64>().ok();
+    match tags.as_slice() {
+        tags if tags.contains(&"*") => Ok(None),
+        [tag] => Ok(Some(version(tag).unwrap_or(u64::MAX))),
+        // Several: the current version is expected if it is one of them.
+        tags => {
+            let now = todos.events.load(tenant, id).await.map_err(problem)?.version;
+            Ok(Some(if tags.iter().filter_map(version).any(|tag| tag == now) { now } else { u64::MAX }))
+        }
+    }
 }

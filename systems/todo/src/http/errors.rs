@@ -1,4 +1,4 @@
-//! From what failed to what is told.
+//! Problems of commands and events.
 
 use axum::http::StatusCode;
 use nagaya_events::{Error, ErrorKind, Failure};
@@ -6,13 +6,14 @@ use nagaya_server::Problem;
 
 use crate::Refusal;
 
-pub(super) fn refused(failure: Failure<Refusal>) -> Problem {
+/// Why a command failed, as a problem.
+pub(super) fn command_problem(failure: Failure<Refusal>) -> Problem {
     match failure {
         Failure::Refused(Refusal::NotThere) => Problem::not_found(),
         Failure::Refused(Refusal::There) => {
             Problem::new(StatusCode::CONFLICT, "taken", "There is such a todo already.")
         }
-        // Nothing has ever happened to it, for this family.
+        // The todo has no events for this family.
         Failure::Conflict { version: 0 } => Problem::not_found(),
         Failure::Conflict { .. } => {
             let detail = "The todo has changed: read it again, and send its new `ETag`.";
@@ -25,10 +26,6 @@ pub(super) fn refused(failure: Failure<Refusal>) -> Problem {
 pub(super) fn problem(error: Error) -> Problem {
     match error.into_kind() {
         ErrorKind::Tenancy(error) => error.into(),
-        ErrorKind::Contended => {
-            let detail = "Other commands were faster; try again.";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "contended", detail).retry_after(1)
-        }
         ErrorKind::KeyReused => {
             let detail = "The key has been used for another request.";
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", detail)

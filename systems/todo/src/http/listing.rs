@@ -1,64 +1,71 @@
 //! `GET /todos`.
 
-use axum::http::{HeaderName, StatusCode};
-use nagaya_server::{Answer, Call, Content, Problem};
+use std::sync::Arc;
+
+use axum::http::{HeaderName, Method, StatusCode};
+use nagaya_design::Verb;
+use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
 use nagaya_tenancy::{List, Tenant};
-use serde_json::{Value as Json, json};
+use serde::Deserialize;
+use serde_json::json;
 use ulid::Ulid;
 
-use super::listed;
+use super::{Todos, get_listed};
 
-pub(super) const SUMMARY: &str = "Lists todos: those that are not done, unless others are asked for.";
-
-/// Todos of the largest page.
-const LARGEST: usize = 1_000;
-/// The header that says how far the list is behind, in milliseconds.
+/// The header with the lag of the list, in milliseconds.
 const LAG: HeaderName = HeaderName::from_static("nagaya-projection-lag");
 
+/// The values of `status`, and the access patterns that list them.
+const STATUSES: [(&str, &str); 3] = [("active", "todos_active"), ("completed", "todos_completed"), ("all", "todos")];
+
+pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+    let parameter = |name: &str, description: &str, schema| json!({ "name": name, "in": "query", "description": description, "schema": schema });
+    let statuses = STATUSES.map(|(status, _)| status);
+    let status = json!({ "type": "string", "enum": statuses, "default": statuses[0] });
+    let limit = json!({ "type": "integer", "minimum": 1, "maximum": 1_000 });
+    let order = json!({ "type": "string", "enum": ["asc", "desc"] });
+    let summary = "Lists todos: those that are not done, unless others are asked for.";
+    todos
+        .route(Method::GET, "/todos", summary, Verb::Read, list)
+        .takes(parameter("status", "Which todos.", status))
+        .takes(parameter("limit", "Todos of a page, at most.", limit))
+        .takes(parameter("order", "Which come first.", order))
+        .takes(json!({ "$ref": "#/components/parameters/Cursor" }))
+        .pages(json!({ "$ref": "#/components/schemas/Todo" }))
+}
+
 /// Lists todos, and says how far the list is behind.
-pub(super) async fn list(call: &Call) -> Result<Answer, Problem> {
-    let access = call.asked("status").map_or(Ok("todos_active"), access)?;
-    // Asked before the list is read: what the list has by then it still has.
+async fn list(_: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let asked = call.asked("status").unwrap_or(STATUSES[0].0);
+    let known = STATUSES.iter().find(|(status, _)| *status == asked);
+    let wrong = || Problem::bad_parameter("status", "Has to be `active`, `completed` or `all`.");
+    let (_, access) = known.ok_or_else(wrong)?;
+    // The lag before the list: an event that the list has by then is in the page.
     let lag = lag(&call.tenant()?, call.now()).await?;
     let mut answer = Answer::new(StatusCode::OK, Content::Page(call.list(access, &["status"]).await?));
     answer.set(LAG, &lag.to_string());
     Ok(answer)
 }
 
-fn access(status: &str) -> Result<&'static str, Problem> {
-    match status {
-        "active" => Ok("todos_active"),
-        "completed" => Ok("todos_completed"),
-        "all" => Ok("todos"),
-        _ => Err(Problem::bad_parameter("status", "Has to be `active`, `completed` or `all`.")),
-    }
+/// The fields of an event that tell whether the list has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Newest {
+    aggregate_id: String,
+    event_id: String,
+    event_type: String,
 }
 
-/// How long the family's newest event has been waiting to be in the list, in milliseconds; 0: it is.
+/// For how many milliseconds the family's newest event has been waiting to be listed; 0: it is listed.
 async fn lag(tenant: &Tenant, now: i64) -> Result<i64, Problem> {
     let newest = tenant.list(&List::by("family_events").descending(true).limit(1)).await?.records.pop();
-    let Some(newest) = newest else { return Ok(0) };
-    let (Some(todo), Some(event)) = (newest.text("aggregateId"), newest.text("eventId")) else { return Ok(0) };
-    let behind = match listed(tenant, todo).await {
-        Ok(record) => record.text("lastEventId").is_none_or(|last| last < event),
-        // One that is deleted is in step by not being there.
-        Err(_) => newest.text("eventType") != Some("TodoDeleted"),
+    let Some(Ok(newest)) = newest.map(|record| record.to::<Newest>()) else { return Ok(0) };
+    let is_behind = match get_listed(tenant, &newest.aggregate_id).await {
+        Ok(record) => record.text("lastEventId").is_none_or(|last| last < newest.event_id.as_str()),
+        // A deleted todo is not listed.
+        Err(_) => newest.event_type != "TodoDeleted",
     };
-    let made = Ulid::from_string(event).ok().and_then(|id| i64::try_from(id.timestamp_ms()).ok()).unwrap_or(now);
-    Ok(if behind { now.saturating_sub(made).max(1) } else { 0 })
-}
-
-pub(super) fn status() -> Json {
-    let schema = json!({ "type": "string", "enum": ["active", "completed", "all"], "default": "active" });
-    json!({ "name": "status", "in": "query", "description": "Which todos.", "schema": schema })
-}
-
-pub(super) fn limit() -> Json {
-    let schema = json!({ "type": "integer", "minimum": 1, "maximum": LARGEST });
-    json!({ "name": "limit", "in": "query", "description": "Todos of a page, at most.", "schema": schema })
-}
-
-pub(super) fn order() -> Json {
-    let schema = json!({ "type": "string", "enum": ["asc", "desc"] });
-    json!({ "name": "order", "in": "query", "description": "Which come first.", "schema": schema })
+    let id = Ulid::from_string(&newest.event_id).ok();
+    let happened = id.and_then(|id| i64::try_from(id.timestamp_ms()).ok()).unwrap_or(now);
+    Ok(if is_behind { now.saturating_sub(happened).max(1) } else { 0 })
 }

@@ -1,34 +1,49 @@
-//! `GET` of a todo.
+//! `GET /todos/{todoId}`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use axum::http::{StatusCode, header};
-use nagaya_server::{Answer, Call, Content, Problem, names};
+use axum::http::{Method, StatusCode, header};
+use nagaya_design::Verb;
+use nagaya_server::{Answer, Call, Content, OwnRoute, Problem, names, tag};
+use nagaya_store::Value;
 use nagaya_tenancy::{Record, Tenant};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Todos, errors::problem, listed, tag_of};
+use super::{Todos, errors::problem, get_listed, todo_id};
 
-pub(super) const SUMMARY: &str = "Reads a todo, once the list has an event if that is asked for.";
+/// How long a request waits at most until the list has an event.
+const WAIT_LIMIT: Duration = Duration::from_secs(5);
+/// The pause before the second read; doubled before each further one, up to [`LONGEST_PAUSE`].
+const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long somebody waits at most for the list to have an event.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait before the first look again; longer each time.
-const LOOK: Duration = Duration::from_millis(5);
+pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+    let after = json!({
+        "name": "after",
+        "in": "query",
+        "description": "The `lastEventId` of a change: the answer waits, a few seconds at most, until the list has it.",
+        "schema": { "type": "string", "pattern": "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" },
+    });
+    let summary = "Reads a todo; with `after`, once the list has that event.";
+    todos
+        .route(Method::GET, "/todos/{todoId}", summary, Verb::Read, read)
+        .takes(after)
+        .takes(json!({ "$ref": "#/components/parameters/IfNoneMatch" }))
+        .answers(200, Some(json!({ "$ref": "#/components/schemas/Todo" })))
+}
 
-/// Reads a todo as the list has it; with `after`, not before it has that event.
-pub(super) async fn read(todos: &Todos, call: &Call) -> Result<Answer, Problem> {
-    let tenant = call.tenant()?;
-    let id = call.parameter("todoId").unwrap_or_default();
+/// Reads a todo from the list; with `after`, once the list has that event.
+async fn read(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let (tenant, id) = (call.tenant()?, todo_id(&call));
     if let Some((name, _)) = call.query.iter().find(|(name, _)| name != "after") {
         return Err(Problem::bad_parameter(name, "Is not a parameter here."));
     }
     let record = match call.asked("after") {
-        None => listed(&tenant, id).await?,
-        Some(event) => after(todos, &tenant, id, event).await?,
+        None => get_listed(&tenant, id).await?,
+        Some(event) => wait_for_event(&todos, &tenant, id, event).await?,
     };
-    let tag = tag_of(&record);
+    let tag = etag(&record);
     let known = call.header("if-none-match").is_some_and(|known| names(known, &tag, true));
     let mut answer = match known {
         true => Answer::new(StatusCode::NOT_MODIFIED, Content::None),
@@ -38,45 +53,42 @@ pub(super) async fn read(todos: &Todos, call: &Call) -> Result<Answer, Problem> 
     Ok(answer)
 }
 
+fn etag(record: &Record) -> String {
+    match record.get("version").and_then(Value::as_number) {
+        Some(version) => format!("\"v{version}\""),
+        None => tag(record),
+    }
+}
+
 /// The todo once the list has an event of it.
-async fn after(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem> {
+async fn wait_for_event(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem> {
     let wrong = |why: &str| Problem::bad_parameter("after", why);
-    let digit = |letter: u8| letter.is_ascii_digit() || (letter.is_ascii_uppercase() && !b"ILOU".contains(&letter));
-    if event.len() != 26 || !event.bytes().all(digit) {
+    let is_digit = |letter: u8| letter.is_ascii_digit() || (letter.is_ascii_uppercase() && !b"ILOU".contains(&letter));
+    if event.len() != 26 || !event.bytes().all(is_digit) {
         return Err(wrong("Is not the id of an event."));
     }
-    // It is there and the caller's, and the event has happened: nothing else is worth waiting for.
+    // The todo must exist for the caller, and the event must have happened.
     let todo = todos.events.load(tenant, id).await.map_err(problem)?;
     let latest = todo.latest.ok_or_else(Problem::not_found)?;
     if event > latest.id.as_str() {
         return Err(wrong("Is no event of this todo."));
     }
-    let (started, mut pause) = (Instant::now(), LOOK);
+    let (started, mut pause) = (Instant::now(), PAUSE);
     loop {
-        let found = listed(tenant, id).await;
+        let found = get_listed(tenant, id).await;
         match &found {
-            // Ids grow within a todo: a greater one has the smaller ones in it.
+            // Ids increase within a todo: an item with a later event has the earlier ones too.
             Ok(record) if record.text("lastEventId").is_some_and(|last| last >= event) => return found,
             Ok(_) => {}
-            // It has been deleted, and the list has that.
+            // A todo that is deleted, in the list too.
             Err(problem) if problem.status() != StatusCode::NOT_FOUND || todo.state.is_deleted() => return found,
             Err(_) => {}
         }
-        if started.elapsed() >= PATIENCE {
+        if started.elapsed() >= WAIT_LIMIT {
             let detail = "The list does not have the event yet; `Retry-After` says when to ask again.";
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "syncing", detail).retry_after(1));
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(100));
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
-}
-
-/// The parameter that waits.
-pub(super) fn parameter() -> Json {
-    json!({
-        "name": "after",
-        "in": "query",
-        "description": "The `lastEventId` of a change: the answer waits, a few seconds at most, until the list has it.",
-        "schema": { "type": "string", "pattern": "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" },
-    })
 }

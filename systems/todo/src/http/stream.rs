@@ -1,59 +1,74 @@
-//! `GET /events`: what happens to the family's todos, as it happens.
+//! `GET /events`: the events of the family as they happen.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use axum::{body::Body, http::StatusCode};
+use axum::{
+    body::Body,
+    http::{Method, StatusCode},
+};
 use bytes::Bytes;
-use futures_util::stream;
-use nagaya_events::{Listening, Recorded};
-use nagaya_server::{Answer, Call, Content, Problem};
-use serde_json::{Value as Json, json};
+use futures_util::{StreamExt as _, stream};
+use nagaya_design::Verb;
+use nagaya_events::{FeedListener, Recorded};
+use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
+use serde::Serialize;
+use serde_json::{Map, Value as Json, json};
 
 use super::{Todos, errors::problem};
 
-pub(super) const SUMMARY: &str = "Tells what happens to the family's todos as it happens (server-sent events).";
+/// How often a comment is sent when there are no events, so that proxies keep the connection open.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How often a line is sent when nothing happens, so that nobody in between takes the connection for dead.
-const ALIVE: Duration = Duration::from_secs(15);
+pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+    let last_event = json!({
+        "name": "Last-Event-ID",
+        "in": "header",
+        "description": "The last event that is known. Those after it, and some before it, are sent first.",
+        "schema": { "type": "string" },
+    });
+    let summary = "Sends the events of the family's todos as they happen (server-sent events).";
+    todos.route(Method::GET, "/events", summary, Verb::Read, stream).takes(last_event).streams("text/event-stream")
+}
 
-/// Server-sent events of the family, each at least once; `Last-Event-ID` begins after one that is known.
-pub(super) async fn stream(todos: &Todos, call: &Call) -> Result<Answer, Problem> {
-    let tenant = call.tenant()?;
-    let listening = todos.feed.listen(&tenant, call.header("last-event-id")).await.map_err(problem)?;
-    let lines = stream::unfold(Some(listening), |listening| async move {
-        let mut listening: Listening = listening?;
-        let line = match tokio::time::timeout(ALIVE, listening.next()).await {
-            Ok(Some(event)) => written(&event),
-            // Too far behind, or the server stops: whoever listens begins anew from what it knows.
+/// Server-sent events of the family, each at least once; `Last-Event-ID` starts after a known one.
+async fn stream(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let listener = todos.feed.listen(&call.tenant()?, call.header("last-event-id")).await.map_err(problem)?;
+    let lines = stream::unfold(Some(listener), |listener| async move {
+        let mut listener: FeedListener = listener?;
+        let line = match tokio::time::timeout(KEEP_ALIVE, listener.next()).await {
+            Ok(Some(event)) => server_sent(&event),
+            // Too far behind, or the server stops: the client reconnects after the last event that it has.
             Ok(None) => return None,
             Err(_elapsed) => ": still here\n\n".to_owned(),
         };
-        Some((Ok::<_, Infallible>(Bytes::from(line)), Some(listening)))
+        Some((Ok::<_, Infallible>(Bytes::from(line)), Some(listener)))
     });
-    // The first bytes go out at once, so that the other end knows that it listens.
+    // The first bytes are sent at once, so that the client knows that it is connected.
     let first = stream::once(async { Ok(Bytes::from_static(b"retry: 1000\n\n")) });
-    let body = Body::from_stream(futures_util::StreamExt::chain(first, lines));
+    let body = Body::from_stream(first.chain(lines));
     Ok(Answer::new(StatusCode::OK, Content::Stream("text/event-stream", body)))
 }
 
-/// An event as it is sent.
-fn written(event: &Recorded) -> String {
-    let data = json!({
-        "aggregateId": event.aggregate,
-        "aggregateVersion": event.version,
-        "eventId": event.id,
-        "eventType": event.raw.event_type,
-        "data": event.raw.data,
-        "metadata": event.metadata,
-    });
-    format!("id: {}\nevent: {}\ndata: {data}\n\n", event.id, event.raw.event_type)
+/// The data of a server-sent event.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EventData<'e> {
+    aggregate_id: &'e str,
+    aggregate_version: u64,
+    event_id: &'e str,
+    event_type: &'e str,
+    data: &'e Map<String, Json>,
+    metadata: &'e Map<String, Json>,
 }
 
-pub(super) fn last_event() -> Json {
-    json!({
-        "name": "Last-Event-ID",
-        "in": "header",
-        "description": "The last event that is known; those after it, and some before it, are told first.",
-        "schema": { "type": "string" },
-    })
+fn server_sent(event: &Recorded) -> String {
+    let data = json!(EventData {
+        aggregate_id: &event.aggregate,
+        aggregate_version: event.version,
+        event_id: &event.id,
+        event_type: &event.raw.event_type,
+        data: &event.raw.data,
+        metadata: &event.metadata,
+    });
+    format!("id: {}\nevent: {}\ndata: {data}\n\n", event.id, event.raw.event_type)
 }

@@ -1,25 +1,26 @@
 //! Dead letters: aggregates with an event that cannot be applied.
 //!
-//! Nothing is copied into a queue. The events are where they always were; what is kept is that the aggregate waits, at which
-//! event, and why. Its later events line up behind it by being there.
+//! Nothing is copied into a queue. The events stay where they are; what is stored is that the aggregate is parked, at which
+//! event, and why. Its later events wait.
 
 use nagaya_tenancy::Note;
 use serde_json::Value as Json;
 
 use crate::{
     Error, Processor,
+    error::is_lost_race,
     generation::Generations,
-    processor::{Advanced, Freeing, overtaken},
+    processor::{AdvanceState, Unpark},
 };
 
 /// An aggregate with an event that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: String,
     /// The aggregate.
     pub aggregate: String,
-    /// The version that the event would have given.
+    /// The version of the event.
     pub version: u64,
     /// The event.
     pub event: String,
@@ -33,12 +34,12 @@ pub struct DeadLetter {
     pub at: i64,
 }
 
-/// What became of a dead letter.
+/// The outcome of retrying or dropping a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// The aggregate is in step with its events again.
+    /// All events of the aggregate are applied.
     InStep,
-    /// An event, the same or a later one, cannot be applied.
+    /// The same or a later event cannot be applied.
     ParkedAgain,
 }
 
@@ -58,18 +59,17 @@ impl DeadLetter {
     }
 }
 
-/// Dead letters that are read at a time.
+/// Dead letters of a page.
 const PAGE: usize = 100;
 
 impl Processor {
-    /// All dead letters of the generation that is read.
+    /// All dead letters of the current generation.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
         self.dead_letters_of(Generations::read(self).await?.current).await
     }
 
     async fn dead_letters_of(&self, generation: u32) -> Result<Vec<DeadLetter>, Error> {
-        let house = self.house(generation);
-        let operator = house.operator("looks at dead letters", self.operator.principal());
+        let operator = self.generation(generation).operator("looks at dead letters", self.operator.principal());
         let (mut letters, mut after) = (Vec::new(), None);
         loop {
             let prefix = self.parked_prefix();
@@ -82,39 +82,38 @@ impl Processor {
         }
     }
 
-    /// Tries an aggregate's event again, and those behind it.
+    /// Tries to apply the event again, and those after it.
     pub async fn retry(&self, letter: &DeadLetter) -> Result<Settled, Error> {
-        self.settle(letter, false).await
+        self.unpark(letter, false).await
     }
 
-    /// Leaves an aggregate's event out of the projection, and goes on with those behind it. The event stays in the events:
-    /// a projection that is built anew meets it again.
+    /// Skips the event in this projection, and applies those after it. The event stays stored: a rebuilt projection reads
+    /// it again.
     pub async fn drop_event(&self, letter: &DeadLetter) -> Result<Settled, Error> {
-        self.settle(letter, true).await
+        self.unpark(letter, true).await
     }
 
-    async fn settle(&self, letter: &DeadLetter, skip: bool) -> Result<Settled, Error> {
-        // The generation that is read is the one whose letters are shown; the others have letters of their own.
+    async fn unpark(&self, letter: &DeadLetter, skip: bool) -> Result<Settled, Error> {
+        // The dead letters that are shown are those of the current generation; the others have their own.
         let generation = Generations::read(self).await?.current;
         let tenant = self.tenant(generation, &letter.tenant)?;
-        let freeing = Some(Freeing { version: letter.version, skip });
-        match self.advance_freeing(&tenant, &letter.aggregate, Vec::new(), freeing).await?.0 {
-            Advanced::Done => Ok(Settled::InStep),
-            Advanced::Parked => Ok(Settled::ParkedAgain),
+        let unpark = Some(Unpark { version: letter.version, skip });
+        match self.advance_or_unpark(&tenant, &letter.aggregate, Vec::new(), unpark).await?.0 {
+            AdvanceState::UpToDate => Ok(Settled::InStep),
+            AdvanceState::Parked => Ok(Settled::ParkedAgain),
         }
     }
 
-    /// Frees all aggregates of a generation that are parked: whoever brings them in step tries their events again.
-    pub(crate) async fn free_all(&self, generation: u32) -> Result<(), Error> {
+    /// Unparks all aggregates of a generation. Their events are tried again when they are advanced.
+    pub(crate) async fn unpark_all(&self, generation: u32) -> Result<(), Error> {
         for letter in self.dead_letters_of(generation).await? {
             let (tenant, id) = (self.tenant(generation, &letter.tenant)?, &letter.aggregate);
             let checkpoint = self.checkpoint(&tenant, id).await?;
-            let set = self.move_to(tenant.set(), id, &checkpoint.freed());
-            match self.unlist(set, &tenant, id).await?.commit().await {
-                // Freed, by this one or by somebody else.
-                Ok(_) => {}
-                Err(error) if overtaken(&error) => {}
-                Err(error) => return Err(error.into()),
+            let set = self.write_checkpoint(tenant.set(), id, &checkpoint.unparked());
+            match self.remove_dead_letter(set, &tenant, id).await?.commit().await {
+                // Another process has unparked it.
+                Err(error) if !is_lost_race(&error) => return Err(error.into()),
+                _ => {}
             }
         }
         Ok(())

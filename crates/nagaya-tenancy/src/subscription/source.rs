@@ -1,7 +1,4 @@
-//! Following: what happens to the items of an entity, whoever's they are.
-//!
-//! Projections, search and the like follow what is written. They see all tenants, so only an operator begins to follow, and
-//! that is written down once; what is read then is not, or every reading would be something to follow.
+//! Where changes and stored items of all tenants are read from.
 
 use std::sync::Arc;
 
@@ -9,7 +6,7 @@ use nagaya_store::{ChangePosition, From, Position, Scan};
 
 use crate::{Error, Record, compiled::CompiledEntity, state::TenancyState, values};
 
-/// Sees what happens to the items of an entity, or of several that lie in one table.
+/// Reads the changes and the stored items of an entity, or of several in one table, of all tenants.
 #[derive(Debug, Clone)]
 pub struct Follower {
     pub(crate) house: Arc<TenancyState>,
@@ -17,39 +14,39 @@ pub struct Follower {
     pub(crate) blueprints: Vec<Arc<CompiledEntity>>,
 }
 
-/// What happened to an item.
+/// A change of an item.
 #[derive(Debug, Clone)]
 pub struct Changed {
-    /// Whose it is; empty where the entity has no tenants.
+    /// The tenant that owns it; empty where the entity has no tenants.
     pub tenant: String,
-    /// The item before; `None`: it was made.
+    /// The item before; `None`: it was created.
     pub old: Option<Record>,
-    /// The item after; `None`: it is gone.
+    /// The item after; `None`: it was deleted.
     pub new: Option<Record>,
 }
 
-/// Changes that were read at once.
+/// A page of changes.
 #[derive(Debug, Clone)]
 pub struct Followed {
     /// The changes of the entities' items, in order for each item.
     pub changes: Vec<Changed>,
-    /// Where to go on.
+    /// The position of the next page.
     pub next: ChangePosition,
     /// How many changes were read, those of other entities included.
     pub read: usize,
 }
 
-/// Items that were read at once.
+/// A page of stored items.
 #[derive(Debug, Clone)]
 pub struct Scanned {
-    /// The entities' items with their tenants. All items of a partition follow each other, in order.
+    /// The entities' items with their tenants. All items of a partition come together, in order.
     pub records: Vec<(String, Record)>,
-    /// Where to go on; `None`: that was all.
+    /// The position of the next page; `None`: this is the last one.
     pub next: Option<Position>,
 }
 
 impl Follower {
-    /// What has happened, at least once, in order for each item.
+    /// A page of changes, each at least once, in order for each item.
     pub async fn changes(&self, from: From, limit: usize) -> Result<Followed, Error> {
         let read = self.house.store.changes(&self.table, from, limit).await?;
         let count = read.records.len();
@@ -63,7 +60,7 @@ impl Follower {
         Ok(Followed { changes: changes.collect(), next: read.next, read: count })
     }
 
-    /// A page of all items, part `segment.0` of `segment.1`.
+    /// A page of all stored items, segment `segment.0` of `segment.1`.
     pub async fn scan(
         &self,
         segment: (u32, u32),
@@ -76,8 +73,8 @@ impl Follower {
         Ok(Scanned { records, next: page.next })
     }
 
-    /// An item of the entities that came on another way than by [`Follower::changes`], and whose it is; `None` for whatever
-    /// else lies in its table.
+    /// An item that was read in another way than by [`Follower::changes`], with its tenant; `None` for items of other entities
+    /// in the table.
     pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
         let blueprint = self.blueprints.iter().find(|blueprint| blueprint.is_in_place(&item))?;
         let tenant = match blueprint.entity.tenant.as_deref() {

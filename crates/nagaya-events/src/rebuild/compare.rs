@@ -1,18 +1,15 @@
-//! Items beside what their events give: comparing them, and making them agree.
+//! Comparing items with their events, and repairing those that differ.
 
-use nagaya_tenancy::{Follower, Record, Tenant};
+use nagaya_tenancy::{Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
+use super::{PAGE, Progress, Tell, Verified, pass::Job};
 use crate::{
-    Error, ErrorKind, Item, Processor, Progress, Recorded, Tell, Verified, chain,
-    events::read,
-    processor::Advanced,
-    rebuild::{Job, PAGE},
-    seal,
+    Error, Item, Processor, Recorded, chain, error::is_lost_race, events::read, processor::AdvanceState, seal,
 };
 
 impl Processor {
-    /// What events give.
+    /// The item that events give.
     fn expected(&self, events: &[Recorded]) -> Result<Item, Error> {
         let mut item = None;
         for event in events {
@@ -21,25 +18,25 @@ impl Processor {
         Ok(item)
     }
 
-    pub(crate) async fn verify_generation(
+    /// Checks a generation against its events; of one tenant, or of all.
+    pub(super) async fn verify_generation(
         &self,
-        follower: &Follower,
         generation: u32,
         tenant: Option<&str>,
         tell: Tell<'_>,
     ) -> Result<Verified, Error> {
-        let told = |progress| tell(Progress { checking: true, ..progress });
-        let (_, done) = self.each_aggregate(follower, tenant, &told, Job::Compare(generation)).await?;
-        let mut verified = Verified { generation, ..done.verified };
-        for (owner, id, record) in self.strays(generation, tenant).await? {
+        let tell = |progress| tell(Progress { checking: true, ..progress });
+        let checked = self.pass(tenant, &tell, Job::Check { generation, repair: false }).await?;
+        let mut verified = Verified { generation, ..checked.verified };
+        for (owner, id, record) in self.items_without_events(generation, tenant).await? {
             verified.found.add(&owner, &id, Some(&self.own_fields(&record)));
-            verified.differs(&owner, &id, "comes from no event");
+            verified.add_mismatch(&owner, &id, "comes from no event");
         }
         Ok(verified)
     }
 
-    /// Compares an aggregate's item with what its events give, at the version that the item has.
-    pub(crate) async fn compare(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Verified, Error> {
+    /// Compares an aggregate's item with its events, at the version of the item.
+    pub(super) async fn compare(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Verified, Error> {
         let mut verified = Verified { events: events.len() as u64, aggregates: 1, ..Verified::default() };
         let Some((owner, id)) = events.first().map(|first| (first.tenant.clone(), first.aggregate.clone())) else {
             return Ok(verified);
@@ -49,9 +46,9 @@ impl Processor {
         seal::open(&self.layout, tenant, &mut events).await?;
         loop {
             let mut checkpoint = self.checkpoint(tenant, &id).await?;
-            // What has happened since the events were read may be in the item, and what has happened before may not be yet.
+            // Later events may be in the item already, and earlier ones may not be in it yet.
             if checkpoint.version < last && checkpoint.parked.is_none() {
-                parked = self.advance(tenant, &id, events.clone()).await? == Advanced::Parked;
+                parked = self.advance(tenant, &id, events.clone()).await? == AdvanceState::Parked;
                 verified.behind = u64::from(!parked);
                 checkpoint = self.checkpoint(tenant, &id).await?;
             }
@@ -62,28 +59,21 @@ impl Processor {
             }
             parked |= checkpoint.parked.is_some();
             if events.last().is_none_or(|last| last.version < checkpoint.version) {
-                events.clear();
-                let mut all = Vec::new();
-                read(&self.layout, tenant, &id, (None, checkpoint.last.as_deref()), |event| {
-                    all.push(event);
-                    Ok(())
-                })
-                .await?;
-                events = all;
+                events = self.read_events(tenant, &id, checkpoint.last.as_deref()).await?;
             }
             events.retain(|event| event.version <= checkpoint.version);
             let found = item.as_ref().map(|record| self.own_fields(record));
             verified.found.add(&owner, &id, found.as_ref());
             if parked {
-                // What it should be nobody can say: it counts as it is.
+                // The correct item is unknown: the stored one counts as correct.
                 verified.parked = 1;
                 verified.expected.add(&owner, &id, found.as_ref());
                 return Ok(verified);
             }
-            // An event that cannot be applied has been left out on purpose: what the item should be nobody can say.
+            // An event that cannot be applied was dropped on purpose: the correct item is unknown.
             let Ok(expected) = self.expected(&events) else {
                 verified.expected.add(&owner, &id, found.as_ref());
-                verified.differs(&owner, &id, "leaves out an event that cannot be applied");
+                verified.add_mismatch(&owner, &id, "leaves out an event that cannot be applied");
                 return Ok(verified);
             };
             verified.expected.add(&owner, &id, expected.as_ref());
@@ -94,57 +84,61 @@ impl Processor {
                 _ => None,
             };
             if let Some(why) = why {
-                verified.differs(&owner, &id, why);
+                verified.add_mismatch(&owner, &id, why);
             }
             return Ok(verified);
         }
     }
 
-    /// Makes an item what its events give, whatever it is; whether it was something else.
-    pub(crate) async fn mend(&self, tenant: &Tenant, events: &[Recorded]) -> Result<bool, Error> {
-        let Some(id) = events.first().map(|first| first.aggregate.clone()) else { return Ok(false) };
-        for _ in 0..100 {
-            let checkpoint = self.checkpoint(tenant, &id).await?;
+    /// Replaces an item that differs from its events; whether it did.
+    pub(super) async fn repair_item(&self, tenant: &Tenant, id: &str) -> Result<bool, Error> {
+        let mut retry = Retry::new(100);
+        loop {
+            retry.attempt().await?;
+            let checkpoint = self.checkpoint(tenant, id).await?;
             if checkpoint.parked.is_some() {
                 return Ok(false);
             }
-            let mut all = Vec::new();
-            read(&self.layout, tenant, &id, (None, None), |event| {
-                all.push(event);
-                Ok(())
-            })
-            .await?;
-            // What leaves out an event on purpose stays as it is.
-            let Ok(expected) = self.expected(&all) else { return Ok(false) };
-            let before = self.item(tenant, &id).await?;
+            let events = self.read_events(tenant, id, None).await?;
+            // An item without an event that was dropped on purpose stays as it is.
+            let Ok(expected) = self.expected(&events) else { return Ok(false) };
+            let before = self.item(tenant, id).await?;
             let found = before.as_ref().map(|record| self.own_fields(record));
-            let Some(last) = all.last() else { return Ok(false) };
+            let Some(last) = events.last() else { return Ok(false) };
             if checkpoint.version == last.version && same(expected.as_ref(), found.as_ref()) {
                 return Ok(false);
             }
             let moved = checkpoint.moved(last.version, &last.id);
-            let set = self.change(tenant.set(), &id, before.as_ref(), expected);
-            match self.move_to(set, &id, &moved).commit().await {
+            let set = self.change(tenant.set(), id, before.as_ref(), expected);
+            match self.write_checkpoint(set, id, &moved).commit().await {
                 Ok(_) => return Ok(true),
-                Err(error) if crate::processor::overtaken(&error) => {}
+                Err(error) if is_lost_race(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(ErrorKind::Contended.into())
     }
 
-    /// Items that no events have given, with whose they are and their aggregates.
-    pub(crate) async fn strays(
+    /// The events of an aggregate up to and including one of them; all, if there is none.
+    async fn read_events(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Vec<Recorded>, Error> {
+        let mut events = Vec::new();
+        read(&self.layout, tenant, id, (None, until), |event| {
+            events.push(event);
+            Ok(())
+        })
+        .await?;
+        Ok(events)
+    }
+
+    /// Items that no event has created, with their tenants and aggregates.
+    pub(super) async fn items_without_events(
         &self,
         generation: u32,
         tenant: Option<&str>,
     ) -> Result<Vec<(String, String, Record)>, Error> {
-        let house = self.house(generation);
-        let operator = house.operator("verifies a projection", self.operator.principal());
-        let items = operator.follow(self.projection.entity()).await?;
-        // A bounded number of handles: tenants come one after the other.
+        let items = self.items(generation).await?;
+        // The items of a tenant come together: one handle at a time is enough.
         let mut handle: Option<(String, Tenant)> = None;
-        let (mut strays, mut after) = (Vec::new(), None);
+        let (mut found, mut after) = (Vec::new(), None);
         loop {
             let page = items.scan((0, 1), after, Some(PAGE)).await?;
             for (owner, record) in page.records {
@@ -156,15 +150,15 @@ impl Processor {
                     _ => self.tenant(generation, &owner)?,
                 };
                 let id = record.id().concat();
-                let is_stray = self.checkpoint(&tenant, &id).await?.version == 0;
+                let has_events = self.checkpoint(&tenant, &id).await?.version > 0;
                 handle = Some((owner.clone(), tenant));
-                if is_stray {
-                    strays.push((owner, id, record));
+                if !has_events {
+                    found.push((owner, id, record));
                 }
             }
             match page.next {
                 Some(next) => after = Some(next),
-                None => return Ok(strays),
+                None => return Ok(found),
             }
         }
     }

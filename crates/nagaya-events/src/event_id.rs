@@ -1,9 +1,9 @@
-//! Ids that grow within an aggregate, also when the clock goes back.
+//! Event ids: they increase within an aggregate, also when the clock goes back.
 
 use nagaya_tenancy::Ids;
 use ulid::Ulid;
 
-/// An id of this moment, or the one right after `last` if that is not less.
+/// An id of the current time, or the one right after `last` if the clock has not passed it.
 pub(crate) fn next(ids: &Ids, now: i64, last: Option<&str>) -> String {
     let fresh = ids.ulid(now);
     match last {
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_grow_when_the_clock_goes_back() {
+    fn ids_increase_when_the_clock_goes_back() {
         let ids = Ids::counted();
         let first = next(&ids, 2_000, None);
         let second = next(&ids, 1_000, Some(&first));

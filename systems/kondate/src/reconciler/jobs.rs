@@ -1,4 +1,4 @@
-//! What changes come to: each thing that has to be looked at, once.
+//! The jobs that changes lead to, each one once.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -13,11 +13,12 @@ use crate::{
     search,
 };
 
-/// The entities whose changes matter.
-pub(super) const FOLLOWED: [&str; 6] = ["saved_recipe", "saved_set", "recipe", "set", "catalog_recipe", "catalog_set"];
+/// The entities whose changes lead to jobs.
+pub(super) const SUBSCRIBED: [&str; 6] =
+    ["saved_recipe", "saved_set", "recipe", "set", "catalog_recipe", "catalog_set"];
 
-/// Those that matter when everything is looked at: also what was made of something that may be gone since.
-pub(super) const LOOKED_AT: [&str; 10] = [
+/// The entities that are read when all items are reconciled: also those of counts and postings whose source may be deleted.
+pub(super) const SCANNED: [&str; 10] = [
     "saved_recipe",
     "saved_set",
     "recipe",
@@ -30,54 +31,54 @@ pub(super) const LOOKED_AT: [&str; 10] = [
     "catalog_term",
 ];
 
-/// Jobs that are done at the same time.
+/// Jobs that run at the same time.
 const AT_ONCE: usize = 8;
 
-/// What has to be looked at.
+/// What has to be reconciled.
 #[derive(Debug, Default)]
-pub(super) struct Work {
-    /// Who may or may not have saved what: of one publication together, because it has one count.
+pub(super) struct Jobs {
+    /// Users who may have saved or unsaved a publication. A publication has one count, so its users go together.
     saved: BTreeMap<Publication, BTreeSet<String>>,
-    /// What may be counted wrong without any change that tells.
-    counting: BTreeSet<Publication>,
-    /// What may be found by other words, by entity, tenant and id.
+    /// Publications whose whole count is checked.
+    recounted: BTreeSet<Publication>,
+    /// Items whose postings may have changed, by entity, tenant and id.
     searched: BTreeSet<(String, String, Vec<String>)>,
 }
 
-/// One thing to do.
+/// One job.
 #[derive(Debug, Clone)]
 pub(super) enum Job {
     Count(Publication, Vec<String>),
-    Settle(Publication),
+    Recount(Publication),
     Search { entity: String, tenant: String, id: Vec<String> },
 }
 
-impl Work {
-    /// What changes come to: what was saved before as well as what is saved now.
+impl Jobs {
+    /// The jobs of changes: of the items before as well as of the items after.
     pub(super) fn of_changes(changes: &[Changed]) -> Self {
-        let mut work = Work::default();
+        let mut jobs = Jobs::default();
         for change in changes {
             for record in change.old.iter().chain(&change.new) {
-                work.add(&change.tenant, record);
+                jobs.add(&change.tenant, record);
             }
         }
-        work
+        jobs
     }
 
-    /// What items come to that may have changed since nobody knows when. Of what can be searched, only what has not been
-    /// seen yet: each of its terms leads to it.
+    /// The jobs of items whose changes are unknown. An item with postings is reached from each of them, and kept only when it
+    /// was not seen before.
     pub(super) fn of_items(items: &[(String, Record)], seen: &mut HashSet<u64>) -> Self {
-        let mut work = Work::default();
+        let mut jobs = Jobs::default();
         for (tenant, record) in items {
-            work.add(tenant, record);
-            // A save that is gone has left its note, and what could be searched its terms.
+            jobs.add(tenant, record);
+            // A deleted save has left its count record, and a deleted item its postings.
             let kind = Kind::ALL.into_iter().find(|kind| kind.names().creator == record.entity());
-            work.counting.extend(kind.and_then(|kind| Publication::copy(kind, record)));
-            work.searched.extend(searched_by(record).map(|(entity, id)| (entity, tenant.clone(), id)));
+            jobs.recounted.extend(kind.and_then(|kind| Publication::copy(kind, record)));
+            jobs.searched.extend(item_of(record).map(|(entity, id)| (entity, tenant.clone(), id)));
         }
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
-        work.searched.retain(|searched| seen.insert(hasher.hash_one(searched)));
-        work
+        jobs.searched.retain(|searched| seen.insert(hasher.hash_one(searched)));
+        jobs
     }
 
     fn add(&mut self, tenant: &str, record: &Record) {
@@ -96,29 +97,29 @@ impl Work {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.saved.is_empty() && self.counting.is_empty() && self.searched.is_empty()
+        self.saved.is_empty() && self.recounted.is_empty() && self.searched.is_empty()
     }
 
-    pub(super) fn jobs(self) -> impl Iterator<Item = Job> {
+    pub(super) fn list(self) -> impl Iterator<Item = Job> {
         let counted = self.saved.into_iter().map(|(publication, users)| Job::Count(publication, Vec::from_iter(users)));
-        let settled = self.counting.into_iter().map(Job::Settle);
+        let recounted = self.recounted.into_iter().map(Job::Recount);
         let searched = self.searched.into_iter().map(|(entity, tenant, id)| Job::Search { entity, tenant, id });
-        counted.chain(settled).chain(searched)
+        counted.chain(recounted).chain(searched)
     }
 }
 
-/// Does all of them; those that could not be done, and why.
+/// Runs jobs; those that failed, and why.
 pub(super) async fn run(nagaya: &Nagaya, jobs: impl Iterator<Item = Job>) -> Vec<(Job, Error)> {
     let run = |job: Job| async move { job.run(nagaya).await.err().map(|error| (job, error)) }.boxed();
     let jobs: Vec<BoxFuture<'_, _>> = jobs.map(run).collect();
     stream::iter(jobs).buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await
 }
 
-/// What a term is of.
-fn searched_by(term: &Record) -> Option<(String, Vec<String>)> {
-    let text = |field: &str| term.text(field).map(str::to_owned);
-    let names = Kind::called(term.text("kind")?)?.names();
-    match term.entity() {
+/// The item of a posting.
+fn item_of(posting: &Record) -> Option<(String, Vec<String>)> {
+    let text = |field: &str| posting.text(field).map(str::to_owned);
+    let names = Kind::called(posting.text("kind")?)?.names();
+    match posting.entity() {
         "search_term" => Some((names.own.to_owned(), vec![text("targetId")?])),
         "catalog_term" => Some((names.catalog.to_owned(), vec![text("createdAt")?, text("targetId")?])),
         _ => None,
@@ -129,7 +130,7 @@ impl Job {
     async fn run(&self, nagaya: &Nagaya) -> Result<(), Error> {
         match self {
             Job::Count(publication, users) => counts::reconcile(nagaya, publication, users).await,
-            Job::Settle(publication) => counts::settle(nagaya, publication).await,
+            Job::Recount(publication) => counts::recount(nagaya, publication).await,
             Job::Search { entity, tenant, id } => search::reconcile(nagaya, entity, tenant, id).await,
         }
     }

@@ -1,33 +1,33 @@
-//! What comes of checking a projection against its events.
+//! The report of a check of a projection against its events.
 
 use serde_json::{Map, Value as Json};
 
 use crate::chain;
 
-/// What came of checking a projection against its events.
+/// The report of a check of a projection against its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     /// The generation that was checked.
     pub generation: u32,
-    /// Events.
+    /// Events that were read.
     pub events: u64,
-    /// Aggregates.
+    /// Aggregates that were checked.
     pub aggregates: u64,
-    /// Items that the events give, and a hash over all of them.
+    /// The items that the events give.
     pub expected: Content,
-    /// Items that are there, and a hash over all of them.
+    /// The items that are stored.
     pub found: Content,
-    /// Some of those that differ.
+    /// Some of the items that differ.
     pub wrong: Vec<Wrong>,
     /// How many differ.
     pub wrong_count: u64,
-    /// Aggregates that are parked, and therefore not what their events give.
+    /// Aggregates that are parked, and therefore not up to date.
     pub parked: u64,
-    /// Aggregates whose events had not all been applied. They are now, and what differed apart from that is in `wrong`.
+    /// Aggregates whose events had not all been applied. They are now; other differences are in `wrong`.
     pub behind: u64,
 }
 
-/// How many items there are, and a hash over all of them, in whatever order they come.
+/// The number of items, and a hash over all of them that does not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Content {
     /// How many.
@@ -35,22 +35,22 @@ pub struct Content {
     hash: [u64; 4],
 }
 
-/// An item that is not what its events give.
+/// An item that differs from its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: String,
     /// The aggregate.
     pub aggregate: String,
-    /// What is wrong with it.
+    /// What differs.
     pub why: &'static str,
 }
 
-/// How many that differ are named.
+/// How many items a report names.
 const NAMED: usize = 20;
 
 impl Content {
-    /// An item alone, or none.
+    /// Of one item, or of none.
     pub(crate) fn of(tenant: &str, id: &str, item: Option<&Map<String, Json>>) -> Self {
         let mut content = Content::default();
         content.add(tenant, id, item);
@@ -63,11 +63,11 @@ impl Content {
         let fields = chain::canonical(item);
         let mut text = String::with_capacity(tenant.len() + id.len() + fields.len() + 16);
         for part in [tenant, id, &fields] {
-            // Each part has its length in front, so that none can be taken for the end of another.
+            // Each part is prefixed with its length, so that moving bytes from one part to the next changes the hash.
             text.extend([&part.len().to_string(), ":", part]);
         }
         let hash = blake3::hash(text.as_bytes());
-        // A sum does not depend on the order, and unlike exclusive or does not lose what is there twice.
+        // A sum does not depend on the order, and unlike XOR counts an item that comes twice.
         for (sum, part) in self.hash.iter_mut().zip(hash.as_bytes().chunks_exact(8)) {
             let part = part.try_into().map(u64::from_be_bytes).unwrap_or_default();
             *sum = sum.wrapping_add(part);
@@ -88,7 +88,7 @@ impl Content {
 }
 
 impl Verified {
-    /// Whether the projection is what its events give.
+    /// Whether the projection matches its events.
     pub fn holds(&self) -> bool {
         self.expected == self.found && self.wrong_count == 0 && self.parked == 0
     }
@@ -101,11 +101,11 @@ impl Verified {
         self.wrong_count += other.wrong_count;
         self.parked += other.parked;
         self.behind += other.behind;
-        let room = NAMED.saturating_sub(self.wrong.len());
-        self.wrong.extend(other.wrong.into_iter().take(room));
+        let free = NAMED.saturating_sub(self.wrong.len());
+        self.wrong.extend(other.wrong.into_iter().take(free));
     }
 
-    pub(crate) fn differs(&mut self, tenant: &str, aggregate: &str, why: &'static str) {
+    pub(crate) fn add_mismatch(&mut self, tenant: &str, aggregate: &str, why: &'static str) {
         self.wrong_count += 1;
         if self.wrong.len() < NAMED {
             self.wrong.push(Wrong { tenant: tenant.to_owned(), aggregate: aggregate.to_owned(), why });

@@ -1,0 +1,135 @@
+//! Rebuilding a projection beside the current one, and checking it against its events.
+//!
+//! A new generation gets new events from the moment that it is stored as one, and the earlier events from a pass over the event
+//! table. Both move the same checkpoints, so their order does not matter, and a killed process can be started again.
+
+mod compare;
+mod pass;
+mod report;
+mod segment;
+
+use futures_util::FutureExt as _;
+use nagaya_tenancy::Follower;
+use tokio::task::JoinSet;
+
+use self::pass::{Job, PassResult};
+pub use self::report::{Content, Verified, Wrong};
+use crate::{Error, Processor, error::is_lost_race, generation::Generations};
+
+/// How far a pass over the events is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Events that have been read.
+    pub events: u64,
+    /// Aggregates that have been processed.
+    pub aggregates: u64,
+    /// Aggregates of these that are parked.
+    pub parked: usize,
+    /// Whether it is the pass that checks, which comes after the one that builds.
+    pub checking: bool,
+}
+
+/// A callback for the progress of a pass.
+pub type Tell<'t> = &'t (dyn Fn(Progress) + Send + Sync);
+
+/// Items of a page.
+const PAGE: usize = 2_000;
+
+impl Processor {
+    /// Builds a new generation of the projection, checks it against the events, and makes it the current one. If it does not
+    /// match, the current one stays, and the report says what differs.
+    pub async fn rebuild(&self, tell: Tell<'_>) -> Result<Verified, Error> {
+        let generation = self.start_generation().await?;
+        // An earlier run may have parked events that can be applied by now.
+        self.unpark_all(generation).await?;
+        let built = self.pass(None, tell, Job::Advance(generation)).await?;
+        let verified = match self.verify_built(generation, &built).await? {
+            Some(verified) => verified,
+            // There were items before, or events have come since: compare each item with its events.
+            None => self.verify_generation(generation, None, tell).await?,
+        };
+        if verified.holds() {
+            self.switch_to(generation).await?;
+        }
+        Ok(verified)
+    }
+
+    /// Checks a generation that has just been built by reading back what is stored; `None` if it differs, or if not all of it
+    /// was built just now.
+    async fn verify_built(&self, generation: u32, built: &PassResult) -> Result<Option<Verified>, Error> {
+        let Progress { events, aggregates, parked, .. } = built.progress;
+        if built.has_others || parked > 0 {
+            return Ok(None);
+        }
+        let found = self.content(generation).await?;
+        let verified = Verified { generation, events, aggregates, expected: built.built, found, ..Verified::default() };
+        Ok(Some(verified).filter(Verified::holds))
+    }
+
+    /// The stored items of a generation.
+    async fn content(&self, generation: u32) -> Result<Content, Error> {
+        let items = self.items(generation).await?;
+        let mut tasks: JoinSet<Result<Content, Error>> = JoinSet::new();
+        for segment in 0..self.segments() {
+            let (processor, items, segment) = (self.clone(), items.clone(), (segment, self.segments()));
+            tasks.spawn(async move { processor.content_of(&items, segment).await }.boxed());
+        }
+        let mut content = Content::default();
+        while !tasks.is_empty() {
+            content.merge(&pass::task_result(tasks.join_next().await)?);
+        }
+        Ok(content)
+    }
+
+    async fn content_of(&self, items: &Follower, segment: (u32, u32)) -> Result<Content, Error> {
+        let (mut content, mut after) = (Content::default(), None);
+        loop {
+            let page = items.scan(segment, after, Some(PAGE)).await?;
+            for (owner, record) in &page.records {
+                content.add(owner, &record.id().concat(), Some(&self.own_fields(record)));
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(content),
+            }
+        }
+    }
+
+    /// The source of the projection's items in a generation.
+    async fn items(&self, generation: u32) -> Result<Follower, Error> {
+        let operator = self.generation(generation).operator("verifies a projection", self.operator.principal());
+        Ok(operator.follow(self.projection.entity()).await?)
+    }
+
+    /// Checks the current generation against its events; of one tenant, or of all.
+    pub async fn verify(&self, tenant: Option<&str>) -> Result<Verified, Error> {
+        self.verify_told(tenant, &|_| {}).await
+    }
+
+    /// The same, with a callback for the progress.
+    pub async fn verify_told(&self, tenant: Option<&str>, tell: Tell<'_>) -> Result<Verified, Error> {
+        let generation = Generations::read(self).await?.current;
+        self.verify_generation(generation, tenant, tell).await
+    }
+
+    /// Replaces the items of a tenant that differ from their events, in the current generation; how many there were.
+    pub async fn repair(&self, tenant: &str, tell: Tell<'_>) -> Result<u64, Error> {
+        let generation = Generations::read(self).await?.current;
+        let handle = self.tenant(generation, tenant)?;
+        let checked = self.pass(Some(tenant), tell, Job::Check { generation, repair: true }).await?;
+        let mut repaired = checked.repaired;
+        for (_, id, record) in self.items_without_events(generation, Some(tenant)).await? {
+            match handle.delete(self.projection.entity(), &[&id], &record).await {
+                Ok(()) => repaired += 1,
+                Err(error) if is_lost_race(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// Applies all stored events to a generation.
+    pub(crate) async fn catch_up_generation(&self, generation: u32) -> Result<Progress, Error> {
+        Ok(self.pass(None, &|_| {}, Job::Advance(generation)).await?.progress)
+    }
+}

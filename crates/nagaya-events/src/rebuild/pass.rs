@@ -1,0 +1,214 @@
+//! A pass over the stored events of all aggregates.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use nagaya_tenancy::Record;
+use tokio::{
+    sync::Mutex,
+    task::{JoinError, JoinSet},
+};
+
+use super::{PAGE, Progress, Tell, Verified, report::Content, segment::SegmentReader};
+use crate::{
+    Error, ErrorKind, Processor, Recorded,
+    processor::{AdvanceOutcome, AdvanceState, Aggregate, WriteBatch},
+};
+
+/// How often the progress is reported.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// Events of a page of a pass that writes: few enough to stay in the processor's cache while they are applied.
+const EVENTS: usize = 500;
+
+/// What a pass does with each aggregate, in a generation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Job {
+    /// Applies its events to its item.
+    Advance(u32),
+    /// Compares its item with its events.
+    Check {
+        /// The generation.
+        generation: u32,
+        /// Whether an item that differs is replaced.
+        repair: bool,
+    },
+}
+
+/// The result of a pass.
+#[derive(Debug, Default)]
+pub(crate) struct PassResult {
+    pub(super) progress: Progress,
+    pub(super) repaired: u64,
+    pub(super) verified: Verified,
+    /// The items that were built from the first event on.
+    pub(super) built: Content,
+    /// Whether there are others: an earlier pass or another process has written them.
+    pub(super) has_others: bool,
+}
+
+impl PassResult {
+    fn merge(&mut self, other: PassResult) {
+        self.repaired += other.repaired;
+        self.verified.merge(other.verified);
+        self.built.merge(&other.built);
+        self.has_others |= other.has_others;
+    }
+}
+
+/// The progress of all tasks of a pass.
+#[derive(Debug, Default)]
+struct Counters {
+    events: AtomicU64,
+    aggregates: AtomicU64,
+    parked: AtomicUsize,
+}
+
+impl Counters {
+    fn progress(&self) -> Progress {
+        Progress {
+            events: self.events.load(Relaxed),
+            aggregates: self.aggregates.load(Relaxed),
+            parked: self.parked.load(Relaxed),
+            checking: false,
+        }
+    }
+
+    /// Adds the outcomes of aggregates that were advanced.
+    fn add_outcomes(&self, outcomes: Vec<AdvanceOutcome>, result: &mut PassResult) {
+        for outcome in outcomes {
+            self.aggregates.fetch_add(1, Relaxed);
+            self.parked.fetch_add(usize::from(outcome.state == AdvanceState::Parked), Relaxed);
+            match outcome.built {
+                Some(item) => result.built.merge(&item),
+                None => result.has_others = true,
+            }
+        }
+    }
+}
+
+/// The result of a task. A panic continues here.
+pub(super) fn task_result<T: Default>(task: Option<Result<Result<T, Error>, JoinError>>) -> Result<T, Error> {
+    match task {
+        None => Ok(T::default()),
+        Some(Ok(done)) => done,
+        Some(Err(error)) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ErrorKind::Busy("the process is ending".to_owned()).into()),
+        },
+    }
+}
+
+impl Processor {
+    /// Does a job with the events of each aggregate of a tenant, or of all; many aggregates at a time, on all CPUs, with a
+    /// bounded number of them in memory. Two tasks take turns to read each segment, and each works on what it has read.
+    pub(super) async fn pass(&self, tenant: Option<&str>, tell: Tell<'_>, job: Job) -> Result<PassResult, Error> {
+        let (source, tenant) = (self.source().await?, tenant.map(str::to_owned));
+        let limit = if matches!(job, Job::Advance(_)) { EVENTS } else { PAGE };
+        let counters = Arc::new(Counters::default());
+        let mut tasks: JoinSet<Result<PassResult, Error>> = JoinSet::new();
+        for segment in 0..self.segments() {
+            let segment = (segment, self.segments());
+            let reader = SegmentReader::new(source.clone(), segment, tenant.clone(), limit);
+            let reader = Arc::new(Mutex::new(reader));
+            // While one waits for the store, the other works.
+            for _ in 0..2 {
+                let (processor, reader, counters) = (self.clone(), Arc::clone(&reader), Arc::clone(&counters));
+                tasks.spawn(async move { processor.pass_segment(job, &reader, &counters).await }.boxed());
+            }
+        }
+        let mut result = PassResult::default();
+        while !tasks.is_empty() {
+            tokio::select! {
+                task = tasks.join_next() => result.merge(task_result(task)?),
+                () = tokio::time::sleep(REPORT_INTERVAL) => tell(counters.progress()),
+            }
+        }
+        result.progress = counters.progress();
+        tell(result.progress);
+        Ok(result)
+    }
+
+    /// How many segments are read in parallel.
+    pub(super) fn segments(&self) -> u32 {
+        u32::try_from(self.options.tasks).unwrap_or(1).max(1)
+    }
+
+    async fn pass_segment(
+        &self,
+        job: Job,
+        reader: &Mutex<SegmentReader>,
+        counters: &Counters,
+    ) -> Result<PassResult, Error> {
+        let (mut result, mut batch) = (PassResult::default(), WriteBatch::default());
+        loop {
+            let next = reader.lock().await.next(&self.layout.id).await?;
+            let Some(events) = next else { break };
+            let aggregates = self.group_by_aggregate(events, counters);
+            match job {
+                Job::Advance(generation) => {
+                    let outcomes = self.add_to_batch(generation, aggregates, &mut batch).await?;
+                    counters.add_outcomes(outcomes, &mut result);
+                    if batch.is_full() {
+                        counters.add_outcomes(self.write_batch(&mut batch).await?, &mut result);
+                    }
+                }
+                Job::Check { generation, repair } => {
+                    let check = |((owner, id), events): Aggregate| {
+                        let check = async move {
+                            let (tenant, mut result) = (self.tenant(generation, &owner)?, PassResult::default());
+                            match repair {
+                                true => result.repaired = u64::from(self.repair_item(&tenant, &id).await?),
+                                false => result.verified = self.compare(&tenant, events).await?,
+                            }
+                            Ok::<_, Error>(result)
+                        };
+                        check.boxed()
+                    };
+                    let work: Vec<_> = aggregates.into_iter().map(check).collect();
+                    let mut done = stream::iter(work).buffer_unordered(self.options.at_once);
+                    while let Some(checked) = done.next().await {
+                        counters.aggregates.fetch_add(1, Relaxed);
+                        result.merge(checked?);
+                    }
+                }
+            }
+        }
+        counters.add_outcomes(self.write_batch(&mut batch).await?, &mut result);
+        Ok(result)
+    }
+
+    /// Stored events by tenant and aggregate.
+    fn group_by_aggregate(&self, stored: Vec<(String, Record)>, counters: &Counters) -> Vec<Aggregate> {
+        let (mut aggregates, mut events): (Vec<Aggregate>, u64) = (Vec::new(), 0);
+        for (owner, record) in stored {
+            let event = match Recorded::read(&self.layout, &owner, record) {
+                Ok(event) => event,
+                // Advancing the aggregate finds that the version is missing.
+                Err(error) => {
+                    tracing::error!(%error, tenant = owner, "unreadable record in the event table");
+                    continue;
+                }
+            };
+            events += 1;
+            // All events of an aggregate have one tenant, unless the table was written to from outside.
+            let mut same = aggregates.iter_mut().rev().take_while(|((_, id), _)| *id == event.aggregate);
+            if let Some((_, known)) = same.find(|((tenant, _), _)| *tenant == event.tenant) {
+                known.push(event);
+                continue;
+            }
+            // Most aggregates have about as many events as the one before.
+            let mut first = Vec::with_capacity(aggregates.last().map_or(1, |(_, before)| before.len()));
+            let aggregate = (event.tenant.clone(), event.aggregate.clone());
+            first.push(event);
+            aggregates.push((aggregate, first));
+        }
+        counters.events.fetch_add(events, Relaxed);
+        aggregates
+    }
+}

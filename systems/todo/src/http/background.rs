@@ -1,0 +1,68 @@
+//! The work beside the requests: the projections, the feed, and their metrics.
+
+use std::time::Duration;
+
+use nagaya_events::{Processor, ProcessorOptions, follow_generations};
+use nagaya_server::{Later, Stop};
+use nagaya_store::Measurement;
+use nagaya_tenancy::Nagaya;
+
+use super::Todos;
+use crate::projections;
+
+/// How often the current generations are read, in case another process has switched them.
+const GENERATIONS_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause when there are no changes.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Todos {
+    /// Keeps the projections up to date, runs the feed, and notices switches to other generations.
+    pub(super) async fn run_background(&self, nagaya: &Nagaya, stop: Stop) {
+        let mut work: Vec<Later<'_, ()>> = Vec::new();
+        let mut processors = Vec::new();
+        for projection in projections() {
+            let name = projection.entity().to_owned();
+            match Processor::new(nagaya, projection, ProcessorOptions { pause: PAUSE, ..Default::default() }) {
+                Ok(processor) => {
+                    processors.push(processor.clone());
+                    let mut stop = stop.clone();
+                    work.push(Box::pin(async move { processor.run(stop.told()).await }));
+                }
+                Err(error) => tracing::error!(%error, name, "the projection is not kept up to date"),
+            }
+        }
+        let _ = self.processors.set(processors);
+        let (mut feed_stop, mut generations_stop) = (stop.clone(), stop);
+        work.push(Box::pin(async move { self.feed.run(nagaya, PAUSE, feed_stop.told()).await }));
+        work.push(Box::pin(async move {
+            loop {
+                if let Err(error) = follow_generations(nagaya).await {
+                    tracing::warn!(%error, "generations cannot be read");
+                }
+                tokio::select! {
+                    () = generations_stop.told() => return,
+                    () = tokio::time::sleep(GENERATIONS_INTERVAL) => {}
+                }
+            }
+        }));
+        futures_util::future::join_all(work).await;
+    }
+
+    /// How far the projections are behind, and how many dead letters they have.
+    pub(super) async fn measurements(&self, nagaya: &Nagaya) -> Vec<Measurement> {
+        let mut measurements = Vec::new();
+        for processor in self.processors.get().into_iter().flatten() {
+            let name = processor.projection();
+            measurements.extend(processor.status().measurements(name, nagaya.clock().millis()));
+            match processor.dead_letters().await {
+                Ok(letters) => {
+                    let help = "Aggregates that are parked at an event that cannot be applied";
+                    let count = Measurement::gauge("follower_dead_letters", help, letters.len() as f64);
+                    measurements.push(count.label("follower", name));
+                }
+                Err(error) => tracing::warn!(%error, name, "dead letters cannot be counted"),
+            }
+        }
+        measurements
+    }
+}
