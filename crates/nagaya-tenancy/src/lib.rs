@@ -36,7 +36,7 @@ pub use self::{
     follow::{Changed, Followed, Follower, Scanned},
     handles::{Operator, Tenant, Visitor},
     house::Nagaya,
-    list::{List, Page},
+    list::{List, Page, list_query},
     note::{Keeper, Note},
     principal::Principal,
     progress::FollowerStatus,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_design::{Access, Problem, Returns, Sort, Wall};
+use nagaya_design::{Access, Design, Parameter, Problem, Returns, Sort, Wall};
 use nagaya_store::{Condition, Item, KeyValue, Position, Query, Sort as StoreSort};
 
 use crate::{
@@ -117,22 +117,19 @@ impl Room {
         if access.returns == Returns::Count {
             return self.count(access, blueprint, query).await;
         }
-        let wanted = match access.returns {
-            Returns::One => 1,
-            _ => list.limit.unwrap_or(access.limit as usize).clamp(1, MAX_PAGE),
-        };
+        let wanted = page_size(access, list);
         let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
         // Where tenants share a partition, how far the store was read tells of the others' items. There the page goes on
         // only if one of the caller's own follows, however far away it is.
         let shared = design.wall_of(access) == Wall::Attribute;
         let rounds = if shared { usize::MAX } else { MAX_ROUNDS };
-        let reach = wanted + usize::from(shared && access.returns == Returns::Many);
+        let reach = reach(design, access, list);
         let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
         let mut next = None;
         let sight = self.scope.sight(design, access, blueprint);
         for _ in 0..rounds {
             let missing = reach - records.len();
-            query.limit = Some(if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) });
+            query.limit = Some(read_limit(&query, missing));
             let page = self.house.store.query(query.clone()).await?;
             next = page.next;
             let mut items = page.items.into_iter();
@@ -191,52 +188,10 @@ impl Room {
     pub(crate) fn query(&self, access: &Access, blueprint: &Blueprint, list: &List) -> Result<Option<Query>, Error> {
         let design = &self.house.design;
         let known = self.house.parameters.get(&access.name).map_or(&[][..], Vec::as_slice);
-        let mut problems = Vec::new();
-        let mut given: Vec<(&str, &str)> = Vec::new();
-        for (name, value) in &list.parameters {
-            let message = match known.iter().find(|parameter| parameter.name == *name) {
-                None => "is not a parameter of this access pattern",
-                Some(parameter) if parameter.from_token => "comes from the token; leave it out",
-                Some(_) => {
-                    given.push((name, value));
-                    continue;
-                }
-            };
-            problems.push(Problem { path: name.clone(), message: message.to_owned() });
-        }
-        if !problems.is_empty() {
-            return Err(ErrorKind::Invalid(problems).into());
-        }
-        if let Some(tenant) = self.scope.tenant() {
-            given.extend(known.iter().filter(|known| known.from_token).map(|known| (known.name.as_str(), tenant)));
-        }
+        let given = given_parameters(known, self.scope.tenant(), list)?;
         let asked = design.query(access, given.as_slice());
         let asked = asked.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
-        let sort = match asked.sort {
-            Sort::Any => StoreSort::Any,
-            Sort::Equal(key) => StoreSort::Equal(key.into()),
-            Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
-            Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
-            Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
-            Sort::Below(to) => StoreSort::Less(to.into()),
-            Sort::Nothing => return Ok(None),
-        };
-        let conditions = [
-            asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
-            asked.filter.as_ref().map(crate::values::condition),
-            self.scope.filter(design, access, blueprint),
-            blueprint.deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
-        ];
-        Ok(Some(Query {
-            table: blueprint.table.clone(),
-            index: asked.index,
-            partition: KeyValue::from(asked.partition),
-            sort,
-            descending: list.descending.unwrap_or(asked.descending),
-            filter: conditions.into_iter().flatten().reduce(Condition::and),
-            limit: None,
-            after: None,
-        }))
+        Ok(store_query(design, &self.scope, access, blueprint, list, asked))
     }
 
     /// Where an item lies in what an access pattern reads.
@@ -276,4 +231,115 @@ impl Room {
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
         bound
     }
+}
+
+/// The first query that a list sends to the store, with the filters of the wall and of soft deletion, for people to read.
+///
+/// A tenant lists what is behind its wall, an operator what is the system's. A required parameter that is not given stands
+/// as `<name>`. `None`: no key can match, so nothing is sent.
+pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Result<Option<Query>, Error> {
+    let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
+    let entity = &design.entities[access.entity];
+    let blueprint = Blueprint::new(design, entity, design.table_of(entity).physical_name(base));
+    let scope = match design.wall_of(access) {
+        Wall::Key | Wall::Attribute => Scope::Tenant(tenant.into()),
+        Wall::System => Scope::Operator,
+        Wall::Public => Scope::Visitor,
+    };
+    let known = design.parameters(access);
+    let given = given_parameters(&known, scope.tenant(), list)?;
+    let is_given = |parameter: &Parameter| given.iter().any(|(name, _)| *name == parameter.name);
+    let asked = if known.iter().all(|parameter| !parameter.required || is_given(parameter)) {
+        design.query(access, given.as_slice()).map_err(|unfit| Error::problem(unfit.field, unfit.reason))?
+    } else {
+        design.query_outline(access, given.as_slice())
+    };
+    let query = store_query(design, &scope, access, &blueprint, list, asked);
+    Ok(query.map(|query| {
+        let limit = (access.returns != Returns::Count).then(|| read_limit(&query, reach(design, access, list)));
+        Query { limit, ..query }
+    }))
+}
+
+/// The parameters of a request, and the tenant where the token gives it.
+fn given_parameters<'l>(
+    known: &'l [Parameter],
+    tenant: Option<&'l str>,
+    list: &'l List,
+) -> Result<Vec<(&'l str, &'l str)>, Error> {
+    let mut problems = Vec::new();
+    let mut given: Vec<(&str, &str)> = Vec::new();
+    for (name, value) in &list.parameters {
+        let message = match known.iter().find(|parameter| parameter.name == *name) {
+            None => "is not a parameter of this access pattern",
+            Some(parameter) if parameter.from_token => "comes from the token; leave it out",
+            Some(_) => {
+                given.push((name, value));
+                continue;
+            }
+        };
+        problems.push(Problem { path: name.clone(), message: message.to_owned() });
+    }
+    if !problems.is_empty() {
+        return Err(ErrorKind::Invalid(problems).into());
+    }
+    if let Some(tenant) = tenant {
+        given.extend(known.iter().filter(|known| known.from_token).map(|known| (known.name.as_str(), tenant)));
+    }
+    Ok(given)
+}
+
+/// A query of the design as the store gets it; `None` when no key can match.
+fn store_query(
+    design: &Design,
+    scope: &Scope,
+    access: &Access,
+    blueprint: &Blueprint,
+    list: &List,
+    asked: nagaya_design::Query,
+) -> Option<Query> {
+    let sort = match asked.sort {
+        Sort::Any => StoreSort::Any,
+        Sort::Equal(key) => StoreSort::Equal(key.into()),
+        Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
+        Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
+        Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
+        Sort::Below(to) => StoreSort::Less(to.into()),
+        Sort::Nothing => return None,
+    };
+    let conditions = [
+        asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
+        asked.filter.as_ref().map(crate::values::condition),
+        scope.filter(design, access, blueprint),
+        blueprint.deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
+    ];
+    Some(Query {
+        table: blueprint.table.clone(),
+        index: asked.index,
+        partition: KeyValue::from(asked.partition),
+        sort,
+        descending: list.descending.unwrap_or(asked.descending),
+        filter: conditions.into_iter().flatten().reduce(Condition::and),
+        limit: None,
+        after: None,
+    })
+}
+
+/// How many records a page has at most.
+fn page_size(access: &Access, list: &List) -> usize {
+    match access.returns {
+        Returns::One => 1,
+        _ => list.limit.unwrap_or(access.limit as usize).clamp(1, MAX_PAGE),
+    }
+}
+
+/// How many records a page looks for: one more where tenants share a partition, to know whether the tenant has more.
+fn reach(design: &Design, access: &Access, list: &List) -> usize {
+    let shared = design.wall_of(access) == Wall::Attribute;
+    page_size(access, list) + usize::from(shared && access.returns == Returns::Many)
+}
+
+/// How many items the store reads to find so many records.
+fn read_limit(query: &Query, missing: usize) -> usize {
+    if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) }
 }
