@@ -1,7 +1,5 @@
 //! What an access pattern becomes: one query on one partition.
 
-mod dialect;
-
 use std::fmt;
 
 use serde_json::Value;
@@ -167,9 +165,18 @@ impl Design {
             }
             Ok(true)
         };
+        let value = |name: &str, path: &str, _: Asked| {
+            let field = self.entities[access.entity].field(path);
+            let given = known.scalar(name).and_then(|given| typed(given, field));
+            Ok(given.unwrap_or_else(|| format!("<{name}>").into()))
+        };
         // Every parameter is filled with something, so nothing can be missing.
-        self.query_with(access, &Given { fill: &fill, number: &|_| None, exact: false })
-            .unwrap_or_else(|unfit| unreachable!("{unfit}"))
+        let query = self.query_with(access, &Given { fill: &fill, number: &|_| None, exact: false });
+        let mut query = query.unwrap_or_else(|unfit| unreachable!("{unfit}"));
+        if let Some(filter) = &mut query.filter {
+            fill_parameters(filter, &value).unwrap_or_else(|unfit| unreachable!("{unfit}"));
+        }
+        query
     }
 
     fn query_with(&self, access: &Access, given: &Given<'_>) -> Result<Query, Unfit> {
