@@ -4,11 +4,14 @@ use std::{fmt::Write as _, io::Write as _, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use nagaya_design::{Access, Design, Explanation, KeyPart, Query, Returns};
+use nagaya_dynamodb::{QueryRequest, expression};
+use nagaya_store::Query as StoreQuery;
+use nagaya_tenancy::{List, list_query, table_specs};
 use serde_json::{Value, json};
 
-use super::{Outcome, check::EngineName, pages, source};
+use super::{Outcome, pages, source};
 
-/// Explain a stored key, the query of an access pattern, or a diagnostic code
+/// Explain a stored key, the query that an access pattern sends, or a diagnostic code
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya explain NG0101\n  nagaya explain design.toml 'TENANT#t1' 'USER#u1'\n  nagaya explain design.toml \
@@ -29,15 +32,22 @@ pub(super) struct Args {
     /// A parameter of the access pattern (may be given several times)
     #[arg(long, value_name = "NAME=VALUE", requires = "access")]
     with: Vec<String>,
-    /// Show the request of this engine too: DynamoDB's JSON or Cosmos DB's SQL
+    /// Show the request that this engine sends too
     #[arg(long, value_enum, value_name = "ENGINE", requires = "access")]
-    engine: Option<EngineName>,
+    engine: Option<RequestEngine>,
     /// The value of `{base}` in table names [default: the design's name]
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     base: Option<String>,
     /// Print the explanation as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The engines that exist.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum RequestEngine {
+    Embedded,
+    Dynamodb,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -82,13 +92,13 @@ fn key(args: &Args, design: &Design, base: &str) -> anyhow::Result<Outcome> {
     }
     if found.is_empty() {
         eprintln!("no entity of {} has the key {}", design.name, args.key.join(" / "));
-        eprintln!("help: `nagaya docs {}` lists all keys", args.design.display());
+        eprintln!("help: `nagaya docs {}` lists the keys of the design", args.design.display());
         return Ok(Outcome::FoundProblem);
     }
     Ok(Outcome::Fine)
 }
 
-/// `GSI1PK=USER` names its attribute; anything else is a value, even with a `=` in it.
+/// `GSI1PK=USER` names its attribute. Other texts are values, even if they contain a `=`.
 fn part(design: &Design, text: &str) -> KeyPart {
     let named = text.split_once('=').filter(|(name, _)| {
         design.tables.iter().any(|table| {
@@ -107,16 +117,16 @@ fn table_name(design: &Design, id: &str, base: &str) -> String {
     table.map_or_else(|| id.to_owned(), |table| table.physical_name(base))
 }
 
-fn table_and_index(query: &Query, design: &Design, base: &str) -> String {
+fn queried_table(query: &Query, design: &Design, base: &str) -> String {
     let table = table_name(design, &query.table, base);
     query.index.as_ref().map_or(table.clone(), |index| format!("{table} {index}"))
 }
 
 fn explanation_text(design: &Design, base: &str, each: &Explanation) -> String {
     let table = table_name(design, &each.table, base);
-    let part = each.index.as_ref().map_or_else(|| "key".to_owned(), |index| format!("index {index}"));
+    let key = each.index.as_ref().map_or_else(|| "key".to_owned(), |index| format!("index {index}"));
     let form = if each.former { ", in its former form" } else { "" };
-    let mut out = format!("{} in {table} ({part}{form}), wall: {}\n", each.entity, each.wall);
+    let mut out = format!("{} in {table} ({key}{form}), wall: {}\n", each.entity, each.wall);
     let width = each.templates.iter().map(|(attribute, _)| attribute.len()).max().unwrap_or(0);
     // Writing to a string does not fail.
     for (attribute, template) in &each.templates {
@@ -133,7 +143,8 @@ fn explanation_text(design: &Design, base: &str, each: &Explanation) -> String {
         let width = each.reached_by.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, query) in &each.reached_by {
             let index = query.index.as_ref().map_or_else(String::new, |index| format!("{index}: "));
-            let filter = query.filter.as_ref().map_or_else(String::new, |filter| format!(", filter {filter}"));
+            let filter = reaching_filter(design, base, each, name);
+            let filter = filter.map_or_else(String::new, |filter| format!(", filter {filter}"));
             let _ = writeln!(out, "    {name:width$}  {index}{query}{filter}");
         }
     }
@@ -152,7 +163,7 @@ fn explanation_json(design: &Design, base: &str, each: &Explanation) -> Value {
                 "access": name,
                 "index": query.index,
                 "query": query.to_string(),
-                "filter": query.filter.as_ref().map(ToString::to_string),
+                "filter": reaching_filter(design, base, each, name),
             })
         })
         .collect();
@@ -169,6 +180,44 @@ fn explanation_json(design: &Design, base: &str, each: &Explanation) -> Value {
     })
 }
 
+/// The filter that an access pattern reaches a key with, for the tenant of the key.
+fn reaching_filter(design: &Design, base: &str, key: &Explanation, access: &str) -> Option<String> {
+    let access = design.access(access)?;
+    let tenant = tenant_parameter(design, access);
+    let given: Vec<_> = key.fields.iter().filter(|(name, _)| Some(name.as_str()) == tenant).cloned().collect();
+    filter_text(sent_query(design, base, access, &given).ok()??)
+}
+
+fn filter_text(query: StoreQuery) -> Option<String> {
+    query.filter.as_ref().map(expression::describe)
+}
+
+/// The parameter that the token gives: the tenant, where the list is one of a tenant.
+fn tenant_parameter<'d>(design: &'d Design, access: &Access) -> Option<&'d str> {
+    design.entities[access.entity].implied_tenant(design.wall_of(access))
+}
+
+/// The query that a list with these parameters sends to the store; `None`: nothing is sent, because no key can match.
+fn sent_query(
+    design: &Design,
+    base: &str,
+    access: &Access,
+    given: &[(String, String)],
+) -> anyhow::Result<Option<StoreQuery>> {
+    let tenant = tenant_parameter(design, access).unwrap_or("tenant");
+    let (of_tenant, others): (Vec<_>, Vec<_>) = given.iter().partition(|(name, _)| name == tenant);
+    let list = others.into_iter().fold(List::by(&access.name), |list, (name, value)| list.with(name, value));
+    let tenant = of_tenant.first().map_or_else(|| format!("<{tenant}>"), |(_, value)| value.clone());
+    Ok(list_query(design, base, &tenant, &list)?)
+}
+
+/// The request that the DynamoDB engine sends for a query.
+fn dynamodb_request(design: &Design, base: &str, query: StoreQuery) -> anyhow::Result<Option<QueryRequest>> {
+    let tables = table_specs(design, base);
+    let table = tables.iter().find(|table| table.name == query.table).context("the query has a table of the design")?;
+    Ok(QueryRequest::new(&table.name, table, query)?)
+}
+
 fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Result<Outcome> {
     let Some(access) = design.access(name) else {
         let names: Vec<_> = design.accesses.iter().map(|access| access.name.as_str()).collect();
@@ -177,8 +226,8 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
         }
         bail!("{} has no access pattern `{name}`; it has {}", design.name, names.join(", "));
     };
-    let given = parameters(args, design, access)?;
-    let given: Vec<(&str, &str)> = given.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let parameters = parameters(args, design, access)?;
+    let given: Vec<(&str, &str)> = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let missing =
         design.parameters(access).iter().any(|each| each.required && given.iter().all(|(name, _)| *name != each.name));
     let query = if missing {
@@ -186,7 +235,9 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
     } else {
         design.query(access, given.as_slice()).map_err(|unfit| anyhow::anyhow!("{name}: {unfit}"))?
     };
-    let table = table_name(design, &query.table, base);
+    let sent = sent_query(design, base, access, &parameters)?;
+    let filter = sent.clone().and_then(filter_text);
+    let request = sent.map(|sent| dynamodb_request(design, base, sent)).transpose()?.flatten();
     let mut out = std::io::stdout().lock();
     if args.json {
         let parameters: Vec<_> = design
@@ -202,36 +253,42 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
             "access": name,
             "entity": design.entities[access.entity].name,
             "wall": design.wall_of(access).to_string(),
-            "table": table,
+            "table": table_name(design, &query.table, base),
             "index": query.index,
             "query": query.to_string(),
-            "filter": query.filter.as_ref().map(ToString::to_string),
+            "filter": filter,
             "descending": query.descending,
             "limit": query.limit,
             "parameters": parameters,
-            "dynamodb": query.dynamodb(&table),
-            "cosmos": query.cosmos(),
+            "dynamodb": request.as_ref().map(QueryRequest::to_json),
         });
         writeln!(out, "{text:#}")?;
         return Ok(Outcome::Fine);
     }
-    write!(out, "{}", access_text(design, access, &query, base))?;
-    match args.engine {
-        Some(EngineName::Dynamodb) => writeln!(out, "\nDynamoDB Query\n{:#}", query.dynamodb(&table))?,
-        Some(EngineName::Cosmos) => writeln!(out, "\nCosmos DB\n{}", query.cosmos())?,
-        Some(EngineName::Embedded) => writeln!(out, "\nThe embedded engine takes the query as it is.")?,
-        None => {}
+    write!(out, "{}", access_text(design, access, &query, filter.as_deref(), base))?;
+    match (args.engine, request) {
+        (Some(RequestEngine::Dynamodb), Some(request)) => {
+            writeln!(out, "\nDynamoDB Query\n{:#}", request.to_json())?;
+            if request.local_filter.is_some() {
+                writeln!(out, "\nThe engine applies the filter itself: DynamoDB accepts none on key attributes.")?;
+            }
+        }
+        (Some(RequestEngine::Embedded), Some(_)) => {
+            writeln!(out, "\nThe embedded engine runs this query in the process and sends no request.")?;
+        }
+        (Some(_), None) => writeln!(out, "\nNothing is sent: no key can match.")?,
+        (None, _) => {}
     }
     Ok(Outcome::Fine)
 }
 
-/// The values of `--with`, held to the pattern's parameters.
+/// The values of `--with`. Each must be a parameter of the access pattern, or its tenant.
 fn parameters(args: &Args, design: &Design, access: &Access) -> anyhow::Result<Vec<(String, String)>> {
     let known = design.parameters(access);
     let mut given = Vec::new();
     for text in &args.with {
         let (name, value) = text.split_once('=').with_context(|| format!("--with {text}: write NAME=VALUE"))?;
-        if known.iter().all(|each| each.name != name) {
+        if known.iter().all(|each| each.name != name) && tenant_parameter(design, access) != Some(name) {
             let names: Vec<_> = known.iter().map(|each| each.name.as_str()).collect();
             bail!("`{}` has no parameter `{name}`; it has {}", access.name, names.join(", "));
         }
@@ -240,7 +297,7 @@ fn parameters(args: &Args, design: &Design, access: &Access) -> anyhow::Result<V
     Ok(given)
 }
 
-fn access_text(design: &Design, access: &Access, query: &Query, base: &str) -> String {
+fn access_text(design: &Design, access: &Access, query: &Query, filter: Option<&str>, base: &str) -> String {
     let entity = &design.entities[access.entity].name;
     let gives = match access.returns {
         Returns::Many => format!("lists {entity}"),
@@ -252,11 +309,8 @@ fn access_text(design: &Design, access: &Access, query: &Query, base: &str) -> S
     if let Some(description) = &access.description {
         let _ = writeln!(out, "  {description}");
     }
-    let _ = writeln!(out, "  Query {}\n    {query}", table_and_index(query, design, base));
-    if let Some((name, value)) = query.discriminator_filter() {
-        let _ = writeln!(out, "    filter {name} = '{value}'");
-    }
-    if let Some(filter) = &query.filter {
+    let _ = writeln!(out, "  Query {}\n    {query}", queried_table(query, design, base));
+    if let Some(filter) = filter {
         let _ = writeln!(out, "    filter {filter}");
     }
     if !query.projection.is_empty() {

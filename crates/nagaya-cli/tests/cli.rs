@@ -145,8 +145,8 @@ fn an_access_pattern_is_explained() {
         ),
         ("tenants_of_user", &[MULTI, "tenants_of_user"]),
         ("todos_active", &[TODO, "todos_active"]),
-        ("users_with_role", &[MANAGEMENT, "users_with_role", "--engine", "cosmos"]),
-        ("tenant_count_of_service", &[MANAGEMENT, "tenant_count_of_service", "--engine", "cosmos"]),
+        ("users_with_role", &[MANAGEMENT, "users_with_role", "--with", "tenantId=t1", "--engine", "dynamodb"]),
+        ("tenant_count_of_service", &[MANAGEMENT, "tenant_count_of_service", "--engine", "dynamodb"]),
         ("cooklogs", &[KONDATE, "cooklogs", "--with", "userId=u_01", "--with", "date=2026-02"]),
     ];
     for (name, args) in cases {

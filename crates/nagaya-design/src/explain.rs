@@ -1,4 +1,4 @@
-//! A stored key in words: which entity it is, what it says, and which access patterns reach it.
+//! What a stored key is: its entity, its fields, and the access patterns that reach it.
 
 use std::borrow::Cow;
 
@@ -9,72 +9,71 @@ use crate::{
     template::{Fields, Scalar},
 };
 
-/// A part of a key that somebody asks about.
+/// A part of a key to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPart {
-    /// The attribute, when it is named: `GSI1PK=USER`.
+    /// The attribute, if the part names it: `GSI1PK=USER`.
     pub attribute: Option<String>,
     /// Its value.
     pub value: String,
 }
 
-/// What a key is.
+/// The explanation of a key.
 #[derive(Debug, Clone)]
 pub struct Explanation {
     /// The table in the design.
     pub table: String,
-    /// The index, when it is an index key.
+    /// The index, if it is an index key.
     pub index: Option<String>,
     /// The entity.
     pub entity: String,
     /// The attributes and templates of the key: partition, then sort.
     pub templates: [(String, String); 2],
-    /// The fields that are in the key.
+    /// The fields in the key with their values.
     pub fields: Vec<(String, String)>,
-    /// Fields whose value is not one that the field accepts, with what it should be.
+    /// Fields with a value that they do not accept, and what they accept.
     pub doubts: Vec<(String, String)>,
-    /// Whether it has the form of an older key.
+    /// Whether it is a former key of the entity.
     pub former: bool,
     /// Whether only the partition was given.
     pub partition_only: bool,
-    /// The wall that it is behind.
+    /// Its wall.
     pub wall: Wall,
-    /// The access patterns that reach it, with their query.
+    /// The access patterns that reach it, with their queries.
     pub reached_by: Vec<(String, Query)>,
 }
 
-/// Fields that were read from a key.
-struct Known<'k>(&'k [(&'k str, Cow<'k, str>)]);
+/// The fields of a key.
+struct KeyFields<'k>(&'k [(&'k str, Cow<'k, str>)]);
 
-impl Fields for Known<'_> {
+impl Fields for KeyFields<'_> {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| Scalar::Text(value))
     }
 }
 
 impl Design {
-    /// Everything that a key can be: a partition and a sort key, or a partition alone.
+    /// All explanations of a key: a partition and a sort key, or a partition alone.
     pub fn explain(&self, parts: &[KeyPart]) -> Vec<Explanation> {
         let router = Router::new(self);
-        // A table's key tells more than an index's, and a value that no field accepts tells least: what fits better
-        // hides the rest.
+        // The best match hides the others: a table key before an index key, and accepted values before others.
         let order = [(true, false), (true, true), (false, false), (false, true)];
         order
             .into_iter()
-            .map(|(typed, indexes)| self.explain_places(&router, parts, typed, indexes))
+            .map(|(typed, indexes)| self.explain_keys(&router, parts, typed, indexes))
             .find(|found| !found.is_empty())
             .unwrap_or_default()
     }
 
-    fn explain_places(&self, router: &Router<'_>, parts: &[KeyPart], typed: bool, indexes: bool) -> Vec<Explanation> {
+    fn explain_keys(&self, router: &Router<'_>, parts: &[KeyPart], typed: bool, indexes: bool) -> Vec<Explanation> {
         let mut found = Vec::new();
         for table in &self.tables {
-            let places: Vec<_> = match indexes {
+            let keys: Vec<_> = match indexes {
                 false => vec![(None, &table.key)],
                 true => table.indexes.iter().map(|index| (Some(index.name.as_str()), &index.key)).collect(),
             };
-            for (index, attributes) in places {
-                match assign(parts, attributes) {
+            for (index, attributes) in keys {
+                match assign_parts(parts, attributes) {
                     Some((partition, Some(sort))) => found.extend(
                         router
                             .find(&table.id, index, partition, sort, typed)
@@ -82,7 +81,7 @@ impl Design {
                             .flatten()
                             .map(|routed| self.explanation(&table.id, index, routed, false)),
                     ),
-                    Some((partition, None)) => found.extend(self.in_partition(&table.id, index, partition, typed)),
+                    Some((partition, None)) => found.extend(self.explain_partition(&table.id, index, partition, typed)),
                     None => {}
                 }
             }
@@ -90,7 +89,7 @@ impl Design {
         found
     }
 
-    fn in_partition(&self, table: &str, index: Option<&str>, partition: &str, typed: bool) -> Vec<Explanation> {
+    fn explain_partition(&self, table: &str, index: Option<&str>, partition: &str, typed: bool) -> Vec<Explanation> {
         let entities = self.entities.iter().filter(|entity| self.table_of(entity).id == table);
         let mut found = Vec::new();
         for entity in entities {
@@ -117,7 +116,7 @@ impl Design {
         partition_only: bool,
     ) -> Explanation {
         let entity = self.entities.iter().find(|entity| entity.name == routed.entity);
-        let entity = entity.unwrap_or_else(|| unreachable!("the router knows only entities of the design"));
+        let entity = entity.unwrap_or_else(|| unreachable!("the router returns only entities of the design"));
         let mapping = index.and_then(|index| entity.mapping(index));
         let key = routed.key;
         let table_of = self.table_of(entity);
@@ -143,25 +142,25 @@ impl Design {
             reached_by: self
                 .accesses_of(entity)
                 .filter(|access| !routed.former || access.mapping.is_some())
-                .map(|access: &Access| (access.name.clone(), self.query_outline(access, &Known(&routed.fields))))
+                .map(|access: &Access| (access.name.clone(), self.query_outline(access, &KeyFields(&routed.fields))))
                 .collect(),
         }
     }
 }
 
-/// Which part is the partition and which the sort key; `None` when a named part is of another key.
-fn assign<'p>(parts: &'p [KeyPart], attributes: &KeyAttributes) -> Option<(&'p str, Option<&'p str>)> {
+/// The partition and the sort key among the parts; `None` if a part names an attribute of another key.
+fn assign_parts<'p>(parts: &'p [KeyPart], attributes: &KeyAttributes) -> Option<(&'p str, Option<&'p str>)> {
     let mut partition = None;
     let mut sort = None;
     for part in parts {
-        let place = match part.attribute.as_deref() {
+        let target = match part.attribute.as_deref() {
             Some(name) if name == attributes.partition => &mut partition,
             Some(name) if name == attributes.sort => &mut sort,
             Some(_) => return None,
             None if partition.is_none() => &mut partition,
             None => &mut sort,
         };
-        if place.replace(part.value.as_str()).is_some() {
+        if target.replace(part.value.as_str()).is_some() {
             return None;
         }
     }

@@ -28,7 +28,7 @@ pub use self::{
     expected::Expected,
     handles::{Operator, Tenant, Visitor},
     principal::Principal,
-    read::{List, LogPage, Page},
+    read::{List, LogPage, Page, list_query},
     record::Record,
     retry::Retry,
     settings::{Ids, Settings},

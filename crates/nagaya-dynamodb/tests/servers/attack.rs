@@ -1,4 +1,4 @@
-//! The attack suite of the walls, on the server that is most like the service.
+//! The attack suite of the walls, on DynamoDB Local.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use nagaya_store::{Answer, Clock};
 use nagaya_tenancy::{List, Nagaya, Principal};
 use serde_json::json;
 
-use crate::place::{Server, seed};
+use crate::test_server::{Server, seed};
 
-/// Each attack is several calls in both worlds, so that a run makes some of them, and another run others.
+/// Each attack takes several calls, so a run makes a random selection of them.
 fn options() -> Options {
     Options { seed: seed(), steps: 40, one_in: 12 }
 }
@@ -31,7 +31,7 @@ fn design(name: &str) -> Design {
     let (system, file) = name.split_once('/').expect("system/design");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../systems/{system}/design/{file}.toml"));
     let source = std::fs::read_to_string(path).expect("the design is there");
-    check(&source, &[]).design.expect("the design is sound")
+    check(&source, &[]).design.expect("the design has no errors")
 }
 
 /// Proves the DynamoDB part of N3.
@@ -46,7 +46,7 @@ async fn no_attack_crosses_the_walls_of_kondate() {
     attack::run_with(&design("kondate/kondate"), &OnServer, options()).await.assert();
 }
 
-/// The tenant's handle on the server that the compose file starts too.
+/// The tenant's handle on the server of the compose file.
 ///
 /// Proves A16.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

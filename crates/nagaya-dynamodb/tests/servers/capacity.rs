@@ -1,11 +1,11 @@
-//! What each kind of call costs, in the units that the service charges.
+//! The capacity units that each kind of call consumes.
 
 use nagaya_dynamodb::Dynamodb;
 use nagaya_store::{
     Clock, Condition, Consumed, Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write, metered,
 };
 
-use crate::place::Server;
+use crate::test_server::Server;
 
 const TABLE: &str = "costs";
 
@@ -24,7 +24,7 @@ async fn filled(server: Server) -> Dynamodb {
     store
 }
 
-/// An item of so many bytes, as the service counts them.
+/// An item of this many bytes, as the service counts them.
 fn sized(partition: &str, sort: &str, bytes: usize, index: Option<(&str, &str)>) -> Item {
     let mut item = Item::new().with("PK", partition).with("SK", sort).with("blob", "");
     if let Some((partition, sort)) = index {
@@ -34,7 +34,7 @@ fn sized(partition: &str, sort: &str, bytes: usize, index: Option<(&str, &str)>)
     item.with("blob", blob.as_str())
 }
 
-/// The call consumed so much.
+/// Checks what a call consumed.
 async fn costs<T>(what: &str, call: impl Future<Output = Result<T, Error>>, read_units: f64, write_units: f64) {
     let (answer, consumed) = metered(call).await;
     if let Err(error) = answer {
@@ -78,7 +78,7 @@ async fn writes_cost_by_a_kilobyte_and_more_on_indexes() {
     costs("a delete", store.write(Write::delete(TABLE, Key::new("new", "small")).into()), 0.0, 1.0).await;
 }
 
-/// On dynoxide: of a transaction, DynamoDB Local counts one item only.
+/// On dynoxide, because DynamoDB Local counts only one item of a transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sets_cost_twice_as_much_and_checks_as_writes() {
     let store = filled(Server::Dynoxide).await;

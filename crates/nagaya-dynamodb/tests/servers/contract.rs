@@ -1,8 +1,7 @@
 //! The contract of the store port, on each server.
 //!
 //! Where a server differs from the service, the contract follows the service. Each such case is listed here with its
-//! reason, has to fail, and stands in `docs/reference/engines.md` too: a list that is longer than it has to be would hide
-//! what breaks later.
+//! reason and in `docs/reference/engines.md`, and must fail: a list with cases that pass would hide later failures.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use nagaya_contract::{self as contract, Engine, Outcome, Report};
 use nagaya_dynamodb::Dynamodb;
 use nagaya_store::{Answer, Clock};
 
-use crate::place::Server;
+use crate::test_server::Server;
 
 /// A case that fails because of the server: its name, and what the server does.
 type Difference = (&'static str, &'static str);
@@ -56,17 +55,17 @@ const DYNALITE: &[Difference] = &[
 /// Proves the DynamoDB part of N2.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dynamodb_local_keeps_the_contract() {
-    holds(contract::run(&OnServer(Server::DynamodbLocal)).await, DYNAMODB_LOCAL);
+    check_failures(contract::run(&OnServer(Server::DynamodbLocal)).await, DYNAMODB_LOCAL);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dynoxide_keeps_the_contract() {
-    holds(contract::run(&OnServer(Server::Dynoxide)).await, DYNOXIDE);
+    check_failures(contract::run(&OnServer(Server::Dynoxide)).await, DYNOXIDE);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dynalite_keeps_the_contract() {
-    holds(contract::run(&OnServer(Server::Dynalite)).await, DYNALITE);
+    check_failures(contract::run(&OnServer(Server::Dynalite)).await, DYNALITE);
 }
 
 struct OnServer(Server);
@@ -79,21 +78,21 @@ impl Engine for OnServer {
     }
 }
 
-/// What fails is what is listed: nothing more, and nothing less.
+/// Checks that exactly the listed cases fail.
 #[track_caller]
-fn holds(report: Report, known: &[Difference]) {
+fn check_failures(report: Report, known: &[Difference]) {
     let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
     let failing: BTreeSet<&str> =
         report.cases.iter().filter(|(_, outcome)| failed(outcome)).map(|(name, _)| name.as_str()).collect();
     let listed: BTreeSet<&str> = known.iter().map(|(name, _)| *name).collect();
     let unlisted: Vec<_> = failing.difference(&listed).collect();
     let outdated: Vec<_> = listed.difference(&failing).collect();
-    assert!(unlisted.is_empty(), "{report}\nnot as the service does, and not listed: {unlisted:#?}");
-    assert!(outdated.is_empty(), "{report}\nlisted as different, but the server does as the service: {outdated:#?}");
+    assert!(unlisted.is_empty(), "{report}\nfailed and not listed: {unlisted:#?}");
+    assert!(outdated.is_empty(), "{report}\nlisted, but passed: {outdated:#?}");
     eprintln!("{report}");
 }
 
-/// The reference has the same table: server, case, what the server does.
+/// The reference page has the same table: server, case, what the server does.
 #[test]
 fn the_reference_names_each_difference() {
     let page = include_str!("../../../../docs/reference/engines.md");

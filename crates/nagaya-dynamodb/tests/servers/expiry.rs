@@ -1,17 +1,17 @@
-//! The server's own sweep, by the machine's clock.
+//! TTL deletions by the server, with the machine's clock.
 
 use std::time::{Duration, Instant};
 
 use nagaya_store::{Cause, Clock, From, Item, Key, KeySchema, Store as _, TableSpec, Write};
 
-use crate::place::Server;
+use crate::test_server::Server;
 
 const TABLE: &str = "mortal";
 
-/// DynamoDB Local sweeps every ten seconds or so; the service takes days. The service also says who removed the item, which
-/// tells expiry from a delete; DynamoDB Local does not. When it begins to, this fails, and should ask for more.
+/// DynamoDB Local deletes expired items every ten seconds or so; the service takes days. The service also reports that it
+/// deleted the item, which DynamoDB Local does not. When that changes, this test fails and should expect `Cause::Expiry`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_sweeps_is_a_change() {
+async fn a_ttl_deletion_is_a_change() {
     let store = Server::DynamodbLocal.open(Clock::system()).await;
     let spec = TableSpec::new(TABLE, KeySchema::strings("PK", "SK")).with_ttl("expiresAt");
     store.ensure(&[spec]).await.expect("the table is made");
@@ -25,12 +25,12 @@ async fn what_the_server_sweeps_is_a_change() {
     let start = Instant::now();
     let (mut gone, mut from) = (Vec::new(), From::Oldest);
     while gone.len() < 2 {
-        assert!(start.elapsed() < Duration::from_secs(60), "only {gone:?} are gone after a minute");
+        assert!(start.elapsed() < Duration::from_secs(60), "only {gone:?} are deleted after a minute");
         let changes = store.changes(TABLE, from, 100).await.expect("changes");
         gone.extend(changes.records.into_iter().filter(|record| record.new.is_none()));
         from = From::After(changes.next);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let told: Vec<_> = gone.into_iter().map(|record| (record.cause, record.old)).collect();
-    assert_eq!(told, [(Cause::Write, Some(item("deleted"))), (Cause::Write, Some(expired))]);
+    let deleted: Vec<_> = gone.into_iter().map(|record| (record.cause, record.old)).collect();
+    assert_eq!(deleted, [(Cause::Write, Some(item("deleted"))), (Cause::Write, Some(expired))]);
 }

@@ -1,6 +1,6 @@
 //! The engine on real servers. One program, because linking the SDK takes longer than most of its tests.
 //!
-//! `cargo xtask test` starts the servers; the feature `servers` lets plain `cargo test` do without.
+//! `cargo xtask test` starts the servers. Without the feature `servers`, plain `cargo test` needs none.
 
 mod attack;
 mod capacity;
@@ -8,4 +8,4 @@ mod contract;
 mod differential;
 mod expiry;
 mod faults;
-mod place;
+mod test_server;

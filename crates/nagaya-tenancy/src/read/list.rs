@@ -2,7 +2,7 @@
 
 use std::{iter::once_with, sync::Arc};
 
-use nagaya_design::{Access, Bound, Field, Parameter, Precision, Problem, Returns, Sort, Type, Wall};
+use nagaya_design::{Access, Bound, Design, Field, Parameter, Precision, Problem, Returns, Sort, Type, Wall};
 use nagaya_store::{Condition, Item, Key, KeyValue, Position, Query, Sort as StoreSort};
 use serde_json::Value as Json;
 
@@ -108,21 +108,18 @@ impl Session {
         if counts {
             return self.count(&guard, query).await;
         }
-        let wanted = match access.returns {
-            Returns::One => 1,
-            _ => list.limit.unwrap_or(access.limit as usize).clamp(1, nagaya_design::MAX_PAGE),
-        };
+        let wanted = page_size(access, list);
         let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
         // Where tenants share a partition, a cursor of the store would tell how many items the others have. There the page has
         // a cursor only if one of the caller's own items follows, however far away it is.
         let shared = design.wall_of(access) == Wall::Attribute;
         let rounds = if shared { usize::MAX } else { MAX_ROUNDS };
-        let reach = wanted + usize::from(shared && access.returns == Returns::Many);
+        let reach = reach(design, access, list);
         let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
         let mut next = None;
         for _ in 0..rounds {
             let missing = reach - records.len();
-            query.limit = Some(if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) });
+            query.limit = Some(read_limit(&query, missing));
             let page = self.state.store.query(query.clone()).await?;
             next = page.next;
             let mut items = page.items.into_iter();
@@ -176,66 +173,18 @@ impl Session {
         list: &List,
     ) -> Result<Option<Query>, Error> {
         let design = &self.state.design;
-        let given = list.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let from_token = self.known_parameters(access).iter().filter(|known| known.from_token);
-        let from_token = from_token.filter_map(|known| Some((known.name.as_str(), self.scope.tenant()?)));
-        let asked = design.query(access, given.chain(from_token).collect::<Vec<_>>().as_slice());
+        let asked = design.query(access, given_parameters(self.known_parameters(access), &self.scope, list).as_slice());
         let asked = asked.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
-        let sort = match asked.sort {
-            Sort::Any => StoreSort::Any,
-            Sort::Equal(key) => StoreSort::Equal(key.into()),
-            Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
-            Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
-            Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
-            Sort::Below(to) => StoreSort::Less(to.into()),
-            Sort::Nothing => return Ok(None),
-        };
-        // Where tenants share a partition, the store leaves out the items of the others.
-        let shared = design.wall_of(access) == Wall::Attribute;
-        let conditions = [
-            asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
-            asked.filter.as_ref().map(values::condition),
-            self.own_items(compiled).filter(|_| shared),
-            compiled.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
-        ];
-        Ok(Some(Query {
-            table: compiled.table.clone(),
-            index: asked.index,
-            partition: KeyValue::from(asked.partition),
-            sort,
-            descending: list.descending.unwrap_or(asked.descending),
-            filter: conditions.into_iter().flatten().reduce(Condition::and),
-            limit: None,
-            after: None,
-        }))
+        Ok(store_query(design, &self.scope, access, compiled, list, asked))
     }
 
     /// Holds for items of the session's tenant; `None` if it has no tenant or the entity has none.
     pub(super) fn own_items(&self, compiled: &CompiledEntity) -> Option<Condition> {
-        Some(Condition::equal(values::path(compiled.entity.tenant.as_deref()?), self.scope.tenant()?))
+        own_items(&self.scope, compiled)
     }
 
-    /// Refuses parameters that the access pattern does not have, that come from the token, or that no item can match.
     fn check_parameters(&self, access: &Access, list: &List) -> Result<(), Error> {
-        let entity = &self.state.design.entities[access.entity];
-        let mut problems = Vec::new();
-        for (name, value) in &list.parameters {
-            let message = match self.known_parameters(access).iter().find(|parameter| parameter.name == *name) {
-                None => "is not a parameter of this access pattern".to_owned(),
-                Some(parameter) if parameter.from_token => "comes from the token; leave it out".to_owned(),
-                Some(parameter) => match entity.field(&parameter.field).filter(|_| !is_bound(access, name)) {
-                    Some(field) => {
-                        let mut found = Vec::new();
-                        field.check(&typed(field, value), name, &mut found);
-                        problems.extend(found.into_iter().next());
-                        continue;
-                    }
-                    None => continue,
-                },
-            };
-            problems.push(Problem { path: name.clone(), message });
-        }
-        if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
+        check_parameters(&self.state.design, access, self.known_parameters(access), list)
     }
 
     fn known_parameters(&self, access: &Access) -> &[Parameter] {
@@ -279,6 +228,126 @@ impl Session {
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
         bound
     }
+}
+
+/// The first query that a list sends to the store, with the filters of the wall and of soft deletion, for people to read.
+///
+/// A tenant lists items behind its wall, an operator those behind the `system` wall. A required parameter that is not given is
+/// written as `<name>`. `None`: no key can match, so nothing is sent.
+pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Result<Option<Query>, Error> {
+    let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
+    let entity = &design.entities[access.entity];
+    let compiled = CompiledEntity::new(design, entity, design.table_of(entity).physical_name(base));
+    let scope = match design.wall_of(access) {
+        Wall::Key | Wall::Attribute => Scope::Tenant(tenant.into()),
+        Wall::System => Scope::Operator,
+        Wall::Public => Scope::Visitor,
+    };
+    let known = design.parameters(access);
+    check_parameters(design, access, &known, list)?;
+    let given = given_parameters(&known, &scope, list);
+    let is_given = |parameter: &Parameter| given.iter().any(|(name, _)| *name == parameter.name);
+    let asked = if known.iter().all(|parameter| !parameter.required || is_given(parameter)) {
+        design.query(access, given.as_slice()).map_err(|unfit| Error::problem(unfit.field, unfit.reason))?
+    } else {
+        design.query_outline(access, given.as_slice())
+    };
+    let query = store_query(design, &scope, access, &compiled, list, asked);
+    Ok(query.map(|query| {
+        let limit = (access.returns != Returns::Count).then(|| read_limit(&query, reach(design, access, list)));
+        Query { limit, ..query }
+    }))
+}
+
+/// Refuses parameters that the access pattern does not have, that come from the token, or that no item can match.
+fn check_parameters(design: &Design, access: &Access, known: &[Parameter], list: &List) -> Result<(), Error> {
+    let entity = &design.entities[access.entity];
+    let mut problems = Vec::new();
+    for (name, value) in &list.parameters {
+        let message = match known.iter().find(|parameter| parameter.name == *name) {
+            None => "is not a parameter of this access pattern".to_owned(),
+            Some(parameter) if parameter.from_token => "comes from the token; leave it out".to_owned(),
+            Some(parameter) => match entity.field(&parameter.field).filter(|_| !is_bound(access, name)) {
+                Some(field) => {
+                    let mut found = Vec::new();
+                    field.check(&typed(field, value), name, &mut found);
+                    problems.extend(found.into_iter().next());
+                    continue;
+                }
+                None => continue,
+            },
+        };
+        problems.push(Problem { path: name.clone(), message });
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
+}
+
+/// The parameters of a list, and the tenant where the token gives it.
+fn given_parameters<'l>(known: &'l [Parameter], scope: &'l Scope, list: &'l List) -> Vec<(&'l str, &'l str)> {
+    let given = list.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let from_token = known.iter().filter(|known| known.from_token);
+    given.chain(from_token.filter_map(|known| Some((known.name.as_str(), scope.tenant()?)))).collect()
+}
+
+/// A query of the design as the store gets it; `None` when no key can match.
+fn store_query(
+    design: &Design,
+    scope: &Scope,
+    access: &Access,
+    compiled: &CompiledEntity,
+    list: &List,
+    asked: nagaya_design::Query,
+) -> Option<Query> {
+    let sort = match asked.sort {
+        Sort::Any => StoreSort::Any,
+        Sort::Equal(key) => StoreSort::Equal(key.into()),
+        Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
+        Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
+        Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
+        Sort::Below(to) => StoreSort::Less(to.into()),
+        Sort::Nothing => return None,
+    };
+    // Where tenants share a partition, the store leaves out the items of the others.
+    let shared = design.wall_of(access) == Wall::Attribute;
+    let conditions = [
+        asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
+        asked.filter.as_ref().map(values::condition),
+        own_items(scope, compiled).filter(|_| shared),
+        compiled.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
+    ];
+    Some(Query {
+        table: compiled.table.clone(),
+        index: asked.index,
+        partition: KeyValue::from(asked.partition),
+        sort,
+        descending: list.descending.unwrap_or(asked.descending),
+        filter: conditions.into_iter().flatten().reduce(Condition::and),
+        limit: None,
+        after: None,
+    })
+}
+
+fn own_items(scope: &Scope, compiled: &CompiledEntity) -> Option<Condition> {
+    Some(Condition::equal(values::path(compiled.entity.tenant.as_deref()?), scope.tenant()?))
+}
+
+/// The largest number of records of a page.
+fn page_size(access: &Access, list: &List) -> usize {
+    match access.returns {
+        Returns::One => 1,
+        _ => list.limit.unwrap_or(access.limit as usize).clamp(1, nagaya_design::MAX_PAGE),
+    }
+}
+
+/// The number of records that a page looks for: one more where tenants share a partition, to know whether the tenant has more.
+fn reach(design: &Design, access: &Access, list: &List) -> usize {
+    let shared = design.wall_of(access) == Wall::Attribute;
+    page_size(access, list) + usize::from(shared && access.returns == Returns::Many)
+}
+
+/// The number of items that the store reads to find so many records.
+fn read_limit(query: &Query, missing: usize) -> usize {
+    if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) }
 }
 
 /// Whether a parameter is an end of a range or the beginning of a text, which need not be a value of its field.

@@ -1,4 +1,4 @@
-//! Answers, in a form in which those of two stores can be compared.
+//! Results in a form that can be compared between two stores.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,7 +6,7 @@ use nagaya_store::{Cause, Error, Failed, From, Item, Key, KeySchema, Page, Posit
 
 use super::generate::{INDEXES, Operation, TABLE, spec};
 
-/// What an operation gave.
+/// The result of an operation.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
     Written(Option<Item>),
@@ -15,7 +15,7 @@ pub(crate) enum Answer {
     Failed(&'static str, Vec<Failed>, Message),
 }
 
-/// What an error says, which is each engine's own.
+/// The message of an error, which differs between engines.
 pub(crate) struct Message(String);
 
 impl fmt::Debug for Message {
@@ -41,14 +41,14 @@ impl Answer {
     }
 }
 
-/// A query that stands where a page ended.
+/// A query that continues after a page.
 pub(crate) type Kept = Query;
 
-/// Does an operation; also gives where a query stands now.
+/// Runs an operation; also returns the query that continues.
 pub(crate) async fn answer(store: &dyn Store, operation: &Operation, kept: Option<&Kept>) -> (Answer, Option<Kept>) {
     let answer = match operation {
         Operation::Write(set) => {
-            // The item after it is part of the answer to a set of one action only.
+            // Only the response to a set of one action has the item.
             let lone = set.actions().len() == 1;
             store.write(set.clone()).await.map(|Written { item }| Answer::Written(item.filter(|_| lone)))
         }
@@ -66,11 +66,11 @@ pub(crate) async fn answer(store: &dyn Store, operation: &Operation, kept: Optio
         },
         Operation::Wait(_) => Ok(Answer::Written(None)),
     };
-    // What was opened before can still be gone on with.
+    // A query that was opened before can still be continued.
     (answer.unwrap_or_else(failed), kept.cloned())
 }
 
-/// Nothing of a failure but its kind is the same everywhere, and the items that conditions found.
+/// Engines agree only on the kind of an error and on the items that conditions failed on.
 fn failed(error: Error) -> Answer {
     let conditions = error.failed_conditions().unwrap_or_default().to_vec();
     if matches!(error.code(), "engine" | "unavailable" | "busy") {
@@ -79,8 +79,8 @@ fn failed(error: Error) -> Answer {
     Answer::Failed(error.code(), conditions, Message(error.to_string()))
 }
 
-/// One page. How much of a page expired items take is each engine's own matter, and so is the order of equal keys in an
-/// index: pages that end at the same place are compared, and others only left behind.
+/// One page. Engines count expired items differently, and order equal index keys differently. So only pages that end at the
+/// same item are compared.
 async fn page(store: &dyn Store, query: &Query) -> (Answer, Option<Kept>) {
     match store.query(query.clone()).await {
         Ok(Page { items, next, .. }) => (Answer::Page(items), next.map(|next: Position| query.clone().after(next))),
@@ -115,7 +115,7 @@ async fn all_of_scan(store: &dyn Store, scan: &Scan) -> Result<Vec<Item>, Error>
     }
 }
 
-/// The items as the query says, with those of equal index keys in the order of their own keys.
+/// The items in the order of the query; items with equal index keys in the order of their own keys.
 fn in_order(query: &Query, mut items: Vec<Item>) -> Answer {
     if let Some(index) = query.index.as_deref().and_then(|index| spec().index(index).cloned()) {
         let place = |item: &Item| place(item, &index.key);
@@ -135,7 +135,7 @@ fn place(item: &Item, key: &KeySchema) -> Option<Key> {
     key.key_of(item)
 }
 
-/// All that is in the table, and in each partition of each index.
+/// All items of the table and of each index partition.
 pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<String, Vec<Item>> {
     let table = all_of_scan(store, &Scan::table(TABLE)).await.expect("a scan");
     let mut contents = BTreeMap::from([("table".to_owned(), table)]);
@@ -150,7 +150,7 @@ pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<String, Vec<Item>> {
     contents
 }
 
-/// What happened to each item, in order: before, after, and why.
+/// The changes of each item in order: old item, new item, cause.
 pub(crate) async fn changes(store: &dyn Store) -> BTreeMap<Key, Vec<(Option<Item>, Option<Item>, Cause)>> {
     let mut all: BTreeMap<Key, Vec<_>> = BTreeMap::new();
     let mut last: BTreeMap<Key, u128> = BTreeMap::new();
@@ -161,7 +161,7 @@ pub(crate) async fn changes(store: &dyn Store) -> BTreeMap<Key, Vec<(Option<Item
             return all;
         }
         for record in changes.records {
-            // At least once: what comes again is left out.
+            // Delivery is at least once: repeated records are skipped.
             if last.get(&record.key).is_some_and(|last| record.sequence <= *last) {
                 continue;
             }

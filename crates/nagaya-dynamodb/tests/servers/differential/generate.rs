@@ -1,4 +1,4 @@
-//! Random operations on a small key space, so that they get in each other's way.
+//! Random operations on a small key space, so that they conflict.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(crate) const TABLE: &str = "things";
 pub(crate) const INDEXES: [&str; 2] = ["GSI1", "GSI2"];
 const PARTITIONS: usize = 3;
 const SORTS: usize = 6;
-/// Attributes, and what they mostly hold; names that an expression would trip over among them.
+/// Attributes and their usual types. Some names would need escaping in expressions.
 const ATTRIBUTES: [(&str, Mostly); 10] = [
     ("n", Mostly::Number),
     ("count", Mostly::Number),
@@ -37,7 +37,7 @@ enum Mostly {
     Anything,
 }
 
-/// Two indexes: one of texts, and one that is in the order of a number.
+/// Two indexes: one with string keys, and one with a number as sort key.
 pub(crate) fn spec() -> TableSpec {
     let mut by_number = KeySchema::strings("GSI2PK", "GSI2SK");
     by_number.sort.1 = nagaya_store::KeyKind::Number;
@@ -47,7 +47,7 @@ pub(crate) fn spec() -> TableSpec {
         .with_ttl("expiresAt")
 }
 
-/// Something to do to both stores.
+/// An operation on both stores.
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
     Write(WriteSet),
@@ -55,13 +55,13 @@ pub(crate) enum Operation {
     BatchGet(Vec<Key>),
     /// All pages of a query.
     Query(Query),
-    /// The first page of a query on the table, to be gone on with later.
+    /// The first page of a query on the table, to be continued later.
     Open(Query),
-    /// The next page of what was opened.
+    /// The next page of that query.
     Resume,
     /// All pages of a scan.
     Scan(Scan),
-    /// The clock goes on by seconds.
+    /// Advances the clock by seconds.
     Wait(i64),
 }
 
@@ -88,7 +88,7 @@ fn write_set(rng: &mut Rng, now: i64) -> WriteSet {
     let mut writes = Vec::new();
     for _ in 0..count {
         let key = key(rng);
-        // Two actions on one item are refused: seldom, or nothing else would ever be tried.
+        // Two actions on one item are rejected, so they must be rare.
         if keys.insert(key.clone()) || rng.u8(0..20) == 0 {
             writes.push(write(rng, key, now));
         }
@@ -130,7 +130,7 @@ fn item(rng: &mut Rng, key: &Key, now: i64) -> Item {
     item
 }
 
-/// Values for the attributes of one index, of none or of both; seldom such as it does not take.
+/// Values for the attributes of one index, of none or of both; rarely of the wrong type.
 fn index_attributes(rng: &mut Rng) -> Vec<(&'static str, Value)> {
     let mut attributes = Vec::new();
     if rng.bool() {
@@ -190,7 +190,7 @@ fn anything(rng: &mut Rng, depth: usize) -> Value {
     }
 }
 
-/// A map with an entry that stays: DynamoDB Local writes empty maps into its streams as what is no value at all.
+/// A map that is never empty: DynamoDB Local writes empty maps into its streams without their type.
 fn map(rng: &mut Rng, depth: usize) -> Value {
     let entries = (0..rng.usize(0..4)).map(|_| (entry(rng), anything(rng, depth)));
     Value::Map(entries.chain([("stays".to_owned(), Value::Null)]).collect())
@@ -227,8 +227,8 @@ fn entry(rng: &mut Rng) -> String {
     ["x", "y.z", "size"][rng.usize(0..3)].to_owned()
 }
 
-/// An attribute, or a way into one, and what is mostly there.
-fn place(rng: &mut Rng) -> (Path, Mostly) {
+/// A path to an attribute or into one, and its usual type.
+fn path(rng: &mut Rng) -> (Path, Mostly) {
     let (name, mostly) = ATTRIBUTES[rng.usize(0..ATTRIBUTES.len())];
     let path = Path::attribute(name);
     match (mostly, rng.u8(0..4)) {
@@ -263,7 +263,7 @@ fn change(rng: &mut Rng, now: i64) -> Change {
         }
         _ => {}
     }
-    let (path, mostly) = place(rng);
+    let (path, mostly) = path(rng);
     match rng.u8(0..10) {
         0 => Change::Remove(path),
         1 => Change::Delete("set".into(), texts(rng)),
@@ -275,7 +275,7 @@ fn change(rng: &mut Rng, now: i64) -> Change {
 }
 
 fn assign(rng: &mut Rng, mostly: Mostly) -> Assign {
-    let (other, _) = place(rng);
+    let (other, _) = path(rng);
     match rng.u8(0..10) {
         0 => Assign::Copy(other),
         1 => Assign::Plus("n".into(), number(rng)),
@@ -288,7 +288,7 @@ fn assign(rng: &mut Rng, mostly: Mostly) -> Assign {
 }
 
 fn condition(rng: &mut Rng, depth: usize) -> Condition {
-    let (path, mostly) = place(rng);
+    let (path, mostly) = path(rng);
     match rng.u8(0..if depth == 0 { 10 } else { 14 }) {
         0 => Condition::Exists(path),
         1 => Condition::Absent(path),
@@ -333,7 +333,7 @@ fn query(rng: &mut Rng) -> Query {
         _ => {
             let place = |rng: &mut Rng| nagaya_store::KeyValue::Number(number(rng));
             let sort = match sort(rng, place) {
-                // Numbers have no beginning.
+                // `BeginsWith` does not exist for numbers.
                 Sort::BeginsWith(_) => Sort::Any,
                 sort => sort,
             };
@@ -347,12 +347,12 @@ fn query(rng: &mut Rng) -> Query {
 }
 
 fn sort(rng: &mut Rng, place: fn(&mut Rng) -> nagaya_store::KeyValue) -> Sort {
-    let one = place(rng);
+    let one = path(rng);
     match rng.u8(0..10) {
         0 => Sort::Equal(one),
         1 => Sort::BeginsWith(one),
         2 => {
-            let other = place(rng);
+            let other = path(rng);
             Sort::Between(one.clone().min(other.clone()), one.max(other))
         }
         3 => Sort::Less(one),
@@ -364,6 +364,6 @@ fn sort(rng: &mut Rng, place: fn(&mut Rng) -> nagaya_store::KeyValue) -> Sort {
 }
 
 fn scan(rng: &mut Rng) -> Scan {
-    // The engines divide a table differently: only the whole can be compared.
+    // The engines divide a table into different segments, so only whole scans can be compared.
     Scan { limit: rng.bool().then(|| rng.usize(1..10)), ..Scan::table(TABLE) }
 }

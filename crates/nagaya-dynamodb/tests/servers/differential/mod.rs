@@ -1,4 +1,4 @@
-//! The same random operations to the embedded engine and to DynamoDB Local: the same answers.
+//! The same random operations on the embedded engine and on DynamoDB Local give the same results.
 
 mod compare;
 mod generate;
@@ -19,9 +19,9 @@ use self::{
     compare::{Kept, answer, changes, contents},
     generate::{Operation, operation, spec},
 };
-use crate::place::{Server, number, seed};
+use crate::test_server::{Server, number, seed};
 
-/// A moment that no sweep of a server reaches: items expire by the test's clock only.
+/// A time far in the future, so that the server never deletes items: they expire by the test's clock only.
 const START: i64 = 4_000_000_000;
 
 /// Proves the DynamoDB and embedded part of N2.
@@ -53,7 +53,7 @@ async fn random_operations_have_the_same_answers_as_on_the_embedded_engine() {
         }
         let (one, one_kept) = answer(&embedded, &operation, kept.as_ref()).await;
         let (other, other_kept) = answer(&dynamodb, &operation, kept.as_ref()).await;
-        // A page may end elsewhere, and is no answer to compare then.
+        // Pages that end at different items cannot be compared.
         if matches!(operation, Operation::Open(_) | Operation::Resume) && one_kept != other_kept {
             kept = None;
             continue;
@@ -79,7 +79,7 @@ async fn random_operations_have_the_same_answers_as_on_the_embedded_engine() {
     eprintln!("{} changes of {} items are the same", one.values().map(Vec::len).sum::<usize>(), one.len());
 }
 
-/// How the answers came out, to see that a run tries more than refusals.
+/// Counts the results by kind, to show that a run has more than failed conditions.
 #[derive(Default)]
 struct Tally(std::collections::BTreeMap<&'static str, usize>);
 

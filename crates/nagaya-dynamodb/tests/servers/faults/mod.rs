@@ -1,5 +1,4 @@
-//! A network that loses, delays and doubles calls, and a server that refuses them: no acknowledged write is lost, and
-//! none is done twice.
+//! Calls that are lost, delayed, repeated and rejected: no acknowledged write is lost, and none is carried out twice.
 
 mod proxy;
 
@@ -18,15 +17,15 @@ use nagaya_store::{Condition, ErrorKind, Item, Key, KeySchema, Store as _, Table
 use tokio::task::JoinSet;
 
 use self::proxy::{Fault, Proxy};
-use crate::place::{Server, number, open, prefix, seed};
+use crate::test_server::{Server, number, open, prefix, seed};
 
 const TABLE: &str = "faults";
 const TASKS: usize = 16;
 const COUNTERS: usize = 6;
-/// What the engine waits for an answer here: long enough for a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The engine's timeout here: long enough for a machine that is busy with other tests.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a writer knows of one of its writes. Its marker is in the items that it wrote.
+/// A write and its result. Its marker is in the items that it wrote.
 #[derive(Debug)]
 struct Try {
     marker: String,
@@ -36,25 +35,25 @@ struct Try {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// One more, without asking.
+    /// An increment without a condition.
     Count(usize),
-    /// One more, unless that was done already.
+    /// An increment on the condition that it has not happened yet.
     CountOnce(usize),
-    /// An item of its own or one that others want too.
+    /// A create, also of items that other writers create.
     Create(String),
-    /// One more on two counters, and an item, all or none.
+    /// Two increments and a create, all or none.
     Set(usize, usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// Refused, and the item that was found has the marker of this very write.
-    RefusedByItself,
-    Refused,
-    /// It has not been done, says the engine.
+    /// The condition failed, and the stored item has the marker of this very write.
+    FailedOnItself,
+    ConditionFailed,
+    /// The engine reports that it has not happened.
     Failed,
-    /// It may or may not have been done, says the engine.
+    /// The engine reports that it may have happened.
     Unknown,
 }
 
@@ -72,9 +71,9 @@ async fn through_faults(lone: Lone) {
     let (seed, rounds) = (seed(), number("NAGAYA_OPERATIONS").unwrap_or(60));
     eprintln!("{TASKS} writers, {rounds} writes each; NAGAYA_SEED={seed} gives the same faults again");
     let endpoint = Server::DynamodbLocal.endpoint();
-    let proxy = Proxy::start(&endpoint, seed, 3 * PATIENCE).await.expect("a proxy");
+    let proxy = Proxy::start(&endpoint, seed, 3 * TIMEOUT).await.expect("a proxy");
     let options = Options { prefix: prefix(), lone, ..Options::default() };
-    let hurried = Options { attempt_timeout: PATIENCE, call_timeout: 8 * PATIENCE, ..options.clone() };
+    let hurried = Options { attempt_timeout: TIMEOUT, call_timeout: 8 * TIMEOUT, ..options.clone() };
     let direct = open(&endpoint, options).await;
     let spec = TableSpec::new(TABLE, KeySchema::strings("PK", "SK"));
     direct.ensure(&[spec]).await.expect("the table is made");
@@ -98,10 +97,10 @@ async fn through_faults(lone: Lone) {
     }
     let tries: Vec<Try> = writers.join_all().await.into_iter().flatten().collect();
     let took = start.elapsed();
-    // Calls that the proxy holds back arrive before the count.
-    tokio::time::sleep(4 * PATIENCE).await;
+    // Wait for calls that the proxy delays.
+    tokio::time::sleep(4 * TIMEOUT).await;
 
-    tell(&tries, &proxy, took);
+    print_summary(&tries, &proxy, took);
     eprintln!("{:?}", store.metrics());
     let items = contents(&direct).await;
     check(&tries, &items, &proxy);
@@ -124,7 +123,7 @@ async fn attempt(store: &Dynamodb, rng: &mut Rng, marker: String) -> Try {
         Err(error) => match error.kind() {
             ErrorKind::ConditionFailed(failed) => {
                 let own = failed.iter().any(|failed| failed.found.as_ref().is_some_and(|item| has(item, &marker)));
-                if own { Outcome::RefusedByItself } else { Outcome::Refused }
+                if own { Outcome::FailedOnItself } else { Outcome::ConditionFailed }
             }
             ErrorKind::Busy | ErrorKind::Unavailable(_) | ErrorKind::Engine(_) => Outcome::Failed,
             ErrorKind::Unanswered(_) => Outcome::Unknown,
@@ -160,7 +159,7 @@ fn counter(at: usize) -> Key {
     Key::new(format!("counter-{at}"), "counter")
 }
 
-/// A marker as it lies in items, and as the proxy finds it in calls.
+/// A marker as it is stored in items, and as the proxy finds it in calls.
 fn mark(marker: &str) -> String {
     format!("~{marker}~")
 }
@@ -196,7 +195,7 @@ fn check(tries: &[Try], items: &BTreeMap<String, Item>, proxy: &Proxy) {
     let stored = |name: &str, marker: &str| items.get(name).is_some_and(|item| has(item, marker));
     for each in tries {
         let marker = each.marker.as_str();
-        let places: Vec<bool> = match &each.kind {
+        let stored_in: Vec<bool> = match &each.kind {
             Kind::Count(at) | Kind::CountOnce(at) => vec![stored(&format!("counter-{at}"), marker)],
             Kind::Create(sort) => vec![stored(sort, marker)],
             Kind::Set(one, other) => vec![
@@ -205,15 +204,15 @@ fn check(tries: &[Try], items: &BTreeMap<String, Item>, proxy: &Proxy) {
                 stored(&format!("of-set-{marker}"), marker),
             ],
         };
-        let told = || format!("{each:?}, which met {:?}", proxy.happened(marker));
-        assert!(places.iter().all(|place| *place == places[0]), "done by half: {}", told());
+        let text = || format!("{each:?} with the faults {:?}", proxy.happened(marker));
+        assert!(stored_in.iter().all(|is_stored| *is_stored == stored_in[0]), "partly done: {}", text());
         match each.outcome {
-            Outcome::Done => assert!(places[0], "acknowledged, but lost: {}", told()),
-            Outcome::Refused | Outcome::Failed => assert!(!places[0], "not done, but stored: {}", told()),
-            Outcome::RefusedByItself => {
-                // Of a call that the network doubled the engine cannot know: it was answered, once.
+            Outcome::Done => assert!(stored_in[0], "acknowledged, but lost: {}", text()),
+            Outcome::ConditionFailed | Outcome::Failed => assert!(!stored_in[0], "not done, but stored: {}", text()),
+            Outcome::FailedOnItself => {
+                // The engine cannot know that the network repeated a call: it got one response.
                 let doubled = proxy.happened(marker).contains(&Fault::TwiceSecond);
-                assert!(doubled, "refused because of itself: {}", told());
+                assert!(doubled, "failed on itself: {}", text());
             }
             Outcome::Unknown => {}
         }
@@ -222,20 +221,20 @@ fn check(tries: &[Try], items: &BTreeMap<String, Item>, proxy: &Proxy) {
         let Some(item) = items.get(&format!("counter-{at}")) else { continue };
         let count: i64 = item.get("count").and_then(Value::as_number).and_then(|n| n.try_into().ok()).expect("a count");
         let marks = item.get("marks").and_then(Value::length).unwrap_or(0);
-        assert_eq!(count, marks as i64, "counter {at}: so often counted, by so many writes");
+        assert_eq!(count, marks as i64, "counter {at}: the count and the number of markers");
     }
     let done = tries.iter().filter(|each| each.outcome == Outcome::Done).count();
     assert!(done * 4 > tries.len(), "only {done} of {} writes were acknowledged", tries.len());
 }
 
-fn tell(tries: &[Try], proxy: &Proxy, took: Duration) {
+fn print_summary(tries: &[Try], proxy: &Proxy, took: Duration) {
     let count = |outcome| tries.iter().filter(|each| each.outcome == outcome).count();
     eprintln!(
-        "{} writes in {took:.1?}: {} done, {} refused, {} refused after being doubled, {} failed, {} unknown",
+        "{} writes in {took:.1?}: {} done, {} with a failed condition, {} failed on themselves, {} failed, {} unknown",
         tries.len(),
         count(Outcome::Done),
-        count(Outcome::Refused),
-        count(Outcome::RefusedByItself),
+        count(Outcome::ConditionFailed),
+        count(Outcome::FailedOnItself),
         count(Outcome::Failed),
         count(Outcome::Unknown),
     );

@@ -1,4 +1,4 @@
-//! A proxy that does to calls what networks and busy servers do.
+//! A proxy that injects network faults and server errors.
 
 use std::{
     collections::BTreeMap,
@@ -17,25 +17,25 @@ use tokio::{
 /// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// Nothing: it is passed on.
+    /// None: the call is forwarded.
     None,
-    /// The server never sees it.
+    /// The request is lost.
     RequestLost,
-    /// The server does it, and nobody hears of it.
+    /// The server carries it out, and the response is lost.
     AnswerLost,
-    /// The server does it at once, and answers when nobody waits any more.
+    /// The server carries it out at once, and the response comes after the timeout.
     AnswerLate,
-    /// The server sees it when nobody waits any more.
+    /// The request reaches the server after the timeout.
     RequestLate,
-    /// The server does it twice; the caller hears of the first time.
+    /// The server carries it out twice; the caller gets the first response.
     TwiceFirst,
-    /// The server does it twice; the caller hears of the second time.
+    /// The server carries it out twice; the caller gets the second response.
     TwiceSecond,
-    /// It is refused, with one of the service's words for that.
+    /// It is throttled, with one of the service's error codes.
     Throttled(&'static str),
-    /// The server fails before it does anything.
+    /// The server fails before it carries it out.
     Broken,
-    /// The server does it, and fails to say so.
+    /// The server carries it out, and then fails.
     BrokenAfter,
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct Proxy {
 struct State {
     server: String,
     rng: Mutex<Rng>,
-    /// Longer than the engine waits.
+    /// Longer than the engine's timeout.
     late: Duration,
-    /// What happened to calls, by the marker in their bodies.
+    /// The faults of calls, by the marker in their bodies.
     happened: Mutex<BTreeMap<String, Vec<Fault>>>,
-    /// How many calls met which fault.
+    /// The number of calls with each fault.
     counts: Mutex<BTreeMap<Fault, usize>>,
 }
 
@@ -74,7 +74,7 @@ impl Proxy {
             tokio::spawn(async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     let state = Arc::clone(&state);
-                    // A connection that breaks is what this is about.
+                    // Broken connections are expected.
                     tokio::spawn(async move { drop(serve(stream, &state).await) });
                 }
             })
@@ -82,12 +82,12 @@ impl Proxy {
         Ok(Proxy { address, state, accepting })
     }
 
-    /// What happened to the calls with this marker, in order.
+    /// The faults of the calls with this marker, in order.
     pub(crate) fn happened(&self, marker: &str) -> Vec<Fault> {
         self.state.happened.lock().expect("no panic before").get(marker).cloned().unwrap_or_default()
     }
 
-    /// How many calls met which fault.
+    /// The number of calls with each fault.
     pub(crate) fn counts(&self) -> BTreeMap<Fault, usize> {
         self.state.counts.lock().expect("no panic before").clone()
     }
@@ -99,7 +99,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Passes the calls of a connection on, until one is lost.
+/// Forwards the calls of a connection, until one is lost.
 async fn serve(mut caller: TcpStream, state: &State) -> io::Result<()> {
     while let Some(call) = message(&mut caller).await? {
         match state.fault(&call) {
@@ -162,7 +162,7 @@ impl State {
         fault
     }
 
-    /// The server's answer.
+    /// The server's response.
     async fn ask(&self, call: &[u8]) -> io::Result<Vec<u8>> {
         let mut server = TcpStream::connect(&self.server).await?;
         server.write_all(call).await?;
@@ -170,8 +170,8 @@ impl State {
     }
 }
 
-/// TCP does not double a call, and of one without token and condition no server can tell that it comes again: only the
-/// others are doubled here.
+/// Only calls with a token or a condition are sent twice: no server could detect the repetition of others, and TCP does not
+/// repeat calls.
 fn can_be_doubled(call: &[u8]) -> bool {
     ["ClientRequestToken", "ConditionExpression"].iter().any(|name| position(call, name.as_bytes()).is_some())
 }

@@ -1,0 +1,55 @@
+//! The tables that should exist.
+
+use std::collections::BTreeMap;
+
+use nagaya_store::{IndexSpec, TableSpec};
+
+/// A table that should exist, with the settings that only DynamoDB has.
+///
+/// A plan only turns settings on, never off.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Its key, indexes and TTL attribute.
+    pub spec: TableSpec,
+    /// How many of its indexes should exist; `None`: all.
+    pub stage: Option<usize>,
+    /// Whether it has a stream of changes.
+    pub stream: bool,
+    /// Whether it has point-in-time recovery.
+    pub recovery: bool,
+    /// Whether it is encrypted with the AWS managed key of the account.
+    pub encryption: bool,
+    /// The lowest and highest provisioned capacity; `None`: on demand.
+    pub throughput: Option<(i64, i64)>,
+    /// Whether it has deletion protection.
+    pub protected: bool,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Wanted {
+    /// A table with a stream and no other setting of DynamoDB.
+    pub fn new(spec: TableSpec) -> Self {
+        Wanted {
+            spec,
+            stage: None,
+            stream: true,
+            recovery: false,
+            encryption: false,
+            throughput: None,
+            protected: false,
+            tags: BTreeMap::new(),
+        }
+    }
+
+    /// The indexes that should exist.
+    pub fn indexes(&self) -> &[IndexSpec] {
+        let all = &self.spec.indexes;
+        &all[..self.stage.unwrap_or(all.len()).min(all.len())]
+    }
+
+    /// The index that the next stage adds.
+    pub fn next_index(&self) -> Option<&IndexSpec> {
+        self.spec.indexes.get(self.indexes().len())
+    }
+}

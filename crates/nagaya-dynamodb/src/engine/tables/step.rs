@@ -1,0 +1,105 @@
+//! Steps: changes to a table that lose no data.
+
+use std::{collections::BTreeMap, fmt};
+
+use nagaya_store::{IndexSpec, KeySchema};
+
+/// A change to a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Create it, with the settings that `CreateTable` takes.
+    Create {
+        /// Its key.
+        key: KeySchema,
+        /// Its indexes.
+        indexes: Vec<IndexSpec>,
+        /// Whether it has a stream.
+        stream: bool,
+        /// Whether it is encrypted with the AWS managed key of the account.
+        encryption: bool,
+        /// Its provisioned capacity; `None`: on demand.
+        throughput: Option<i64>,
+        /// Whether it has deletion protection.
+        protected: bool,
+    },
+    /// Turn on TTL with this attribute.
+    Expiry(String),
+    /// Turn on its stream.
+    Stream,
+    /// Turn on point-in-time recovery.
+    Recovery,
+    /// Encrypt it with the AWS managed key of the account.
+    Encryption,
+    /// Set its provisioned capacity; `None`: on demand.
+    Throughput(Option<i64>),
+    /// Turn on deletion protection.
+    Protection,
+    /// Add or change these tags.
+    Tags(BTreeMap<String, String>),
+    /// Add an index, which is then backfilled.
+    AddIndex(IndexSpec),
+    /// Remove an index that the design does not have.
+    RemoveIndex(String),
+}
+
+impl Step {
+    /// A stable name of the kind of step.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Step::Create { .. } => "create",
+            Step::Expiry(_) => "expiry",
+            Step::Stream => "stream",
+            Step::Recovery => "recovery",
+            Step::Encryption => "encryption",
+            Step::Throughput(_) => "throughput",
+            Step::Protection => "protection",
+            Step::Tags(_) => "tags",
+            Step::AddIndex(_) => "add-index",
+            Step::RemoveIndex(_) => "remove-index",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Create { key, indexes, stream, encryption, throughput, protected } => {
+                write!(f, "create it with the key {}", attributes(key))?;
+                match indexes.as_slice() {
+                    [] => {}
+                    [index] => write!(f, ", index {}", index.name)?,
+                    indexes => {
+                        let names: Vec<_> = indexes.iter().map(|index| index.name.as_str()).collect();
+                        write!(f, ", indexes {}", names.join(", "))?;
+                    }
+                }
+                let settings = [(*stream, "a stream"), (*encryption, "encryption"), (*protected, "protection")];
+                settings.iter().filter(|(wanted, _)| *wanted).try_for_each(|(_, name)| write!(f, ", {name}"))?;
+                throughput.map_or(Ok(()), |units| write!(f, ", {units} units per second"))
+            }
+            Step::Expiry(attribute) => write!(f, "let items expire by {attribute}"),
+            Step::Stream => f.write_str("turn on its stream"),
+            Step::Recovery => f.write_str("turn on point-in-time recovery"),
+            Step::Encryption => f.write_str("encrypt it with a key of the account"),
+            Step::Throughput(Some(units)) => write!(f, "set its throughput to {units} units per second"),
+            Step::Throughput(None) => f.write_str("pay per request"),
+            Step::Protection => f.write_str("protect it against deletion"),
+            Step::Tags(tags) => {
+                let tags: Vec<_> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                write!(f, "tag it {}", tags.join(", "))
+            }
+            Step::AddIndex(index) => write!(f, "add index {} ({})", index.name, attributes(&index.key)),
+            Step::RemoveIndex(name) => write!(f, "remove index {name}"),
+        }
+    }
+}
+
+/// The attributes of a key, for people.
+pub(super) fn attributes(key: &KeySchema) -> String {
+    let part = |(name, kind): &(String, nagaya_store::KeyKind)| match kind {
+        nagaya_store::KeyKind::String => name.clone(),
+        nagaya_store::KeyKind::Number => format!("{name} as a number"),
+        nagaya_store::KeyKind::Binary => format!("{name} as bytes"),
+    };
+    format!("{}, {}", part(&key.partition), part(&key.sort))
+}
