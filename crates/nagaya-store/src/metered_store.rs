@@ -1,4 +1,4 @@
-//! A store that counts what it is asked, how long that takes and how it fails: the same for every engine.
+//! A wrapper that counts the calls of a store, their durations and their errors, for every engine alike.
 
 use std::{
     sync::{
@@ -9,13 +9,13 @@ use std::{
 };
 
 use crate::{
-    Answer, Capabilities, Changes, Consumed, Error, ErrorKind, From, Health, Item, Key, Measurement, Page, Query, Scan,
-    Store, TableSpec, WriteSet, Written, metered,
+    Answer, Capabilities, Changes, Consumed, Error, From, Health, Item, Key, Measurement, Page, Query, Scan, Store,
+    TableSpec, WriteSet, Written, metered,
 };
 
-/// The operations, by their names in figures.
+/// The operations, by their names in metrics.
 const OPERATIONS: [&str; 7] = ["ensure", "get", "batch_get", "query", "scan", "write", "changes"];
-/// The codes of errors. Conditions that do not hold are no errors: they are counted by themselves.
+/// The codes of errors. Failed conditions are counted separately, not as errors.
 const CODES: [&str; 12] = [
     "invalid",
     "limit",
@@ -30,15 +30,15 @@ const CODES: [&str; 12] = [
     "engine",
     "other",
 ];
-/// The upper ends of the buckets of durations, in seconds.
+/// The upper bounds of the duration buckets, in seconds.
 pub const DURATION_BUCKETS: [f64; 13] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
-/// Units are counted in thousandths: engines charge by halves.
-const PARTS: f64 = 1_000.0;
+/// Capacity units are counted in thousandths, because engines charge half units.
+const UNIT_SCALE: f64 = 1_000.0;
 
-/// A store that counts what it is asked.
+/// A store that counts its calls.
 ///
-/// A call costs two looks at the clock, a handful of additions, and the box that the port's futures are in.
+/// Each call costs two readings of the clock, a few additions and one boxed future.
 pub struct Measured {
     store: Arc<dyn Store>,
     operations: [Operation; OPERATIONS.len()],
@@ -50,38 +50,38 @@ pub struct Measured {
 
 #[derive(Debug, Default)]
 struct Operation {
-    /// The last one has what takes longer than all others.
+    /// The last bucket counts the calls that took longer than every bound.
     buckets: [AtomicU64; DURATION_BUCKETS.len() + 1],
     nanos: AtomicU64,
 }
 
-/// What a store has been asked since it was opened.
+/// The calls of a store since it was opened.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usage {
-    /// The operations that there were.
+    /// The operations with at least one call.
     pub operations: Vec<OperationUsage>,
-    /// Writes whose conditions did not hold.
+    /// Writes whose conditions failed.
     pub conflicts: u64,
-    /// Calls that failed otherwise, by the code of the error; those that there were.
+    /// Calls that failed for another reason, by error code; only codes that occurred.
     pub errors: Vec<(&'static str, u64)>,
-    /// What the calls consumed.
+    /// The capacity that the calls consumed.
     pub consumed: Consumed,
 }
 
-/// How often a store was asked for something, and how long that took.
+/// The calls of one operation, and how long they took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationUsage {
     /// The operation, such as `get`.
     pub name: &'static str,
-    /// How many calls took at most as long as each of [`DURATION_BUCKETS`] and longer than the one before; the last: longer
-    /// than all.
+    /// The number of calls in each of [`DURATION_BUCKETS`], not cumulative; the last counts the calls that took longer than
+    /// every bound.
     pub buckets: [u64; DURATION_BUCKETS.len() + 1],
-    /// How long all of them took, in seconds.
+    /// The total duration, in seconds.
     pub seconds: f64,
 }
 
 impl OperationUsage {
-    /// How many calls there were.
+    /// The number of calls.
     pub fn calls(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Measured {
 }
 
 impl Measured {
-    /// Counts what this store is asked.
+    /// Wraps a store and counts its calls.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Measured {
             store,
@@ -106,7 +106,7 @@ impl Measured {
         }
     }
 
-    /// What it has been asked so far.
+    /// The calls so far.
     pub fn usage(&self) -> Usage {
         let operations = OPERATIONS.iter().zip(&self.operations).map(|(name, operation)| OperationUsage {
             name,
@@ -122,25 +122,25 @@ impl Measured {
         }
     }
 
-    /// The call, counted when it has ended.
+    /// Counts a call when it ends.
     fn call<'a, T: Send + 'a>(&'a self, operation: usize, call: Answer<'a, T>) -> Answer<'a, T> {
         Box::pin(async move {
             let began = Instant::now();
-            let (answer, consumed) = metered(call).await;
+            let (result, consumed) = metered(call).await;
             if let Some(operation) = self.operations.get(operation) {
-                operation.count(began.elapsed());
+                operation.count_call(began.elapsed());
             }
-            if let Err(error) = &answer {
-                self.failed(error);
+            if let Err(error) = &result {
+                self.count_error(error);
             }
             add(&self.read_units, consumed.read_units);
             add(&self.write_units, consumed.write_units);
-            answer
+            result
         })
     }
 
-    fn failed(&self, error: &Error) {
-        if matches!(error.kind(), ErrorKind::ConditionFailed(_)) {
+    fn count_error(&self, error: &Error) {
+        if error.is_conflict() {
             self.conflicts.fetch_add(1, Relaxed);
             return;
         }
@@ -153,7 +153,7 @@ impl Measured {
 }
 
 impl Operation {
-    fn count(&self, took: Duration) {
+    fn count_call(&self, took: Duration) {
         let seconds = took.as_secs_f64();
         let at = DURATION_BUCKETS.partition_point(|end| *end < seconds);
         if let Some(bucket) = self.buckets.get(at) {
@@ -164,13 +164,13 @@ impl Operation {
 }
 
 fn units(parts: &AtomicU64) -> f64 {
-    parts.load(Relaxed) as f64 / PARTS
+    parts.load(Relaxed) as f64 / UNIT_SCALE
 }
 
 fn add(parts: &AtomicU64, units: f64) {
-    // What costs nothing is most of it, on engines that charge nothing.
+    // On engines that charge nothing this is always zero.
     if units > 0.0 {
-        parts.fetch_add((units * PARTS).round() as u64, Relaxed);
+        parts.fetch_add((units * UNIT_SCALE).round() as u64, Relaxed);
     }
 }
 
@@ -225,9 +225,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Failed, Write, consume};
+    use crate::{ErrorKind, Failed, Write, consume};
 
-    /// Reads cost half a unit; writes fail in turns.
+    /// Reads cost half a unit; each write fails with another error.
     struct Engine(AtomicU64);
 
     impl Store for Engine {
@@ -272,10 +272,10 @@ mod tests {
         }
     }
 
-    fn now<T>(answer: Answer<'_, T>) -> Result<T, Error> {
-        match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => panic!("the engine answers at once"),
+    fn run<T>(call: Answer<'_, T>) -> Result<T, Error> {
+        match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("the engine completes at once"),
         }
     }
 
@@ -285,25 +285,25 @@ mod tests {
         assert_eq!(store.usage(), Usage::default());
         let key = Key::new("a", "b");
         for _ in 0..3 {
-            assert_eq!(now(store.get("t", &key)).expect("it answers"), None);
+            assert_eq!(run(store.get("t", &key)).expect("it answers"), None);
         }
         for code in ["condition_failed", "unavailable", "busy", "busy"] {
             let write = Write::delete("t", key.clone());
-            assert_eq!(now(store.write(write.into())).expect_err("it fails").code(), code);
+            assert_eq!(run(store.write(write.into())).expect_err("it fails").code(), code);
         }
         let usage = store.usage();
         let calls: Vec<_> = usage.operations.iter().map(|each| (each.name, each.calls())).collect();
-        assert_eq!(calls, [("get", 3), ("write", 4)], "what was not asked for is left out");
+        assert_eq!(calls, [("get", 3), ("write", 4)], "operations without calls are left out");
         assert_eq!(usage.conflicts, 1);
         assert_eq!(usage.errors, [("busy", 2), ("unavailable", 1)]);
         assert_eq!(usage.consumed, Consumed { read_units: 1.5, write_units: 0.0 });
     }
 
     #[test]
-    fn a_duration_lies_in_the_bucket_that_it_is_not_longer_than() {
+    fn a_duration_is_counted_in_the_first_bucket_that_is_not_shorter() {
         let bucket = |nanos: u64| {
             let operation = Operation::default();
-            operation.count(Duration::from_nanos(nanos));
+            operation.count_call(Duration::from_nanos(nanos));
             operation.buckets.iter().position(|bucket| bucket.load(Relaxed) == 1)
         };
         assert_eq!(bucket(0), Some(0));

@@ -1,4 +1,4 @@
-//! What calls consume: engines that charge for calls report it here, and whoever pays asks for it.
+//! Consumed capacity: engines that charge per call report it here, and callers measure it.
 
 use std::{
     cell::Cell,
@@ -8,12 +8,12 @@ use std::{
     pin::pin,
 };
 
-/// What calls consumed, in the units that the service charges.
+/// Consumed capacity, in the units that the service charges.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Consumed {
-    /// Units of reading.
+    /// Read capacity units.
     pub read_units: f64,
-    /// Units of writing.
+    /// Write capacity units.
     pub write_units: f64,
 }
 
@@ -32,14 +32,14 @@ impl Sum for Consumed {
 }
 
 thread_local! {
-    /// What the future that is being polled has consumed.
+    /// The capacity consumed by the future that is being polled.
     static METER: Cell<Consumed> = const { Cell::new(Consumed { read_units: 0.0, write_units: 0.0 }) };
 }
 
-/// Awaits a future, and tells what the calls in it consumed.
+/// Awaits a future and measures the capacity that its calls consume.
 ///
-/// It counts what runs in this future, also side by side with others, but not what is spawned as a task of its own.
-/// Meters can be nested: an outer one counts what an inner one does too. The embedded engine charges nothing.
+/// It measures everything that runs within this future, concurrent calls included, but not tasks that it spawns. Measurements
+/// can be nested: the outer one includes the inner one. The embedded engine charges nothing.
 ///
 /// ```
 /// use nagaya_store::{Consumed, consume, metered};
@@ -61,7 +61,7 @@ pub async fn metered<F: Future>(future: F) -> (F::Output, Consumed) {
     let mut future = pin!(future);
     let mut consumed = Consumed::default();
     let output = poll_fn(|context| {
-        let outer = Outer(METER.take());
+        let outer = OuterMeter(METER.take());
         let polled = future.as_mut().poll(context);
         consumed = consumed + METER.get();
         drop(outer);
@@ -71,15 +71,15 @@ pub async fn metered<F: Future>(future: F) -> (F::Output, Consumed) {
     (output, consumed)
 }
 
-/// Reports what a call consumed to the meters around it. For engines.
+/// Reports the capacity that a call consumed. For engines.
 pub fn consume(consumed: Consumed) {
     METER.set(METER.get() + consumed);
 }
 
-/// What an outer meter has counted so far; what the inner one counts is added when it goes, even by a panic.
-struct Outer(Consumed);
+/// The count of an outer measurement. Dropping it, even by a panic, adds the count of the inner one.
+struct OuterMeter(Consumed);
 
-impl Drop for Outer {
+impl Drop for OuterMeter {
     fn drop(&mut self) {
         METER.set(self.0 + METER.get());
     }
