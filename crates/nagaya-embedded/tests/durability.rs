@@ -1,4 +1,4 @@
-//! An acknowledged write survives `kill -9`; none is ever half there.
+//! An acknowledged write survives `kill -9`, and no write set is ever applied partially.
 
 use std::{
     collections::BTreeMap,
@@ -18,14 +18,14 @@ use nagaya_store::{Condition, Item, Key, KeySchema, Query, Store as _, TableSpec
 const TABLE: &str = "pairs";
 const WRITERS: i64 = 8;
 const ROUNDS: u64 = 50;
-/// Tells a run of this test binary that it is the process to be killed.
+/// Makes this test binary the process that is killed.
 const CHILD: &str = "NAGAYA_KILL_TEST_DIRECTORY";
 
 fn spec() -> TableSpec {
     TableSpec::new(TABLE, KeySchema::strings("PK", "SK")).with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))
 }
 
-/// Not a test of its own: what the kill test starts, and kills. It writes as fast as it can, and says what has been
+/// Not a test: the process that the test below starts and kills. It writes as fast as it can, and prints what was
 /// acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_that_is_killed() {
@@ -38,7 +38,7 @@ async fn the_process_that_is_killed() {
             let mut n = stored(&store, writer).await.map_or(0, |(left, _)| left);
             loop {
                 n += 1;
-                store.write(pair(writer, n)).await.expect("nobody else writes this pair");
+                store.write(pair(writer, n)).await.expect("no other writer writes this pair");
                 println!("ack {writer} {n}");
             }
         }
@@ -48,7 +48,7 @@ async fn the_process_that_is_killed() {
     last.await.expect("a writer runs until it is killed");
 }
 
-/// Two items of different partitions that always carry the same number, and an index entry that follows it.
+/// Updates two items of different partitions that always have the same number, and their index entries.
 fn pair(writer: i64, n: i64) -> WriteSet {
     let update = |side: &str| {
         let index = format!("N{n:010}");
@@ -66,11 +66,11 @@ async fn stored(store: &Embedded, writer: i64) -> Option<(i64, i64)> {
     match (number(&items[0]), number(&items[1])) {
         (Some(left), Some(right)) => Some((left, right)),
         (None, None) => None,
-        half => panic!("half a write set is there: {half:?}"),
+        half => panic!("only half of a write set is stored: {half:?}"),
     }
 }
 
-/// Kills a process under load, at another moment each time.
+/// Kills a process under load, at a different time in each round.
 ///
 /// Proves the engine's part of N9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +78,7 @@ async fn an_acknowledged_write_survives_being_killed() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut acknowledged: BTreeMap<i64, i64> = BTreeMap::new();
     for round in 0..ROUNDS {
-        // Spread over the whole of what a process does: opening, the first writes, many writes.
+        // All phases of a process: opening, the first writes, many writes.
         let spread = (round * 37) % 160;
         let writes = if round % 3 == 0 { 0 } else { spread };
         kill_after(directory.path(), Duration::from_millis(5 + spread), writes, &mut acknowledged);
@@ -97,9 +97,8 @@ async fn an_acknowledged_write_survives_being_killed() {
     assert!(total > 1_000, "only {total} writes were acknowledged in all rounds: the test tests nothing");
 }
 
-/// The moment at which a directory is made is as good as any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_that_was_killed_while_it_was_made_opens() {
+async fn a_directory_opens_after_a_kill_during_its_creation() {
     for millis in 0..40 {
         let directory = tempfile::tempdir().expect("a directory");
         let mut acknowledged = BTreeMap::new();
@@ -117,14 +116,14 @@ async fn check_writer(store: &Embedded, writer: i64, acknowledged: i64) {
         assert_eq!(acknowledged, 0, "writer {writer} lost everything");
         return;
     };
-    assert_eq!(left, right, "writer {writer} has half a write set");
+    assert_eq!(left, right, "writer {writer} has only half of a write set");
     assert!(left >= acknowledged, "writer {writer} lost {} acknowledged writes", acknowledged - left);
     let indexed = store.query(Query::index(TABLE, "GSI1", format!("W{writer}"))).await.expect("a query").items;
     let numbers: Vec<_> = indexed.iter().filter_map(|item| item.get("n").and_then(Value::as_number)).collect();
     assert_eq!(numbers, [left.into(), left.into()], "the index of writer {writer} has other entries than its items");
 }
 
-/// Starts a process that writes, kills it after some time and some writes, and notes what it had acknowledged.
+/// Starts a process that writes, kills it after some time and some writes, and records what was acknowledged.
 fn kill_after(directory: &Path, delay: Duration, writes: u64, acknowledged: &mut BTreeMap<i64, i64>) {
     let mut child = Command::new(std::env::current_exe().expect("this test has a path"))
         .args(["--exact", "the_process_that_is_killed", "--nocapture", "--test-threads=1"])
@@ -152,7 +151,7 @@ fn kill_after(directory: &Path, delay: Duration, writes: u64, acknowledged: &mut
     child.wait().expect("the process ends");
     for line in reader.join().expect("the output is read") {
         let mut words = line.split(' ').skip(1).map(str::parse::<i64>);
-        // The last line may have been cut by the kill; a number that is cut is only ever smaller.
+        // The kill may have cut the last line; a cut number can only be smaller.
         if let (Some(Ok(writer)), Some(Ok(n))) = (words.next(), words.next()) {
             let highest = acknowledged.entry(writer).or_default();
             *highest = n.max(*highest);
@@ -161,7 +160,7 @@ fn kill_after(directory: &Path, delay: Duration, writes: u64, acknowledged: &mut
 }
 
 #[tokio::test]
-async fn a_second_process_is_told_who_holds_the_directory() {
+async fn the_error_of_a_locked_directory_names_the_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
     let error = Embedded::open(directory.path(), Options::default()).expect_err("it is open already");
@@ -169,11 +168,11 @@ async fn a_second_process_is_told_who_holds_the_directory() {
     assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
     assert!(text.contains(&directory.path().display().to_string()), "{text}");
     drop(store);
-    Embedded::open(directory.path(), Options::default()).expect("it is free again");
+    Embedded::open(directory.path(), Options::default()).expect("it is unlocked again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_increments_never_lose_one() {
+async fn concurrent_increments_are_all_applied() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Arc::new(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
     store.ensure(&[spec()]).await.expect("the table is made");
