@@ -48,18 +48,6 @@ pub(crate) enum MaintenanceRequest {
     Trim(Trim, Reply<()>),
 }
 
-impl From<WriteRequest> for Request {
-    fn from(request: WriteRequest) -> Self {
-        Request::Write(request)
-    }
-}
-
-impl From<MaintenanceRequest> for Request {
-    fn from(request: MaintenanceRequest) -> Self {
-        Request::Maintenance(request)
-    }
-}
-
 /// Where the result of a request goes. Sending fails if the caller has stopped waiting, which is not an error.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 

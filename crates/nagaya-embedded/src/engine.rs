@@ -74,11 +74,16 @@ pub(crate) struct CommitClient {
 
 impl CommitClient {
     /// Sends a request to the committing thread and waits for its result.
-    pub(crate) async fn request<T, R: Into<Request>>(&self, request: impl FnOnce(Reply<T>) -> R) -> Result<T, Error> {
+    pub(crate) async fn request<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
         let stopped = || Error::unavailable("the committing thread has stopped");
         let (reply, replied) = oneshot::channel();
-        self.requests.send(request(reply).into()).map_err(|_| stopped())?;
+        self.requests.send(request(reply)).map_err(|_| stopped())?;
         replied.await.map_err(|_| stopped())?
+    }
+
+    /// Sends a maintenance request and waits for its result.
+    pub(crate) async fn maintain(&self, request: impl FnOnce(Reply<()>) -> MaintenanceRequest) -> Result<(), Error> {
+        self.request(|reply| Request::Maintenance(request(reply))).await
     }
 
     /// Fails when the store is being closed, so that long work ends.
@@ -154,11 +159,11 @@ impl Embedded {
     /// index that is being built fail as if it did not exist.
     pub async fn reindex(&self, table: &str, index: Option<&str>) -> Result<(), Error> {
         let (table, index) = (table.to_owned(), index.map(str::to_owned));
-        self.request(|reply| MaintenanceRequest::Reindex(table, index, reply)).await
+        self.maintain(|reply| MaintenanceRequest::Reindex(table, index, reply)).await
     }
 
-    pub(crate) async fn request<T, R: Into<Request>>(&self, request: impl FnOnce(Reply<T>) -> R) -> Result<T, Error> {
-        self.client()?.request(request).await
+    pub(crate) async fn maintain(&self, request: impl FnOnce(Reply<()>) -> MaintenanceRequest) -> Result<(), Error> {
+        self.client()?.maintain(request).await
     }
 
     fn client(&self) -> Result<&CommitClient, Error> {
@@ -227,7 +232,7 @@ impl Store for Embedded {
     }
 
     fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        Box::pin(async move { self.request(|reply| MaintenanceRequest::Ensure(tables.to_vec(), reply)).await })
+        Box::pin(async move { self.maintain(|reply| MaintenanceRequest::Ensure(tables.to_vec(), reply)).await })
     }
 
     fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
@@ -250,7 +255,7 @@ impl Store for Embedded {
         Box::pin(async move {
             self.shared.free_space.check()?;
             let actions = prepare::prepare_writes(&self.shared, set)?;
-            self.request(|reply| WriteRequest { actions, reply }).await
+            self.client()?.request(|reply| Request::Write(WriteRequest { actions, reply })).await
         })
     }
 

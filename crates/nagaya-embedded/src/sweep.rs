@@ -65,7 +65,7 @@ impl CommitClient {
                 let is_done = keys.len() < STEP;
                 let last = keys.last().and_then(|key| layout::change_sequence(key));
                 let trim = Trim { table: table.id, trim_point, keys };
-                self.request(|reply| MaintenanceRequest::Trim(trim, reply)).await?;
+                self.maintain(|reply| MaintenanceRequest::Trim(trim, reply)).await?;
                 self.shared.sweep_progress.advance(table.id, last.unwrap_or(trim_point.sequence));
                 if is_done {
                     break;
@@ -77,7 +77,7 @@ impl CommitClient {
             && let Some(due) = due_expiries(&self.shared)?
         {
             before_step()?;
-            self.request(|reply| MaintenanceRequest::Expire(due, reply)).await?;
+            self.maintain(|reply| MaintenanceRequest::Expire(due, reply)).await?;
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ pub enum ErrorKind {
     #[error("there is no table `{0}`")]
     NoTable(String),
     /// The index does not exist, or is still being built.
-    #[error("the table `{table}` has no index `{index}`, or it is still being built")]
+    #[error("the table `{table}` has no index `{index}` yet")]
     NoIndex {
         /// The table.
         table: String,

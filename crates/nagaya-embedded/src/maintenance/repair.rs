@@ -32,7 +32,7 @@ impl Embedded {
             }
         }
         while let Some(stray) = self.stray_expiries()? {
-            self.request(|reply| MaintenanceRequest::Expire(stray, reply)).await?;
+            self.maintain(|reply| MaintenanceRequest::Expire(stray, reply)).await?;
         }
         let left = self.verify(progress)?;
         Ok(Repair { found, left })

@@ -9,14 +9,14 @@ use nagaya_store::Error;
 
 use super::{
     frame::{FrameKind, FrameWriter},
-    record::{Snapshot, StoreEnd, TableRecord, encode},
+    record::{Snapshot, StoreEnd, TableRecord},
 };
 use crate::{
     Embedded,
     layout::{self, Keyspace},
     maintenance::{ContentHash, Progress, highest_sequence, incarnation, sorted_tables},
     read,
-    record::{FORMAT, Table},
+    record::{FORMAT, Table, encode},
     storage::View,
 };
 

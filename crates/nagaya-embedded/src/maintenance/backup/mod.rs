@@ -26,7 +26,7 @@ pub use objects::verify_objects;
 use self::{
     frame::{FrameKind, FrameReader, FrameWriter, MAGIC},
     read::ParentObjects,
-    record::{Header, Parent, Snapshot, StoreEnd, decode, encode},
+    record::{Header, Parent, Snapshot, StoreEnd, decode},
     unfinished_file::UnfinishedFile,
 };
 use super::Progress;
@@ -34,6 +34,7 @@ use crate::{
     Embedded,
     bytes::{hex, random_bytes},
     files::describe,
+    record::encode,
 };
 
 /// The summary of a backup.

@@ -18,11 +18,12 @@ use nagaya_store::Error;
 
 use super::{
     frame::{FrameKind, FrameWriter},
-    record::{Object, encode},
+    record::Object,
 };
 use crate::{
     files::IoContext as _,
     maintenance::{Finding, Progress},
+    record::encode,
 };
 
 /// The maximum number of bytes of an object in one frame.

@@ -77,10 +77,6 @@ pub(in crate::maintenance) struct Object {
     pub(in crate::maintenance) here: bool,
 }
 
-pub(super) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
-    record::encode(value)
-}
-
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     record::decode(bytes).map_err(|_| BackupDamage::error("a record cannot be read by this version"))
 }
