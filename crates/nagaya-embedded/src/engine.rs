@@ -98,8 +98,8 @@ impl CommitClient {
 impl Embedded {
     /// Opens a directory, or creates it. A directory of an older format is upgraded.
     ///
-    /// An end of the journal that a crash has torn is cut off. A directory that has lost acknowledged commits, or in which a
-    /// restore was interrupted, is refused.
+    /// An end of the journal that a crash has torn is cut off. A directory that has lost acknowledged commits, or in
+    /// which a restore was interrupted, is refused.
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let directory = directory.as_ref();
         let lock = DirectoryLock::acquire(directory)?;
@@ -148,15 +148,15 @@ impl Embedded {
         Ok(Embedded { client: Some(client), shared, committer: Some(committer), background, _lock: lock })
     }
 
-    /// Does the work of the background thread now: removes all expired items and all changes that are older than the retention,
-    /// checks the disk, and syncs what is not urgent.
+    /// Does the work of the background thread now: removes all expired items and all changes that are older than the
+    /// retention, checks the disk, and syncs what is not urgent.
     pub async fn sweep(&self) -> Result<(), Error> {
         self.shared.run_periodic_checks();
         self.client()?.sweep().await
     }
 
-    /// Rebuilds all indexes of a table from its items, or the one with this name. Writes continue meanwhile; queries of an
-    /// index that is being built fail as if it did not exist.
+    /// Rebuilds all indexes of a table from its items, or the one with this name. Writes continue meanwhile; queries of
+    /// an index that is being built fail as if it did not exist.
     pub async fn reindex(&self, table: &str, index: Option<&str>) -> Result<(), Error> {
         let (table, index) = (table.to_owned(), index.map(str::to_owned));
         self.maintain(|reply| MaintenanceRequest::Reindex(table, index, reply)).await

@@ -1,7 +1,8 @@
 //! Building indexes and expiries from the items of a table, in small steps between writes.
 //!
-//! A build is part of the table's record, and is committed before its first entry. From then on writes maintain the entries, also
-//! after a crash, so an entry never outlives its item. Readers use an index only when it has the entries of all items.
+//! A build is part of the table's record, and is committed before its first entry. From then on writes maintain the
+//! entries, also after a crash, so an entry never outlives its item. Readers use an index only when it has the entries
+//! of all items.
 
 use std::{
     ops::Bound,

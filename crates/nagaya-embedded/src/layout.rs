@@ -1,6 +1,7 @@
 //! The byte keys of items, index entries, expiries and changes.
 //!
-//! Every part of a key is encoded so that the order of bytes is the order of values, and no encoding is a prefix of another.
+//! Every part of a key is encoded so that the order of bytes is the order of values, and no encoding is a prefix of
+//! another.
 
 use nagaya_store::{Key, KeyValue, Sort};
 
@@ -120,8 +121,8 @@ pub(crate) fn expiry_prefix(second: i64) -> Vec<u8> {
     (second as u64 ^ (1 << 63)).to_be_bytes().to_vec()
 }
 
-/// The key of the record of the last commit, in [`Keyspace::Changes`]; no change has this key. It is in the keyspace that most
-/// commits write, so that it does not keep old journals alive.
+/// The key of the record of the last commit, in [`Keyspace::Changes`]; no change has this key. It is in the keyspace
+/// that most commits write, so that it does not keep old journals alive.
 pub(crate) const COMMIT_KEY: &[u8] = &[0];
 
 /// The key of a change.

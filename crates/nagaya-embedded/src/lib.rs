@@ -1,8 +1,9 @@
 //! The embedded engine: a store in one directory on disk, or in memory for tests.
 //!
-//! An item, its index entries, its expiry and the record of its change are one commit. A write is acknowledged when its commit
-//! has been synced to disk. Concurrent writes share one sync; a single write does not wait for others. One thread evaluates all
-//! conditions, so conditional writes are linearizable. Readers use snapshots in parallel to it, and never see half of a commit.
+//! An item, its index entries, its expiry and the record of its change are one commit. A write is acknowledged when its
+//! commit has been synced to disk. Concurrent writes share one sync; a single write does not wait for others. One
+//! thread evaluates all conditions, so conditional writes are linearizable. Readers use snapshots in parallel to it,
+//! and never see half of a commit.
 //!
 //! It is not a server: one process has the directory open at a time.
 //!

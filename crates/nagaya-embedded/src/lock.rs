@@ -55,8 +55,8 @@ impl DirectoryLock {
     }
 }
 
-/// Creates a directory that only its owner can enter, because it holds the data of all tenants. Warns if an existing one is
-/// open to others.
+/// Creates a directory that only its owner can enter, because it holds the data of all tenants. Warns if an existing
+/// one is open to others.
 fn create_private(directory: &Path) -> io::Result<()> {
     private_folder().recursive(true).create(directory)?;
     #[cfg(unix)]

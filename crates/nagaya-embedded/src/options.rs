@@ -17,7 +17,8 @@ pub struct Options {
     pub write_buffer_bytes: u64,
     /// The size of the journals at which rarely written keyspaces are flushed, so that old journals can be removed.
     pub journal_bytes: u64,
-    /// Writes are refused while the disk has fewer free bytes than this; below twice as many a warning is logged. 0 turns both off.
+    /// Writes are refused while the disk has fewer free bytes than this; below twice as many a warning is logged. 0
+    /// turns both off.
     pub min_free_bytes: u64,
     /// How often the background thread removes expired items and old changes and checks the disk; `None` turns it off.
     pub sweep_every: Option<Duration>,

@@ -171,7 +171,8 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
     };
     let now = shared.options.clock.seconds();
     let mut pager = PageBuilder::new(scan.limit);
-    // The prefix of the last partition, and whether it belongs to this segment: the items of others are skipped undecoded.
+    // The prefix of the last partition, and whether it belongs to this segment: the items of others are skipped
+    // undecoded.
     let mut last: Option<(Vec<u8>, bool)> = None;
     shared.storage.view()?.range(Keyspace::Items, from, end, false, |bytes, value| {
         let known = last.as_ref().filter(|(prefix, _)| bytes.starts_with(prefix)).map(|(_, is_own)| *is_own);

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The format of directories that this version writes. It upgrades older ones when it opens them.
 ///
-/// 1: the first. 2: tables record their pending builds; directories have an incarnation, and number and tag their commits.
+/// 1: the first. 2: tables record their pending builds; directories have an incarnation, and number and tag their
+/// commits.
 pub(crate) const FORMAT: u32 = 2;
 
 /// The key of the format in [`Keyspace::Meta`](crate::layout::Keyspace::Meta).
@@ -140,8 +141,8 @@ pub(crate) fn decode_item(bytes: &[u8]) -> Result<Item, Error> {
     decode_item_like(None, bytes)
 }
 
-/// Decodes an item like [`decode`], but twice as fast for strings. Every item of every page is decoded here. The items of a page
-/// mostly have the same attributes, so the names are shared with the item before.
+/// Decodes an item like [`decode`], but twice as fast for strings. Every item of every page is decoded here. The items
+/// of a page mostly have the same attributes, so the names are shared with the item before.
 pub(crate) fn decode_item_like(before: Option<&Item>, bytes: &[u8]) -> Result<Item, Error> {
     take_item(before, bytes).map(|(item, _)| item)
 }

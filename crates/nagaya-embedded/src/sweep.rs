@@ -35,8 +35,8 @@ pub(crate) struct Trim {
     keys: Vec<Slice>,
 }
 
-/// How far earlier sweeps have come. The next sweep continues there, because removed entries slow reads down until they are
-/// compacted.
+/// How far earlier sweeps have come. The next sweep continues there, because removed entries slow reads down until they
+/// are compacted.
 #[derive(Debug, Default)]
 pub(crate) struct SweepProgress {
     /// By table, the sequence number up to which changes have been removed.

@@ -30,8 +30,8 @@ fn blob(n: u32) -> Item {
     item.with("GSI1PK", "all").with("GSI1SK", format!("{n:06}"))
 }
 
-/// Not a test: the process that the test below starts, with a limit on the size of files. It writes until it fails, and prints
-/// what was acknowledged and how it failed.
+/// Not a test: the process that the test below starts, with a limit on the size of files. It writes until it fails, and
+/// prints what was acknowledged and how it failed.
 #[tokio::test]
 async fn the_process_whose_disk_is_full() {
     let Ok(directory) = std::env::var(CHILD) else { return };

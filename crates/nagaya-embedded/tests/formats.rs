@@ -54,8 +54,8 @@ fn key(n: i64) -> Key {
     Key::new(format!("P{}", n % 2), format!("N\u{0}長{n:03}"))
 }
 
-/// The content of the directory of every format: notes 1 to 9 in sorted files, then 10 to 12 in the journal, one changed and
-/// one removed.
+/// The content of the directory of every format: notes 1 to 9 in sorted files, then 10 to 12 in the journal, one
+/// changed and one removed.
 async fn fill(store: &Embedded) -> Result<(), nagaya_store::Error> {
     store.ensure(&[spec()]).await?;
     store.write((1..10).map(|n| Write::put(TABLE, note(n))).collect::<WriteSet>()).await?;

@@ -1,4 +1,5 @@
-//! Indexes that are added to a table with items: built during writes, visible when they are complete, and correct after a crash.
+//! Indexes that are added to a table with items: built during writes, visible when they are complete, and correct after
+//! a crash.
 
 use std::sync::Arc;
 
@@ -87,8 +88,8 @@ async fn writes_work_while_an_index_is_built_and_readers_see_it_when_it_is_compl
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
 }
 
-/// A process that ends during a build leaves some entries. Items that are deleted before the build continues must not appear in
-/// the index.
+/// A process that ends during a build leaves some entries. Items that are deleted before the build continues must not
+/// appear in the index.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_build_continues_and_leaves_no_entry_of_a_deleted_item() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Torn journals open with all acknowledged commits. Damaged journals are refused, or the damage is harmless. Nothing is ever
-//! lost without an error.
+//! Torn journals open with all acknowledged commits. Damaged journals are refused, or the damage is harmless. Nothing
+//! is ever lost without an error.
 
 use std::{
     fs,
@@ -73,8 +73,8 @@ fn written(directory: &Path) -> Vec<u8> {
     bytes
 }
 
-/// A power cut may keep any of the pages that were not synced yet. The file `acknowledged` is from before the last commit, as if
-/// the process had been killed before the sync.
+/// A power cut may keep any of the pages that were not synced yet. The file `acknowledged` is from before the last
+/// commit, as if the process had been killed before the sync.
 #[tokio::test]
 async fn a_torn_end_is_cut_off_and_kept() {
     let directory = tempfile::tempdir().expect("a directory");

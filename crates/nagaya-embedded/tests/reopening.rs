@@ -1,4 +1,5 @@
-//! A store that could not write recovers by itself when the cause is gone, with all acknowledged writes and nothing else.
+//! A store that could not write recovers by itself when the cause is gone, with all acknowledged writes and nothing
+//! else.
 
 #![cfg(target_os = "linux")]
 

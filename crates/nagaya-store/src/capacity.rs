@@ -38,8 +38,8 @@ thread_local! {
 
 /// Awaits a future and measures the capacity that its calls consume.
 ///
-/// It measures everything that runs within this future, concurrent calls included, but not tasks that it spawns. Measurements
-/// can be nested: the outer one includes the inner one. The embedded engine charges nothing.
+/// It measures everything that runs within this future, concurrent calls included, but not tasks that it spawns.
+/// Measurements can be nested: the outer one includes the inner one. The embedded engine charges nothing.
 ///
 /// ```
 /// use nagaya_store::{Consumed, consume, metered};

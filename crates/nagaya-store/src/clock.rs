@@ -22,8 +22,8 @@ impl Clock {
         })
     }
 
-    /// The system clock, but a sudden jump takes effect only after it has lasted a minute. A clock that is wrong for a moment
-    /// then neither expires items nor breaks the order of timestamps.
+    /// The system clock, but a sudden jump takes effect only after it has lasted a minute. A clock that is wrong for a
+    /// moment then neither expires items nor breaks the order of timestamps.
     pub fn steady() -> Self {
         let (wall, began) = (Clock::system(), Instant::now());
         let filter = JumpFilter::new(move || wall.millis(), move || began.elapsed());

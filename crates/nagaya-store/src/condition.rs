@@ -19,7 +19,8 @@ pub enum Condition {
     Exists(Path),
     /// The path has no value.
     Absent(Path),
-    /// Compares with a value. Values of different kinds are unequal and have no order; an absent value is unequal to every value.
+    /// Compares with a value. Values of different kinds are unequal and have no order; an absent value is unequal to
+    /// every value.
     Compare(Operand, Comparison, Value),
     /// At least the first value and at most the second.
     Between(Operand, Value, Value),
@@ -42,8 +43,8 @@ pub enum Condition {
 pub enum Operand {
     /// The value at a path.
     Value(Path),
-    /// The size of the value at a path: UTF-16 units of a string, bytes of a binary, elements of a list, map or set. Other
-    /// values count as absent.
+    /// The size of the value at a path: UTF-16 units of a string, bytes of a binary, elements of a list, map or set.
+    /// Other values count as absent.
     Size(Path),
 }
 

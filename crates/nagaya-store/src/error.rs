@@ -52,8 +52,8 @@ pub enum ErrorKind {
     /// The store cannot be reached, or refuses calls until it has recovered from a fault. Nothing was written.
     #[error("the store is not available: {0}")]
     Unavailable(BoxError),
-    /// The response to a write was lost, and the write cannot be repeated safely: it happened once or not at all. Read before
-    /// writing again.
+    /// The response to a write was lost, and the write cannot be repeated safely: it happened once or not at all. Read
+    /// before writing again.
     #[error("the write may have happened or not: {0}")]
     Unanswered(BoxError),
     /// The engine failed: disk, network or damaged data.

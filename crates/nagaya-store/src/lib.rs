@@ -1,8 +1,9 @@
-//! The store port: the operations that Nagaya needs from a partition-keyed store, with the same semantics on every engine.
+//! The store port: the operations that Nagaya needs from a partition-keyed store, with the same semantics on every
+//! engine.
 //!
-//! Items are attribute maps, identified by a partition key and a sort key. A write set is a list of conditional actions that
-//! all happen or none. A query reads one partition of a table or index, in sort-key order. Changes report what happened, in
-//! order for each item. Everything is a typed value; nothing builds expressions from strings.
+//! Items are attribute maps, identified by a partition key and a sort key. A write set is a list of conditional actions
+//! that all happen or none. A query reads one partition of a table or index, in sort-key order. Changes report what
+//! happened, in order for each item. Everything is a typed value; nothing builds expressions from strings.
 //!
 //! Engines implement [`Store`]. This crate knows nothing about tenants or designs.
 //!

@@ -73,8 +73,8 @@ pub struct Usage {
 pub struct OperationUsage {
     /// The operation, such as `get`.
     pub name: &'static str,
-    /// The number of calls in each of [`DURATION_BUCKETS`], not cumulative; the last counts the calls that took longer than
-    /// every bound.
+    /// The number of calls in each of [`DURATION_BUCKETS`], not cumulative; the last counts the calls that took longer
+    /// than every bound.
     pub buckets: [u64; DURATION_BUCKETS.len() + 1],
     /// The total duration, in seconds.
     pub seconds: f64,

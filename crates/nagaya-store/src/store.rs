@@ -15,8 +15,8 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 
 
 /// A store of items, with the same semantics on every engine.
 ///
-/// An acknowledged write is durable. Reads of tables see all writes acknowledged before. Expired items are never returned,
-/// even before the engine has removed them.
+/// An acknowledged write is durable. Reads of tables see all writes acknowledged before. Expired items are never
+/// returned, even before the engine has removed them.
 pub trait Store: Send + Sync {
     /// What this engine supports.
     fn capabilities(&self) -> Capabilities;
@@ -41,14 +41,14 @@ pub trait Store: Send + Sync {
 
     /// Changes of a table, at least once, in order for each item.
     ///
-    /// A position of another store, or one that is older than the retained changes, fails with [`Gap`]: the reader has missed
-    /// changes and must read the items themselves.
+    /// A position of another store, or one that is older than the retained changes, fails with [`Gap`]: the reader has
+    /// missed changes and must read the items themselves.
     ///
     /// [`Gap`]: crate::ErrorKind::Gap
     fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes>;
 
-    /// Whether the store can serve requests, as far as the engine knows without a call; ready unless the engine overrides
-    /// this.
+    /// Whether the store can serve requests, as far as the engine knows without a call; ready unless the engine
+    /// overrides this.
     fn health(&self) -> Health {
         Health::Ready
     }

@@ -64,8 +64,8 @@ impl TableSpec {
 }
 
 impl IndexSpec {
-    /// The key of an item in the index; `None` if the item is not in the index: it lacks an attribute, or was stored before the
-    /// index existed and has values that are not allowed in a key.
+    /// The key of an item in the index; `None` if the item is not in the index: it lacks an attribute, or was stored
+    /// before the index existed and has values that are not allowed in a key.
     pub fn key_of(&self, item: &Item) -> Option<Key> {
         self.key.key_of(item).filter(|key| limits::check_key(&self.key, key).is_ok())
     }

@@ -21,7 +21,8 @@ pub struct Update {
 /// One change of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Sets the value at a path. The map or list that contains it must exist; an index beyond the end of a list appends.
+    /// Sets the value at a path. The map or list that contains it must exist; an index beyond the end of a list
+    /// appends.
     Set(Path, Assign),
     /// Removes the value at a path, if it exists.
     Remove(Path),

@@ -52,8 +52,8 @@ pub struct JournalState {
     pub torn_bytes: u64,
 }
 
-/// Checks the journals of a directory. If they are intact, it is opened as well: sorted files may show a loss that the journals
-/// do not.
+/// Checks the journals of a directory. If they are intact, it is opened as well: sorted files may show a loss that the
+/// journals do not.
 pub fn inspect_damage(directory: &Path) -> Result<Recovery, Error> {
     let _lock = DirectoryLock::acquire(directory)?;
     inspect(directory).map(|(recovery, _)| recovery)
@@ -93,17 +93,18 @@ fn lost_commits(directory: &Path) -> Result<Option<LostCommits>, Error> {
     lost.cloned().map(Some).ok_or(error)
 }
 
-/// Discards the damaged commits and all commits after them, unless they are already in sorted files. Returns the files with the
-/// bytes that were cut off. Indexes may need a repair afterwards.
+/// Discards the damaged commits and all commits after them, unless they are already in sorted files. Returns the files
+/// with the bytes that were cut off. Indexes may need a repair afterwards.
 pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let _lock = DirectoryLock::acquire(directory)?;
     let (_, journals) = inspect(directory)?;
     let kept = journals.cut_damaged(&torn_folder(directory)).context("cut the journals of", directory)?;
-    // Sorted files may contain later commits than the rest of the journals. So the rest is written to sorted files too, and
-    // numbering continues from there. The store gets a new identity: subscribers and backups have seen the discarded commits.
+    // Sorted files may contain later commits than the rest of the journals. So the rest is written to sorted files too,
+    // and numbering continues from there. The store gets a new identity: subscribers and backups have seen the
+    // discarded commits.
     Disk::empty_journals(directory, upgrade::new_incarnation()?)?;
-    // Opening must not miss the discarded commits again. This is the last step: if this function is interrupted before it, the
-    // directory is still refused and can be recovered again.
+    // Opening must not miss the discarded commits again. This is the last step: if this function is interrupted before
+    // it, the directory is still refused and can be recovered again.
     AcknowledgedFile::reset(directory)?;
     let storage = Storage::open(directory, &Options { sweep_every: None, ..Options::default() })?;
     upgrade::to_current_format(&storage)?;

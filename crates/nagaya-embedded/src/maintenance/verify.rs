@@ -20,7 +20,8 @@ use crate::{
 /// The maximum number of findings that are reported one by one; the others are counted.
 const MAX_FINDINGS: usize = 1_000;
 
-/// The number of changes that are checked in one pass. A table with more changes is read several times, to limit the memory.
+/// The number of changes that are checked in one pass. A table with more changes is read several times, to limit the
+/// memory.
 const CHANGES_PER_PASS: u64 = 500_000;
 
 /// Something that is damaged or does not match.
@@ -33,8 +34,8 @@ pub struct Finding {
 }
 
 impl Embedded {
-    /// Checks that the sorted files are intact, and that all index entries, expiries and changes match the items. Returns what
-    /// is wrong.
+    /// Checks that the sorted files are intact, and that all index entries, expiries and changes match the items.
+    /// Returns what is wrong.
     pub fn verify(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
         let files = self.storage().disk().map_or(Ok(Vec::new()), |disk| disk.damaged_files())?;
         let finding = |path: &PathBuf| {
@@ -177,7 +178,8 @@ impl<'a> Verifier<'a> {
         })
     }
 
-    /// Checks that each change of an item starts where the one before ends, and that the last one ends at the stored item.
+    /// Checks that each change of an item starts where the one before ends, and that the last one ends at the stored
+    /// item.
     fn changes(&mut self, table: &Table) -> Result<(), Error> {
         let mut count = 0_u64;
         self.view.scan_prefix(Keyspace::Changes, layout::table_prefix(table.id), |_, _| {

@@ -1,8 +1,8 @@
 //! The number of acknowledged commits, stored outside of the journal.
 //!
-//! A journal that was cut looks like one that was never longer; this file shows the difference. It is written after each commit
-//! and synced from time to time: after a killed process it is exact, after a power cut it may be some commits behind, and it
-//! never claims more commits than were synced.
+//! A journal that was cut looks like one that was never longer; this file shows the difference. It is written after
+//! each commit and synced from time to time: after a killed process it is exact, after a power cut it may be some
+//! commits behind, and it never claims more commits than were synced.
 //!
 //! The file also holds the key that recognises commits in a journal, which is needed before the store can be read.
 

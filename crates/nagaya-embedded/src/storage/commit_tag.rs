@@ -1,7 +1,7 @@
 //! Numbers of commits with an authentication tag, so that only the engine can write one.
 //!
-//! The journal contains the bytes of tenants as they are. Without a tag, a tenant could write bytes that look like a commit, and
-//! make a torn end look like damage.
+//! The journal contains the bytes of tenants as they are. Without a tag, a tenant could write bytes that look like a
+//! commit, and make a torn end look like damage.
 
 use std::fmt;
 

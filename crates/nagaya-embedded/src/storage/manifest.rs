@@ -1,11 +1,11 @@
 //! The manifests of fjall, checked before fjall opens them.
 //!
-//! Each keyspace has manifests that list its sorted files (`v7`), and a file that names the current manifest and its checksum
-//! (`current`). fjall does not verify that checksum: a damaged manifest could lose files without an error.
+//! Each keyspace has manifests that list its sorted files (`v7`), and a file that names the current manifest and its
+//! checksum (`current`). fjall does not verify that checksum: a damaged manifest could lose files without an error.
 //!
-//! A manifest may also be newer than its checksum. If publishing one fails after `current` was replaced, fjall writes the next
-//! manifest to the same file. If that fails too, the manifest is complete, but `current` has the checksum of the one before it.
-//! Such a manifest is accepted if its files are exactly those that it lists, and then published.
+//! A manifest may also be newer than its checksum. If publishing one fails after `current` was replaced, fjall writes
+//! the next manifest to the same file. If that fails too, the manifest is complete, but `current` has the checksum of
+//! the one before it. Such a manifest is accepted if its files are exactly those that it lists, and then published.
 
 use std::{
     fs::{self, File},

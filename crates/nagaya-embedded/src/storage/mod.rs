@@ -67,8 +67,8 @@ impl Storage {
         Storage::Memory(RwLock::default())
     }
 
-    /// Creates the data of a directory. Until it is complete a marker file lies beside it, so that what a killed process leaves
-    /// is not opened as a store.
+    /// Creates the data of a directory. Until it is complete a marker file lies beside it, so that what a killed
+    /// process leaves is not opened as a store.
     pub(crate) fn create<T>(
         directory: &Path,
         options: &Options,

@@ -10,6 +10,8 @@ use crate::load;
 /// The activity during which the process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
+    /// Nothing but the writes.
+    Write,
     /// Building an index of a large table.
     Index,
     /// Flushing memtables to sorted files.
@@ -20,8 +22,8 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    pub(crate) const ALL: [Activity; 5] =
-        [Activity::Index, Activity::Flush, Activity::Compaction, Activity::Backup, Activity::Restore];
+    pub(crate) const ALL: [Activity; 6] =
+        [Activity::Write, Activity::Index, Activity::Flush, Activity::Compaction, Activity::Backup, Activity::Restore];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Activity::ALL.into_iter().find(|activity| format!("{activity:?}") == name)
@@ -56,7 +58,7 @@ pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
                     println!("indexed {}", round + 1);
                     return;
                 }
-                Activity::Flush | Activity::Restore => return,
+                Activity::Write | Activity::Flush | Activity::Restore => return,
                 Activity::Compaction => busy.compact().expect("it can be compacted"),
                 Activity::Backup => {
                     busy.backup(&target, &mut |_| {}).expect("a backup");

@@ -46,8 +46,8 @@ pub(crate) async fn fill(store: &Embedded) {
 /// The number of large writes after which memtables are flushed.
 const FLUSHING_WRITES: u64 = 40;
 
-/// Writes for ever, and prints what was acknowledged. With `large`, memtables are flushed, and `begun` is printed when that is
-/// about to happen.
+/// Writes for ever, and prints what was acknowledged. With `large`, memtables are flushed, and `begun` is printed when
+/// that is about to happen.
 pub(crate) async fn write_for_ever(store: Arc<Embedded>, large: bool) {
     let written = Arc::new(AtomicU64::new(0));
     let writer = |writer: i64| {

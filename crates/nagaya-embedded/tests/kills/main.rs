@@ -1,7 +1,7 @@
-//! `kill -9` during an index build, a flush, a compaction, a backup or a restore: no acknowledged write is lost, no write set is
-//! applied partially, and no unfinished copy can be opened.
+//! `kill -9` during writes, an index build, a flush, a compaction, a backup or a restore: no acknowledged write is lost, no
+//! write set is applied partially, and no unfinished copy can be opened.
 //!
-//! `NAGAYA_KILLS` is the number of kills of all tests together.
+//! `NAGAYA_KILLS` is the number of kills during the activities beside writes.
 
 mod child;
 mod load;
@@ -9,8 +9,9 @@ mod load;
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc,
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -23,7 +24,7 @@ const ACTIVITY: &str = "NAGAYA_KILLS_ACTIVITY";
 const ROUND: &str = "NAGAYA_KILLS_ROUND";
 const DIRECTORY: &str = "NAGAYA_KILLS_DIRECTORY";
 
-/// The number of kills of all tests together, unless the environment sets it.
+/// The number of kills during the activities beside writes, unless the environment sets it.
 const DEFAULT_KILLS: u32 = 40;
 /// The number of kills before a new directory is used.
 const SAME_DIRECTORY: u32 = 8;
@@ -34,6 +35,37 @@ async fn the_process_that_is_killed() {
     let Some(activity) = std::env::var(ACTIVITY).ok().as_deref().and_then(Activity::named) else { return };
     let variable = |name| std::env::var(name).expect("the parent says what to do");
     child::run(activity, variable(ROUND).parse().expect("a number"), Path::new(&variable(DIRECTORY))).await;
+}
+
+/// Kills a process at a different time in each round.
+///
+/// Proves the engine's part of N9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledged_write_survives_being_killed() {
+    let base = tempfile::tempdir().expect("a directory");
+    let mut acknowledged = Acknowledged::new();
+    for round in 0..50 {
+        // All phases of a process: opening, the first writes, many writes.
+        let spread = (round * 37) % 160;
+        let writes = if round % 3 == 0 { 0 } else { spread };
+        kill_after(Duration::from_millis(5 + spread), writes, base.path(), &mut acknowledged);
+        let store = check_writes(base.path(), &acknowledged).await;
+        if round % 5 == 4 {
+            assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "round {round}");
+        }
+    }
+    let total: i64 = acknowledged.values().sum();
+    assert!(total > 1_000, "only {total} writes were acknowledged in all rounds: the test tests nothing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_opens_after_a_kill_during_its_creation() {
+    for millis in 0..40 {
+        let base = tempfile::tempdir().expect("a directory");
+        let mut acknowledged = Acknowledged::new();
+        kill_after(Duration::from_millis(millis / 2), 0, base.path(), &mut acknowledged);
+        check_writes(base.path(), &acknowledged).await;
+    }
 }
 
 /// Proves the engine's part of N9.
@@ -94,7 +126,8 @@ async fn a_killed_restore_is_never_opened_as_a_store() {
 
 fn rounds() -> u32 {
     let kills = std::env::var("NAGAYA_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(DEFAULT_KILLS);
-    kills.div_ceil(Activity::ALL.len() as u32)
+    // Writes are killed by a test of their own.
+    kills.div_ceil(Activity::ALL.len() as u32 - 1)
 }
 
 /// A different delay in each round, up to a maximum in milliseconds.
@@ -104,8 +137,8 @@ fn delay(round: u32, most: u64) -> Duration {
     Duration::from_micros(most * 1_000 * part / 65_536)
 }
 
-/// Opens a directory that no other process uses. A process that another test is just starting may hold the lock for a moment: it
-/// inherits all open files of this process until it executes its program.
+/// Opens a directory that no other process uses. A process that another test is just starting may hold the lock for a
+/// moment: it inherits all open files of this process until it executes its program.
 fn open(directory: &Path) -> Embedded {
     loop {
         match Embedded::open(directory, Options::default()) {
@@ -143,6 +176,14 @@ async fn kills(activity: Activity) {
         total += acknowledged.values().sum::<i64>();
     }
     assert!(total > 0, "nothing was acknowledged in all rounds: the test tests nothing");
+}
+
+/// Opens the store and checks that all acknowledged writes are there.
+async fn check_writes(base: &Path, acknowledged: &Acknowledged) -> Embedded {
+    let store = open(&base.join("store"));
+    store.ensure(&load::specs(0)).await.expect("the tables are made");
+    load::check(&store, acknowledged).await;
+    store
 }
 
 async fn check(base: &Path, round: u32, indexed: bool, acknowledged: &Acknowledged) {
@@ -196,35 +237,60 @@ fn acknowledge(said: &[String], acknowledged: &mut Acknowledged) {
     }
 }
 
-/// Starts a process, kills it some time after it has begun, and returns its output.
+/// Kills a process some time after it has begun, and returns its output.
 fn kill(activity: Activity, round: u32, delay: Duration, base: &Path) -> Vec<String> {
-    let mut child = Command::new(std::env::current_exe().expect("this test has a path"))
-        .args(["--exact", "the_process_that_is_killed", "--nocapture", "--test-threads=1"])
-        .env(ACTIVITY, format!("{activity:?}"))
-        .env(ROUND, round.to_string())
-        .env(DIRECTORY, base)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the process starts");
-    let output = child.stdout.take().expect("its output is piped");
-    let (begun, has_begun) = mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        let lines = BufReader::new(output).lines().map_while(Result::ok);
-        lines
-            .inspect(|line| {
-                if line == "begun" {
-                    let _ = begun.send(());
-                }
-            })
-            .collect::<Vec<_>>()
-    });
+    let process = Process::start(activity, round, base);
     // A process that ends before it has begun closes the channel.
-    let _ = has_begun.recv();
+    let _ = process.lines.iter().find(|line| line == "begun");
     std::thread::sleep(delay);
-    child.kill().expect("the process can be killed");
-    child.wait().expect("the process ends");
-    let said = reader.join().expect("the output is read");
+    let said = process.kill();
     assert!(said.contains(&"begun".to_owned()), "{activity:?}: the process ended before it had begun: {said:?}");
     said
+}
+
+/// Kills a process some time after its start, and after some writes; records what was acknowledged.
+fn kill_after(delay: Duration, writes: u64, base: &Path, acknowledged: &mut Acknowledged) {
+    let process = Process::start(Activity::Write, 0, base);
+    std::thread::sleep(delay);
+    let mut written = 0;
+    while written < writes
+        && let Ok(line) = process.lines.recv()
+    {
+        written += u64::from(line.starts_with("ack "));
+    }
+    acknowledge(&process.kill(), acknowledged);
+}
+
+/// A running process and its output.
+struct Process {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    reader: JoinHandle<Vec<String>>,
+}
+
+impl Process {
+    fn start(activity: Activity, round: u32, base: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this test has a path"))
+            .args(["--exact", "the_process_that_is_killed", "--nocapture", "--test-threads=1"])
+            .env(ACTIVITY, format!("{activity:?}"))
+            .env(ROUND, round.to_string())
+            .env(DIRECTORY, base)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the process starts");
+        let output = child.stdout.take().expect("its output is piped");
+        let (sender, lines) = mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            lines.inspect(|line| drop(sender.send(line.clone()))).collect()
+        });
+        Process { child, lines, reader }
+    }
+
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().expect("the process can be killed");
+        self.child.wait().expect("the process ends");
+        self.reader.join().expect("the output is read")
+    }
 }

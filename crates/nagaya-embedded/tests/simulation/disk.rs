@@ -1,7 +1,7 @@
 //! A simulated disk below one directory: it knows what has been synced, and loses the rest when the power fails.
 //!
-//! Files are identified by their inode, and directories by their entries at the last sync, so that it does not matter which call
-//! added or removed an entry. Nothing is really synced.
+//! Files are identified by their inode, and directories by their entries at the last sync, so that it does not matter
+//! which call added or removed an entry. Nothing is really synced.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},

@@ -1,8 +1,8 @@
 //! Simulated disk faults by seed: power losses, full disks, failed or fake syncs, changed bytes.
 //!
-//! A separate process works on a simulated disk (`symbols`, `disk`) with faults (`faults`), and logs the results. Then the
-//! directory is opened without faults and compared with that log (`model`, `verdict`). A seed always gives the same workload and
-//! the same faults; a failure prints the command that repeats it.
+//! A separate process works on a simulated disk (`symbols`, `disk`) with faults (`faults`), and logs the results. Then
+//! the directory is opened without faults and compared with that log (`model`, `verdict`). A seed always gives the same
+//! workload and the same faults; a failure prints the command that repeats it.
 //!
 //! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together, and `NAGAYA_SIM_FIRST` the first seed of each test.
 //! `NAGAYA_SIM_SEED` runs a single seed.

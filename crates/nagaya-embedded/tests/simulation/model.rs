@@ -61,8 +61,8 @@ pub(crate) enum UndetectableFault {
     MisdirectedBeforePowerLoss,
 }
 
-/// A state, and the writes with an unknown outcome that may still appear: the journal may contain them, and they become visible
-/// when the directory is reopened.
+/// A state, and the writes with an unknown outcome that may still appear: the journal may contain them, and they become
+/// visible when the directory is reopened.
 type Possible = BTreeSet<(State, Vec<usize>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +153,8 @@ impl History {
         Ok(all)
     }
 
-    /// The event after which acknowledged writes may be lost without an error, because nothing on the disk shows the loss.
+    /// The event after which acknowledged writes may be lost without an error, because nothing on the disk shows the
+    /// loss.
     fn lossy_from(&self, fault: UndetectableFault) -> usize {
         let last = |wanted: fn(&Event) -> bool| self.events.iter().rposition(wanted);
         match fault {

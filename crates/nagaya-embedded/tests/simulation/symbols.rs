@@ -1,4 +1,5 @@
-//! The C functions that the standard library uses for files. The symbols of an executable override those of the C library.
+//! The C functions that the standard library uses for files. The symbols of an executable override those of the C
+//! library.
 //!
 //! Each function makes the raw system call, except for files of the simulated disk.
 

@@ -1,8 +1,9 @@
 //! The frames of a backup, which make every damage detectable.
 //!
-//! A file is a magic number and frames. A frame is the length of its content, the content (one byte for its kind, then the
-//! body) and a digest of its position, length and content. The last frame contains a hash of all bytes before it. So every
-//! changed byte, every missing, moved or duplicate frame, every truncation and every byte after the end is detected.
+//! A file is a magic number and frames. A frame is the length of its content, the content (one byte for its kind, then
+//! the body) and a digest of its position, length and content. The last frame contains a hash of all bytes before it.
+//! So every changed byte, every missing, moved or duplicate frame, every truncation and every byte after the end is
+//! detected.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -14,8 +15,8 @@ use crate::files::describe;
 /// The first bytes of a backup; the digits are the version of this format.
 pub(super) const MAGIC: &[u8; 8] = b"NAGAYA02";
 
-/// The maximum length of a frame's content: a change with two items of the maximum size fits. A larger length is damage, and
-/// allocates no memory.
+/// The maximum length of a frame's content: a change with two items of the maximum size fits. A larger length is
+/// damage, and allocates no memory.
 pub(super) const MAX_CONTENT: usize = 4 * 1024 * 1024;
 
 /// Bytes of a digest.

@@ -1,10 +1,11 @@
 //! The objects of a data directory: long notes and files.
 //!
-//! An object is written and synced before the item that refers to it, is named by its content, and is never changed or removed.
-//! So a backup that takes the snapshot of the store first and lists the objects after that contains every object that the
-//! snapshot refers to.
+//! An object is written and synced before the item that refers to it, is named by its content, and is never changed or
+//! removed. So a backup that takes the snapshot of the store first and lists the objects after that contains every
+//! object that the snapshot refers to.
 //!
-//! The last part of an object's path is the BLAKE3 hash of its content, in hexadecimal digits, which makes damage detectable.
+//! The last part of an object's path is the BLAKE3 hash of its content, in hexadecimal digits, which makes damage
+//! detectable.
 
 use std::{
     cmp::Ordering,
@@ -196,8 +197,8 @@ fn entries(folder: &Path) -> Result<vec::IntoIter<Entry>, Error> {
         let Ok(name) = entry.file_name().into_string() else {
             return Err(Error::engine(format!("{} is not an object: its name is not UTF-8", path.display())));
         };
-        // The object storage first writes to `NAME#NUMBER`, and no object has such a name: this file is not complete yet, and no
-        // item refers to it.
+        // The object storage first writes to `NAME#NUMBER`, and no object has such a name: this file is not complete
+        // yet, and no item refers to it.
         if name.rsplit_once('#').is_some_and(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit())) {
             continue;
         }

@@ -1,7 +1,7 @@
 //! The records in the frames of a backup.
 //!
-//! A backup is, in this order: a header, the snapshot, every table with its items and changes, the end of the store part, every
-//! object, the sealed keys, and the end.
+//! A backup is, in this order: a header, the snapshot, every table with its items and changes, the end of the store
+//! part, every object, the sealed keys, and the end.
 
 use nagaya_store::{Error, TableSpec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

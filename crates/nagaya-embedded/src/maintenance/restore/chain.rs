@@ -24,8 +24,8 @@ use crate::{
     record::{Table, TrimPoint},
 };
 
-/// The sequence number of a directory that is restored from a backup without changes. It counts as removed and is above every
-/// position in the old directory: subscribers get a gap, and no earlier state can be restored.
+/// The sequence number of a directory that is restored from a backup without changes. It counts as removed and is above
+/// every position in the old directory: subscribers get a gap, and no earlier state can be restored.
 const ABOVE_ALL_POSITIONS: u64 = 1 << 40;
 
 /// Restores one backup into a new directory, without keys.
@@ -36,8 +36,8 @@ pub fn restore_backup(file: &Path, directory: &Path, progress: Progress<'_>) -> 
 
 /// Restores a full backup and the incremental ones after it, in order, into a new directory.
 ///
-/// The directory must not exist yet, and is removed if anything fails. Sequence numbers continue; a position in the old directory
-/// gives a gap.
+/// The directory must not exist yet, and is removed if anything fails. Sequence numbers continue; a position in the old
+/// directory gives a gap.
 pub fn restore_backups(
     chain: &[Checked],
     directory: &Path,

@@ -36,7 +36,8 @@ pub struct Restored {
     pub clock_went_back: bool,
 }
 
-/// Creates a directory and fills it; nothing is left of it if that fails. `fill` returns the expected content hash, if known.
+/// Creates a directory and fills it; nothing is left of it if that fails. `fill` returns the expected content hash, if
+/// known.
 fn restore_into_new_directory(
     directory: &Path,
     fill: impl FnOnce(&mut RestoreWriter<'_>, &mut ObjectWriter) -> Result<Option<String>, Error>,

@@ -39,7 +39,8 @@ enum UnrestorableTime {
 impl Embedded {
     /// Restores the state at a past time (milliseconds since 1970) into a new directory.
     ///
-    /// The directory must not exist yet, and is removed if anything fails. It contains no changes; sequence numbers continue.
+    /// The directory must not exist yet, and is removed if anything fails. It contains no changes; sequence numbers
+    /// continue.
     pub fn restore_at(
         &self,
         time: i64,
@@ -81,8 +82,8 @@ impl Embedded {
 
 /// A past time, as a position in the changes.
 struct PointInTime {
-    /// The sequence number of the first change after it, of all tables. Sequence numbers order all writes, so all tables are cut at
-    /// the same point.
+    /// The sequence number of the first change after it, of all tables. Sequence numbers order all writes, so all
+    /// tables are cut at the same point.
     first_after: Option<u64>,
     clock_went_back: bool,
 }

@@ -34,8 +34,8 @@ pub(crate) fn refuse_unfinished_restore(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Creates a directory with the marker in it; returns whether it did not exist. The directory never exists without the marker:
-/// it could be taken for the empty directory of a new store.
+/// Creates a directory with the marker in it; returns whether it did not exist. The directory never exists without the
+/// marker: it could be taken for the empty directory of a new store.
 fn create_marked(directory: &Path) -> Result<bool, Error> {
     if directory.symlink_metadata().is_ok() {
         return Ok(false);
@@ -83,7 +83,8 @@ impl RestoreTarget {
         let created = create_marked(directory)?;
         let marker = directory.join(MARKER);
         if !created {
-            // Before it is marked: if this process is killed, an existing store must not look like an unfinished restore.
+            // Before it is marked: if this process is killed, an existing store must not look like an unfinished
+            // restore.
             refuse_unfinished_restore(directory)?;
             if !is_empty().context("read", directory)? {
                 return Err(not_empty());
@@ -130,7 +131,8 @@ impl RestoreTarget {
         finish().context("sync", &self.directory)
     }
 
-    /// Removes the restored content. The marker is removed last: if this fails, the rest is refused as an unfinished restore.
+    /// Removes the restored content. The marker is removed last: if this fails, the rest is refused as an unfinished
+    /// restore.
     pub(super) fn discard(self) {
         let remove = || -> io::Result<()> {
             for entry in fs::read_dir(&self.directory)? {

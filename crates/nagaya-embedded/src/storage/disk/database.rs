@@ -9,15 +9,13 @@ use std::{
 use fjall::{AbstractTree as _, CompressionType, KeyspaceCreateOptions, LsmError, PersistMode, Readable as _};
 use nagaya_store::Error;
 
-use super::{
-    super::commit_tag::{Commit, CommitKey},
-    LostCommits,
-};
+use super::LostCommits;
 use crate::{
     files,
     layout::{self, Keyspace},
     options::Options,
     record::COMMIT_KEY_KEY,
+    storage::commit_tag::{Commit, CommitKey},
 };
 
 pub(super) struct Database {
@@ -34,7 +32,8 @@ impl Database {
         let fjall = fjall::Database::builder(path)
             .cache_size(options.cache_bytes)
             .max_journaling_size(options.journal_bytes)
-            // fjall compresses again to check what it replays, and another version of the compressor may give other bytes.
+            // fjall compresses again to check what it replays, and another version of the compressor may give other
+            // bytes.
             .journal_compression(CompressionType::None)
             .open()
             .map_err(failed)?;
@@ -54,8 +53,8 @@ impl Database {
         database_error(action, &self.path, error)
     }
 
-    /// Whether so many flushes or compactions are pending that fjall would stall the next commit. fjall would wait for ever if
-    /// the thread that does them has failed.
+    /// Whether so many flushes or compactions are pending that fjall would stall the next commit. fjall would wait for
+    /// ever if the thread that does them has failed.
     pub(super) fn would_stall(&self) -> bool {
         const SEALED_MEMTABLES: usize = 2;
         const L0_RUNS: usize = 28;
@@ -102,7 +101,8 @@ impl Database {
         self.fjall.snapshot().get(self.keyspace(keyspace), key).map_err(|error| self.error("read", &error))
     }
 
-    /// Checks that sorted files contain everything before the first commit of the journals. If not, an older journal is missing.
+    /// Checks that sorted files contain everything before the first commit of the journals. If not, an older journal is
+    /// missing.
     pub(super) fn check_oldest(&self, first: Option<Commit>, directory: &Path) -> Result<(), Error> {
         let Some(Commit { number, sequence }) = first else { return Ok(()) };
         let changes = &self.keyspace(Keyspace::Changes).tree;

@@ -56,8 +56,8 @@ pub(crate) struct Disk {
 
 /// The database, and a snapshot of it after a commit.
 ///
-/// Only the committing thread takes snapshots, between two commits. A snapshot that a reader takes could show half of a commit:
-/// a flush moves fjall's visible sequence number while a batch is still being applied.
+/// Only the committing thread takes snapshots, between two commits. A snapshot that a reader takes could show half of a
+/// commit: a flush moves fjall's visible sequence number while a batch is still being applied.
 pub(crate) struct PublishedState {
     database: Arc<Database>,
     pub(super) snapshot: fjall::Snapshot,

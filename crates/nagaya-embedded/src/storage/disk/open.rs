@@ -8,22 +8,20 @@ use std::{
 
 use nagaya_store::Error;
 
-use super::{
-    super::{
-        Op, View,
-        acknowledged::AcknowledgedFile,
-        commit_tag::CommitKey,
-        journal::{self, Journals},
-        manifest,
-    },
-    Database, Disk, PublishedState, data_folder, torn_folder,
-};
+use super::{Database, Disk, PublishedState, data_folder, torn_folder};
 use crate::{
     files::{IoContext as _, exists, parent_folder, sync_folder, sync_folders},
     layout::Keyspace,
     maintenance::{UnfinishedRestore, refuse_unfinished_restore},
     options::Options,
     read,
+    storage::{
+        Op, View,
+        acknowledged::AcknowledgedFile,
+        commit_tag::CommitKey,
+        journal::{self, Journals},
+        manifest,
+    },
 };
 
 /// The file that exists beside the data until it is complete.
@@ -58,8 +56,8 @@ impl Disk {
             (false, true) => return Ok(None),
             (true, true) => {}
         }
-        // Creating a store was interrupted before anything was acknowledged: it is created again. Earlier versions marked a
-        // restore in the same way, but a new store has no tables before it is complete.
+        // Creating a store was interrupted before anything was acknowledged: it is created again. Earlier versions
+        // marked a restore in the same way, but a new store has no tables before it is complete.
         let database = Database::open(&data, options);
         let tables =
             database.and_then(|database| read::tables(&View::Disk(Arc::new(PublishedState::new(Arc::new(database))))));
@@ -151,7 +149,8 @@ impl Disk {
         sync_folder(parent).context("sync", parent)
     }
 
-    /// Writes everything to sorted files, with one more operation, and empties the journals: numbering continues from here.
+    /// Writes everything to sorted files, with one more operation, and empties the journals: numbering continues from
+    /// here.
     pub(crate) fn empty_journals(directory: &Path, with: Op) -> Result<(), Error> {
         let data = data_folder(directory);
         if Journals::read(&data, None)?.files.is_empty() {

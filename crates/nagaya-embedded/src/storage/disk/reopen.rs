@@ -8,14 +8,14 @@ use std::{
 
 use nagaya_store::Error;
 
-use super::{
-    super::{
+use super::{Database, Disk, LostCommits, data_folder, torn_folder};
+use crate::{
+    files::{describe_failure, probe},
+    storage::{
         journal::{self, Journals},
         manifest,
     },
-    Database, Disk, LostCommits, data_folder, torn_folder,
 };
-use crate::files::{describe_failure, probe};
 
 /// How long running reads may take before the directory is reopened.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,7 +23,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 impl Disk {
     /// Reopens the directory without the commits that were not acknowledged. For the committing thread.
     ///
-    /// Readers keep the last state until the cause seems to be gone, and are refused only while the directory is opened.
+    /// Readers keep the last state until the cause seems to be gone, and are refused only while the directory is
+    /// opened.
     pub(crate) fn reopen(&self) -> Result<(), Error> {
         let failed = |error: io::Error| {
             let cause = describe_failure("write", &self.directory, &error);
@@ -71,8 +72,8 @@ impl Disk {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // The threads of fjall end with it. If one of them still writes what is left in a buffer, it writes to a file that has
-        // been replaced by then: see `Journals::detach_newest`.
+        // The threads of fjall end with it. If one of them still writes what is left in a buffer, it writes to a file
+        // that has been replaced by then: see `Journals::detach_newest`.
         drop(database);
         Ok(())
     }

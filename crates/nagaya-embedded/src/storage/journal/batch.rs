@@ -1,7 +1,7 @@
 //! The batches of a journal, in the format of fjall.
 //!
-//! A batch is a start (1, count, sequence number), items (2, …) or clears (4, …), and an end (3, checksum, magic). The checksum
-//! covers the items only.
+//! A batch is a start (1, count, sequence number), items (2, …) or clears (4, …), and an end (3, checksum, magic). The
+//! checksum covers the items only.
 
 use std::{
     fs::File,

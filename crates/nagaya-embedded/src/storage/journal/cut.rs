@@ -18,14 +18,14 @@ use crate::{
 };
 
 impl Journals {
-    /// Rewrites the newest journal: bytes that a process wrote and did not sync before it ended may look complete, and still
-    /// never reach the disk.
+    /// Rewrites the newest journal: bytes that a process wrote and did not sync before it ended may look complete, and
+    /// still never reach the disk.
     pub(crate) fn rewrite_newest(&self) -> io::Result<()> {
         self.written().last().map_or(Ok(()), |journal| truncate_copy(&journal.path, journal.end))
     }
 
-    /// Replaces the journal that was being written by a copy: a thread that still has the former file open does not write to
-    /// this one.
+    /// Replaces the journal that was being written by a copy: a thread that still has the former file open does not
+    /// write to this one.
     pub(crate) fn detach_newest(&self) -> io::Result<()> {
         self.files.last().map_or(Ok(()), |journal| truncate_copy(&journal.path, journal.end))
     }
@@ -40,8 +40,8 @@ impl Journals {
         }
     }
 
-    /// Cuts off everything from the first damage on: the store is then as it was before the damaged commit. Returns the files
-    /// with the bytes that were cut off.
+    /// Cuts off everything from the first damage on: the store is then as it was before the damaged commit. Returns the
+    /// files with the bytes that were cut off.
     pub(crate) fn cut_damaged(&self, kept: &Path) -> io::Result<Vec<PathBuf>> {
         let intact = self.files.iter().take_while(|journal| journal.tail == JournalTail::Empty).count();
         let mut files = Vec::new();
@@ -56,8 +56,8 @@ impl Journals {
     }
 }
 
-/// Cuts off commits that were never acknowledged. A commit whose sync failed would otherwise count as written, although it may
-/// never have reached the disk.
+/// Cuts off commits that were never acknowledged. A commit whose sync failed would otherwise count as written, although
+/// it may never have reached the disk.
 pub(crate) fn cut_after(directory: &Path, key: &CommitKey, acknowledged: u64, kept: &Path) -> io::Result<()> {
     for (_, path) in paths(directory)? {
         let mut input = Input::open(&path)?;
@@ -73,8 +73,8 @@ pub(crate) fn cut_after(directory: &Path, key: &CommitKey, acknowledged: u64, ke
     Ok(())
 }
 
-/// Leaves one empty journal in a directory that is not open. Without any journal, fjall would restart its sequence numbers at
-/// zero and show none of the data.
+/// Leaves one empty journal in a directory that is not open. Without any journal, fjall would restart its sequence
+/// numbers at zero and show none of the data.
 pub(crate) fn empty(directory: &Path) -> io::Result<()> {
     let mut paths = paths(directory)?;
     match paths.pop() {

@@ -1,11 +1,12 @@
 //! The journals of fjall, checked before fjall opens them.
 //!
-//! fjall cuts a journal at the first record that it cannot read, whatever follows. That is right for an end that a crash left
-//! half written. It is wrong for damage in the middle: the acknowledged commits after it would be lost. So each journal is read
-//! here first. A torn end is cut off and kept in another folder. Damage that is followed by complete batches is refused.
+//! fjall cuts a journal at the first record that it cannot read, whatever follows. That is right for an end that a
+//! crash left half written. It is wrong for damage in the middle: the acknowledged commits after it would be lost. So
+//! each journal is read here first. A torn end is cut off and kept in another folder. Damage that is followed by
+//! complete batches is refused.
 //!
-//! Every batch contains the number of its commit, tagged with the key of the directory: bytes that tenants write cannot pass
-//! for a commit.
+//! Every batch contains the number of its commit, tagged with the key of the directory: bytes that tenants write cannot
+//! pass for a commit.
 
 mod batch;
 mod cut;
@@ -118,8 +119,8 @@ impl Journals {
         Ok(journal)
     }
 
-    /// Whether a batch can follow the ones that have been read. Its checksum does not cover the sequence number, so that must
-    /// increase.
+    /// Whether a batch can follow the ones that have been read. Its checksum does not cover the sequence number, so
+    /// that must increase.
     fn continues(&self, batch: &Batch, last_sequence: Option<u64>) -> bool {
         let grows = last_sequence.is_none_or(|last| batch.sequence > last && batch.sequence - last < MAX_STEP);
         let numbered = match (batch.commit, self.last_commit) {
@@ -134,8 +135,8 @@ impl Journals {
         grows && numbered
     }
 
-    /// The first place where acknowledged commits are damaged. `acknowledged` is the number of the last commit that is known to
-    /// be acknowledged.
+    /// The first place where acknowledged commits are damaged. `acknowledged` is the number of the last commit that is
+    /// known to be acknowledged.
     pub(crate) fn damage(&self, acknowledged: u64) -> Option<JournalDamage> {
         if self.files.is_empty() {
             let what = "its journals are gone".to_owned();

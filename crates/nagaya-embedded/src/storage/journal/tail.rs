@@ -26,8 +26,8 @@ pub(super) fn read(path: &Path, end: u64, known: Option<(&CommitKey, u64)>) -> i
     file.seek(SeekFrom::Start(end))?;
     file.take(data_end - end).read_to_end(&mut tail)?;
     let next = match known {
-        // The record of the very next commit may be the rest of a torn batch. A later one was written after that batch had been
-        // synced.
+        // The record of the very next commit may be the rest of a torn batch. A later one was written after that batch
+        // had been synced.
         Some((key, last)) => find_later_commit(&tail, key, last),
         // Without numbers, any complete batch counts.
         None => find_batch(&tail)?,
