@@ -1,11 +1,10 @@
-//! The committing thread: it alone writes, one request after another, many to a sync.
+//! The committing thread: the only one that writes. It commits many write sets with one sync.
 
 use std::{
     collections::HashMap,
-    ops::{Bound, ControlFlow},
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError},
+        mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     },
     time::{Duration, Instant},
 };
@@ -15,88 +14,96 @@ use nagaya_store::{Cause, Error, ErrorKind, Failed, Item, Key, TableSpec, Writte
 use tokio::sync::oneshot;
 
 use crate::{
-    backing::Op,
-    build::Builds,
     engine::Shared,
-    layout::{self, Space},
-    plan::{self, Deed, Image, Prepared},
+    index_build::IndexBuilds,
+    layout::{self, Keyspace},
+    prepare::{self, Image, PreparedAction, PreparedWrite},
     read,
     record::{self, SEQUENCE_KEY, Table},
+    storage::Op,
     sweep::Trim,
 };
 
-/// What the thread is asked for.
+/// A request to the committing thread.
 pub(crate) enum Request {
-    Write(Vec<Prepared>, Reply<Written>),
+    Write(WriteRequest),
+    Maintenance(MaintenanceRequest),
+}
+
+/// A write set. Several of them share one sync.
+pub(crate) struct WriteRequest {
+    pub(crate) actions: Vec<PreparedWrite>,
+    pub(crate) reply: Reply<Written>,
+}
+
+/// A request that is served alone.
+pub(crate) enum MaintenanceRequest {
+    /// Creates missing tables and indexes.
     Ensure(Vec<TableSpec>, Reply<()>),
-    /// Builds indexes of a table anew: all, or the one with this name.
+    /// Rebuilds all indexes of a table, or the one with this name.
     Reindex(String, Option<String>, Reply<()>),
-    /// Removes items that have expired, by the keys of their expiries.
+    /// Removes expired items, by the keys of their expiries.
     Expire(Vec<Vec<u8>>, Reply<()>),
-    /// Removes changes.
+    /// Removes old changes.
     Trim(Trim, Reply<()>),
 }
 
-/// Where an answer goes; whoever has stopped waiting for it does not get one.
+/// Where the result of a request goes. Sending fails if the caller has stopped waiting, which is not an error.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
-/// Write sets that share one sync.
-const GROUP: usize = 512;
-/// Bytes after which a group is closed, so that large writes do not pile up in memory.
-const GROUP_BYTES: usize = 16 * 1024 * 1024;
-/// How long a failed store waits before it tries to open its directory again: at first, and at most.
-const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A stamp of the last change that lies further ahead than this is taken for a mistake of the clock.
-const MAX_AHEAD: i64 = 24 * 3600 * 1000;
+/// The maximum number of write sets that share one sync.
+const MAX_GROUP_WRITES: usize = 512;
+/// The size at which a group is closed, so that large writes do not fill the memory.
+const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
+/// How long a failed store waits before it reopens its directory: at first, and at most.
+const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// If the timestamp of the last change is further in the future than this, the clock was wrong.
+const MAX_CLOCK_ERROR: i64 = 24 * 3600 * 1000;
 
 pub(crate) struct Committer {
     pub(crate) shared: Arc<Shared>,
-    /// The highest sequence given out.
+    /// The highest sequence number used so far.
     pub(crate) sequence: u64,
-    /// The stamp of the last change: stamps never go back, whatever the clock does.
-    stamp: i64,
-    pub(crate) builds: Builds,
-    /// When to try to open the directory again, and how long to wait the next time.
+    /// The timestamp of the last change. Timestamps never go back, whatever the clock does.
+    last_timestamp: i64,
+    pub(crate) builds: IndexBuilds,
+    /// When to reopen the directory, and the delay before the attempt after that.
     reopen: Option<(Instant, Duration)>,
 }
 
-/// Items as they will be after the group that is being put together.
-type Pending = HashMap<Slice, Option<Slice>>;
+/// Items as they will be after the current group.
+type PendingItems = HashMap<Slice, Option<Slice>>;
 
 impl Committer {
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, Error> {
-        let view = shared.backing.view()?;
-        let mut sequence =
-            view.get(Space::Meta, SEQUENCE_KEY)?.map(|value| record::decode(&value)).transpose()?.unwrap_or(0);
-        let mut stamp = i64::MIN;
+        let view = shared.storage.view()?;
+        let mut sequence = view.get_decoded(Keyspace::Meta, SEQUENCE_KEY)?.unwrap_or(0);
+        let mut last_timestamp = i64::MIN;
         let tables = read::tables(&view)?;
         for table in tables.values() {
-            let prefix = layout::table(table.id);
-            let end = layout::after_prefix(&prefix);
-            view.range(Space::Changes, Bound::Included(prefix), end, true, |key, value| {
-                sequence = sequence.max(layout::sequence(key).unwrap_or(0));
-                stamp = stamp.max(record::decode_change(value)?.at);
-                Ok(ControlFlow::Break(()))
-            })?;
+            if let Some((key, value)) = view.last_with_prefix(Keyspace::Changes, layout::table_prefix(table.id))? {
+                sequence = sequence.max(layout::change_sequence(&key).unwrap_or(0));
+                last_timestamp = last_timestamp.max(record::decode_change(&value)?.at);
+            }
         }
         drop(view);
         let now = shared.options.clock.millis();
-        if stamp > now.saturating_add(MAX_AHEAD) {
-            tracing::warn!(stamp, now, "the last change is stamped ahead of the clock; was the clock wrong?");
-            stamp = now;
+        if last_timestamp > now.saturating_add(MAX_CLOCK_ERROR) {
+            tracing::warn!(last_timestamp, now, "the last change has a timestamp in the future; was the clock wrong?");
+            last_timestamp = now;
         }
-        let builds = Builds::of(tables.values());
-        Ok(Committer { shared, sequence, stamp, builds, reopen: None })
+        let builds = IndexBuilds::from_tables(tables.values());
+        Ok(Committer { shared, sequence, last_timestamp, builds, reopen: None })
     }
 
-    /// Serves requests until nobody can send any more.
+    /// Serves requests until all senders are dropped.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
-        let mut looked = Instant::now();
+        let mut last_check = Instant::now();
         loop {
-            let first = match self.wait() {
+            let first = match self.wait_time() {
                 Some(Duration::ZERO) => requests.try_recv().map_err(|error| match error {
-                    std::sync::mpsc::TryRecvError::Empty => RecvTimeoutError::Timeout,
-                    std::sync::mpsc::TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
                 }),
                 Some(time) => requests.recv_timeout(time),
                 None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -106,217 +113,216 @@ impl Committer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.build();
-            let every = self.shared.options.sweep_every;
-            if every.is_some_and(|every| looked.elapsed() >= every) || self.has_failed() {
-                self.look_after();
-                looked = Instant::now();
+            self.build_step();
+            let interval = self.shared.options.sweep_every;
+            if interval.is_some_and(|interval| last_check.elapsed() >= interval) || self.has_failed() {
+                self.check_disk();
+                last_check = Instant::now();
             }
         }
     }
 
-    /// How long to wait for a request: not at all while there is something to build.
-    fn wait(&self) -> Option<Duration> {
+    /// How long to wait for a request: not at all while an index is being built, without limit if nothing is due.
+    fn wait_time(&self) -> Option<Duration> {
         if self.has_failed() {
-            return Some(self.reopen.map_or(REOPEN.0, |(at, _)| at.saturating_duration_since(Instant::now())));
+            return Some(self.reopen.map_or(REOPEN_DELAY.0, |(at, _)| at.saturating_duration_since(Instant::now())));
         }
         if self.builds.is_empty() { self.shared.options.sweep_every } else { Some(Duration::ZERO) }
     }
 
     fn has_failed(&self) -> bool {
-        self.shared.backing.disk().is_some_and(|disk| disk.failure().is_some())
+        self.shared.storage.disk().is_some_and(|disk| disk.failure().is_some())
     }
 
-    /// Notices faults, and opens the directory again after one.
-    fn look_after(&mut self) {
-        let Some(disk) = self.shared.backing.disk() else { return };
-        disk.check();
+    /// Detects faults, and reopens the directory after one.
+    fn check_disk(&mut self) {
+        let Some(disk) = self.shared.storage.disk() else { return };
+        disk.check_background();
         if disk.failure().is_none() {
             disk.republish();
             return;
         }
         let now = Instant::now();
-        let (at, pause) = *self.reopen.get_or_insert((now + REOPEN.0, REOPEN.0));
+        let (at, delay) = *self.reopen.get_or_insert((now + REOPEN_DELAY.0, REOPEN_DELAY.0));
         if now < at {
             return;
         }
         match disk.reopen() {
             Ok(()) => self.reopen = None,
             Err(error) => {
-                tracing::warn!(%error, "the store cannot be opened again yet");
-                let pause = (pause * 2).min(REOPEN.1);
-                self.reopen = Some((Instant::now() + pause, pause));
+                tracing::warn!(%error, "the store cannot be reopened yet");
+                let delay = (delay * 2).min(REOPEN_DELAY.1);
+                self.reopen = Some((Instant::now() + delay, delay));
             }
         }
     }
 
-    /// Serves a request, together with the writes that have come meanwhile: nobody waits for more to come.
+    /// Serves a request together with the writes that have arrived meanwhile. It does not wait for more of them.
     fn serve(&mut self, first: Request, requests: &Receiver<Request>) {
         let mut next = Some(first);
         let mut writes = Vec::new();
         let mut bytes = 0;
         while let Some(request) = next.take() {
             match request {
-                Request::Write(actions, reply) => {
-                    bytes += actions.iter().map(Prepared::bytes).sum::<usize>();
-                    writes.push((actions, reply));
+                Request::Write(write) => {
+                    bytes += write.actions.iter().map(PreparedWrite::bytes).sum::<usize>();
+                    writes.push(write);
                 }
-                other => {
-                    self.group(std::mem::take(&mut writes));
+                Request::Maintenance(request) => {
+                    self.commit_writes(std::mem::take(&mut writes));
                     bytes = 0;
-                    self.serve_other(other);
+                    self.serve_maintenance(request);
                 }
             }
-            if writes.len() < GROUP && bytes < GROUP_BYTES {
+            if writes.len() < MAX_GROUP_WRITES && bytes < MAX_GROUP_BYTES {
                 next = requests.try_recv().ok();
             }
         }
-        self.group(writes);
+        self.commit_writes(writes);
     }
 
-    fn serve_other(&mut self, request: Request) {
+    fn serve_maintenance(&mut self, request: MaintenanceRequest) {
         match request {
-            Request::Write(actions, reply) => self.group(vec![(actions, reply)]),
-            Request::Ensure(tables, reply) => match self.ensure(&tables) {
-                Ok(()) => self.builds.await_built(tables.into_iter().map(|table| table.name).collect(), reply),
-                Err(error) => drop(reply.send(Err(error))),
-            },
-            Request::Reindex(table, index, reply) => match self.reindex(&table, index.as_deref()) {
-                Ok(()) => self.builds.await_built(vec![table], reply),
-                Err(error) => drop(reply.send(Err(error))),
-            },
-            Request::Expire(due, reply) => drop(reply.send(self.expire(&due))),
-            Request::Trim(trim, reply) => drop(reply.send(self.trim(trim))),
+            MaintenanceRequest::Ensure(tables, reply) => {
+                let ensured = self.ensure(&tables);
+                let names = tables.into_iter().map(|table| table.name).collect();
+                self.builds.reply_when_built(ensured, names, reply);
+            }
+            MaintenanceRequest::Reindex(table, index, reply) => {
+                let started = self.reindex(&table, index.as_deref());
+                self.builds.reply_when_built(started, vec![table], reply);
+            }
+            MaintenanceRequest::Expire(due, reply) => drop(reply.send(self.expire(&due))),
+            MaintenanceRequest::Trim(trim, reply) => drop(reply.send(self.trim(trim))),
         }
     }
 
-    /// Commits changes, and takes back what was counted for them if that fails.
+    /// Commits operations. If that fails, resets the sequence number to the one before them.
     pub(crate) fn commit(&mut self, ops: Vec<Op>, sequence_before: u64) -> Result<(), Error> {
         if ops.is_empty() {
             return Ok(());
         }
-        self.shared.backing.commit(ops).inspect_err(|_| self.sequence = sequence_before)
+        self.shared.storage.commit(ops).inspect_err(|_| self.sequence = sequence_before)
     }
 
-    /// Commits write sets, with one sync if they are not too large together.
-    fn group(&mut self, writes: Vec<(Vec<Prepared>, Reply<Written>)>) {
+    /// Commits write sets, in as few groups as the size limit allows.
+    fn commit_writes(&mut self, writes: Vec<WriteRequest>) {
         let mut writes = writes.into_iter();
         while writes.len() > 0 {
-            self.commit_next(&mut writes);
+            self.commit_group(&mut writes);
         }
     }
 
-    /// Commits the next write sets with one sync, then answers each.
-    fn commit_next(&mut self, writes: &mut impl ExactSizeIterator<Item = (Vec<Prepared>, Reply<Written>)>) {
+    /// Commits the next write sets with one sync, then replies to each.
+    fn commit_group(&mut self, writes: &mut impl ExactSizeIterator<Item = WriteRequest>) {
         let before = self.sequence;
-        let mut pending = Pending::with_capacity(writes.len());
+        let mut pending = PendingItems::with_capacity(writes.len());
         let mut ops = Vec::with_capacity(writes.len() * 4);
         let mut outcomes = Vec::with_capacity(writes.len());
         let mut bytes = 0;
-        // Deletes and updates bring what was there before, which only shows now.
-        while bytes < GROUP_BYTES
-            && let Some((actions, reply)) = writes.next()
+        // Changes contain the former items too, whose size is known only now.
+        while bytes < MAX_GROUP_BYTES
+            && let Some(WriteRequest { actions, reply }) = writes.next()
         {
             let counted = ops.len();
-            outcomes.push((reply, self.write_set(actions, &mut pending, &mut ops)));
+            outcomes.push((reply, self.apply_write_set(actions, &mut pending, &mut ops)));
             bytes += ops[counted..].iter().map(Op::bytes).sum::<usize>();
         }
         let committed = self.commit(ops, before);
-        // Even a failed condition is only told once the writes that it failed against are on disk.
+        // A failed condition, too, is reported only after the writes that it failed against are durable.
         for (reply, outcome) in outcomes {
             let _ = reply.send(match &committed {
-                Err(error) => Err(again(error)),
+                Err(error) => Err(copy_error(error)),
                 Ok(()) => outcome,
             });
         }
     }
 
-    /// The stamp of a change that happens now.
-    pub(crate) fn stamp(&mut self) -> i64 {
-        self.stamp = self.stamp.max(self.shared.options.clock.millis());
-        self.stamp
+    /// The timestamp of a change that happens now.
+    fn next_timestamp(&mut self) -> i64 {
+        self.last_timestamp = self.last_timestamp.max(self.shared.options.clock.millis());
+        self.last_timestamp
     }
 
     /// Adds a write set to the group, if all of its conditions hold.
-    fn write_set(
+    fn apply_write_set(
         &mut self,
-        actions: Vec<Prepared>,
-        pending: &mut Pending,
+        writes: Vec<PreparedWrite>,
+        pending: &mut PendingItems,
         ops: &mut Vec<Op>,
     ) -> Result<Written, Error> {
         let seconds = self.shared.options.clock.seconds();
-        let mut planned = Vec::with_capacity(actions.len());
+        let mut planned = Vec::with_capacity(writes.len());
         let mut failed = Vec::new();
-        let mut written = 0;
-        for (at, action) in actions.into_iter().enumerate() {
-            let mut action = action.renewed(&self.shared)?;
-            let Prepared { table, key, place, condition, deed } = &action;
-            let stored = match pending.get(place) {
+        let mut written_bytes = 0;
+        for (at, write) in writes.into_iter().enumerate() {
+            let mut write = write.with_current_table(&self.shared)?;
+            let PreparedWrite { table, key, item_key, condition, action } = &write;
+            let stored = match pending.get(item_key) {
                 Some(bytes) => bytes.clone(),
-                None => self.shared.backing.latest(Space::Items, place)?,
+                None => self.shared.storage.latest(Keyspace::Items, item_key)?,
             };
-            let stored = stored.map(|bytes| Image::stored(table, key, place, bytes)).transpose()?;
-            let alive = |image: &&Image| !table.spec.is_expired(&image.item, seconds);
-            let found = stored.as_ref().filter(alive).map(|image| &image.item);
+            let stored = stored.map(|bytes| Image::decode(table, key, item_key, bytes)).transpose()?;
+            let is_live = |image: &&Image| !table.spec.is_expired(&image.item, seconds);
+            let found = stored.as_ref().filter(is_live).map(|image| &image.item);
             let holds = condition.as_ref().is_none_or(|condition| match found {
                 Some(item) => condition.holds(item),
                 None => condition.holds(&Item::new()),
             });
             if !holds {
                 failed.push(Failed { action: at, found: found.cloned() });
-            } else if !matches!(deed, Deed::Check) {
-                let new = action.after(found)?;
-                written += new.as_ref().map_or(0, |image| image.item.size());
-                planned.push((action, stored, new));
+            } else if !matches!(action, PreparedAction::Check) {
+                let new = write.new_image(found)?;
+                written_bytes += new.as_ref().map_or(0, |image| image.item.size());
+                planned.push((write, stored, new));
             }
         }
         if !failed.is_empty() {
             return Err(ErrorKind::ConditionFailed(failed).into());
         }
-        if written > limits::MAX_WRITE_SET_BYTES {
+        if written_bytes > limits::MAX_WRITE_SET_BYTES {
             return Err(Error::limit(format!(
-                "the write set writes {written} bytes, {} are possible",
+                "the write set writes {written_bytes} bytes; the limit is {}",
                 limits::MAX_WRITE_SET_BYTES
             )));
         }
-        let single = planned.len() == 1;
+        let is_single = planned.len() == 1;
         let mut item = None;
-        for (action, stored, new) in planned {
-            let item_at = (&*action.table, &action.key, &action.place);
-            self.record(item_at, [stored.as_ref(), new.as_ref()], Cause::Write, ops)?;
-            pending.insert(action.place, new.as_ref().map(|image| image.bytes.clone()));
-            item = new.map(|image| image.item).filter(|_| single);
+        for (write, stored, new) in planned {
+            let target = (&*write.table, &write.key, &write.item_key);
+            self.record_change(target, [stored.as_ref(), new.as_ref()], Cause::Write, ops)?;
+            pending.insert(write.item_key, new.as_ref().map(|image| image.bytes.clone()));
+            item = new.map(|image| image.item).filter(|_| is_single);
         }
         Ok(Written { item })
     }
 
-    /// The change of one item from one image to another, and the record of it.
-    pub(crate) fn record(
+    /// Adds the operations that replace one image of an item by another, and the record of that change.
+    pub(crate) fn record_change(
         &mut self,
-        (table, key, place): (&Table, &Key, &Slice),
+        (table, key, item_key): (&Table, &Key, &Slice),
         [old, new]: [Option<&Image>; 2],
         cause: Cause,
         ops: &mut Vec<Op>,
     ) -> Result<(), Error> {
-        // What changes nothing is no change, as in DynamoDB.
+        // As in DynamoDB, a write that changes nothing is not a change.
         if old.map(|image| &image.bytes) == new.map(|image| &image.bytes) {
             return Ok(());
         }
-        plan::replace(place, old, new, ops);
+        prepare::replace_image(item_key, old, new, ops);
         self.sequence += 1;
         let bytes = |image: Option<&'_ Image>| image.map(|image| image.bytes.clone());
-        let change = record::change(key, [bytes(old), bytes(new)], cause, self.stamp())?;
-        ops.push(Op::Put(Space::Changes, layout::change(table.id, self.sequence).into(), change.into()));
+        let change = record::encode_change(key, [bytes(old), bytes(new)], cause, self.next_timestamp())?;
+        ops.push(Op::Put(Keyspace::Changes, layout::change_key(table.id, self.sequence).into(), change.into()));
         Ok(())
     }
 }
 
-/// The same failure for each write of a group.
-fn again(error: &Error) -> Error {
-    let text = error.to_string();
+/// A copy of the error of a group, for each of its writes.
+fn copy_error(error: &Error) -> Error {
     match error.kind() {
         ErrorKind::Unavailable(cause) => Error::unavailable(cause.to_string()),
         ErrorKind::Unanswered(cause) => Error::unanswered(cause.to_string()),
-        _ => Error::engine(text),
+        _ => Error::engine(error.to_string()),
     }
 }

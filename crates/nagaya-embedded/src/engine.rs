@@ -1,4 +1,4 @@
-//! The engine: opening, the threads, and the port.
+//! The engine: opening a store, its threads, and the store port.
 
 use std::{
     collections::HashMap,
@@ -20,27 +20,28 @@ use nagaya_store::{
 use tokio::sync::oneshot;
 
 use crate::{
-    backing::Backing,
-    commit::{Committer, Request},
-    housekeeping::Housekeeping,
-    layout::Space,
-    lock::Lock,
+    background::BackgroundThread,
+    bytes::hex,
+    commit::{Committer, MaintenanceRequest, Reply, Request, WriteRequest},
+    free_space::FreeSpace,
+    layout::Keyspace,
+    lock::DirectoryLock,
     options::Options,
-    plan, read,
+    prepare, read,
     record::{INCARNATION_KEY, Table},
-    space::FreeSpace,
-    sweep::Swept,
+    storage::Storage,
+    sweep::SweepProgress,
     upgrade,
 };
 
 /// A store in one directory, or in memory.
 pub struct Embedded {
-    /// `None` only while it is dropped: closing the channel ends the thread.
-    client: Option<Client>,
+    /// `None` only while it is dropped: closing the channel ends the committing thread.
+    client: Option<CommitClient>,
     shared: Arc<Shared>,
     committer: Option<JoinHandle<()>>,
-    housekeeping: Option<Housekeeping>,
-    _lock: Option<Lock>,
+    background: Option<BackgroundThread>,
+    _lock: Option<DirectoryLock>,
 }
 
 impl fmt::Debug for Embedded {
@@ -49,41 +50,43 @@ impl fmt::Debug for Embedded {
     }
 }
 
-/// What readers and the threads share.
+/// The state that readers and the threads share.
 pub(crate) struct Shared {
-    pub(crate) backing: Backing,
+    pub(crate) storage: Storage,
     pub(crate) tables: RwLock<HashMap<String, Arc<Table>>>,
     pub(crate) options: Options,
-    /// What tells this store from all others, in hexadecimal digits.
+    /// The identity of this store, in hexadecimal digits.
     incarnation: String,
-    pub(crate) swept: Swept,
-    pub(crate) space: FreeSpace,
+    pub(crate) sweep_progress: SweepProgress,
+    pub(crate) free_space: FreeSpace,
     /// Set when the store is being dropped.
     stopping: AtomicBool,
-    /// Set when nobody is left to commit.
+    /// Set when the committing thread has panicked.
     pub(crate) committer_died: AtomicBool,
 }
 
-/// Asks the committing thread.
+/// Sends requests to the committing thread.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct CommitClient {
     pub(crate) shared: Arc<Shared>,
     requests: Sender<Request>,
 }
 
-impl Client {
-    /// Sends a request to the committing thread and waits for its answer.
-    pub(crate) async fn ask<T>(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
-    ) -> Result<T, Error> {
+impl CommitClient {
+    /// Sends a request to the committing thread and waits for its result.
+    pub(crate) async fn request<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
         let stopped = || Error::unavailable("the committing thread has stopped");
         let (reply, replied) = oneshot::channel();
         self.requests.send(request(reply)).map_err(|_| stopped())?;
         replied.await.map_err(|_| stopped())?
     }
 
-    /// Ends long work when the store is being dropped.
+    /// Sends a maintenance request and waits for its result.
+    pub(crate) async fn maintain(&self, request: impl FnOnce(Reply<()>) -> MaintenanceRequest) -> Result<(), Error> {
+        self.request(|reply| Request::Maintenance(request(reply))).await
+    }
+
+    /// Fails when the store is being closed, so that long work ends.
     pub(crate) fn check_running(&self) -> Result<(), Error> {
         match self.shared.stopping.load(Ordering::Relaxed) {
             false => Ok(()),
@@ -93,38 +96,38 @@ impl Client {
 }
 
 impl Embedded {
-    /// Opens a directory, or makes one. A directory of an earlier format is brought up to date.
+    /// Opens a directory, or creates it. A directory of an older format is upgraded.
     ///
-    /// An end of the journal that a crash has torn is cut off. A directory that has lost acknowledged commits, or that a
-    /// restore has filled by half, is refused.
+    /// An end of the journal that a crash has torn is cut off. A directory that has lost acknowledged commits, or in
+    /// which a restore was interrupted, is refused.
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let directory = directory.as_ref();
-        let lock = Lock::take(directory)?;
-        let backing = Backing::open(directory, &options)?;
-        upgrade::bring_up_to_date(&backing)?;
-        Embedded::start(backing, options, Some(lock))
+        let lock = DirectoryLock::acquire(directory)?;
+        let storage = Storage::open(directory, &options)?;
+        upgrade::to_current_format(&storage)?;
+        Embedded::start(storage, options, Some(lock))
     }
 
-    /// A store without a disk, for tests: the same behaviour, and gone when it is dropped.
+    /// A store in memory, for tests: the same behaviour, but its data is lost when it is dropped.
     pub fn memory(options: Options) -> Result<Self, Error> {
-        let backing = Backing::memory();
-        upgrade::begin(&backing)?;
-        Embedded::start(backing, options, None)
+        let storage = Storage::memory();
+        upgrade::initialize(&storage)?;
+        Embedded::start(storage, options, None)
     }
 
-    fn start(backing: Backing, options: Options, lock: Option<Lock>) -> Result<Self, Error> {
-        let view = backing.view()?;
+    fn start(storage: Storage, options: Options, lock: Option<DirectoryLock>) -> Result<Self, Error> {
+        let view = storage.view()?;
         let tables = read::tables(&view)?;
-        let incarnation = view.get(Space::Meta, INCARNATION_KEY)?.unwrap_or_default();
-        let incarnation = incarnation.iter().map(|byte| format!("{byte:02x}")).collect();
+        let incarnation = view.get(Keyspace::Meta, INCARNATION_KEY)?.unwrap_or_default();
+        let incarnation = hex(&incarnation);
         drop(view);
         let shared = Arc::new(Shared {
-            space: FreeSpace::of(&backing, &options),
-            backing,
+            free_space: FreeSpace::new(&storage, &options),
+            storage,
             tables: RwLock::new(tables),
             options,
             incarnation,
-            swept: Swept::default(),
+            sweep_progress: SweepProgress::default(),
             stopping: AtomicBool::new(false),
             committer_died: AtomicBool::new(false),
         });
@@ -133,53 +136,50 @@ impl Embedded {
         let thread = std::thread::Builder::new().name("nagaya-commit".to_owned());
         let watched = Arc::clone(&shared);
         let run = move || {
-            // A store that cannot commit must not be taken for one that can.
+            // Health checks must show that the store cannot commit any more.
             if catch_unwind(AssertUnwindSafe(|| committer.run(&incoming))).is_err() {
-                tracing::error!("the committing thread has panicked; the process has to be started again");
+                tracing::error!("the committing thread has panicked; restart the process");
                 watched.committer_died.store(true, Ordering::Release);
             }
         };
         let committer = thread.spawn(run).map_err(Error::engine)?;
-        let client = Client { shared: Arc::clone(&shared), requests };
-        let housekeeping = Housekeeping::start(&client)?;
-        Ok(Embedded { client: Some(client), shared, committer: Some(committer), housekeeping, _lock: lock })
+        let client = CommitClient { shared: Arc::clone(&shared), requests };
+        let background = BackgroundThread::start(&client)?;
+        Ok(Embedded { client: Some(client), shared, committer: Some(committer), background, _lock: lock })
     }
 
-    /// Does at once what is done every so often: removes all items that have expired and all changes that are older than the
-    /// retention, and syncs what is not urgent.
+    /// Does the work of the background thread now: removes all expired items and all changes that are older than the
+    /// retention, checks the disk, and syncs what is not urgent.
     pub async fn sweep(&self) -> Result<(), Error> {
-        self.shared.maintain();
+        self.shared.run_periodic_checks();
         self.client()?.sweep().await
     }
 
-    /// Builds the indexes of a table anew from its items: all, or the one with this name. Writes go on meanwhile; queries of
-    /// an index that is being built fail as if it were not there yet.
+    /// Rebuilds all indexes of a table from its items, or the one with this name. Writes continue meanwhile; queries of
+    /// an index that is being built fail as if it did not exist.
     pub async fn reindex(&self, table: &str, index: Option<&str>) -> Result<(), Error> {
         let (table, index) = (table.to_owned(), index.map(str::to_owned));
-        self.ask(|reply| Request::Reindex(table, index, reply)).await
+        self.maintain(|reply| MaintenanceRequest::Reindex(table, index, reply)).await
     }
 
-    pub(crate) async fn ask<T>(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Request,
-    ) -> Result<T, Error> {
-        self.client()?.ask(request).await
+    pub(crate) async fn maintain(&self, request: impl FnOnce(Reply<()>) -> MaintenanceRequest) -> Result<(), Error> {
+        self.client()?.maintain(request).await
     }
 
-    fn client(&self) -> Result<&Client, Error> {
+    fn client(&self) -> Result<&CommitClient, Error> {
         self.client.as_ref().ok_or_else(|| Error::engine("the store has been closed"))
     }
 
-    pub(crate) fn backing(&self) -> &Backing {
-        &self.shared.backing
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.shared.storage
     }
 
-    /// The tables, by name.
+    /// The tables, sorted by name.
     pub(crate) fn sorted_tables(&self) -> Vec<Arc<Table>> {
         self.shared.sorted_tables()
     }
 
-    /// Milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     pub(crate) fn now(&self) -> i64 {
         self.shared.options.clock.millis()
     }
@@ -191,7 +191,7 @@ impl Shared {
         tables.get(name).map(Arc::clone).ok_or_else(|| ErrorKind::NoTable(name.to_owned()).into())
     }
 
-    /// The tables, by name.
+    /// The tables, sorted by name.
     pub(crate) fn sorted_tables(&self) -> Vec<Arc<Table>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut tables: Vec<_> = tables.values().map(Arc::clone).collect();
@@ -204,7 +204,7 @@ impl Shared {
         ChangePosition(format!("{}:{sequence}", self.incarnation))
     }
 
-    /// The sequence of a position that this store has given out.
+    /// The sequence number of a position; `None` if the position belongs to another store.
     pub(crate) fn sequence_of(&self, position: &ChangePosition) -> Option<u64> {
         let (incarnation, sequence) = position.0.split_once(':')?;
         sequence.parse().ok().filter(|_| incarnation == self.incarnation)
@@ -214,14 +214,14 @@ impl Shared {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        drop(self.housekeeping.take());
-        // What has been sent is still committed; then the thread ends.
+        drop(self.background.take());
+        // The thread commits what has been sent, and then ends.
         drop(self.client.take());
         if let Some(committer) = self.committer.take() {
             let _ = committer.join();
         }
-        if let Some(disk) = self.shared.backing.disk() {
-            disk.sync_mark();
+        if let Some(disk) = self.shared.storage.disk() {
+            disk.sync_acknowledged();
         }
     }
 }
@@ -232,7 +232,7 @@ impl Store for Embedded {
     }
 
     fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        Box::pin(async move { self.ask(|reply| Request::Ensure(tables.to_vec(), reply)).await })
+        Box::pin(async move { self.maintain(|reply| MaintenanceRequest::Ensure(tables.to_vec(), reply)).await })
     }
 
     fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
@@ -253,9 +253,9 @@ impl Store for Embedded {
 
     fn write(&self, set: WriteSet) -> Answer<'_, Written> {
         Box::pin(async move {
-            self.shared.space.check()?;
-            let actions = plan::prepare(&self.shared, set)?;
-            self.ask(|reply| Request::Write(actions, reply)).await
+            self.shared.free_space.check()?;
+            let actions = prepare::prepare_writes(&self.shared, set)?;
+            self.client()?.request(|reply| Request::Write(WriteRequest { actions, reply })).await
         })
     }
 

@@ -1,4 +1,4 @@
-//! Making tables, and indexes of tables that are there.
+//! Creating tables, and adding indexes to existing ones.
 
 use std::sync::PoisonError;
 
@@ -7,30 +7,33 @@ use nagaya_store::{Error, IndexSpec, TableSpec};
 use crate::{
     commit::Committer,
     read::index_number,
-    record::{Building, Table},
+    record::{PendingBuild, Table},
 };
 
 impl Committer {
-    /// Creates tables and indexes that are missing, if none of them contradicts what is there.
+    /// Creates missing tables and indexes, unless one of them contradicts an existing one.
     pub(crate) fn ensure(&mut self, specs: &[TableSpec]) -> Result<(), Error> {
         for (at, spec) in specs.iter().enumerate() {
             if specs[..at].iter().any(|earlier| earlier.name == spec.name && earlier != spec) {
-                return Err(Error::invalid(format!("the table `{}` is asked for in two forms", spec.name)));
+                return Err(Error::invalid(format!(
+                    "the table `{}` is specified twice, with different specifications",
+                    spec.name
+                )));
             }
-            let twice =
+            let is_duplicate =
                 |(at, index): (usize, &IndexSpec)| spec.indexes[..at].iter().any(|other| other.name == index.name);
-            if spec.indexes.iter().enumerate().any(twice) {
+            if spec.indexes.iter().enumerate().any(is_duplicate) {
                 return Err(Error::invalid(format!("the table `{}` has two indexes with one name", spec.name)));
             }
             if let Ok(known) = self.shared.table(&spec.name) {
-                agrees(&known, spec)?;
+                check_compatible(&known, spec)?;
             }
         }
         let mut next = {
             let tables = self.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
             tables.values().map(|table| table.id).max().map_or(Some(0), |id| id.checked_add(1))
         };
-        // All in one commit: a system has a dozen tables, and a start should not wait a dozen times.
+        // In one commit: a system has a dozen tables, and starting should not wait for a dozen syncs.
         let mut made: Vec<Table> = Vec::new();
         for spec in specs {
             match self.shared.table(&spec.name) {
@@ -40,37 +43,37 @@ impl Committer {
                     next = id.checked_add(1);
                     made.push(Table::new(id, spec.clone()));
                 }
-                Ok(known) => made.extend(grown(&known, spec)?),
+                Ok(known) => made.extend(with_missing_indexes(&known, spec)?),
             }
         }
         if made.is_empty() { Ok(()) } else { self.put_tables(made) }
     }
 }
 
-/// A table with the expiry and the indexes that it lacks, all still to be built; `None` if it lacks nothing.
-fn grown(known: &Table, spec: &TableSpec) -> Result<Option<Table>, Error> {
+/// The table with the expiry and the indexes that it lacks, as pending builds; `None` if it lacks nothing.
+fn with_missing_indexes(known: &Table, spec: &TableSpec) -> Result<Option<Table>, Error> {
     let mut table = known.clone();
     for index in spec.indexes.iter().filter(|index| known.spec.index(&index.name).is_none()) {
-        // Cleared first: a version that did not write down what it was building may have left entries.
-        table.building.push(Building::Clear { index: index_number(table.spec.indexes.len())? });
+        // Cleared first: an older version, which did not record its builds, may have left entries.
+        table.pending_builds.push(PendingBuild::Clear { index: index_number(table.spec.indexes.len())? });
         table.spec.indexes.push(index.clone());
     }
     if table.spec.ttl.is_none() && spec.ttl.is_some() {
         table.spec.ttl.clone_from(&spec.ttl);
-        table.building.push(Building::Expiries);
+        table.pending_builds.push(PendingBuild::Expiries);
     }
     Ok((table.spec != known.spec).then_some(table))
 }
 
-/// Whether a table that is there can become the one that is asked for without losing anything.
-fn agrees(known: &Table, spec: &TableSpec) -> Result<(), Error> {
+/// Checks that an existing table can get the requested specification without losing anything.
+fn check_compatible(known: &Table, spec: &TableSpec) -> Result<(), Error> {
     let name = &spec.name;
     if known.spec.key != spec.key || (known.spec.ttl.is_some() && known.spec.ttl != spec.ttl) {
-        return Err(Error::invalid(format!("the table `{name}` is there with another key or expiry")));
+        return Err(Error::invalid(format!("the table `{name}` exists with another key or expiry attribute")));
     }
-    let other = |index: &&IndexSpec| known.spec.index(&index.name).is_some_and(|there| there.key != index.key);
-    match spec.indexes.iter().find(other) {
-        Some(index) => Err(Error::invalid(format!("the index `{}` of `{name}` is there with another key", index.name))),
+    let differs = |index: &&IndexSpec| known.spec.index(&index.name).is_some_and(|known| known.key != index.key);
+    match spec.indexes.iter().find(differs) {
+        Some(index) => Err(Error::invalid(format!("the index `{}` of `{name}` exists with another key", index.name))),
         None => Ok(()),
     }
 }

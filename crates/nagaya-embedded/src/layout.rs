@@ -1,12 +1,13 @@
-//! Where things lie: the byte keys of items, index entries, expiries and changes.
+//! The byte keys of items, index entries, expiries and changes.
 //!
-//! Every part of a key is written so that bytes sort like values, and so that no part is the beginning of another.
+//! Every part of a key is encoded so that the order of bytes is the order of values, and no encoding is a prefix of
+//! another.
 
 use nagaya_store::{Key, KeyValue, Sort};
 
-/// The key spaces of the directory.
+/// The keyspaces of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Space {
+pub(crate) enum Keyspace {
     /// Table, partition, sort key → item.
     Items,
     /// Table, index, index partition, index sort key, partition, sort key → item.
@@ -19,25 +20,26 @@ pub(crate) enum Space {
     Meta,
 }
 
-impl Space {
-    pub(crate) const ALL: [Space; 5] = [Space::Items, Space::Index, Space::Expiry, Space::Changes, Space::Meta];
+impl Keyspace {
+    pub(crate) const ALL: [Keyspace; 5] =
+        [Keyspace::Items, Keyspace::Index, Keyspace::Expiry, Keyspace::Changes, Keyspace::Meta];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Space::Items => "items",
-            Space::Index => "index",
-            Space::Expiry => "expiry",
-            Space::Changes => "changes",
-            Space::Meta => "meta",
+            Keyspace::Items => "items",
+            Keyspace::Index => "index",
+            Keyspace::Expiry => "expiry",
+            Keyspace::Changes => "changes",
+            Keyspace::Meta => "meta",
         }
     }
 }
 
-/// The number of a table in this directory.
+/// The number of a table in a directory.
 pub(crate) type TableId = u16;
 
-/// Appends a value so that bytes sort like values and no value is the beginning of another.
-fn push(value: &KeyValue, out: &mut Vec<u8>) {
+/// Appends an encoded value.
+fn push_value(value: &KeyValue, out: &mut Vec<u8>) {
     match value {
         KeyValue::String(text) => push_bytes(text.as_bytes(), out),
         KeyValue::Binary(bytes) => push_bytes(bytes, out),
@@ -45,13 +47,13 @@ fn push(value: &KeyValue, out: &mut Vec<u8>) {
     }
 }
 
-/// A zero is followed by 255 inside a value, and by 1 at its end.
+/// Inside a value, a zero is followed by 255; the value ends with a zero and a 1.
 fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    push_inner(bytes, out);
+    push_escaped(bytes, out);
     out.extend([0, 1]);
 }
 
-fn push_inner(bytes: &[u8], out: &mut Vec<u8>) {
+fn push_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     for run in bytes.split_inclusive(|byte| *byte == 0) {
         out.extend_from_slice(run);
         if run.ends_with(&[0]) {
@@ -61,114 +63,114 @@ fn push_inner(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The key of an item.
-pub(crate) fn item(table: TableId, key: &Key) -> Vec<u8> {
-    let mut out = Vec::with_capacity(length(key));
-    start(table, None, &mut out);
-    push(&key.partition, &mut out);
-    push(&key.sort, &mut out);
+pub(crate) fn item_key(table: TableId, key: &Key) -> Vec<u8> {
+    let mut out = Vec::with_capacity(estimated_length(key));
+    push_prefix(table, None, &mut out);
+    push_value(&key.partition, &mut out);
+    push_value(&key.sort, &mut out);
     out
 }
 
-/// The key of an item in an index.
-pub(crate) fn index_entry(table: TableId, index: u8, index_key: &Key, key: &Key) -> Vec<u8> {
-    let mut out = Vec::with_capacity(length(index_key) + length(key));
-    start(table, Some(index), &mut out);
-    push(&index_key.partition, &mut out);
-    push(&index_key.sort, &mut out);
-    push(&key.partition, &mut out);
-    push(&key.sort, &mut out);
+/// The key of an index entry.
+pub(crate) fn index_entry_key(table: TableId, index: u8, index_key: &Key, key: &Key) -> Vec<u8> {
+    let mut out = Vec::with_capacity(estimated_length(index_key) + estimated_length(key));
+    push_prefix(table, Some(index), &mut out);
+    push_value(&index_key.partition, &mut out);
+    push_value(&index_key.sort, &mut out);
+    push_value(&key.partition, &mut out);
+    push_value(&key.sort, &mut out);
     out
 }
 
-/// What all keys of a partition start with.
-pub(crate) fn partition(table: TableId, index: Option<u8>, value: &KeyValue) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.size() + SPARE);
-    start(table, index, &mut out);
-    push(value, &mut out);
+/// The prefix of all keys of a partition.
+pub(crate) fn partition_prefix(table: TableId, index: Option<u8>, value: &KeyValue) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.size() + OVERHEAD);
+    push_prefix(table, index, &mut out);
+    push_value(value, &mut out);
     out
 }
 
-fn start(table: TableId, index: Option<u8>, out: &mut Vec<u8>) {
+fn push_prefix(table: TableId, index: Option<u8>, out: &mut Vec<u8>) {
     out.extend_from_slice(&table.to_be_bytes());
     out.extend(index);
 }
 
-/// Bytes of a key beside its values: table, index, ends.
-const SPARE: usize = 8;
+/// Bytes of a key in addition to its values: table, index, terminators.
+const OVERHEAD: usize = 8;
 
-/// Bytes that a key most likely takes.
-fn length(key: &Key) -> usize {
-    key.partition.size() + key.sort.size() + SPARE
+/// The estimated length of an encoded key.
+fn estimated_length(key: &Key) -> usize {
+    key.partition.size() + key.sort.size() + OVERHEAD
 }
 
-/// What all items of a table start with.
-pub(crate) fn table(table: TableId) -> Vec<u8> {
+/// The prefix of all keys of a table.
+pub(crate) fn table_prefix(table: TableId) -> Vec<u8> {
     table.to_be_bytes().to_vec()
 }
 
-/// The key of an expiry: by time, so that a sweep reads what is due and nothing else.
-pub(crate) fn expiry(second: i64, item: &[u8]) -> Vec<u8> {
-    let mut out = expired_before(second);
-    out.extend(item);
+/// The key of an expiry. It starts with the time, so that a sweep reads only what is due.
+pub(crate) fn expiry_key(second: i64, item_key: &[u8]) -> Vec<u8> {
+    let mut out = expiry_prefix(second);
+    out.extend(item_key);
     out
 }
 
-/// What sorts before every expiry at or after a second.
-pub(crate) fn expired_before(second: i64) -> Vec<u8> {
+/// The prefix of the expiries at a second; it sorts before all later ones.
+pub(crate) fn expiry_prefix(second: i64) -> Vec<u8> {
     // Flipping the sign bit makes negative seconds sort first.
     (second as u64 ^ (1 << 63)).to_be_bytes().to_vec()
 }
 
-/// The key of the number of the last commit, among the changes: no table's changes sort there. It lies with what most
-/// commits write, so that no old journal has to be kept for its sake.
-pub(crate) const COMMIT: &[u8] = &[0];
+/// The key of the record of the last commit, in [`Keyspace::Changes`]; no change has this key. It is in the keyspace
+/// that most commits write, so that it does not keep old journals alive.
+pub(crate) const COMMIT_KEY: &[u8] = &[0];
 
 /// The key of a change.
-pub(crate) fn change(table: TableId, sequence: u64) -> Vec<u8> {
+pub(crate) fn change_key(table: TableId, sequence: u64) -> Vec<u8> {
     let mut out = table.to_be_bytes().to_vec();
     out.extend(sequence.to_be_bytes());
     out
 }
 
-/// The sequence of a change's key.
-pub(crate) fn sequence(key: &[u8]) -> Option<u64> {
+/// The sequence number in the key of a change.
+pub(crate) fn change_sequence(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(2..10)?.try_into().ok()?))
 }
 
-/// The first key that does not start with this; `None` when all that follow do.
-pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+/// The first key after all keys with this prefix; `None` if there is none.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let end = prefix.iter().rposition(|byte| *byte != 255)?;
     let mut next = prefix[..=end].to_vec();
     next[end] += 1;
     Some(next)
 }
 
-/// The keys that a sort condition allows below a partition: from the first, up to but without the second.
-pub(crate) fn bounds(partition: &[u8], sort: &Sort) -> (Vec<u8>, Option<Vec<u8>>) {
+/// The range of keys in a partition that a sort condition allows: from the first, up to but excluding the second.
+pub(crate) fn sort_bounds(partition: &[u8], sort: &Sort) -> (Vec<u8>, Option<Vec<u8>>) {
     let with = |value: &KeyValue| {
         let mut out = partition.to_vec();
-        push(value, &mut out);
+        push_value(value, &mut out);
         out
     };
-    let end = || after_prefix(partition);
+    let end = || prefix_end(partition);
     match sort {
         Sort::Any => (partition.to_vec(), end()),
-        Sort::Equal(value) => (with(value), after_prefix(&with(value))),
+        Sort::Equal(value) => (with(value), prefix_end(&with(value))),
         Sort::BeginsWith(start) => {
             let mut prefix = partition.to_vec();
             match start {
-                KeyValue::String(text) => push_inner(text.as_bytes(), &mut prefix),
-                KeyValue::Binary(bytes) => push_inner(bytes, &mut prefix),
-                // A number has no beginning; the caller has refused it.
-                KeyValue::Number(_) => push(start, &mut prefix),
+                KeyValue::String(text) => push_escaped(text.as_bytes(), &mut prefix),
+                KeyValue::Binary(bytes) => push_escaped(bytes, &mut prefix),
+                // The caller has refused numbers.
+                KeyValue::Number(_) => push_value(start, &mut prefix),
             }
-            let after = after_prefix(&prefix);
+            let after = prefix_end(&prefix);
             (prefix, after)
         }
-        Sort::Between(least, most) => (with(least), after_prefix(&with(most))),
+        Sort::Between(least, most) => (with(least), prefix_end(&with(most))),
         Sort::Less(value) => (partition.to_vec(), Some(with(value))),
-        Sort::LessOrEqual(value) => (partition.to_vec(), after_prefix(&with(value))),
-        Sort::Greater(value) => (after_prefix(&with(value)).unwrap_or_else(|| with(value)), end()),
+        Sort::LessOrEqual(value) => (partition.to_vec(), prefix_end(&with(value))),
+        Sort::Greater(value) => (prefix_end(&with(value)).unwrap_or_else(|| with(value)), end()),
         Sort::GreaterOrEqual(value) => (with(value), end()),
     }
 }
@@ -189,9 +191,9 @@ mod tests {
         for pair in values.windows(2) {
             for (left, right) in [("", ""), ("\u{7f}", ""), ("", "\u{7f}")] {
                 let left =
-                    index_entry(1, 0, &Key { partition: pair[0].clone(), sort: value(left) }, &Key::new("x", "y"));
+                    index_entry_key(1, 0, &Key { partition: pair[0].clone(), sort: value(left) }, &Key::new("x", "y"));
                 let right =
-                    index_entry(1, 0, &Key { partition: pair[1].clone(), sort: value(right) }, &Key::new("x", "y"));
+                    index_entry_key(1, 0, &Key { partition: pair[1].clone(), sort: value(right) }, &Key::new("x", "y"));
                 assert!(left < right, "{pair:?}");
             }
         }
@@ -199,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_before_what_follows_it() {
-        assert_eq!(after_prefix(&[1, 2]), Some(vec![1, 3]));
-        assert_eq!(after_prefix(&[1, 255, 255]), Some(vec![2]));
-        assert_eq!(after_prefix(&[255]), None);
+        assert_eq!(prefix_end(&[1, 2]), Some(vec![1, 3]));
+        assert_eq!(prefix_end(&[1, 255, 255]), Some(vec![2]));
+        assert_eq!(prefix_end(&[255]), None);
     }
 }

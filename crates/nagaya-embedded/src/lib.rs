@@ -1,9 +1,9 @@
 //! The embedded engine: a store in one directory on disk, or in memory for tests.
 //!
-//! An item, its index entries, its expiry and the record of its change are one commit. A write is acknowledged once
-//! its commit is synced to disk; writes that come at the same time share one sync, and a lone one waits for nobody.
-//! Conditions are evaluated one after another by a single thread, so that conditional writes are linearizable; readers
-//! go beside it on snapshots, and never see half a commit.
+//! An item, its index entries, its expiry and the record of its change are one commit. A write is acknowledged when its
+//! commit has been synced to disk. Concurrent writes share one sync; a single write does not wait for others. One
+//! thread evaluates all conditions, so conditional writes are linearizable. Readers use snapshots in parallel to it,
+//! and never see half of a commit.
 //!
 //! It is not a server: one process has the directory open at a time.
 //!
@@ -22,8 +22,8 @@
 //! let create = Write::put("todos", item.clone()).when(Condition::absent("PK"));
 //! store.write(create.clone().into()).await?;
 //!
-//! // The second create finds the first.
-//! let error = store.write(create.into()).await.expect_err("it is there already");
+//! // The second create fails, and returns the existing item.
+//! let error = store.write(create.into()).await.expect_err("the item exists");
 //! assert_eq!(error.failed_conditions().expect("a condition failed")[0].found.as_ref(), Some(&item));
 //!
 //! assert_eq!(store.get("todos", &Key::new("FAMILY#f1", "TODO#1")).await?, Some(item));
@@ -32,28 +32,30 @@
 //! # }
 //! ```
 
-mod backing;
-mod build;
+mod background;
+mod bytes;
 mod commit;
 mod engine;
 mod ensure;
-mod housekeeping;
+mod files;
+mod free_space;
+mod index_build;
 mod layout;
 mod lock;
-mod maintain;
+mod maintenance;
 mod options;
-mod plan;
+mod prepare;
 mod read;
 mod record;
-mod space;
+mod storage;
 mod sweep;
 mod upgrade;
 
 pub use engine::Embedded;
 pub use lock::is_in_use;
-pub use maintain::{
+pub use maintenance::{
     Backup, Checked, Content, Finding, JournalState, KeyFile, ObjectsAndKeys, Progress, Recovery, Repair, Restored,
-    Since, Source, Stat, TableStat, accept_loss, check_backup, check_chain, inspect_damage, is_damaged, new_id, reason,
+    Since, Source, Stat, TableStat, accept_loss, check_backup, check_chain, inspect_damage, is_damaged, new_id,
     restore_backup, restore_backups, verify_objects, write_backup,
 };
 pub use options::Options;

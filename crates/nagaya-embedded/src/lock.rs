@@ -1,7 +1,6 @@
-//! One process at a time: the lock of a directory, and who holds it.
+//! The lock of a directory: one process at a time has it open.
 
 use std::{
-    fmt,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
@@ -9,63 +8,57 @@ use std::{
 
 use nagaya_store::{Error, ErrorKind};
 
-/// Holds the directory until it is dropped.
+use crate::files::{IoContext as _, private_folder};
+
+/// Locks the directory until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct DirectoryLock {
     _file: File,
 }
 
 /// Another process has the directory open.
-#[derive(Debug)]
-pub(crate) struct Held {
-    path: PathBuf,
+#[derive(Debug, thiserror::Error)]
+#[error("{} is in use by {holder}; stop it first, or use another directory", directory.display())]
+struct DirectoryInUse {
+    directory: PathBuf,
+    /// What the lock file says, such as `process 123`.
     holder: String,
 }
 
-impl fmt::Display for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let holder = if self.holder.is_empty() { "another process" } else { &self.holder };
-        write!(f, "{} is in use by {holder}; stop it first, or use another directory", self.path.display())
-    }
-}
-
-impl std::error::Error for Held {}
-
 /// Whether an error says that another process has the directory open.
 pub fn is_in_use(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Engine(cause) if cause.is::<Held>())
+    matches!(error.kind(), ErrorKind::Engine(cause) if cause.is::<DirectoryInUse>())
 }
 
-impl Lock {
-    pub(crate) fn take(directory: &Path) -> Result<Lock, Error> {
-        create_private(directory).map_err(Error::engine)?;
+impl DirectoryLock {
+    /// Locks a directory, and creates it if it does not exist.
+    pub(crate) fn acquire(directory: &Path) -> Result<Self, Error> {
+        create_private(directory).context("open", directory)?;
         let path = directory.join("lock");
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = open.map_err(Error::engine)?;
+        let mut file = open.context("open", &path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Whoever holds it may be writing its name just now; the refusal matters, not the name.
+                // The holder may be writing its process id right now; the refusal matters, not the id.
                 let _ = file.read_to_string(&mut holder);
-                let held = Held { path: directory.to_path_buf(), holder: holder.trim().to_owned() };
-                return Err(Error::engine(held));
+                let holder = Some(holder.trim()).filter(|holder| !holder.is_empty()).unwrap_or("another process");
+                let (directory, holder) = (directory.to_path_buf(), holder.to_owned());
+                return Err(Error::engine(DirectoryInUse { directory, holder }));
             }
-            Err(TryLockError::Error(error)) => return Err(Error::engine(error)),
+            Err(TryLockError::Error(error)) => return Err(error).context("lock", &path),
         }
-        file.set_len(0).map_err(Error::engine)?;
-        writeln!(file, "process {}", std::process::id()).map_err(Error::engine)?;
-        Ok(Lock { _file: file })
+        let named = file.set_len(0).and_then(|()| writeln!(file, "process {}", std::process::id()));
+        named.context("write", &path)?;
+        Ok(DirectoryLock { _file: file })
     }
 }
 
-/// Makes a directory that only its owner enters, unless it is there: it holds what all tenants have written.
-pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)?;
+/// Creates a directory that only its owner can enter, because it holds the data of all tenants. Warns if an existing
+/// one is open to others.
+fn create_private(directory: &Path) -> io::Result<()> {
+    private_folder().recursive(true).create(directory)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;

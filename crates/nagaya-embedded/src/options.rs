@@ -7,19 +7,20 @@ use nagaya_store::Clock;
 /// Settings of the engine.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Tells the time, for expiry and retention.
+    /// The clock for expiry and retention.
     pub clock: Clock,
-    /// How long changes are kept.
+    /// How long changes are retained.
     pub retention: Duration,
-    /// Bytes of the read cache.
+    /// The size of the read cache.
     pub cache_bytes: u64,
-    /// Bytes that each space of keys holds in memory before they go to sorted files.
+    /// How many bytes each keyspace buffers in memory before it writes them to a sorted file.
     pub write_buffer_bytes: u64,
-    /// Bytes of journals after which spaces that are rarely written are flushed, so that old journals can go.
+    /// The size of the journals at which rarely written keyspaces are flushed, so that old journals can be removed.
     pub journal_bytes: u64,
-    /// Writes are refused while the disk has fewer bytes than this left, and warned of below twice as many; 0: never.
+    /// Writes are refused while the disk has fewer free bytes than this; below twice as many a warning is logged. 0
+    /// turns both off.
     pub min_free_bytes: u64,
-    /// How often expired items and old changes are swept away, and the store looks after itself; `None`: only by hand.
+    /// How often the background thread removes expired items and old changes and checks the disk; `None` turns it off.
     pub sweep_every: Option<Duration>,
 }
 

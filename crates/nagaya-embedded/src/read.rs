@@ -1,4 +1,4 @@
-//! Reading: on snapshots, beside the committing thread.
+//! Reads, on snapshots and in parallel to the committing thread.
 
 use std::{
     collections::HashMap,
@@ -12,20 +12,19 @@ use nagaya_store::{
 };
 
 use crate::{
-    backing::View,
     engine::Shared,
-    layout::{self, Space, TableId},
-    record::{self, Change, Table, Trimmed},
+    layout::{self, Keyspace, TableId},
+    record::{self, Change, Table, TrimPoint},
+    storage::{View, break_if},
 };
 
-/// Bytes of items after which a page ends.
-const PAGE_BYTES: usize = 1024 * 1024;
+/// The size of items at which a page ends.
+const MAX_PAGE_BYTES: usize = 1024 * 1024;
 
+/// The tables, by name.
 pub(crate) fn tables(view: &View<'_>) -> Result<HashMap<String, Arc<Table>>, Error> {
     let mut found = HashMap::new();
-    let prefix = record::table_key("");
-    let end = layout::after_prefix(&prefix);
-    view.range(Space::Meta, Bound::Included(prefix), end, false, |_, value| {
+    view.scan_prefix(Keyspace::Meta, record::table_key(""), |_, value| {
         let table: Table = record::decode(value)?;
         found.insert(table.spec.name.clone(), Arc::new(table));
         Ok(ControlFlow::Continue(()))
@@ -34,15 +33,16 @@ pub(crate) fn tables(view: &View<'_>) -> Result<HashMap<String, Arc<Table>>, Err
 }
 
 pub(crate) fn get(shared: &Shared, table: &str, key: &Key) -> Result<Option<Item>, Error> {
+    get_from(&shared.storage.view()?, shared, table, key, shared.options.clock.seconds())
+}
+
+/// The item with this key, unless it has expired.
+fn get_from(view: &View<'_>, shared: &Shared, table: &str, key: &Key, now: i64) -> Result<Option<Item>, Error> {
     let table = shared.table(table)?;
     limits::check_key(&table.spec.key, key)?;
-    let found = shared
-        .backing
-        .view()?
-        .get(Space::Items, &layout::item(table.id, key))?
-        .map(|value| record::decode_item(&value))
-        .transpose()?;
-    Ok(alive(&table, found, shared.options.clock.seconds()))
+    let found = view.get(Keyspace::Items, &layout::item_key(table.id, key))?;
+    let item = found.map(|value| record::decode_item(&value)).transpose()?;
+    Ok(item.filter(|item| !table.spec.is_expired(item, now)))
 }
 
 pub(crate) fn batch_get(shared: &Shared, keys: &[(String, Key)]) -> Result<Vec<Option<Item>>, Error> {
@@ -50,24 +50,9 @@ pub(crate) fn batch_get(shared: &Shared, keys: &[(String, Key)]) -> Result<Vec<O
         let (count, most) = (keys.len(), limits::MAX_BATCH_GET);
         return Err(Error::limit(format!("a batch reads at most {most} items, not {count}")));
     }
-    let now = shared.options.clock.seconds();
-    // One snapshot for all, so that a write set is seen wholly or not at all.
-    let view = shared.backing.view()?;
-    let read = |(table, key): &(String, Key)| {
-        let table = shared.table(table)?;
-        limits::check_key(&table.spec.key, key)?;
-        let found = view
-            .get(Space::Items, &layout::item(table.id, key))?
-            .map(|value| record::decode_item(&value))
-            .transpose()?;
-        Ok(alive(&table, found, now))
-    };
-    keys.iter().map(read).collect()
-}
-
-/// The item, unless it has expired.
-pub(crate) fn alive(table: &Table, item: Option<Item>, now: i64) -> Option<Item> {
-    item.filter(|item| !table.spec.is_expired(item, now))
+    // One snapshot and one time for all keys, so that all actions of a write set are seen or none.
+    let (view, now) = (shared.storage.view()?, shared.options.clock.seconds());
+    keys.iter().map(|(table, key)| get_from(&view, shared, table, key, now)).collect()
 }
 
 pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
@@ -87,21 +72,21 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
     let schema = index.map_or(&table.spec.key, |at| &table.spec.indexes[at].key);
     limits::check_query(schema, query)?;
     let (space, number) = match index {
-        None => (Space::Items, None),
-        Some(at) => (Space::Index, Some(index_number(at)?)),
+        None => (Keyspace::Items, None),
+        Some(at) => (Keyspace::Index, Some(index_number(at)?)),
     };
-    let partition = layout::partition(table.id, number, &query.partition);
-    let (from, to) = layout::bounds(&partition, &query.sort);
-    let after = query.after.as_ref().map(|position| place(&table, number, position)).transpose()?;
+    let partition = layout::partition_prefix(table.id, number, &query.partition);
+    let (from, to) = layout::sort_bounds(&partition, &query.sort);
+    let after = query.after.as_ref().map(|position| position_key(&table, number, position)).transpose()?;
     let (from, to) = match (after, query.descending) {
         (None, _) => (Bound::Included(from), to),
         (Some(after), false) if after >= from => (Bound::Excluded(after), to),
-        // A position before the range is one that the range itself passes over.
+        // The position is before the range, so the range starts after it anyway.
         (Some(_), false) => (Bound::Included(from), to),
         (Some(after), true) => (Bound::Included(from), Some(to.map_or(after.clone(), |to| to.min(after)))),
     };
     let now = shared.options.clock.seconds();
-    let mut pager = Pager::new(query.limit);
+    let mut pager = PageBuilder::new(query.limit);
     view.range(space, from, to, query.descending, |_, value| {
         let item = record::decode_item_like(pager.page.items.last(), value)?;
         if table.spec.is_expired(&item, now) {
@@ -112,40 +97,40 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
         if query.filter.as_ref().is_none_or(|filter| filter.holds(&item)) {
             pager.page.items.push(item);
         }
-        Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        break_if(full)
     })?;
     Ok(pager.page)
 }
 
-/// A table, and a view in which it is like that: an index may have been built, or begun to be built anew, in between.
+/// A table and a matching view: the state of an index may change between reading the two.
 fn table_in_view<'s>(shared: &'s Shared, name: &str) -> Result<(Arc<Table>, View<'s>), Error> {
     loop {
         let table = shared.table(name)?;
-        let view = shared.backing.view()?;
+        let view = shared.storage.view()?;
         if Arc::ptr_eq(&table, &shared.table(name)?) {
             return Ok((table, view));
         }
     }
 }
 
-/// Counts what is read, and ends the page when it is full.
-struct Pager {
+/// A page that is being read, until it is full.
+struct PageBuilder {
     page: Page,
     limit: Option<usize>,
     bytes: usize,
 }
 
-impl Pager {
+impl PageBuilder {
     fn new(limit: Option<usize>) -> Self {
         let items = Vec::with_capacity(limit.unwrap_or(0).min(100));
-        Pager { page: Page { items, ..Page::default() }, limit, bytes: 0 }
+        PageBuilder { page: Page { items, ..Page::default() }, limit, bytes: 0 }
     }
 
-    /// Counts an item by the bytes that it is stored in.
+    /// Counts an item by its stored size; returns whether the page is full.
     fn count(&mut self, stored: &[u8], position: impl FnOnce() -> Result<Position, Error>) -> Result<bool, Error> {
         self.page.read += 1;
         self.bytes += stored.len();
-        let full = self.limit.is_some_and(|limit| self.page.read >= limit) || self.bytes >= PAGE_BYTES;
+        let full = self.limit.is_some_and(|limit| self.page.read >= limit) || self.bytes >= MAX_PAGE_BYTES;
         if full {
             self.page.next = Some(position()?);
         }
@@ -153,17 +138,17 @@ impl Pager {
     }
 }
 
-/// The number of an index in keys.
+/// The number of an index, as it is part of keys.
 pub(crate) fn index_number(at: usize) -> Result<u8, Error> {
     u8::try_from(at).map_err(|_| Error::limit("a table has at most 255 indexes"))
 }
 
 /// The byte key of a position.
-fn place(table: &Table, index: Option<u8>, position: &Position) -> Result<Vec<u8>, Error> {
+fn position_key(table: &Table, index: Option<u8>, position: &Position) -> Result<Vec<u8>, Error> {
     match (index, &position.index_key) {
-        (None, None) => Ok(layout::item(table.id, &position.key)),
-        (Some(index), Some(index_key)) => Ok(layout::index_entry(table.id, index, index_key, &position.key)),
-        _ => Err(Error::invalid("the position is of another index than the query")),
+        (None, None) => Ok(layout::item_key(table.id, &position.key)),
+        (Some(index), Some(index_key)) => Ok(layout::index_entry_key(table.id, index, index_key, &position.key)),
+        _ => Err(Error::invalid("the position belongs to another index than the query")),
     }
 }
 
@@ -178,39 +163,39 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
     let table = shared.table(&scan.table)?;
     limits::check_scan(scan)?;
     let (segment, segments) = scan.segment;
-    let prefix = layout::table(table.id);
-    let end = layout::after_prefix(&prefix);
+    let prefix = layout::table_prefix(table.id);
+    let end = layout::prefix_end(&prefix);
     let from = match &scan.after {
         None => Bound::Included(prefix),
-        Some(after) => Bound::Excluded(place(&table, None, after)?),
+        Some(after) => Bound::Excluded(position_key(&table, None, after)?),
     };
     let now = shared.options.clock.seconds();
-    let mut pager = Pager::new(scan.limit);
-    // What the keys of the last partition start with, and whether it is of this segment: else its items are passed over
-    // unread.
+    let mut pager = PageBuilder::new(scan.limit);
+    // The prefix of the last partition, and whether it belongs to this segment: the items of others are skipped
+    // undecoded.
     let mut last: Option<(Vec<u8>, bool)> = None;
-    shared.backing.view()?.range(Space::Items, from, end, false, |bytes, value| {
-        let known = last.as_ref().filter(|(prefix, _)| bytes.starts_with(prefix)).map(|(_, own)| *own);
+    shared.storage.view()?.range(Keyspace::Items, from, end, false, |bytes, value| {
+        let known = last.as_ref().filter(|(prefix, _)| bytes.starts_with(prefix)).map(|(_, is_own)| *is_own);
         if known == Some(false) {
             return Ok(ControlFlow::Continue(()));
         }
         let item = record::decode_item_like(pager.page.items.last(), value)?;
-        let place = || position(&table, None, &item);
-        // Whole partitions belong to a segment, so that segments can be written to other stores side by side.
+        let position = || position(&table, None, &item);
+        // A partition belongs to one segment, so that segments can be written to other stores in parallel.
         if segments > 1 && known.is_none() {
-            let partition = place()?.key.partition;
-            let own = segment_of(&partition, segments) == segment;
-            last = Some((layout::partition(table.id, None, &partition), own));
-            if !own {
+            let partition = position()?.key.partition;
+            let is_own = segment_of(&partition, segments) == segment;
+            last = Some((layout::partition_prefix(table.id, None, &partition), is_own));
+            if !is_own {
                 return Ok(ControlFlow::Continue(()));
             }
         }
         if table.spec.is_expired(&item, now) {
             return Ok(ControlFlow::Continue(()));
         }
-        let full = pager.count(value, place)?;
+        let full = pager.count(value, position)?;
         pager.page.items.push(item);
-        Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        break_if(full)
     })?;
     Ok(pager.page)
 }
@@ -218,21 +203,21 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
 fn segment_of(partition: &KeyValue, segments: u32) -> u32 {
     let mut hasher = DefaultHasher::new();
     partition.hash(&mut hasher);
-    // The remainder is below the number of segments, which has 32 bits.
+    // The remainder is less than the number of segments, so it fits.
     (hasher.finish() % u64::from(segments)) as u32
 }
 
 pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -> Result<Changes, Error> {
     let table = shared.table(table)?;
-    let view = shared.backing.view()?;
-    let trimmed = trimmed(&view, table.id)?.sequence;
+    let view = shared.storage.view()?;
+    let trimmed = trim_point(&view, table.id)?.sequence;
     let mut last = match from {
         From::Oldest => trimmed,
-        From::Now => newest(&view, &table)?.max(trimmed),
+        From::Now => newest_sequence(&view, &table)?.max(trimmed),
         From::After(position) => {
-            // A position of another store tells nothing about this one, nor does one that is ahead of it.
+            // A position of another store, or one in the future, has no meaning here.
             let read = shared.sequence_of(position).ok_or(ErrorKind::Gap)?;
-            if read < trimmed || read > newest(&view, &table)?.max(trimmed) {
+            if read < trimmed || read > newest_sequence(&view, &table)?.max(trimmed) {
                 return Err(ErrorKind::Gap.into());
             }
             read
@@ -240,33 +225,27 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
     };
     let mut records = Vec::new();
     if limit > 0 && !matches!(from, From::Now) {
-        let start = Bound::Excluded(layout::change(table.id, last));
-        let end = layout::after_prefix(&layout::table(table.id));
-        view.range(Space::Changes, start, end, false, |key, value| {
-            let sequence = layout::sequence(key).ok_or_else(|| Error::engine("a stored change has a damaged key"))?;
+        let start = Bound::Excluded(layout::change_key(table.id, last));
+        let end = layout::prefix_end(&layout::table_prefix(table.id));
+        view.range(Keyspace::Changes, start, end, false, |key, value| {
+            let sequence =
+                layout::change_sequence(key).ok_or_else(|| Error::engine("a stored change has a damaged key"))?;
             let Change { key, old, new, cause, .. } = record::decode_change(value)?;
             records.push(ChangeRecord { key, old, new, cause, sequence: sequence.into() });
             last = sequence;
-            Ok(if records.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            break_if(records.len() >= limit)
         })?;
     }
     Ok(Changes { records, next: shared.position(last) })
 }
 
-/// The last change of a table that has been swept away.
-pub(crate) fn trimmed(view: &View<'_>, table: TableId) -> Result<Trimmed, Error> {
-    let found = view.get(Space::Meta, &record::trimmed_key(table))?.map(|value| record::decode(&value)).transpose()?;
-    Ok(found.unwrap_or_default())
+/// The newest change of a table that has been removed.
+pub(crate) fn trim_point(view: &View<'_>, table: TableId) -> Result<TrimPoint, Error> {
+    Ok(view.get_decoded(Keyspace::Meta, &record::trim_point_key(table))?.unwrap_or_default())
 }
 
-/// The newest sequence of a table.
-pub(crate) fn newest(view: &View<'_>, table: &Table) -> Result<u64, Error> {
-    let mut newest = 0;
-    let prefix = layout::table(table.id);
-    let end = layout::after_prefix(&prefix);
-    view.range(Space::Changes, Bound::Included(prefix), end, true, |key, _| {
-        newest = layout::sequence(key).unwrap_or(0);
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(newest)
+/// The sequence number of the newest retained change of a table; 0 if there is none.
+pub(crate) fn newest_sequence(view: &View<'_>, table: &Table) -> Result<u64, Error> {
+    let newest = view.last_with_prefix(Keyspace::Changes, layout::table_prefix(table.id))?;
+    Ok(newest.and_then(|(key, _)| layout::change_sequence(&key)).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! What is stored as values: items, tables, changes.
+//! The stored values: items, tables and changes.
 
 use std::collections::BTreeMap;
 
@@ -6,51 +6,52 @@ use fjall::Slice;
 use nagaya_store::{Cause, Error, Item, Key, SmolStr, TableSpec, Value, limits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The format that this version writes. It reads the ones before, and brings them up to date when it opens them.
+/// The format of directories that this version writes. It upgrades older ones when it opens them.
 ///
-/// 1: the first. 2: tables say what is being built of them; directories have an incarnation, and number and tag their commits.
+/// 1: the first. 2: tables record their pending builds; directories have an incarnation, and number and tag their
+/// commits.
 pub(crate) const FORMAT: u32 = 2;
 
-/// The format's key in the meta space.
+/// The key of the format in [`Keyspace::Meta`](crate::layout::Keyspace::Meta).
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
-/// The key of the random bytes that tell this directory from all others: a copy that is restored is another one.
+/// The key of the incarnation: random bytes that identify the directory. A restored copy gets new ones.
 pub(crate) const INCARNATION_KEY: &[u8] = b"incarnation";
-/// The key of what commits are tagged with; the file `acknowledged` has it too.
+/// The key of the [`CommitKey`](crate::storage::CommitKey); the file `acknowledged` contains it too.
 pub(crate) const COMMIT_KEY_KEY: &[u8] = b"commit-key";
-/// The key of the highest sequence that has been given out, kept when changes are swept away.
+/// The key of the highest sequence number used; it is written when changes are removed.
 pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 
-/// The key of a table's description.
+/// The key of a table's record.
 pub(crate) fn table_key(name: &str) -> Vec<u8> {
     [b"table/", name.as_bytes()].concat()
 }
 
-/// The last change of a table that has been swept away.
+/// The newest change of a table that has been removed.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Trimmed {
+pub(crate) struct TrimPoint {
     pub(crate) sequence: u64,
     /// Milliseconds since 1970.
     pub(crate) at: i64,
 }
 
-/// The key of the last change of a table that has been swept away.
-pub(crate) fn trimmed_key(table: u16) -> Vec<u8> {
+/// The key of a table's [`TrimPoint`].
+pub(crate) fn trim_point_key(table: u16) -> Vec<u8> {
     [b"trimmed/".as_slice(), &table.to_be_bytes()].concat()
 }
 
-/// A table as stored.
+/// The record of a table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) id: u16,
     pub(crate) spec: TableSpec,
-    /// What is being built from its items.
-    pub(crate) building: Vec<Building>,
+    /// The builds that have not finished.
+    pub(crate) pending_builds: Vec<PendingBuild>,
 }
 
-/// Something that is being built from the items of a table. Writes keep it up to date meanwhile, but nobody reads it.
+/// Entries that are being built from the items of a table. Writes maintain them meanwhile, but reads do not use them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Building {
-    /// The entries of an index are being removed: it is not kept up to date until they are gone.
+pub(crate) enum PendingBuild {
+    /// The entries of an index are being removed. Writes do not maintain it until they are gone.
     Clear { index: u8 },
     /// The entries of an index are being added.
     Fill { index: u8 },
@@ -59,36 +60,36 @@ pub(crate) enum Building {
 }
 
 impl Table {
-    /// A table of which everything is built.
+    /// A table without pending builds.
     pub(crate) fn new(id: u16, spec: TableSpec) -> Self {
-        Table { id, spec, building: Vec::new() }
+        Table { id, spec, pending_builds: Vec::new() }
     }
 
-    /// Whether writes keep the entries of an index up to date.
+    /// Whether writes maintain the entries of an index.
     pub(crate) fn is_maintained(&self, index: u8) -> bool {
-        !self.building.contains(&Building::Clear { index })
+        !self.pending_builds.contains(&PendingBuild::Clear { index })
     }
 
     /// Whether an index has the entries of all items.
     pub(crate) fn is_built(&self, index: u8) -> bool {
-        self.is_maintained(index) && !self.building.contains(&Building::Fill { index })
+        self.is_maintained(index) && !self.pending_builds.contains(&PendingBuild::Fill { index })
     }
 }
 
-/// A table as format 1 and backups have it.
+/// The record of a table in format 1.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct BuiltTable {
+pub(crate) struct TableFormat1 {
     pub(crate) id: u16,
     pub(crate) spec: TableSpec,
 }
 
-impl From<BuiltTable> for Table {
-    fn from(BuiltTable { id, spec }: BuiltTable) -> Self {
+impl From<TableFormat1> for Table {
+    fn from(TableFormat1 { id, spec }: TableFormat1) -> Self {
         Table::new(id, spec)
     }
 }
 
-/// A change as stored.
+/// The record of a change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) key: Key,
@@ -99,8 +100,8 @@ pub(crate) struct Change {
     pub(crate) at: i64,
 }
 
-/// The bytes of a [`Change`], put together from what is encoded already.
-pub(crate) fn change(key: &Key, images: [Option<Slice>; 2], cause: Cause, at: i64) -> Result<Vec<u8>, Error> {
+/// Encodes a [`Change`] from encoded items.
+pub(crate) fn encode_change(key: &Key, images: [Option<Slice>; 2], cause: Cause, at: i64) -> Result<Vec<u8>, Error> {
     let items: usize = images.iter().flatten().map(|image| image.len()).sum();
     let mut bytes = Vec::with_capacity(items + key.partition.size() + key.sort.size() + 24);
     bytes = postcard::to_extend(key, bytes).map_err(Error::engine)?;
@@ -116,15 +117,15 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    postcard::from_bytes(bytes).map_err(Error::engine)
+    postcard::from_bytes(bytes).map_err(damaged)
 }
 
-/// Reads a change; what [`decode`] would do, without trusting how deep its items are nested.
+/// Decodes a change like [`decode`], but limits how deeply its items are nested.
 pub(crate) fn decode_change(bytes: &[u8]) -> Result<Change, Error> {
-    let (key, rest) = postcard::take_from_bytes(bytes).map_err(Error::engine)?;
+    let (key, rest) = postcard::take_from_bytes(bytes).map_err(damaged)?;
     let (old, rest) = take_image(rest)?;
     let (new, rest) = take_image(rest)?;
-    let (cause, at) = postcard::from_bytes(rest).map_err(Error::engine)?;
+    let (cause, at) = postcard::from_bytes(rest).map_err(damaged)?;
     Ok(Change { key, old, new, cause, at })
 }
 
@@ -132,7 +133,7 @@ fn take_image(bytes: &[u8]) -> Result<(Option<Item>, &[u8]), Error> {
     match bytes.split_first() {
         Some((0, rest)) => Ok((None, rest)),
         Some((1, rest)) => take_item(None, rest).map(|(item, rest)| (Some(item), rest)),
-        _ => Err(Error::engine("a stored change is cut off")),
+        _ => Err(Error::engine("a stored change ends early")),
     }
 }
 
@@ -140,20 +141,20 @@ pub(crate) fn decode_item(bytes: &[u8]) -> Result<Item, Error> {
     decode_item_like(None, bytes)
 }
 
-/// Reads an item: what [`decode`] does, in half of the time for the texts that most attributes are. Every item of every
-/// page goes through here. Items of a page mostly have the same attributes, so names are taken from the one before.
+/// Decodes an item like [`decode`], but twice as fast for strings. Every item of every page is decoded here. The items
+/// of a page mostly have the same attributes, so the names are shared with the item before.
 pub(crate) fn decode_item_like(before: Option<&Item>, bytes: &[u8]) -> Result<Item, Error> {
     take_item(before, bytes).map(|(item, _)| item)
 }
 
-/// Reads an item, and what comes after it.
+/// Decodes an item, and returns the bytes after it.
 pub(crate) fn take_item<'b>(before: Option<&Item>, bytes: &'b [u8]) -> Result<(Item, &'b [u8]), Error> {
-    let (count, mut rest) = postcard::take_from_bytes::<usize>(bytes).map_err(Error::engine)?;
-    // A damaged count must not claim memory: an attribute has two bytes at least.
+    let (count, mut rest) = postcard::take_from_bytes::<usize>(bytes).map_err(damaged)?;
+    // A damaged count must not allocate memory: an attribute has at least two bytes.
     let mut attributes: Vec<(SmolStr, Value)> = Vec::with_capacity(count.min(rest.len() / 2));
     let mut names = before.into_iter().flat_map(Item::names);
     for _ in 0..count {
-        let (name, after) = text(rest)?;
+        let (name, after) = take_text(rest)?;
         let name = match names.next() {
             Some(known) if known.as_bytes() == name => known.clone(),
             _ => utf8(name)?,
@@ -165,22 +166,22 @@ pub(crate) fn take_item<'b>(before: Option<&Item>, bytes: &'b [u8]) -> Result<(I
     Ok((attributes.into_iter().collect(), rest))
 }
 
-/// The number of [`Value::String`] among the kinds of values.
+/// The encoded variant number of [`Value::String`].
 const STRING: u8 = 3;
-/// The number of [`Value::List`] among them.
+/// The encoded variant number of [`Value::List`].
 const LIST: u8 = 5;
-/// The number of [`Value::Map`] among them.
+/// The encoded variant number of [`Value::Map`].
 const MAP: u8 = 6;
 
-/// Reads a value, and what comes after it.
+/// Decodes a value, and returns the bytes after it.
 fn take_value(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), Error> {
-    // No item that was written is nested deeper; damage must not use up the stack.
+    // No valid item is nested deeper. Damaged bytes must not overflow the stack.
     if depth > limits::MAX_DEPTH + 1 {
-        return Err(Error::engine("a stored value is nested too deep"));
+        return Err(Error::engine("a stored value is nested too deeply"));
     }
     match bytes.split_first() {
         Some((&STRING, after)) => {
-            let (text, rest) = text(after)?;
+            let (text, rest) = take_text(after)?;
             Ok((Value::String(utf8(text)?), rest))
         }
         Some((&LIST, after)) => {
@@ -197,28 +198,33 @@ fn take_value(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), Error> {
             let (count, mut rest) = postcard::take_from_bytes::<usize>(after).map_err(Error::engine)?;
             let mut values = BTreeMap::new();
             for _ in 0..count {
-                let (name, after) = text(rest)?;
+                let (name, after) = take_text(rest)?;
                 let value;
                 (value, rest) = take_value(after, depth + 1)?;
-                values.insert(str::from_utf8(name).map_err(Error::engine)?.to_owned(), value);
+                values.insert(str::from_utf8(name).map_err(damaged)?.to_owned(), value);
             }
             Ok((Value::Map(values), rest))
         }
-        _ => postcard::take_from_bytes(bytes).map_err(Error::engine),
+        _ => postcard::take_from_bytes(bytes).map_err(damaged),
     }
 }
 
-fn text(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
+/// The bytes of a string, and the bytes after it.
+fn take_text(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     let (length, rest) = match bytes.split_first() {
-        // A length below 128 is one byte.
+        // A length below 128 is encoded in one byte.
         Some((&length @ ..128, rest)) => (usize::from(length), rest),
-        _ => postcard::take_from_bytes::<usize>(bytes).map_err(Error::engine)?,
+        _ => postcard::take_from_bytes::<usize>(bytes).map_err(damaged)?,
     };
-    rest.split_at_checked(length).ok_or_else(|| Error::engine("a stored text is cut off"))
+    rest.split_at_checked(length).ok_or_else(|| Error::engine("a stored string ends early"))
 }
 
 fn utf8(text: &[u8]) -> Result<SmolStr, Error> {
-    Ok(str::from_utf8(text).map_err(Error::engine)?.into())
+    Ok(str::from_utf8(text).map_err(damaged)?.into())
+}
+
+fn damaged(error: impl std::error::Error) -> Error {
+    Error::engine(format!("a stored record is damaged: {error}"))
 }
 
 #[cfg(test)]
@@ -226,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_reads_the_same_both_ways() -> Result<(), Error> {
+    fn both_decoders_give_the_same_item() -> Result<(), Error> {
         let long = "長".repeat(100);
         let item = Item::new()
             .with("PK", "p")
@@ -255,22 +261,22 @@ mod tests {
     }
 
     #[test]
-    fn a_change_put_together_is_the_one_that_is_read() -> Result<(), Error> {
+    fn a_change_encoded_from_parts_is_the_same_as_a_whole_one() -> Result<(), Error> {
         let item = |text: &str| Item::new().with("PK", "p").with("SK", "s").with("text", text);
         let (key, cause, at) = (Key::new("p", 7), Cause::Expiry, 1_800_000_000_123);
         for old in [None, Some(item("old"))] {
             for new in [None, Some(item("new"))] {
                 let bytes = |item: &Option<Item>| item.as_ref().map(|item| encode(item).map(Slice::from)).transpose();
-                let put_together = change(&key, [bytes(&old)?, bytes(&new)?], cause, at)?;
+                let encoded = encode_change(&key, [bytes(&old)?, bytes(&new)?], cause, at)?;
                 let whole = Change { key: key.clone(), old: old.clone(), new, cause, at };
-                assert_eq!(put_together, encode(&whole)?);
-                let read = decode_change(&put_together)?;
+                assert_eq!(encoded, encode(&whole)?);
+                let read = decode_change(&encoded)?;
                 assert_eq!(
                     (read.key, read.old, read.new, read.cause, read.at),
                     (whole.key, whole.old, whole.new, cause, at)
                 );
-                for end in 0..put_together.len() {
-                    assert!(decode_change(&put_together[..end]).is_err(), "cut at {end}");
+                for end in 0..encoded.len() {
+                    assert!(decode_change(&encoded[..end]).is_err(), "cut at {end}");
                 }
             }
         }
@@ -278,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_does_not_use_up_the_stack() -> Result<(), Error> {
+    fn damaged_bytes_do_not_overflow_the_stack() -> Result<(), Error> {
         let nested = |depth: usize| (0..depth).fold(Value::Null, |inner, _| Value::List(vec![inner]));
         let deepest = Item::new().with("deep", nested(limits::MAX_DEPTH));
         assert_eq!(decode_item(&encode(&deepest)?)?, deepest);

@@ -1,4 +1,4 @@
-//! Backups: whole or refused, full or incremental, with objects and keys.
+//! Full and incremental backups with objects and keys: intact or refused.
 
 use std::{
     fs,
@@ -42,7 +42,7 @@ async fn all(store: &Embedded) -> Vec<Item> {
     store.scan(Scan::table(TABLE)).await.expect("a scan").items
 }
 
-/// A store that keeps everything, with `count` notes.
+/// A store without a sweep, with `count` notes.
 async fn filled(directory: &Path, count: i64) -> Embedded {
     let store = Embedded::open(directory, quiet()).expect("the directory opens");
     store.ensure(&[spec()]).await.expect("the table is made");
@@ -58,7 +58,7 @@ fn ignore() -> impl FnMut(u64) {
     |_| {}
 }
 
-/// A backup of the store with the objects of a directory, going on from another if one is given.
+/// Writes a backup of the store with the objects of a directory, which continues another if one is given.
 fn back_up(store: &Embedded, objects: &Path, previous: Option<&Checked>, file: &Path) -> Result<Backup, Error> {
     let id = new_id().expect("an id");
     let source = Source::Store(store);
@@ -67,7 +67,7 @@ fn back_up(store: &Embedded, objects: &Path, previous: Option<&Checked>, file: &
 }
 
 fn check(file: &Path) -> Checked {
-    check_backup(file, &mut ignore()).expect("the backup is whole")
+    check_backup(file, &mut ignore()).expect("the backup is intact")
 }
 
 fn object(root: &Path, path: &str, text: &str) {
@@ -76,7 +76,7 @@ fn object(root: &Path, path: &str, text: &str) {
     fs::write(path, text).expect("a file");
 }
 
-/// Where each record of a backup begins, and where the last ends.
+/// The offsets of the records of a backup, and of its end.
 fn records(bytes: &[u8]) -> Vec<usize> {
     let mut starts = vec![8];
     while let Some(length) = bytes.get(starts[starts.len() - 1]..).and_then(<[u8]>::first_chunk) {
@@ -86,7 +86,7 @@ fn records(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn every_flipped_bit_and_every_cut_is_noticed() {
+async fn every_flipped_bit_and_every_truncation_is_detected() {
     let directory = tempfile::tempdir().expect("a directory");
     let objects = directory.path().join("objects");
     object(&objects, "notes/a", "a long note");
@@ -99,7 +99,7 @@ async fn every_flipped_bit_and_every_cut_is_noticed() {
         let error = check_backup(&damaged, &mut ignore()).err().unwrap_or_else(|| panic!("{what} is not noticed"));
         assert!(is_damaged(&error), "{what}: {error}");
     };
-    // One byte is written in its place and back, which is quicker than thousands of files.
+    // Changing one byte and restoring it is faster than writing thousands of files.
     let mut changed = fs::File::options().write(true).open(&damaged).expect("the file opens");
     let mut put = |at: usize, byte: u8| {
         changed.seek(SeekFrom::Start(at as u64)).and_then(|_| changed.write_all(&[byte])).expect("a byte is written");
@@ -114,7 +114,7 @@ async fn every_flipped_bit_and_every_cut_is_noticed() {
     check(&damaged);
     for longer in [[whole.as_slice(), &[0]].concat(), whole.repeat(2)] {
         fs::write(&damaged, longer).expect("the file can be written");
-        refused("something behind the end");
+        refused("bytes after the end");
     }
     for at in (0..whole.len()).rev() {
         changed.set_len(at as u64).expect("it can be cut");
@@ -124,7 +124,7 @@ async fn every_flipped_bit_and_every_cut_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_missing_moved_or_there_twice_is_noticed() {
+async fn a_missing_moved_or_duplicate_record_is_detected() {
     let directory = tempfile::tempdir().expect("a directory");
     let objects = directory.path().join("objects");
     object(&objects, "a", "one");
@@ -136,7 +136,7 @@ async fn a_record_that_is_missing_moved_or_there_twice_is_noticed() {
     back_up(&store, &objects, None, &other).expect("another backup of the same");
     let (whole, other) = (fs::read(&file).expect("a file"), fs::read(&other).expect("a file"));
     let starts = records(&whole);
-    assert_eq!(starts, records(&other), "both have the same records, but for their ids");
+    assert_eq!(starts, records(&other), "both have the same records, except for their ids");
     assert!(starts.len() > 12 && starts.last() == Some(&whole.len()));
     let record = |nth: usize| &whole[starts[nth]..starts[nth + 1]];
     let refused = |parts: &[&[u8]], what: &str| {
@@ -157,7 +157,7 @@ async fn a_record_that_is_missing_moved_or_there_twice_is_noticed() {
             );
         }
     }
-    // A record of another backup at the same place agrees with its own digest, and not with the hash of this file.
+    // A record of another backup at the same position matches its own digest, but not the hash of this file.
     refused(&[&whole[..starts[1]], &other[starts[1]..]], "the records of another backup");
 }
 
@@ -187,14 +187,14 @@ async fn a_backup_never_replaces_a_file_and_only_its_owner_reads_it() {
     fs::create_dir(&files).expect("a folder");
     let file = files.join("backup.nagaya");
     fs::write(&file, "something else").expect("a file");
-    // What an earlier version would have written to, and lost.
-    fs::write(files.join("backup.partial"), "somebody's").expect("a file");
-    let error = store.backup(&file, &mut ignore()).expect_err("the file is there");
+    // An earlier version would have overwritten this file.
+    fs::write(files.join("backup.partial"), "another file").expect("a file");
+    let error = store.backup(&file, &mut ignore()).expect_err("the file exists");
     assert!(error.to_string().contains("never replaces a file"), "{error}");
     assert_eq!(fs::read(&file).expect("a file"), b"something else");
 
     let second = files.join("second.nagaya");
-    // Two at the same time under one name: one is written, whole, and the other is refused.
+    // Two concurrent backups with one name: one is written completely, and the other is refused.
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let both = [(); 2].map(|()| scope.spawn(|| store.backup(&second, &mut ignore())));
         both.into_iter().map(|each| each.join().expect("no panic")).collect()
@@ -212,7 +212,7 @@ async fn a_backup_never_replaces_a_file_and_only_its_owner_reads_it() {
 }
 
 #[tokio::test]
-async fn a_restored_store_keeps_its_changes_and_goes_on_with_their_sequences() {
+async fn a_restored_store_keeps_its_changes_and_continues_their_sequence_numbers() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = filled(&directory.path().join("store"), 10).await;
     store.write(Write::delete(TABLE, Key::new("P", "N0003")).into()).await.expect("a delete");
@@ -222,8 +222,8 @@ async fn a_restored_store_keeps_its_changes_and_goes_on_with_their_sequences() {
     assert_eq!((made.changes, made.sequence), (11, 11));
 
     let restored = directory.path().join("restored");
-    let told = restore_backup(&file, &restored, &mut ignore()).expect("it can be restored");
-    assert_eq!(told.sequence, 11);
+    let summary = restore_backup(&file, &restored, &mut ignore()).expect("it can be restored");
+    assert_eq!(summary.sequence, 11);
     let copy = Embedded::open(&restored, quiet()).expect("the copy opens");
     assert_eq!(copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records, kept.records);
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
@@ -232,19 +232,19 @@ async fn a_restored_store_keeps_its_changes_and_goes_on_with_their_sequences() {
     assert_eq!(more.last().expect("a change").sequence, 12);
 }
 
-/// A store whose clock the test moves, and which keeps changes for 100 seconds.
-fn moved(directory: &Path) -> (Arc<AtomicI64>, Embedded) {
+/// A store whose clock the test sets, and which retains changes for 100 seconds.
+fn with_manual_clock(directory: &Path) -> (Arc<AtomicI64>, Embedded) {
     let now = Arc::new(AtomicI64::new(1_000));
-    let told = Arc::clone(&now);
-    let clock = Clock::new(move || told.load(Ordering::SeqCst));
+    let current = Arc::clone(&now);
+    let clock = Clock::new(move || current.load(Ordering::SeqCst));
     let options = Options { clock, sweep_every: None, retention: Duration::from_secs(100), ..Options::default() };
     (now, Embedded::open(directory, options).expect("the directory opens"))
 }
 
 #[tokio::test]
-async fn a_restored_store_knows_what_was_swept_away() {
+async fn a_restored_store_knows_which_changes_were_removed() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (now, store) = moved(&directory.path().join("store"));
+    let (now, store) = with_manual_clock(&directory.path().join("store"));
     store.ensure(&[spec()]).await.expect("the table is made");
     put(&store, 0..5).await;
     let second = store.changes(TABLE, From::Oldest, 2).await.expect("changes").next;
@@ -253,7 +253,7 @@ async fn a_restored_store_knows_what_was_swept_away() {
     store.sweep().await.expect("a sweep");
     let file = directory.path().join("backup.nagaya");
     store.backup(&file, &mut ignore()).expect("a backup");
-    // Swept to the last: the sequence alone tells how far it was.
+    // All changes are removed; only the sequence number is left.
     now.store(900_000, Ordering::SeqCst);
     store.sweep().await.expect("a sweep");
     let empty = directory.path().join("empty.nagaya");
@@ -273,11 +273,11 @@ async fn a_restored_store_knows_what_was_swept_away() {
 }
 
 #[tokio::test]
-async fn incremental_backups_bring_the_full_one_up_to_date() {
+async fn incremental_backups_restore_to_the_latest_state() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let objects = path("objects");
-    let (now, store) = moved(&path("store"));
+    let (now, store) = with_manual_clock(&path("store"));
     store.ensure(&[spec()]).await.expect("the table is made");
     put(&store, 0..20).await;
     object(&objects, "notes/f1/a", "the first");
@@ -297,7 +297,7 @@ async fn incremental_backups_bring_the_full_one_up_to_date() {
 
     now.store(50_000, Ordering::SeqCst);
     put(&store, 100..105).await;
-    // What came before is swept away meanwhile, and what came since is not.
+    // Older changes are removed meanwhile, but not those since the last backup.
     now.store(120_000, Ordering::SeqCst);
     store.sweep().await.expect("a sweep");
     let second = back_up(&store, &objects, Some(&check(&path("inc1"))), &path("inc2")).expect("another one");
@@ -305,15 +305,15 @@ async fn incremental_backups_bring_the_full_one_up_to_date() {
 
     let chain = [check(&path("full")), check(&path("inc1")), check(&path("inc2"))];
     let keys = [KeyFile { path: "issuer/keys.json".to_owned(), bytes: b"secret".to_vec() }];
-    let beside = ObjectsAndKeys { objects: None, keys: &keys };
-    let restored = restore_backups(&chain, &path("restored"), beside, &mut ignore()).expect("it can be restored");
+    let extras = ObjectsAndKeys { objects: None, keys: &keys };
+    let restored = restore_backups(&chain, &path("restored"), extras, &mut ignore()).expect("it can be restored");
     let expected = store.stat().expect("it can be counted");
     assert_eq!(restored.content_hash, expected.content_hash);
     assert_eq!((restored.objects, restored.keys, restored.sequence), (3, 1, 28));
     for (name, text) in [("f1/a", "the first"), ("f1/b", "the second"), ("f0/x", "sorts before the others")] {
         assert_eq!(fs::read_to_string(path("restored/objects/notes").join(name)).expect("an object"), text);
     }
-    assert!(!path("restored/objects/notes/f1/c#1").exists(), "what was not whole is no object");
+    assert!(!path("restored/objects/notes/f1/c#1").exists(), "an incomplete file is not an object");
     assert_eq!(fs::read(path("restored/issuer/keys.json")).expect("keys"), b"secret");
     #[cfg(unix)]
     {
@@ -325,13 +325,13 @@ async fn incremental_backups_bring_the_full_one_up_to_date() {
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     assert_eq!(all(&copy).await, all(&store).await);
     let indexed = copy.query(Query::index(TABLE, "GSI1", "all")).await.expect("a query").items;
-    assert_eq!(indexed.len(), 24, "the items of before the index are in it");
+    assert_eq!(indexed.len(), 24, "older items are in the new index");
     let tables = |store: &Embedded| store.stat().expect("it can be counted").tables;
     assert_eq!(tables(&copy), expected.tables, "changes included");
 }
 
 #[tokio::test]
-async fn backups_that_do_not_follow_from_each_other_are_refused() {
+async fn backups_that_do_not_continue_each_other_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let objects = path("objects");
@@ -350,7 +350,7 @@ async fn backups_that_do_not_follow_from_each_other_are_refused() {
             "{wrong:?}: {error}"
         );
         restore_backups(&chain, &path("restored"), ObjectsAndKeys::default(), &mut ignore())
-            .expect_err("nor are they restored");
+            .expect_err("they are not restored");
         assert!(!path("restored").exists(), "{wrong:?}");
     }
     let chain = ["full", "inc1", "inc2"].map(|name| check(&path(name)));
@@ -358,11 +358,11 @@ async fn backups_that_do_not_follow_from_each_other_are_refused() {
 }
 
 #[tokio::test]
-async fn an_incremental_backup_without_all_changes_since_is_refused() {
+async fn an_incremental_backup_with_missing_changes_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let objects = path("objects");
-    let (now, store) = moved(&path("store"));
+    let (now, store) = with_manual_clock(&path("store"));
     store.ensure(&[spec()]).await.expect("the table is made");
     put(&store, 0..3).await;
     back_up(&store, &objects, None, &path("full")).expect("a full one");
@@ -372,7 +372,7 @@ async fn an_incremental_backup_without_all_changes_since_is_refused() {
         assert!(error.to_string().contains("make a full backup"), "{error}");
         assert!(!path("inc").exists());
     };
-    // Another directory, even one that was restored from this very backup, has changes of its own.
+    // Another directory has its own changes, even if it was restored from this backup.
     restore_backup(&path("full"), &path("restored"), &mut ignore()).expect("it can be restored");
     refused(&Embedded::open(path("restored"), quiet()).expect("it opens"), "of another directory");
     put(&store, 3..5).await;
@@ -382,7 +382,7 @@ async fn an_incremental_backup_without_all_changes_since_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_noticed_and_gives_no_file() {
+async fn a_stream_that_ends_early_gives_an_error_and_no_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = filled(&directory.path().join("store"), 10).await;
     let mut streamed = Vec::new();
@@ -408,7 +408,7 @@ async fn a_stream_that_breaks_off_is_noticed_and_gives_no_file() {
 }
 
 #[tokio::test]
-async fn a_backup_of_the_format_before_is_still_restored() {
+async fn a_backup_of_format_1_can_still_be_restored() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/backups/1.nagaya");
     let checked = check(&file);
     assert_eq!((checked.backup.items, checked.backup.id.as_deref()), (11, None));
@@ -420,21 +420,21 @@ async fn a_backup_of_the_format_before_is_still_restored() {
     assert_eq!(all(&copy).await.len(), 11);
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     let past = copy.restore_at(0, &directory.path().join("past"), ObjectsAndKeys::default(), &mut ignore());
-    assert!(past.expect_err("nothing is known of it").to_string().contains("cannot be restored"));
-    // A position of the old directory is behind, whatever it was: its consumer begins anew and misses nothing.
+    assert!(past.expect_err("it has no changes").to_string().contains("cannot be restored"));
+    // Every position of the old directory gives a gap: its subscriber starts again and misses nothing.
     let other = filled(&directory.path().join("other"), 5).await;
     let position = From::After(other.changes(TABLE, From::Now, 1).await.expect("changes").next);
     assert_eq!(copy.changes(TABLE, position, 10).await.expect_err("it is lost").code(), "gap");
     let again: PathBuf = directory.path().join("again.nagaya");
-    copy.backup(&again, &mut ignore()).expect("and backed up anew");
-    // A cut or longer file of that format is refused as well.
+    copy.backup(&again, &mut ignore()).expect("it can be backed up again");
+    // A longer file of that format is refused as well.
     let whole = fs::read(&file).expect("a file");
     let mut longer = fs::File::create(directory.path().join("longer")).expect("a file");
     longer.write_all(&[whole.as_slice(), &[0]].concat()).expect("it can be written");
     check_backup(&directory.path().join("longer"), &mut ignore()).expect_err("something follows");
 }
 
-/// A directory that was rolled back has given out the same sequences for other changes.
+/// A directory that was rolled back has used the same sequence numbers for other changes.
 #[tokio::test]
 async fn an_incremental_backup_of_a_directory_that_was_rolled_back_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -452,7 +452,8 @@ async fn an_incremental_backup_of_a_directory_that_was_rolled_back_is_refused() 
 
     let store = Embedded::open(path("earlier"), quiet()).expect("the copy opens");
     put(&store, 50..80).await;
-    let error = back_up(&store, &objects, Some(&check(&path("full"))), &path("inc")).expect_err("it does not go on");
+    let error = back_up(&store, &objects, Some(&check(&path("full"))), &path("inc"))
+        .expect_err("it does not continue the backup");
     assert!(error.to_string().contains("rolled back"), "{error}");
 }
 

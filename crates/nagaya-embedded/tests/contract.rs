@@ -20,7 +20,7 @@ async fn a_directory_keeps_the_contract() {
     contract::run(&Disk { root, opened: AtomicU32::new(0) }).await.assert();
 }
 
-/// What an engine cannot do is told, not passed over.
+/// Missing capabilities are reported, not ignored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_cannot_be_swept_skips_the_cases_that_need_it() {
     let report = contract::run(&Unswept).await;

@@ -1,4 +1,4 @@
-//! A disk that is full or damaged: a clear error, and nothing that was acknowledged is lost.
+//! A full or damaged disk gives a clear error, and no acknowledged write is lost.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use nagaya_embedded::{Embedded, Options};
 use nagaya_store::{Condition, Item, Key, KeySchema, Scan, Store as _, TableSpec, Write};
 
 const TABLE: &str = "blobs";
-/// Tells a run of this test binary that it is the process whose disk is full.
+/// Makes this test binary the process with the full disk.
 const CHILD: &str = "NAGAYA_FULL_DISK_DIRECTORY";
 
 fn spec() -> TableSpec {
@@ -30,8 +30,8 @@ fn blob(n: u32) -> Item {
     item.with("GSI1PK", "all").with("GSI1SK", format!("{n:06}"))
 }
 
-/// Not a test of its own: what the test below starts, with a limit on the size of files. It writes until it fails, and
-/// says what has been acknowledged and how it failed.
+/// Not a test: the process that the test below starts, with a limit on the size of files. It writes until it fails, and
+/// prints what was acknowledged and how it failed.
 #[tokio::test]
 async fn the_process_whose_disk_is_full() {
     let Ok(directory) = std::env::var(CHILD) else { return };
@@ -44,8 +44,8 @@ async fn the_process_whose_disk_is_full() {
             Err(error) => {
                 println!("failed {} {error}", error.code());
                 failures += 1;
-                // What was acknowledged can still be read.
-                store.get(TABLE, &Key::new("P", "000000")).await.expect("reading goes on");
+                // Acknowledged items can still be read.
+                store.get(TABLE, &Key::new("P", "000000")).await.expect("reads still work");
                 if failures == 3 {
                     return;
                 }
@@ -54,7 +54,7 @@ async fn the_process_whose_disk_is_full() {
     }
 }
 
-/// No file may grow beyond the limit, as if the disk were full.
+/// Runs the process with a limit on the size of files, which acts like a full disk.
 fn run_until_full(directory: &Path, blocks: u32) -> (Vec<u32>, Vec<String>) {
     let this = std::env::current_exe().expect("this test has a path");
     let limited =
@@ -73,26 +73,26 @@ fn run_until_full(directory: &Path, blocks: u32) -> (Vec<u32>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_full_disk_gives_an_error_and_keeps_what_was_acknowledged() {
+async fn a_full_disk_gives_an_error_and_loses_no_acknowledged_write() {
     for blocks in [2_000, 40_000] {
         let directory = tempfile::tempdir().expect("a directory");
-        // The journal takes its room when the directory is made.
+        // The journal allocates its space when the directory is created.
         drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
         let (acknowledged, failures) = run_until_full(directory.path(), blocks);
         assert!(!acknowledged.is_empty(), "{blocks}: nothing was written before the disk was full");
         assert!(!failures.is_empty() && failures.iter().all(|failure| is_refusal(failure)), "{blocks}: {failures:?}");
-        let store = Embedded::open(directory.path(), Options::default()).expect("it opens once there is room again");
+        let store = Embedded::open(directory.path(), Options::default()).expect("it opens when there is space again");
         store.ensure(&[spec()]).await.expect("the table is there");
         for n in &acknowledged {
             let found = store.get(TABLE, &Key::new("P", format!("{n:06}"))).await.expect("a read");
             assert_eq!(found, Some(blob(*n)), "{blocks}: an acknowledged write is lost");
         }
         assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{blocks}");
-        store.write(Write::put(TABLE, blob(999_999)).into()).await.expect("it takes writes again");
+        store.write(Write::put(TABLE, blob(999_999)).into()).await.expect("it accepts writes again");
     }
 }
 
-/// A write that certainly did not happen, or of which nobody can tell.
+/// The write did not happen, or its outcome is unknown.
 fn is_refusal(failure: &str) -> bool {
     ["unavailable ", "unanswered "].iter().any(|code| failure.starts_with(code))
 }
@@ -111,9 +111,9 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A flipped byte anywhere is either noticed or harmless: never a panic, never another content.
+/// A changed byte anywhere is detected or harmless: never a panic, never another content.
 #[tokio::test]
-async fn a_damaged_file_is_noticed_or_harmless() {
+async fn a_damaged_file_is_detected_or_harmless() {
     let original = tempfile::tempdir().expect("a directory");
     {
         let store = Embedded::open(original.path(), Options::default()).expect("the directory opens");
@@ -121,7 +121,7 @@ async fn a_damaged_file_is_noticed_or_harmless() {
         for n in 0..40 {
             store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
         }
-        // Some of it in sorted files, some in the journal.
+        // Some items are in sorted files, some in the journal.
         store.compact().expect("it can be compacted");
         for n in 40..60 {
             store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
@@ -129,7 +129,7 @@ async fn a_damaged_file_is_noticed_or_harmless() {
     }
     let whole = read_all(original.path()).await.expect("the whole one can be read");
     assert_eq!(whole.len(), 60);
-    let mut noticed = 0;
+    let mut detected = 0;
     for file in files(&original.path().join("data")) {
         let bytes = fs::read(&file).expect("the file can be read");
         for part in 1..4 {
@@ -146,21 +146,21 @@ async fn a_damaged_file_is_noticed_or_harmless() {
             match read_all(copy.path()).await {
                 Ok(items) => {
                     let lost = whole.iter().filter(|item| !items.contains(item)).count();
-                    assert_eq!(lost, 0, "{} at {at}: items are gone without a word", name.display());
+                    assert_eq!(lost, 0, "{} at {at}: items are lost without an error", name.display());
                     assert!(
                         items.iter().all(|item| whole.contains(item)),
-                        "{} at {at}: an item is another",
+                        "{} at {at}: an item has another content",
                         name.display()
                     );
                 }
                 Err(error) => {
                     assert!(!error.is_empty());
-                    noticed += 1;
+                    detected += 1;
                 }
             }
         }
     }
-    assert!(noticed > 0, "no damage was ever noticed: the test tests nothing");
+    assert!(detected > 0, "no damage was ever detected: the test tests nothing");
 }
 
 async fn read_all(directory: &Path) -> Result<Vec<Item>, String> {

@@ -1,4 +1,4 @@
-//! Directories that earlier versions wrote stay readable: one of each format is kept in `tests/formats`.
+//! Directories of earlier versions stay readable: `tests/formats` contains one of each format.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use nagaya_store::{
 
 /// The format that this version writes.
 const FORMAT: &str = "2";
-/// Set to make the directory of the current format anew.
+/// Set this variable to write the directory of the current format again.
 const MAKE: &str = "NAGAYA_MAKE_FORMAT";
 const TABLE: &str = "notes";
 
@@ -30,7 +30,7 @@ fn spec() -> TableSpec {
         .with_ttl("expiresAt")
 }
 
-/// One attribute of each kind.
+/// An item with an attribute of each type.
 fn note(n: i64) -> Item {
     let number = "-12345678901234567890.123456789012345678".parse().map(Value::Number).expect("a number");
     Item::new()
@@ -54,8 +54,8 @@ fn key(n: i64) -> Key {
     Key::new(format!("P{}", n % 2), format!("N\u{0}長{n:03}"))
 }
 
-/// What the directory of every format holds: notes 1 to 9 in sorted files, then 10 to 12 in the journal, one changed and
-/// one removed.
+/// The content of the directory of every format: notes 1 to 9 in sorted files, then 10 to 12 in the journal, one
+/// changed and one removed.
 async fn fill(store: &Embedded) -> Result<(), nagaya_store::Error> {
     store.ensure(&[spec()]).await?;
     store.write((1..10).map(|n| Write::put(TABLE, note(n))).collect::<WriteSet>()).await?;
@@ -71,7 +71,7 @@ fn expected() -> Vec<Item> {
     (1..13).filter(|n| *n != 4).map(changed).collect()
 }
 
-/// Copies a directory. A journal is mostly room for what is to come, which is cut off.
+/// Copies a directory without the preallocated zeros of journals.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a directory") {
@@ -90,7 +90,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_directory_of_every_format_opens_with_all_that_it_holds() {
+async fn a_directory_of_every_format_opens_with_its_whole_content() {
     if std::env::var_os(MAKE).is_some() {
         let made = tempfile::tempdir().expect("a directory");
         let store = Embedded::open(made.path(), options()).expect("a store");
@@ -117,7 +117,7 @@ async fn a_directory_of_every_format_opens_with_all_that_it_holds() {
         assert_eq!(changes.len(), 14, "{format}");
         assert_eq!(changes[13].old, Some(note(4)), "{format}");
 
-        // And it goes on from there.
+        // It accepts writes.
         store.ensure(&[spec()]).await.expect("the table is the same");
         store.write(Write::put(TABLE, note(20)).into()).await.expect("a put");
         let more = store.changes(TABLE, From::Oldest, 100).await.expect("changes").records;

@@ -1,4 +1,5 @@
-//! Indexes that are added to a table with items: built beside the writes, seen once they are whole, and right after a crash.
+//! Indexes that are added to a table with items: built during writes, visible when they are complete, and correct after
+//! a crash.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ fn names(numbers: impl Iterator<Item = usize>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_go_on_while_an_index_is_built_and_readers_see_it_once_it_is_whole() {
+async fn writes_work_while_an_index_is_built_and_readers_see_it_when_it_is_complete() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Arc::new(Embedded::open(directory.path(), options()).expect("the directory opens"));
     fill(&store).await;
@@ -67,9 +68,9 @@ async fn writes_go_on_while_an_index_is_built_and_readers_see_it_once_it_is_whol
     });
     let (mut during, mut n) = (0, 0);
     while !building.is_finished() {
-        // Every third item goes while its entry may or may not be there yet.
+        // Every third item is deleted, before or after its entry is built.
         if n < ITEMS {
-            store.write(Write::delete(TABLE, key(n)).into()).await.expect("writes go on");
+            store.write(Write::delete(TABLE, key(n)).into()).await.expect("writes work");
             n += 3;
         }
         match store.query(Query::index(TABLE, "GSI1", "all").limit(1)).await {
@@ -81,16 +82,16 @@ async fn writes_go_on_while_an_index_is_built_and_readers_see_it_once_it_is_whol
         }
     }
     building.await.expect("the task ends").expect("the index is built");
-    assert!(during > 0, "nothing was seen while it was built: the test tests nothing");
+    assert!(during > 0, "no query ran during the build: the test tests nothing");
     let left = (0..ITEMS).filter(|each| each % 3 != 0 || *each >= n);
     assert_eq!(in_index(&store).await, names(left));
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
 }
 
-/// A process that ends in the middle leaves some entries. Items that are deleted before the index is built further must not
-/// come back from it.
+/// A process that ends during a build leaves some entries. Items that are deleted before the build continues must not
+/// appear in the index.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_build_that_was_interrupted_goes_on_and_leaves_no_entry_of_what_is_gone() {
+async fn an_interrupted_build_continues_and_leaves_no_entry_of_a_deleted_item() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut interrupted = 0;
     {
@@ -99,7 +100,7 @@ async fn a_build_that_was_interrupted_goes_on_and_leaves_no_entry_of_what_is_gon
     }
     for round in 0..20 {
         let store = Embedded::open(directory.path(), options()).expect("it opens again");
-        // Asked for, and not waited for: dropping the store ends the build where it is.
+        // The build is started but not awaited: dropping the store interrupts it.
         let specs = [indexed()];
         let mut asked = Box::pin(store.ensure(&specs));
         let polled = std::future::poll_fn(|context| std::task::Poll::Ready(asked.as_mut().poll(context).is_pending()));
@@ -119,7 +120,7 @@ async fn a_build_that_was_interrupted_goes_on_and_leaves_no_entry_of_what_is_gon
 }
 
 #[tokio::test]
-async fn an_index_can_be_built_anew() {
+async fn an_index_can_be_rebuilt() {
     for store in [Embedded::memory(options()).expect("memory")] {
         store.ensure(&[indexed()]).await.expect("the table is made");
         let set: WriteSet = (0..100).map(|n| Write::put(TABLE, note(n))).collect();
@@ -134,9 +135,9 @@ async fn an_index_can_be_built_anew() {
     }
 }
 
-/// Either the index is not there, or it has everything.
+/// Either the index does not exist, or it has all entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_query_beside_a_new_build_never_sees_a_part() {
+async fn a_query_during_a_rebuild_never_sees_a_partial_index() {
     let store = Arc::new(Embedded::memory(options()).expect("memory"));
     store.ensure(&[indexed()]).await.expect("the table is made");
     let set: WriteSet = (0..100).map(|n| Write::put(TABLE, note(n))).collect();

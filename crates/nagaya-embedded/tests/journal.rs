@@ -1,5 +1,5 @@
-//! Journals that a crash has torn, and journals that are damaged: the first open with all that was acknowledged, the second
-//! are refused or keep everything. Nothing is ever gone without a word.
+//! Torn journals open with all acknowledged commits. Damaged journals are refused, or the damage is harmless. Nothing
+//! is ever lost without an error.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ fn options() -> Options {
     Options { sweep_every: None, ..Options::default() }
 }
 
-/// Text that does not compress.
+/// Random letters, which do not compress.
 fn noise(seed: usize, length: usize) -> String {
     let mut state = seed as u64 + 1;
     let mut letter = || {
@@ -38,12 +38,12 @@ async fn filled(directory: &Path, blobs: usize) {
     }
 }
 
-/// How many blobs there are, if none but the last ones is missing.
+/// The number of blobs; only the last ones may be missing.
 async fn found(store: &Embedded, most: usize) -> usize {
     let mut count = 0;
     for n in 0..most {
         if let Some(item) = store.get(TABLE, &Key::new("P", format!("{n:03}"))).await.expect("a read") {
-            assert_eq!(item, blob(n), "an item is another");
+            assert_eq!(item, blob(n), "an item has another content");
             assert_eq!(count, n, "an item is missing in the middle");
             count += 1;
         }
@@ -66,27 +66,28 @@ fn journal(directory: &Path) -> PathBuf {
     journals(directory).pop().expect("a journal")
 }
 
-/// The bytes of the journal without the room at its end.
+/// The bytes of the journal without the preallocated zeros at its end.
 fn written(directory: &Path) -> Vec<u8> {
     let mut bytes = fs::read(journal(directory)).expect("the journal can be read");
     bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
     bytes
 }
 
-/// A power cut keeps any of the pages that were not synced yet, and this store was killed before the sync: its mark does not
-/// know the last commit.
+/// A power cut may keep any of the pages that were not synced yet. The file `acknowledged` is from before the last
+/// commit, as if the process had been killed before the sync.
 #[tokio::test]
 async fn a_torn_end_is_cut_off_and_kept() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
-    let (before, mark) = (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a mark"));
+    let (before, acknowledged) =
+        (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a file"));
     let store = Embedded::open(directory.path(), options()).expect("it opens");
     store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
     drop(store);
     let whole = written(directory.path());
     let pages = (whole.len() - before.len()).div_ceil(PAGE);
     assert!(pages >= 5, "the last commit has several pages");
-    // Every way in which one page is missing, and some in which more are.
+    // Every single page missing, and some combinations.
     let lost = (0..pages).map(|page| vec![page]).chain([(0..pages).collect(), (1..pages).collect(), vec![0, 2, 4]]);
     for lost in lost {
         let mut torn = whole.clone();
@@ -96,49 +97,50 @@ async fn a_torn_end_is_cut_off_and_kept() {
             torn[start..end].fill(0);
         }
         fs::write(journal(directory.path()), &torn).expect("the journal can be written");
-        fs::write(directory.path().join("acknowledged"), &mark).expect("the mark can be written");
+        fs::write(directory.path().join("acknowledged"), &acknowledged).expect("the file can be written");
         let store = Embedded::open(directory.path(), options()).unwrap_or_else(|error| panic!("{lost:?}: {error}"));
         assert_eq!(found(&store, 4).await, 3, "{lost:?}");
         assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{lost:?}");
-        store.write(Write::put(TABLE, blob(3)).into()).await.expect("it takes writes");
+        store.write(Write::put(TABLE, blob(3)).into()).await.expect("it accepts writes");
         drop(store);
         assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 4).await, 4, "{lost:?}");
     }
-    assert!(fs::read_dir(directory.path().join("torn")).expect("what was cut off is kept").count() > 0);
+    assert!(fs::read_dir(directory.path().join("torn")).expect("the bytes that were cut off are kept").count() > 0);
 }
 
-/// Bytes that are a whole batch to fjall, and a part of a text to whoever wrote them.
-fn planted() -> String {
+/// A string whose bytes are a complete batch for fjall.
+fn batch_as_text() -> String {
     for keyspace in 0_u64.. {
         let clear = [&[4][..], &(0x4141_4141_0000_0000_u64 | keyspace).to_le_bytes()].concat();
         let sum = xxhash_rust::xxh3::xxh3_64(&clear).to_le_bytes();
         let batch = [&[1, 1, 0, 0, 0][..], b"SEQNUMBR", &clear, &[3], &sum, b"FJL\x03"].concat();
-        // Most sums are no text.
+        // Most checksums are not UTF-8.
         if let Ok(text) = String::from_utf8(batch) {
             return text;
         }
     }
-    unreachable!("some sum is a text")
+    unreachable!("some checksum is UTF-8")
 }
 
-/// What tenants write lies in the journal as it is, and must not make a torn end look like damage.
+/// The journal contains the bytes of tenants as they are. They must not make a torn end look like damage.
 #[tokio::test]
-async fn what_is_written_cannot_pass_for_a_commit() {
+async fn bytes_of_a_tenant_cannot_pass_for_a_commit() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 2).await;
-    let (before, mark) = (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a mark"));
+    let (before, acknowledged) =
+        (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a file"));
     let store = Embedded::open(directory.path(), options()).expect("it opens");
     // Short enough not to be compressed.
-    let text = planted().repeat(20);
+    let text = batch_as_text().repeat(20);
     let item = |n: usize| Item::new().with("PK", "Q").with("SK", format!("{n}")).with("text", text.as_str());
     store.write((0..20).map(|n| Write::put(TABLE, item(n))).collect()).await.expect("a set");
     drop(store);
     let whole = written(directory.path());
-    assert!(whole.windows(text.len()).any(|bytes| bytes == text.as_bytes()), "the text lies in the journal as it is");
+    assert!(whole.windows(text.len()).any(|bytes| bytes == text.as_bytes()), "the journal contains the text as it is");
     let mut torn = whole.clone();
     torn.truncate(before.len() + (whole.len() - before.len()) * 2 / 3);
     fs::write(journal(directory.path()), torn).expect("the journal can be written");
-    fs::write(directory.path().join("acknowledged"), mark).expect("the mark can be written");
+    fs::write(directory.path().join("acknowledged"), acknowledged).expect("the file can be written");
     let store = Embedded::open(directory.path(), options()).expect("a torn end is cut off");
     assert_eq!(found(&store, 2).await, 2);
     assert_eq!(store.get(TABLE, &Key::new("Q", "0")).await.expect("a read"), None);
@@ -150,7 +152,7 @@ async fn damage_is_refused_or_harmless_wherever_it_is() {
     filled(directory.path(), 6).await;
     let (path, whole) = (journal(directory.path()), written(directory.path()));
     let (mut refused, mut harmless) = (0, 0);
-    // Spread over the journal, and over the heads and ends of batches, which are small.
+    // All over the journal, and in the small heads and ends of batches.
     let spread = (0..200).map(|n| n * whole.len() / 200);
     let starts = (0..whole.len()).filter(|at| whole[*at..].starts_with(b"FJL\x03")).flat_map(|at| at..at + 40);
     for at in spread.chain(starts).filter(|at| *at < whole.len()) {
@@ -165,7 +167,7 @@ async fn damage_is_refused_or_harmless_wherever_it_is() {
                     refused += 1;
                 }
                 Ok(store) => {
-                    assert_eq!(found(&store, 6).await, 6, "{at}: acknowledged writes are gone without a word");
+                    assert_eq!(found(&store, 6).await, 6, "{at}: acknowledged writes are lost without an error");
                     harmless += 1;
                 }
             }
@@ -175,7 +177,7 @@ async fn damage_is_refused_or_harmless_wherever_it_is() {
 }
 
 #[tokio::test]
-async fn a_journal_that_ends_early_is_noticed_and_can_be_given_up() {
+async fn a_journal_that_ends_early_is_refused_and_can_be_recovered() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 6).await;
     let (path, whole) = (journal(directory.path()), written(directory.path()));
@@ -198,14 +200,14 @@ async fn a_journal_that_ends_early_is_noticed_and_can_be_given_up() {
     let left = found(&store, 6).await;
     assert!((1..6).contains(&left), "{left}");
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
-    // Whoever followed the changes has seen some that are gone.
+    // Subscribers may have seen changes that are discarded now.
     let error = store.changes(TABLE, From::After(position), 10).await.expect_err("it is another store now");
     assert_eq!(error.code(), "gap");
 }
 
-/// What is in sorted files may be ahead of the damage: what is written afterwards has to be found again.
+/// Sorted files may contain later commits than the damaged journal. Writes after the recovery must still be found.
 #[tokio::test]
-async fn a_directory_that_was_given_up_in_part_goes_on() {
+async fn a_recovered_directory_accepts_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 6).await;
     Embedded::open(directory.path(), options()).expect("it opens").compact().expect("all is in sorted files");
@@ -224,33 +226,35 @@ async fn a_directory_that_was_given_up_in_part_goes_on() {
 }
 
 #[tokio::test]
-async fn a_missing_list_of_files_is_refused() {
+async fn a_missing_manifest_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
     Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
-    for space in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
-        let (current, aside) = (space.path().join("current"), space.path().join("aside"));
+    for keyspace in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
+        let (current, aside) = (keyspace.path().join("current"), keyspace.path().join("aside"));
         fs::rename(&current, &aside).expect("it can be moved");
-        let error = Embedded::open(directory.path(), options()).expect_err("a space would be emptied");
+        let error = Embedded::open(directory.path(), options()).expect_err("fjall would empty a keyspace");
         assert!(error.to_string().contains("is damaged"), "{error}");
         fs::rename(&aside, &current).expect("it can be moved");
     }
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
-/// Publishing a list has failed twice in a row: `current` has the checksum of the first, and the file holds the second.
+/// Publishing a manifest failed twice in a row: `current` has the checksum of the first, and the file is the second.
 #[tokio::test]
-async fn a_list_whose_checksum_could_not_be_published_is_accepted_with_exactly_its_files() {
+async fn an_unpublished_manifest_is_accepted_only_if_all_of_its_files_are_intact() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
     Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
     let mut tables = Vec::new();
-    for space in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
-        let current = space.path().join("current");
+    for keyspace in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
+        let current = keyspace.path().join("current");
         let mut bytes = fs::read(&current).expect("it can be read");
         bytes[8..24].fill(7);
         fs::write(&current, bytes).expect("it can be written");
-        tables.extend(fs::read_dir(space.path().join("tables")).expect("a folder").flatten().map(|entry| entry.path()));
+        tables.extend(
+            fs::read_dir(keyspace.path().join("tables")).expect("a folder").flatten().map(|entry| entry.path()),
+        );
     }
     assert!(!tables.is_empty());
     for table in tables {
@@ -258,7 +262,7 @@ async fn a_list_whose_checksum_could_not_be_published_is_accepted_with_exactly_i
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(&table, &bytes).expect("it can be written");
-        let error = Embedded::open(directory.path(), options()).expect_err("a file is not the one in the list");
+        let error = Embedded::open(directory.path(), options()).expect_err("a file does not match the manifest");
         assert!(error.to_string().contains("is damaged"), "{error}");
         bytes[middle] ^= 1;
         fs::write(&table, &bytes).expect("it can be written");
@@ -266,10 +270,10 @@ async fn a_list_whose_checksum_could_not_be_published_is_accepted_with_exactly_i
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
-/// A volume that is away for one start must not cost anything.
+/// A volume that is not mounted at one start must not lose anything.
 #[cfg(unix)]
 #[tokio::test]
-async fn data_that_is_away_is_not_made_anew() {
+async fn data_on_an_unmounted_volume_is_not_replaced() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     filled(directory.path(), 3).await;
@@ -277,14 +281,14 @@ async fn data_that_is_away_is_not_made_anew() {
     std::os::unix::fs::symlink(path("volume"), path("data")).expect("a link");
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
     fs::rename(path("volume"), path("away")).expect("it can be moved");
-    Embedded::open(directory.path(), options()).expect_err("the volume is away");
+    Embedded::open(directory.path(), options()).expect_err("the volume is not mounted");
     fs::rename(path("away"), path("volume")).expect("it can be moved");
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
-/// An empty store must not take the place of one whose data is gone.
+/// An empty store must not replace one whose data is missing.
 #[tokio::test]
-async fn data_that_is_missing_is_not_made_anew() {
+async fn missing_data_is_not_replaced() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
     let (data, away) = (directory.path().join("data"), directory.path().join("away"));
@@ -296,7 +300,7 @@ async fn data_that_is_missing_is_not_made_anew() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_gone_is_noticed_and_can_be_given_up() {
+async fn a_missing_journal_is_refused_and_can_be_recovered() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
     Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
@@ -313,18 +317,19 @@ async fn a_journal_that_is_gone_is_noticed_and_can_be_given_up() {
     assert_eq!(found(&store, 4).await, 3);
 }
 
-/// The lists of sorted files have checksums of their own. What does not say which files there are may change.
+/// Manifests have checksums. Bytes that do not describe files may change.
 #[tokio::test]
-async fn a_damaged_list_of_files_is_refused_or_harmless() {
+async fn a_damaged_manifest_is_refused_or_harmless() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
     Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
     let (mut refused, mut harmless) = (0, 0);
-    for space in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
-        let current = fs::read(space.path().join("current")).expect("it can be read");
+    for keyspace in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
+        let current = fs::read(keyspace.path().join("current")).expect("it can be read");
         let id = u64::from_le_bytes(current[..8].try_into().expect("a number"));
         for name in [format!("v{id}"), "current".to_owned()] {
-            let (path, whole) = (space.path().join(&name), fs::read(space.path().join(&name)).expect("it can be read"));
+            let (path, whole) =
+                (keyspace.path().join(&name), fs::read(keyspace.path().join(&name)).expect("it can be read"));
             for at in (0..whole.len()).step_by(5) {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 0x10;
@@ -348,7 +353,7 @@ async fn a_damaged_list_of_files_is_refused_or_harmless() {
     assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
-/// fjall begins another journal after 64 MB, and keeps those before it until everything in them is in sorted files.
+/// fjall starts a new journal after 64 MB, and keeps the old ones until all of their entries are in sorted files.
 #[tokio::test]
 async fn only_the_newest_of_several_journals_may_be_torn() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -367,34 +372,34 @@ async fn only_the_newest_of_several_journals_may_be_torn() {
     }
     drop(store);
     let [sealed, newest] = journals(directory.path()).try_into().expect("two journals");
-    let mark = fs::read(directory.path().join("acknowledged")).expect("a mark");
+    let acknowledged = fs::read(directory.path().join("acknowledged")).expect("a file");
     let end = |path: &Path| {
         let bytes = fs::read(path).expect("it can be read");
         bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
     };
-    // Also when nobody knows how many commits were acknowledged.
-    for knows in [true, false] {
+    // Also if the number of acknowledged commits is unknown.
+    for is_known in [true, false] {
         for path in [&sealed, &newest] {
             let (bytes, end) = (fs::read(path).expect("it can be read"), end(path));
             fs::write(path, &bytes[..end - 1]).expect("it can be cut");
-            if !knows {
-                fs::remove_file(directory.path().join("acknowledged")).expect("the mark can be removed");
+            if !is_known {
+                fs::remove_file(directory.path().join("acknowledged")).expect("the file can be removed");
             }
             let opened = Embedded::open(directory.path(), options());
-            let told = opened.as_ref().err().map(ToString::to_string);
-            let expected = match (path == &sealed, knows) {
-                (true, _) => Some("the journals after it are whole"),
+            let message = opened.as_ref().err().map(ToString::to_string);
+            let expected = match (path == &sealed, is_known) {
+                (true, _) => Some("the journals after it are intact"),
                 (false, true) => Some("acknowledged commits are missing"),
                 (false, false) => None,
             };
-            match (told, expected) {
+            match (message, expected) {
                 (None, None) => {}
-                (Some(told), Some(expected)) if told.contains(expected) => {}
+                (Some(message), Some(expected)) if message.contains(expected) => {}
                 other => panic!("{other:?} at the end of {}", path.display()),
             }
             drop(opened);
             fs::write(path, &bytes).expect("it can be written");
-            fs::write(directory.path().join("acknowledged"), &mark).expect("the mark can be written");
+            fs::write(directory.path().join("acknowledged"), &acknowledged).expect("the file can be written");
         }
     }
     let store = Embedded::open(directory.path(), options()).expect("it opens");
@@ -406,13 +411,13 @@ async fn only_the_newest_of_several_journals_may_be_torn() {
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
 }
 
-/// A disk that loses the syncs of one file and keeps those of another.
+/// A disk may lose the syncs of one file and keep those of another.
 #[tokio::test]
-async fn a_journal_that_ends_before_the_sorted_files_is_refused_and_can_be_given_up() {
+async fn a_journal_that_ends_before_the_sorted_files_is_refused_and_can_be_recovered() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
-    let (journal, mark) = (journal(directory.path()), directory.path().join("acknowledged"));
-    let earlier = [&journal, &mark].map(|path| (path, fs::read(path).expect("it can be read")));
+    let (journal, acknowledged) = (journal(directory.path()), directory.path().join("acknowledged"));
+    let earlier = [&journal, &acknowledged].map(|path| (path, fs::read(path).expect("it can be read")));
     let store = Embedded::open(directory.path(), options()).expect("it opens");
     store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
     store.compact().expect("all is in sorted files");
@@ -424,12 +429,12 @@ async fn a_journal_that_ends_before_the_sorted_files_is_refused_and_can_be_given
     assert!(error.to_string().contains("has lost acknowledged commits"), "{error}");
     let recovery = inspect_damage(directory.path()).expect("it can be looked at");
     assert!(recovery.is_damaged() && recovery.lost() == Some(1), "{recovery:?}");
-    let known = fs::read(&mark).expect("it can be read");
+    let known = fs::read(&acknowledged).expect("it can be read");
     accept_loss(directory.path()).expect("it is accepted");
-    // As if it had been interrupted before its end: it is refused, and can be done again.
-    fs::write(&mark, known).expect("it can be written");
+    // As if the recovery had been interrupted before its end: the directory is refused, and can be recovered again.
+    fs::write(&acknowledged, known).expect("it can be written");
     fs::write(&journal, &earlier[0].1).expect("it can be written");
-    Embedded::open(directory.path(), options()).expect_err("giving up was interrupted");
+    Embedded::open(directory.path(), options()).expect_err("the recovery was interrupted");
     accept_loss(directory.path()).expect("it is accepted");
     let store = Embedded::open(directory.path(), options()).expect("it opens");
     assert_eq!(found(&store, 5).await, 4);

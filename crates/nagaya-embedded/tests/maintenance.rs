@@ -1,4 +1,4 @@
-//! Looking after a directory: it can be counted, verified, copied, and taken back to a past moment.
+//! Maintenance of a directory: statistics, verification, backup, compaction, and restore to a past time.
 
 use std::{
     fs,
@@ -31,12 +31,12 @@ fn key(n: i64) -> Key {
     Key::new(format!("P{}", n % 3), format!("N{n:04}"))
 }
 
-/// A store whose clock the test moves.
-struct Moved {
+/// A clock that the test sets.
+struct ManualClock {
     now: Arc<AtomicI64>,
 }
 
-impl Moved {
+impl ManualClock {
     fn open(&self, directory: &Path) -> Embedded {
         let now = Arc::clone(&self.now);
         let clock = Clock::new(move || now.load(Ordering::SeqCst));
@@ -44,7 +44,7 @@ impl Moved {
         Embedded::open(directory, options).expect("the directory opens")
     }
 
-    fn at(&self, millis: i64) {
+    fn set(&self, millis: i64) {
         self.now.store(millis, Ordering::SeqCst);
     }
 }
@@ -64,7 +64,7 @@ fn ignore() -> impl FnMut(u64) {
 }
 
 #[tokio::test]
-async fn a_backup_made_while_writes_go_on_restores_to_the_same_content() {
+async fn a_backup_made_during_writes_restores_the_same_content() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Embedded::open(directory.path().join("store"), Options::default()).expect("the directory opens");
     store.ensure(&[spec()]).await.expect("the table is made");
@@ -86,7 +86,7 @@ async fn a_backup_made_while_writes_go_on_restores_to_the_same_content() {
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     let indexed = copy.query(Query::index(TABLE, "GSI1", "all")).await.expect("a query");
     assert_eq!(indexed.items.len(), 200);
-    // The copy is a store like any other: it takes writes.
+    // The copy is a normal store: it accepts writes.
     put(&copy, 500..501).await;
 }
 
@@ -113,22 +113,22 @@ async fn a_damaged_backup_restores_nothing() {
         assert!(!target.exists(), "a failed restore leaves nothing behind");
     }
     fs::write(&file, &whole).expect("the file can be written");
-    restore_backup(&file, &target, &mut ignore()).expect("the whole one is fine");
-    let error = restore_backup(&file, &target, &mut ignore()).expect_err("the directory is there already");
-    assert!(error.to_string().contains("is there already"), "{error}");
+    restore_backup(&file, &target, &mut ignore()).expect("the intact one can be restored");
+    let error = restore_backup(&file, &target, &mut ignore()).expect_err("the directory exists");
+    assert!(error.to_string().contains("already exists"), "{error}");
 }
 
 /// Proves the engine's part of A7.
 #[tokio::test]
-async fn a_store_goes_back_to_any_moment_within_its_retention() {
+async fn a_store_can_be_restored_to_any_time_within_its_retention() {
     let directory = tempfile::tempdir().expect("a directory");
-    let moved = Moved { now: Arc::new(AtomicI64::new(1_000)) };
-    let store = moved.open(&directory.path().join("store"));
+    let clock = ManualClock { now: Arc::new(AtomicI64::new(1_000)) };
+    let store = clock.open(&directory.path().join("store"));
     store.ensure(&[spec()]).await.expect("the table is made");
-    // Every second something is made, changed or deleted; what there is then is noted.
+    // Every second something is created, changed or deleted, and the state is recorded.
     let mut states: Vec<(i64, Vec<Item>)> = Vec::new();
     for second in 1..40 {
-        moved.at(second * 1_000);
+        clock.set(second * 1_000);
         put(&store, [second]).await;
         if second % 3 == 0 {
             let update = Update::new().add("n", 1_000).remove("GSI1PK");
@@ -139,18 +139,18 @@ async fn a_store_goes_back_to_any_moment_within_its_retention() {
         }
         states.push((second * 1_000, all(&store).await));
     }
-    for (at, (moment, expected)) in states.iter().enumerate().step_by(6) {
+    for (at, (time, expected)) in states.iter().enumerate().step_by(6) {
         let target = directory.path().join(format!("at-{at}"));
         let restored =
-            store.restore_at(*moment, &target, ObjectsAndKeys::default(), &mut ignore()).expect("it can be restored");
-        let copy = moved.open(&target);
-        assert_eq!(all(&copy).await, *expected, "at {moment}");
+            store.restore_at(*time, &target, ObjectsAndKeys::default(), &mut ignore()).expect("it can be restored");
+        let copy = clock.open(&target);
+        assert_eq!(all(&copy).await, *expected, "at {time}");
         assert_eq!(restored.items, expected.len() as u64);
         assert_eq!(copy.stat().expect("it can be counted").content_hash, restored.content_hash);
         assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     }
-    // Once changes have been swept away, what they would tell is refused, not guessed.
-    moved.at(120_000);
+    // A time before the removed changes is refused.
+    clock.set(120_000);
     store.sweep().await.expect("a sweep");
     let error = store
         .restore_at(5_000, &directory.path().join("too-old"), ObjectsAndKeys::default(), &mut ignore())
@@ -158,22 +158,23 @@ async fn a_store_goes_back_to_any_moment_within_its_retention() {
     assert!(error.to_string().contains("cannot be restored"), "{error}");
     assert!(!directory.path().join("too-old").exists());
     let target = directory.path().join("still-kept");
-    store.restore_at(30_000, &target, ObjectsAndKeys::default(), &mut ignore()).expect("this moment is still kept");
-    assert_eq!(all(&moved.open(&target)).await, states[29].1);
+    store.restore_at(30_000, &target, ObjectsAndKeys::default(), &mut ignore()).expect("its changes are retained");
+    assert_eq!(all(&clock.open(&target)).await, states[29].1);
 }
 
-/// Changes the bytes below the engine, in a commit with the next number and its tag: one without would be noticed as foreign.
-fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace, &mut fjall::OwnedWriteBatch)) {
+/// Changes the stored bytes directly, in a commit with the next number and a valid tag.
+fn tamper(directory: &Path, keyspace: &str, change: impl FnOnce(&fjall::Keyspace, &mut fjall::OwnedWriteBatch)) {
     let database = fjall::Database::builder(directory.join("data")).open().expect("the bytes open");
-    let open = |space| database.keyspace(space, fjall::KeyspaceCreateOptions::default).expect("the space is there");
-    let (keyspace, changes) = (open(space), open("changes"));
+    let open =
+        |keyspace| database.keyspace(keyspace, fjall::KeyspaceCreateOptions::default).expect("the keyspace exists");
+    let (keyspace, changes) = (open(keyspace), open("changes"));
     let last = changes.get([0]).expect("a read").expect("commits have numbers");
     let next = (u64::from_be_bytes(last[..8].try_into().expect("a number")) + 1).to_be_bytes();
     let key = open("meta").get("commit-key").expect("a read").expect("commits have tags");
-    let said = [next, database.seqno().to_be_bytes()].concat();
-    let tag = blake3::keyed_hash((*key).try_into().expect("a key"), &said);
+    let content = [next, database.seqno().to_be_bytes()].concat();
+    let tag = blake3::keyed_hash((*key).try_into().expect("a key"), &content);
     let mut batch = database.batch().durability(Some(fjall::PersistMode::SyncAll));
-    batch.insert(&changes, [0], [&said, &tag.as_bytes()[..16]].concat());
+    batch.insert(&changes, [0], [&content, &tag.as_bytes()[..16]].concat());
     change(&keyspace, &mut batch);
     batch.commit().expect("the bytes are synced");
 }
@@ -181,45 +182,45 @@ fn tamper(directory: &Path, space: &str, change: impl FnOnce(&fjall::Keyspace, &
 type Damage = fn(&fjall::Keyspace, &mut fjall::OwnedWriteBatch);
 
 #[tokio::test]
-async fn verify_names_what_does_not_agree() {
+async fn verify_finds_what_does_not_match() {
     let cases: [(&str, Damage, &str); 5] = [
         ("index", remove_first, "is missing from `GSI1`"),
-        ("items", remove_first, "that no item gives"),
+        ("items", remove_first, "without an item"),
         ("expiry", remove_first, "the expiry of"),
-        ("changes", remove_last, "does not lead to what is stored"),
-        ("expiry", |space, batch| batch.insert(space, [7_u8; 20], []), "an expiry is of no item"),
+        ("changes", remove_last, "does not end at the stored item"),
+        ("expiry", |keyspace, batch| batch.insert(keyspace, [7_u8; 20], []), "an expiry belongs to no item"),
     ];
-    for (space, damage, expected) in cases {
+    for (keyspace, damage, expected) in cases {
         let directory = tempfile::tempdir().expect("a directory");
         {
             let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
             store.ensure(&[spec()]).await.expect("the table is made");
             put(&store, 0..20).await;
-            // The last note is changed once more, so that its first change alone does not lead to it.
+            // The last note is changed twice, so that its first change alone does not match it.
             store.write(Write::update(TABLE, key(10), Update::new().add("n", 1)).into()).await.expect("an update");
             assert_eq!(store.verify(&mut ignore()).expect("it can be verified"), []);
         }
-        tamper(directory.path(), space, damage);
+        tamper(directory.path(), keyspace, damage);
         let store =
             Embedded::open(directory.path(), Options { sweep_every: None, ..Options::default() }).expect("it opens");
         let findings = store.verify(&mut ignore()).expect("it can be verified");
-        assert!(findings.iter().any(|finding| finding.what.contains(expected)), "{space}: {findings:?}");
+        assert!(findings.iter().any(|finding| finding.what.contains(expected)), "{keyspace}: {findings:?}");
     }
 }
 
-fn remove_first(space: &fjall::Keyspace, batch: &mut fjall::OwnedWriteBatch) {
-    batch.remove(space, space.first_key_value().expect("there is one").key().expect("it can be read"));
+fn remove_first(keyspace: &fjall::Keyspace, batch: &mut fjall::OwnedWriteBatch) {
+    batch.remove(keyspace, keyspace.first_key_value().expect("there is one").key().expect("it can be read"));
 }
 
-fn remove_last(space: &fjall::Keyspace, batch: &mut fjall::OwnedWriteBatch) {
-    batch.remove(space, space.last_key_value().expect("there is one").key().expect("it can be read"));
+fn remove_last(keyspace: &fjall::Keyspace, batch: &mut fjall::OwnedWriteBatch) {
+    batch.remove(keyspace, keyspace.last_key_value().expect("there is one").key().expect("it can be read"));
 }
 
 #[tokio::test]
-async fn an_unknown_format_is_refused_and_left_alone() {
+async fn an_unknown_format_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
-    tamper(directory.path(), "meta", |space, batch| batch.insert(space, "format", [99_u8]));
+    tamper(directory.path(), "meta", |keyspace, batch| batch.insert(keyspace, "format", [99_u8]));
     let refused = |error: Error| {
         assert!(error.to_string().contains("format 99"), "{error}");
         assert!(error.to_string().contains("use the version that wrote it"), "{error}");

@@ -1,4 +1,4 @@
-//! Random operations, with reopening in between, against a plain model.
+//! Random operations, with reopening in between, compared with a simple model.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ fn spec() -> TableSpec {
 #[derive(Debug, Clone)]
 enum Step {
     Write(Vec<(Target, Kind)>),
-    /// The clock moves on by seconds.
+    /// Advances the clock, in seconds.
     Wait(i64),
     Sweep,
     Reopen,
@@ -54,9 +54,9 @@ enum Kind {
         index: Option<u8>,
         lives: Option<i64>,
     },
-    /// An increment, conditional on the item being there.
+    /// An increment, on the condition that the item exists.
     Count,
-    /// Moves the item in the index, or out of it.
+    /// Moves the item within the index, or removes it from the index.
     Move(Option<u8>),
     Delete,
 }
@@ -80,7 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plainest store that there is: items by key, looked at with the clock in hand.
+/// The simplest possible store: items by key, and a clock.
 #[derive(Default)]
 struct Model {
     items: BTreeMap<(String, String), Item>,
@@ -88,22 +88,22 @@ struct Model {
 }
 
 impl Model {
-    fn alive(&self, target: Target) -> Option<&Item> {
+    fn unexpired(&self, target: Target) -> Option<&Item> {
         let item = self.items.get(&names(target))?;
         (!spec().is_expired(item, self.now)).then_some(item)
     }
 
-    /// The answer of a write set: which conditions fail, or nothing.
+    /// Applies a write set, unless conditions fail; returns the actions whose conditions failed.
     fn write(&mut self, actions: &[(Target, Kind)]) -> Vec<usize> {
         let holds = |(target, kind): &(Target, Kind)| match kind {
-            Kind::Create { .. } => self.alive(*target).is_none(),
-            Kind::Count | Kind::Move(_) => self.alive(*target).is_some(),
+            Kind::Create { .. } => self.unexpired(*target).is_none(),
+            Kind::Count | Kind::Move(_) => self.unexpired(*target).is_some(),
             Kind::Put { .. } | Kind::Delete => true,
         };
         let failed: Vec<_> = (0..actions.len()).filter(|at| !holds(&actions[*at])).collect();
         if failed.is_empty() {
             for (target, kind) in actions {
-                let old = self.alive(*target).cloned();
+                let old = self.unexpired(*target).cloned();
                 match new_item(*target, kind, old, self.now) {
                     Some(item) => self.items.insert(names(*target), item),
                     None => self.items.remove(&names(*target)),
@@ -166,8 +166,8 @@ fn write(target: Target, kind: &Kind, now: i64) -> Write {
     }
 }
 
-/// Everything that can be read is what the model has.
-async fn same(store: &Embedded, model: &Model) {
+/// Checks that all reads return what the model has.
+async fn check_reads(store: &Embedded, model: &Model) {
     let expected: Vec<&Item> = model.items.values().filter(|item| !spec().is_expired(item, model.now)).collect();
     let scanned = store.scan(Scan::table(TABLE)).await.expect("a scan").items;
     assert_eq!(scanned.iter().collect::<Vec<_>>(), expected);
@@ -192,12 +192,12 @@ fn text(item: &Item, name: &str) -> String {
     item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Replaying all changes from the beginning gives what is stored.
-async fn replayed(store: &Embedded, model: &Model) {
+/// Checks that replaying all changes gives the stored items.
+async fn check_changes(store: &Embedded, model: &Model) {
     let mut items: BTreeMap<Key, Item> = BTreeMap::new();
     let changes = store.changes(TABLE, nagaya_store::From::Oldest, usize::MAX).await.expect("changes").records;
     let sequences: BTreeSet<_> = changes.iter().map(|change| change.sequence).collect();
-    assert_eq!(sequences.len(), changes.len(), "a sequence is given out once");
+    assert_eq!(sequences.len(), changes.len(), "each sequence number is used once");
     for change in changes {
         assert_eq!(items.get(&change.key), change.old.as_ref(), "the old image is the last new one");
         match change.new {
@@ -205,9 +205,9 @@ async fn replayed(store: &Embedded, model: &Model) {
             None => items.remove(&change.key),
         };
     }
-    let alive = items.into_values().filter(|item| !spec().is_expired(item, model.now)).collect::<Vec<_>>();
+    let unexpired = items.into_values().filter(|item| !spec().is_expired(item, model.now)).collect::<Vec<_>>();
     let expected = model.items.values().filter(|item| !spec().is_expired(item, model.now)).cloned().collect::<Vec<_>>();
-    assert_eq!(alive, expected);
+    assert_eq!(unexpired, expected);
 }
 
 async fn run(steps: Vec<Step>, directory: Option<&std::path::Path>) {
@@ -232,16 +232,16 @@ async fn run(steps: Vec<Step>, directory: Option<&std::path::Path>) {
             Step::Write(actions) => {
                 let targets: BTreeSet<_> = actions.iter().map(|(target, _)| *target).collect();
                 let set: WriteSet = actions.iter().map(|(target, kind)| write(*target, kind, model.now)).collect();
-                let answer = store.write(set).await;
+                let result = store.write(set).await;
                 if targets.len() < actions.len() {
-                    let error = answer.expect_err("two actions for one item are refused");
+                    let error = result.expect_err("two actions for one item are refused");
                     assert!(matches!(error.kind(), ErrorKind::Invalid(_)), "{error}");
                     continue;
                 }
                 let before: Vec<Option<Item>> =
-                    actions.iter().map(|(target, _)| model.alive(*target).cloned()).collect();
+                    actions.iter().map(|(target, _)| model.unexpired(*target).cloned()).collect();
                 let failed = model.write(&actions);
-                match answer {
+                match result {
                     Ok(_) => assert!(failed.is_empty(), "{actions:?} should fail at {failed:?}"),
                     Err(error) => {
                         let found = error.failed_conditions().unwrap_or_else(|| panic!("{error}"));
@@ -266,9 +266,9 @@ async fn run(steps: Vec<Step>, directory: Option<&std::path::Path>) {
                 }
             }
         }
-        same(&store, &model).await;
+        check_reads(&store, &model).await;
     }
-    replayed(&store, &model).await;
+    check_changes(&store, &model).await;
 }
 
 fn block_on(future: impl Future<Output = ()>) {

@@ -1,5 +1,5 @@
-//! A store that could not write takes writes again by itself once the cause is gone, with all that was acknowledged and
-//! nothing else.
+//! A store that could not write recovers by itself when the cause is gone, with all acknowledged writes and nothing
+//! else.
 
 #![cfg(target_os = "linux")]
 
@@ -15,7 +15,7 @@ use nagaya_store::{Condition, Error, Health, Item, Key, KeySchema, Store as _, T
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const TABLE: &str = "blobs";
-/// Tells a run of this test binary that it is the process with the faults.
+/// Makes this test binary the process with the faults.
 const CHILD: &str = "NAGAYA_FAULTS_DIRECTORY";
 
 fn blob(n: u32) -> Item {
@@ -38,7 +38,7 @@ async fn put(store: &Embedded, n: u32) -> Result<(), Error> {
     store.write(Write::put(TABLE, blob(n)).when(Condition::absent("PK")).into()).await.map(drop)
 }
 
-/// Writes until the store fails, lets the cause go away, and waits until it takes writes again. Reads go on throughout.
+/// Writes until the store fails, removes the cause, and waits until it accepts writes again. Reads work all the time.
 async fn fail_and_recover(directory: &Path, limit: impl FnOnce(), lift: impl FnOnce()) {
     let store = open(directory);
     store.ensure(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
@@ -60,7 +60,7 @@ async fn fail_and_recover(directory: &Path, limit: impl FnOnce(), lift: impl FnO
     };
     assert!(["unavailable", "unanswered"].contains(&failure.code()), "{failure}");
     assert!(matches!(store.health(), Health::Unavailable(_)), "{:?}", store.health());
-    // What was acknowledged can still be read, but for the moment in which the store tries to open its files again.
+    // Acknowledged items can still be read, except while the store reopens its files.
     let key = Key::new("P", "000000");
     let read = wait_for(|| async { store.get(TABLE, &key).await.ok() }).await;
     assert_eq!(read, Some(blob(0)));
@@ -69,7 +69,7 @@ async fn fail_and_recover(directory: &Path, limit: impl FnOnce(), lift: impl FnO
     wait_for(|| async {
         match put(&store, n).await {
             Ok(()) => Some(()),
-            // It was acknowledged late, or there already.
+            // An earlier attempt was successful.
             Err(error) if error.failed_conditions().is_some() => Some(()),
             Err(_) => None,
         }
@@ -91,7 +91,7 @@ async fn check(store: &Embedded, acknowledged: &[u32]) {
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
 }
 
-/// Tries something until it gives something, for a long while at most.
+/// Repeats an attempt until it returns something, for up to a minute.
 async fn wait_for<T, F: Future<Output = Option<T>>>(mut attempt: impl FnMut() -> F) -> T {
     for _ in 0..600 {
         if let Some(found) = attempt().await {
@@ -99,36 +99,36 @@ async fn wait_for<T, F: Future<Output = Option<T>>>(mut attempt: impl FnMut() ->
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("it never came");
+    panic!("no attempt was successful");
 }
 
-fn soft(resource: Resource, limit: Option<u64>) {
+fn set_soft_limit(resource: Resource, limit: Option<u64>) {
     let hard = getrlimit(resource).maximum;
     setrlimit(resource, Rlimit { current: limit.or(hard), maximum: hard }).expect("the limit can be set");
 }
 
-/// Not a test of its own: the process that the tests below start.
+/// Not a test: the process that the tests below start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_with_the_faults() {
     let Ok(directory) = std::env::var(CHILD) else { return };
     let directory = Path::new(&directory);
     match std::env::var("NAGAYA_FAULT").as_deref() {
         Ok("full disk") => {
-            let limit = || soft(Resource::Fsize, Some(2 * 1024 * 1024));
-            fail_and_recover(directory, limit, || soft(Resource::Fsize, None)).await;
+            let limit = || set_soft_limit(Resource::Fsize, Some(2 * 1024 * 1024));
+            fail_and_recover(directory, limit, || set_soft_limit(Resource::Fsize, None)).await;
         }
-        Ok("no file handles") => {
-            let mut taken = Vec::new();
-            soft(Resource::Nofile, Some(64));
-            let taken = std::cell::RefCell::new(&mut taken);
+        Ok("no open files") => {
+            let mut files = Vec::new();
+            set_soft_limit(Resource::Nofile, Some(64));
+            let files = std::cell::RefCell::new(&mut files);
             let limit = || {
                 while let Ok(file) = File::open("/dev/null") {
-                    taken.borrow_mut().push(file);
+                    files.borrow_mut().push(file);
                 }
             };
-            fail_and_recover(directory, limit, || taken.borrow_mut().clear()).await;
+            fail_and_recover(directory, limit, || files.borrow_mut().clear()).await;
         }
-        other => panic!("{other:?} is no fault"),
+        other => panic!("unknown fault {other:?}"),
     }
 }
 
@@ -154,8 +154,8 @@ fn a_store_recovers_from_a_full_disk() {
 }
 
 #[test]
-fn a_store_recovers_from_a_lack_of_file_handles() {
-    try_fault("no file handles");
+fn a_store_recovers_from_too_many_open_files() {
+    try_fault("no open files");
 }
 
 #[tokio::test]
@@ -164,9 +164,9 @@ async fn writes_are_refused_before_the_disk_is_full() {
     let options = Options { min_free_bytes: u64::MAX / 4, sweep_every: None, ..Options::default() };
     let store = Embedded::open(directory.path(), options).expect("the directory opens");
     store.ensure(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
-    let error = put(&store, 1).await.expect_err("there is no room");
+    let error = put(&store, 1).await.expect_err("there is too little space");
     assert_eq!(error.code(), "out_of_space", "{error}");
     assert!(error.to_string().contains("MiB left"), "{error}");
     assert!(matches!(store.health(), Health::ReadOnly(_)));
-    assert_eq!(store.get(TABLE, &Key::new("P", "000001")).await.expect("reading goes on"), None);
+    assert_eq!(store.get(TABLE, &Key::new("P", "000001")).await.expect("reads still work"), None);
 }

@@ -1,4 +1,4 @@
-//! Restores that are interrupted, meet each other, or ask for a moment that nobody knows.
+//! Restores that are interrupted or concurrent, and restores to a past time.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use nagaya_embedded::{Embedded, KeyFile, ObjectsAndKeys, Options, restore_backup
 use nagaya_store::{Clock, From, Item, KeySchema, Scan, Store as _, TableSpec, Write, WriteSet};
 
 const TABLE: &str = "notes";
-/// Tells a run of this test binary that it is the process that is killed in the middle of a restore.
+/// Makes this test binary the process that is killed during a restore.
 const CHILD: &str = "NAGAYA_INTERRUPTED_RESTORE";
 
 fn note(n: i64) -> Item {
@@ -49,22 +49,22 @@ async fn backed_up(directory: &Path, count: i64) -> std::path::PathBuf {
     file
 }
 
-/// Not a test of its own: what the test below starts. It ends without any cleaning up, as if it were killed.
+/// Not a test: the process that the test below starts. It ends without any cleanup, as if it were killed.
 #[test]
 fn the_process_that_is_killed_while_it_restores() {
     let Ok(directory) = std::env::var(CHILD) else { return };
     let directory = Path::new(&directory);
     let target = directory.join("restored");
-    let mut until_some_is_there = |_| {
+    let mut abort_when_started = |_| {
         if target.join("data").exists() {
             std::process::abort();
         }
     };
-    let _ = restore_backup(&directory.join("backup.nagaya"), &target, &mut until_some_is_there);
+    let _ = restore_backup(&directory.join("backup.nagaya"), &target, &mut abort_when_started);
 }
 
 #[tokio::test]
-async fn a_restore_that_was_killed_is_refused_and_left_alone() {
+async fn an_interrupted_restore_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = backed_up(directory.path(), 5_000).await;
     let killed = Command::new(std::env::current_exe().expect("this test has a path"))
@@ -78,28 +78,28 @@ async fn a_restore_that_was_killed_is_refused_and_left_alone() {
     let target = directory.path().join("restored");
     assert!(target.join("data").is_dir(), "it was killed in the middle");
     for _ in 0..2 {
-        let error = Embedded::open(&target, quiet()).expect_err("it is not a whole store").to_string();
+        let error = Embedded::open(&target, quiet()).expect_err("it is not a complete store").to_string();
         assert!(
             error.contains("a restore into") && error.contains("remove the directory and restore again"),
             "{error}"
         );
-        let error = restore_backup(&file, &target, &mut ignore()).expect_err("nor is it restored over").to_string();
+        let error = restore_backup(&file, &target, &mut ignore()).expect_err("it is not overwritten").to_string();
         assert!(error.contains("remove the directory and restore again"), "{error}");
-        assert!(target.join("data").is_dir(), "nothing is wiped");
+        assert!(target.join("data").is_dir(), "nothing is removed");
     }
     fs::remove_dir_all(&target).expect("it can be removed");
     restore_backup(&file, &target, &mut ignore()).expect("and restored again");
     assert_eq!(all(&Embedded::open(&target, quiet()).expect("it opens")).await.len(), 5_000);
 }
 
-/// An earlier version marked a fresh store and a restore in the same way.
+/// An earlier version marked a new store and a restore in the same way.
 #[tokio::test]
-async fn a_fresh_store_that_was_not_finished_is_made_anew_and_a_restored_one_is_not() {
+async fn an_unfinished_new_store_is_created_again_and_an_unfinished_restore_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let fresh = directory.path().join("fresh");
     drop(Embedded::open(&fresh, quiet()).expect("it is made"));
     fs::write(fresh.join("data.unfinished"), "").expect("a mark");
-    drop(Embedded::open(&fresh, quiet()).expect("nothing was ever acknowledged: it is made anew"));
+    drop(Embedded::open(&fresh, quiet()).expect("nothing was acknowledged: it is created again"));
     assert!(!fresh.join("data.unfinished").exists());
 
     let file = backed_up(directory.path(), 10).await;
@@ -109,11 +109,11 @@ async fn a_fresh_store_that_was_not_finished_is_made_anew_and_a_restored_one_is_
     let error = Embedded::open(&restored, quiet()).expect_err("it has tables").to_string();
     assert!(error.contains("remove the directory and restore again"), "{error}");
     fs::remove_file(restored.join("data.unfinished")).expect("the mark can be removed");
-    assert_eq!(all(&Embedded::open(&restored, quiet()).expect("nothing was wiped")).await.len(), 10);
+    assert_eq!(all(&Embedded::open(&restored, quiet()).expect("nothing was removed")).await.len(), 10);
 }
 
 #[tokio::test]
-async fn of_restores_at_the_same_time_one_wins_and_its_result_is_whole() {
+async fn one_of_several_concurrent_restores_wins_and_is_complete() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = backed_up(directory.path(), 500).await;
     for round in 0..5 {
@@ -130,20 +130,20 @@ async fn of_restores_at_the_same_time_one_wins_and_its_result_is_whole() {
 }
 
 #[tokio::test]
-async fn a_directory_with_something_in_it_is_left_alone() {
+async fn a_directory_that_is_not_empty_is_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = backed_up(directory.path(), 5).await;
     let target = directory.path().join("there");
     fs::create_dir(&target).expect("a folder");
-    restore_backup(&file, &target, &mut ignore()).expect("an empty one will do");
+    restore_backup(&file, &target, &mut ignore()).expect("an empty directory is accepted");
     let before = fs::read_dir(&target).expect("a folder").count();
-    let error = restore_backup(&file, &target, &mut ignore()).expect_err("it is there").to_string();
-    assert!(error.contains("is there already"), "{error}");
+    let error = restore_backup(&file, &target, &mut ignore()).expect_err("it is not empty").to_string();
+    assert!(error.contains("already exists"), "{error}");
     assert_eq!(fs::read_dir(&target).expect("a folder").count(), before);
     drop(Embedded::open(&target, quiet()).expect("it is the same as before"));
 }
 
-/// A store whose clock the test moves.
+/// A store whose clock the test sets.
 struct Timed {
     now: Arc<AtomicI64>,
     store: Embedded,
@@ -152,8 +152,8 @@ struct Timed {
 impl Timed {
     async fn open(directory: &Path) -> Self {
         let now = Arc::new(AtomicI64::new(1_000));
-        let told = Arc::clone(&now);
-        let clock = Clock::new(move || told.load(Ordering::SeqCst));
+        let current = Arc::clone(&now);
+        let clock = Clock::new(move || current.load(Ordering::SeqCst));
         let store = Embedded::open(directory, Options { clock, ..quiet() }).expect("the directory opens");
         store.ensure(&specs()).await.expect("the tables are made");
         Timed { now, store }
@@ -166,16 +166,16 @@ impl Timed {
 }
 
 #[tokio::test]
-async fn a_moment_before_the_changes_or_in_the_future_is_refused() {
+async fn a_time_before_the_changes_or_in_the_future_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let timed = Timed::open(&directory.path().join("store")).await;
     timed.put_at(10_000, TABLE, 1).await;
     timed.put_at(20_000, TABLE, 2).await;
     let target = directory.path().join("past");
-    for (moment, why) in [(9_999, "is not known"), (20_001, "in the future")] {
-        let refused = timed.store.restore_at(moment, &target, ObjectsAndKeys::default(), &mut ignore());
+    for (time, why) in [(9_999, "is unknown"), (20_001, "in the future")] {
+        let refused = timed.store.restore_at(time, &target, ObjectsAndKeys::default(), &mut ignore());
         let error = refused.expect_err("it is refused").to_string();
-        assert!(error.contains(why) && error.contains("cannot be restored"), "{moment}: {error}");
+        assert!(error.contains(why) && error.contains("cannot be restored"), "{time}: {error}");
         assert!(!target.exists());
     }
     let restored =
@@ -184,7 +184,7 @@ async fn a_moment_before_the_changes_or_in_the_future_is_refused() {
 }
 
 #[tokio::test]
-async fn a_store_of_a_past_moment_goes_on_with_its_sequences_and_has_objects_and_keys() {
+async fn a_restore_to_a_past_time_continues_sequence_numbers_and_has_objects_and_keys() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let timed = Timed::open(&path("store")).await;
@@ -195,8 +195,8 @@ async fn a_store_of_a_past_moment_goes_on_with_its_sequences_and_has_objects_and
     fs::write(path("store/objects/notes/a"), "a long note").expect("an object");
     let keys = [KeyFile { path: "cursor.key".to_owned(), bytes: b"00".to_vec() }];
     let objects = path("store/objects");
-    let beside = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
-    let restored = timed.store.restore_at(2_000, &path("past"), beside, &mut ignore()).expect("it is known");
+    let extras = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
+    let restored = timed.store.restore_at(2_000, &path("past"), extras, &mut ignore()).expect("it is known");
     assert_eq!((restored.items, restored.objects, restored.keys, restored.sequence), (2, 1, 1, 5));
     assert_eq!(fs::read(path("past/objects/notes/a")).expect("an object"), b"a long note");
     assert_eq!(fs::read(path("past/cursor.key")).expect("a key"), b"00");
@@ -209,9 +209,9 @@ async fn a_store_of_a_past_moment_goes_on_with_its_sequences_and_has_objects_and
     assert_eq!(changes.iter().map(|change| change.sequence).collect::<Vec<_>>(), [6]);
 }
 
-/// A backup has the changes too, so a running server's past is reached by restoring a backup and going back from there.
+/// A backup contains the changes, so a past state of a running server can be restored from a backup.
 #[tokio::test]
-async fn a_restored_directory_goes_back_to_moments_before_its_backup() {
+async fn a_restored_directory_can_be_restored_to_a_time_before_its_backup() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let timed = Timed::open(&path("store")).await;

@@ -1,4 +1,4 @@
-//! What is too old goes, however much of it there is, and the disk is given back.
+//! Old changes are removed, however many there are, and their disk space is freed.
 
 use std::{
     path::Path,
@@ -35,7 +35,7 @@ async fn overwrite(store: &Embedded, items: usize, round: usize) {
 }
 
 #[tokio::test]
-async fn one_sweep_removes_everything_that_is_too_old() {
+async fn one_sweep_removes_all_old_changes() {
     let now = Arc::new(AtomicI64::new(1_800_000_000_000));
     let store = Embedded::memory(options(&now)).expect("memory");
     store.ensure(&[spec()]).await.expect("the table is made");
@@ -46,18 +46,18 @@ async fn one_sweep_removes_everything_that_is_too_old() {
     overwrite(&store, 100, 99).await;
     store.sweep().await.expect("a sweep");
     let kept = store.changes(TABLE, From::Oldest, usize::MAX).await.expect("changes").records;
-    assert_eq!(kept.len(), 100, "those of the last round");
+    assert_eq!(kept.len(), 100, "the changes of the last round");
     let stat = store.stat().expect("it can be counted");
     assert_eq!(stat.tables[0].changes, 100);
-    // Later sweeps go on from there.
+    // Later sweeps continue from there.
     now.fetch_add(61_000, Ordering::SeqCst);
     store.sweep().await.expect("a sweep");
     assert_eq!(store.stat().expect("it can be counted").tables[0].changes, 0);
 }
 
-/// A clock that is wrong for a moment must neither keep changes for ever nor remove those of today.
+/// A clock that is wrong for a moment must neither keep changes for ever nor remove new ones.
 #[tokio::test]
-async fn stamps_do_not_go_back() {
+async fn timestamps_do_not_go_back() {
     let now = Arc::new(AtomicI64::new(1_800_000_000_000));
     let store = Embedded::memory(options(&now)).expect("memory");
     store.ensure(&[spec()]).await.expect("the table is made");
@@ -77,16 +77,16 @@ fn bytes_below(directory: &Path, journals: bool) -> u64 {
         if path.is_dir() {
             bytes += bytes_below(&path, journals);
         } else if journals || path.extension().is_none_or(|extension| extension != "jnl") {
-            // What a file takes, and not how long it says it is.
+            // The allocated size, not the length.
             bytes += entry.metadata().map_or(0, |metadata| metadata.blocks() * 512);
         }
     }
     bytes
 }
 
-/// The journals have a limit of their own.
+/// Without the journals, which have a limit of their own.
 #[tokio::test]
-async fn a_small_table_that_is_overwritten_again_and_again_stays_small_on_disk() {
+async fn a_small_table_that_is_overwritten_many_times_stays_small_on_disk() {
     let now = Arc::new(AtomicI64::new(1_800_000_000_000));
     let directory = tempfile::tempdir().expect("a directory");
     let small = Options { write_buffer_bytes: 1024 * 1024, ..options(&now) };
@@ -97,7 +97,7 @@ async fn a_small_table_that_is_overwritten_again_and_again_stays_small_on_disk()
         now.fetch_add(61_000, Ordering::SeqCst);
         store.sweep().await.expect("a sweep");
     }
-    // What is kept of changes is that of the last round, which holds each item twice.
+    // Only the changes of the last round are retained; they contain each item twice.
     let live = store.stat().expect("it can be counted").tables[0].item_bytes;
     let (bound, mut found) = (3 * live + 2 * live + 3 * 1024 * 1024, u64::MAX);
     for _ in 0..100 {

@@ -1,53 +1,53 @@
-//! Changes: what happened to the items of a table, in order for each item.
+//! The change stream of a table: what happened to its items, in order for each item.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Item, Key};
 
-/// What happened to an item.
+/// One change of one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeRecord {
     /// The item's key.
     pub key: Key,
-    /// The item before; `None`: it was made.
+    /// The item before the change; `None` if the change created it.
     pub old: Option<Item>,
-    /// The item after; `None`: it is gone.
+    /// The item after the change; `None` if the change removed it.
     pub new: Option<Item>,
-    /// Why.
+    /// Why the item changed.
     pub cause: Cause,
-    /// Grows with every change of the same item.
+    /// Increases with every change of the same item.
     pub sequence: u128,
 }
 
 /// Why an item changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// Somebody wrote.
+    /// A write changed it.
     Write,
-    /// It expired.
+    /// Its expiry time passed, and the engine removed it.
     Expiry,
 }
 
-/// Where to read changes from.
+/// Where reading changes starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum From {
-    /// The oldest that is kept.
+    /// At the oldest retained change.
     Oldest,
-    /// Whatever happens from now on.
+    /// After the newest change: only what happens from now on.
     Now,
-    /// After what was read before.
+    /// After the last change that was read before.
     After(ChangePosition),
 }
 
-/// How far changes have been read. Opaque: only the engine that made it reads it.
+/// How far changes have been read. Opaque: only the engine that created it can interpret it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangePosition(pub String);
 
-/// Changes read at once, and where to go on. At least once: a record may come again, never in the wrong order.
+/// A page of changes. Delivery is at least once: a record may be repeated, but never out of order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
     /// The records.
     pub records: Vec<ChangeRecord>,
-    /// Where to go on.
+    /// Where the next page starts.
     pub next: ChangePosition,
 }

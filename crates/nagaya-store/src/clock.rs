@@ -1,4 +1,4 @@
-//! The clock, which is passed in so that tests can be the ones to move it.
+//! The clock. It is passed in, so that tests can set the time.
 
 use std::{
     fmt,
@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Tells the milliseconds since 1970.
+/// A source of the current time, in milliseconds since 1970.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
 
 impl Clock {
-    /// The clock of the machine.
+    /// The system clock.
     pub fn system() -> Self {
         Clock::new(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -22,15 +22,15 @@ impl Clock {
         })
     }
 
-    /// The clock of the machine, as far as it can be believed: a sudden jump counts once it has lasted a minute, so that a
-    /// clock that is wrong for a moment neither expires items nor spoils the order of moments.
+    /// The system clock, but a sudden jump takes effect only after it has lasted a minute. A clock that is wrong for a
+    /// moment then neither expires items nor breaks the order of timestamps.
     pub fn steady() -> Self {
         let (wall, began) = (Clock::system(), Instant::now());
-        let steady = Steady::new(move || wall.millis(), move || began.elapsed());
-        Clock::new(move || steady.millis())
+        let filter = JumpFilter::new(move || wall.millis(), move || began.elapsed());
+        Clock::new(move || filter.millis())
     }
 
-    /// A clock of one's own, for tests.
+    /// A clock that calls this function, for tests.
     pub fn new(millis: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Clock(Arc::new(millis))
     }
@@ -52,26 +52,26 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// How far the clock of the machine may move against the time that has passed, in milliseconds.
-const TOLERATED: i64 = 2_000;
-/// How long a jump has to last until it counts, in milliseconds.
-const LASTS: i64 = 60_000;
-const NEVER: i64 = -1;
+/// How far the wall clock may differ from the elapsed time, in milliseconds.
+const MAX_DRIFT: i64 = 2_000;
+/// How long a jump must last before it takes effect, in milliseconds.
+const JUMP_DELAY: i64 = 60_000;
+const NO_JUMP: i64 = -1;
 
-/// A clock that is held against the time that has passed since the process began.
-struct Steady<W, E> {
+/// Compares a wall clock with the time elapsed since the process started, and holds back sudden jumps.
+struct JumpFilter<W, E> {
     wall: W,
     elapsed: E,
-    /// What the wall clock showed when the process began.
+    /// The wall-clock time at which the process started.
     start: AtomicI64,
-    /// When the clock jumped, in milliseconds of the time that has passed; `NEVER`: it shows what it should.
+    /// When the clock jumped, in elapsed milliseconds; `NO_JUMP` if it agrees with the elapsed time.
     jumped: AtomicI64,
 }
 
-impl<W: Fn() -> i64, E: Fn() -> Duration> Steady<W, E> {
+impl<W: Fn() -> i64, E: Fn() -> Duration> JumpFilter<W, E> {
     fn new(wall: W, elapsed: E) -> Self {
         let start = AtomicI64::new(wall() - millis(elapsed()));
-        Steady { wall, elapsed, start, jumped: AtomicI64::new(NEVER) }
+        JumpFilter { wall, elapsed, start, jumped: AtomicI64::new(NO_JUMP) }
     }
 
     fn millis(&self) -> i64 {
@@ -79,54 +79,54 @@ impl<W: Fn() -> i64, E: Fn() -> Duration> Steady<W, E> {
         let expected = self.start.load(Ordering::Relaxed).saturating_add(passed);
         let moved = wall.saturating_sub(expected);
         let jumped = self.jumped.load(Ordering::Relaxed);
-        if moved.abs() <= TOLERATED {
-            if moved.abs() > TOLERATED / 2 {
-                // A clock that is corrected bit by bit is followed.
+        if moved.abs() <= MAX_DRIFT {
+            if moved.abs() > MAX_DRIFT / 2 {
+                // Follow small corrections of the clock.
                 self.start.store(wall.saturating_sub(passed), Ordering::Relaxed);
             }
-            if jumped != NEVER {
-                self.jumped.store(NEVER, Ordering::Relaxed);
+            if jumped != NO_JUMP {
+                self.jumped.store(NO_JUMP, Ordering::Relaxed);
             }
             return wall;
         }
-        if jumped == NEVER {
+        if jumped == NO_JUMP {
             self.jumped.store(passed, Ordering::Relaxed);
-            tracing::warn!(moved_ms = moved, "the clock has jumped; it is not followed unless that lasts a minute");
+            tracing::warn!(moved_ms = moved, "the system clock jumped; the jump is ignored unless it lasts a minute");
             return expected;
         }
-        if passed - jumped < LASTS {
+        if passed - jumped < JUMP_DELAY {
             return expected;
         }
         self.start.store(wall.saturating_sub(passed), Ordering::Relaxed);
-        self.jumped.store(NEVER, Ordering::Relaxed);
-        tracing::warn!(moved_ms = moved, "the jump of the clock has lasted, and counts from now on");
+        self.jumped.store(NO_JUMP, Ordering::Relaxed);
+        tracing::warn!(moved_ms = moved, "the jump of the system clock has lasted a minute and now takes effect");
         wall
     }
 }
 
-fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A wall clock and the time that has passed, both in milliseconds.
-    struct Hands {
+    /// A wall clock and an elapsed time that the test sets, both in milliseconds.
+    struct FakeTime {
         wall: Arc<AtomicI64>,
         passed: Arc<AtomicI64>,
     }
 
-    impl Hands {
-        fn steady() -> (Self, Steady<impl Fn() -> i64, impl Fn() -> Duration>) {
-            let hands = Hands { wall: Arc::new(AtomicI64::new(1_000_000)), passed: Arc::default() };
-            let (wall, passed) = (Arc::clone(&hands.wall), Arc::clone(&hands.passed));
+    impl FakeTime {
+        fn filtered() -> (Self, JumpFilter<impl Fn() -> i64, impl Fn() -> Duration>) {
+            let time = FakeTime { wall: Arc::new(AtomicI64::new(1_000_000)), passed: Arc::default() };
+            let (wall, passed) = (Arc::clone(&time.wall), Arc::clone(&time.passed));
             let elapsed = move || Duration::from_millis(passed.load(Ordering::SeqCst).unsigned_abs());
-            (hands, Steady::new(move || wall.load(Ordering::SeqCst), elapsed))
+            (time, JumpFilter::new(move || wall.load(Ordering::SeqCst), elapsed))
         }
 
-        /// Time passes, and the wall clock jumps besides.
+        /// Advances the time, and lets the wall clock jump as well.
         fn pass(&self, millis: i64, jump: i64) {
             self.passed.fetch_add(millis, Ordering::SeqCst);
             self.wall.fetch_add(millis + jump, Ordering::SeqCst);
@@ -134,37 +134,37 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_is_taken_back_is_never_seen() {
+    fn a_jump_that_is_reverted_is_never_seen() {
         for jump in [3_600_000, -3_600_000] {
-            let (hands, steady) = Hands::steady();
-            hands.pass(5_000, 0);
-            assert_eq!(steady.millis(), 1_005_000);
-            hands.pass(1_000, jump);
-            assert_eq!(steady.millis(), 1_006_000);
-            hands.pass(30_000, 0);
-            assert_eq!(steady.millis(), 1_036_000);
-            hands.pass(1_000, -jump);
-            assert_eq!(steady.millis(), 1_037_000);
+            let (time, filter) = FakeTime::filtered();
+            time.pass(5_000, 0);
+            assert_eq!(filter.millis(), 1_005_000);
+            time.pass(1_000, jump);
+            assert_eq!(filter.millis(), 1_006_000);
+            time.pass(30_000, 0);
+            assert_eq!(filter.millis(), 1_036_000);
+            time.pass(1_000, -jump);
+            assert_eq!(filter.millis(), 1_037_000);
         }
     }
 
     #[test]
-    fn a_jump_that_lasts_counts() {
-        let (hands, steady) = Hands::steady();
-        hands.pass(1_000, 3_600_000);
-        assert_eq!(steady.millis(), 1_001_000);
-        hands.pass(61_000, 0);
-        assert_eq!(steady.millis(), 1_062_000 + 3_600_000);
-        hands.pass(1_000, 0);
-        assert_eq!(steady.millis(), 1_063_000 + 3_600_000);
+    fn a_jump_that_lasts_takes_effect() {
+        let (time, filter) = FakeTime::filtered();
+        time.pass(1_000, 3_600_000);
+        assert_eq!(filter.millis(), 1_001_000);
+        time.pass(61_000, 0);
+        assert_eq!(filter.millis(), 1_062_000 + 3_600_000);
+        time.pass(1_000, 0);
+        assert_eq!(filter.millis(), 1_063_000 + 3_600_000);
     }
 
     #[test]
-    fn a_clock_that_is_corrected_bit_by_bit_is_followed() {
-        let (hands, steady) = Hands::steady();
+    fn small_corrections_of_the_clock_are_followed() {
+        let (time, filter) = FakeTime::filtered();
         for step in 1..=100 {
-            hands.pass(1_000, 100);
-            assert_eq!(steady.millis(), 1_000_000 + step * 1_100);
+            time.pass(1_000, 100);
+            assert_eq!(filter.millis(), 1_000_000 + step * 1_100);
         }
     }
 }

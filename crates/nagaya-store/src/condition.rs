@@ -1,4 +1,4 @@
-//! Conditions on items, evaluated the way DynamoDB does.
+//! Conditions on items, with the semantics of DynamoDB.
 
 use std::cmp::Ordering;
 
@@ -15,39 +15,40 @@ use crate::{Item, Path, Value};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// There is a value.
+    /// The path has a value.
     Exists(Path),
-    /// There is none.
+    /// The path has no value.
     Absent(Path),
-    /// A comparison. Values of different kinds are unequal and have no order; an absent one is unequal to all.
+    /// Compares with a value. Values of different kinds are unequal and have no order; an absent value is unequal to
+    /// every value.
     Compare(Operand, Comparison, Value),
-    /// At least the first and at most the second.
+    /// At least the first value and at most the second.
     Between(Operand, Value, Value),
-    /// One of these.
+    /// Equal to one of these values.
     In(Operand, Vec<Value>),
-    /// A text or bytes that begin so.
+    /// A string or binary value that starts with this.
     BeginsWith(Path, Value),
-    /// A text with this part, or a set or list with this element.
+    /// A string or binary value that contains this, or a set or list with this element.
     Contains(Path, Value),
     /// All hold.
     And(Vec<Condition>),
     /// At least one holds.
     Or(Vec<Condition>),
-    /// It does not hold.
+    /// The condition does not hold.
     Not(Box<Condition>),
 }
 
-/// What a comparison looks at.
+/// The left side of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operand {
     /// The value at a path.
     Value(Path),
-    /// The length of the value at a path: UTF-16 units of texts, bytes, elements of lists, maps and sets. What has none is
-    /// like an absent value.
+    /// The size of the value at a path: UTF-16 units of a string, bytes of a binary, elements of a list, map or set.
+    /// Other values count as absent.
     Size(Path),
 }
 
-/// A comparison.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -65,17 +66,17 @@ pub enum Comparison {
 }
 
 impl Condition {
-    /// There is a value.
+    /// The path has a value.
     pub fn exists(path: impl Into<Path>) -> Self {
         Condition::Exists(path.into())
     }
 
-    /// There is none.
+    /// The path has no value.
     pub fn absent(path: impl Into<Path>) -> Self {
         Condition::Absent(path.into())
     }
 
-    /// The value at the path is this.
+    /// The value at the path equals this one.
     pub fn equal(path: impl Into<Path>, value: impl Into<Value>) -> Self {
         Condition::Compare(Operand::Value(path.into()), Comparison::Equal, value.into())
     }
@@ -152,7 +153,7 @@ fn compare(item: &Item, operand: &Operand, comparison: Comparison, value: &Value
     }
 }
 
-/// The order of two values that have one: numbers by value, texts and bytes by bytes.
+/// The order of two values of one kind: numbers by value, strings and binaries by bytes; `None` for all others.
 fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => Some(left.cmp(right)),

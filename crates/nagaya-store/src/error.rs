@@ -4,59 +4,74 @@ use std::fmt;
 
 use crate::{BadUpdate, Item};
 
-/// Why a call failed. Nothing of it has happened, unless it is [`ErrorKind::Unanswered`].
+/// Why a call failed. Nothing was written, unless the kind is [`ErrorKind::Unanswered`].
 #[derive(Debug)]
 pub struct Error {
     kind: Box<ErrorKind>,
 }
 
+/// The error of an engine.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The kinds of failures.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Conditions did not hold; each with the item as it is.
+    /// Conditions failed; each with the current item.
+    #[error("the condition of action {} failed", actions(.0))]
     ConditionFailed(Vec<Failed>),
-    /// The call cannot be made, whatever the state of the store.
+    /// The call is invalid, whatever is stored.
+    #[error("{0}")]
     Invalid(String),
-    /// The call is larger than stores take.
+    /// The call exceeds a limit of the store.
+    #[error("{0}")]
     Limit(String),
-    /// There is no such table.
+    /// The table does not exist.
+    #[error("there is no table `{0}`")]
     NoTable(String),
-    /// There is no such index, or not yet.
+    /// The index does not exist, or is still being built.
+    #[error("the table `{table}` has no index `{index}` yet")]
     NoIndex {
         /// The table.
         table: String,
         /// The index.
         index: String,
     },
-    /// The position is older than what is kept, or of another store: changes have been missed.
+    /// The position is older than the retained changes, or belongs to another store: changes were missed.
+    #[error("the position is older than the retained changes, or belongs to another store; changes were missed")]
     Gap,
-    /// The engine cannot do this; its capabilities say so.
+    /// The engine does not have this capability.
+    #[error("this engine cannot {0}")]
     Unsupported(&'static str),
-    /// Another write was faster too often; trying again later may help.
+    /// Too many writes compete for the same items; a later attempt may succeed.
+    #[error("other writes to the same items were faster; try again")]
     Busy,
-    /// The disk of the store is nearly full: the write was refused before anything happened.
+    /// The disk of the store is nearly full; the write was refused.
+    #[error("{0}")]
     OutOfSpace(String),
-    /// The store cannot be reached, or refuses the call until a fault has passed. Nothing has happened.
-    Unavailable(Box<dyn std::error::Error + Send + Sync>),
-    /// The answer to a write was lost on the way, and the write cannot be repeated: it may have happened or not, but not
-    /// twice. Read before writing again.
-    Unanswered(Box<dyn std::error::Error + Send + Sync>),
+    /// The store cannot be reached, or refuses calls until it has recovered from a fault. Nothing was written.
+    #[error("the store is not available: {0}")]
+    Unavailable(BoxError),
+    /// The response to a write was lost, and the write cannot be repeated safely: it happened once or not at all. Read
+    /// before writing again.
+    #[error("the write may have happened or not: {0}")]
+    Unanswered(BoxError),
     /// The engine failed: disk, network or damaged data.
-    Engine(Box<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    Engine(BoxError),
 }
 
-/// A condition that did not hold.
+/// A condition that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// The position of its action in the write set.
+    /// The index of its action in the write set.
     pub action: usize,
-    /// The item as it is; `None`: there is none.
+    /// The current item; `None` if it does not exist.
     pub found: Option<Item>,
 }
 
 impl Error {
-    /// What kind it is.
+    /// What kind of failure it is.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
@@ -79,38 +94,78 @@ impl Error {
         }
     }
 
-    /// The call cannot be made.
+    /// Whether a condition failed.
+    pub fn is_conflict(&self) -> bool {
+        matches!(*self.kind, ErrorKind::ConditionFailed(_))
+    }
+
+    /// Whether changes were missed.
+    pub fn is_gap(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Gap)
+    }
+
+    /// Whether the table does not exist.
+    pub fn is_missing_table(&self) -> bool {
+        matches!(*self.kind, ErrorKind::NoTable(_))
+    }
+
+    /// Whether too many writes competed for the same items.
+    pub fn is_busy(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Busy)
+    }
+
+    /// Whether the store cannot be used for now.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Unavailable(_))
+    }
+
+    /// Whether it is unknown if the write happened.
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Unanswered(_))
+    }
+
+    /// Whether nothing was written and the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        self.is_busy() || self.is_unavailable()
+    }
+
+    /// The call is invalid.
     pub fn invalid(reason: impl Into<String>) -> Self {
         ErrorKind::Invalid(reason.into()).into()
     }
 
-    /// The call is too large.
+    /// The call exceeds a limit.
     pub fn limit(reason: impl Into<String>) -> Self {
         ErrorKind::Limit(reason.into()).into()
     }
 
     /// The engine failed.
-    pub fn engine(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn engine(cause: impl Into<BoxError>) -> Self {
         ErrorKind::Engine(cause.into()).into()
     }
 
-    /// The store cannot be reached or used for now; nothing has happened.
-    pub fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    /// The store cannot be used for now; nothing was written.
+    pub fn unavailable(cause: impl Into<BoxError>) -> Self {
         ErrorKind::Unavailable(cause.into()).into()
     }
 
-    /// Nobody knows whether a write has happened.
-    pub fn unanswered(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    /// It is unknown whether a write happened.
+    pub fn unanswered(cause: impl Into<BoxError>) -> Self {
         ErrorKind::Unanswered(cause.into()).into()
     }
 
-    /// The conditions that did not hold, if that is what it is.
+    /// The conditions that failed, if the kind is [`ErrorKind::ConditionFailed`].
     pub fn failed_conditions(&self) -> Option<&[Failed]> {
         match &*self.kind {
             ErrorKind::ConditionFailed(failed) => Some(failed),
             _ => None,
         }
     }
+}
+
+/// The numbers of the actions whose conditions failed.
+fn actions(failed: &[Failed]) -> String {
+    failed.iter().map(|failed| failed.action.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl From<ErrorKind> for Error {
@@ -120,39 +175,21 @@ impl From<ErrorKind> for Error {
 }
 
 impl From<BadUpdate> for Error {
-    fn from(bad: BadUpdate) -> Self {
-        Error::invalid(bad.to_string())
+    fn from(invalid: BadUpdate) -> Self {
+        Error::invalid(invalid.to_string())
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.kind {
-            ErrorKind::ConditionFailed(failed) => {
-                let actions: Vec<_> = failed.iter().map(|failed| failed.action.to_string()).collect();
-                write!(f, "the condition of action {} does not hold", actions.join(", "))
-            }
-            ErrorKind::Invalid(reason) | ErrorKind::Limit(reason) | ErrorKind::OutOfSpace(reason) => {
-                f.write_str(reason)
-            }
-            ErrorKind::NoTable(table) => write!(f, "there is no table `{table}`"),
-            ErrorKind::NoIndex { table, index } => write!(f, "the table `{table}` has no index `{index}` yet"),
-            ErrorKind::Gap => f.write_str(
-                "the position is older than the changes that are kept, or of another store: some have been missed",
-            ),
-            ErrorKind::Unsupported(what) => write!(f, "this engine cannot {what}"),
-            ErrorKind::Busy => f.write_str("other writes were faster; try again"),
-            ErrorKind::Unavailable(cause) => write!(f, "the store is not available: {cause}"),
-            ErrorKind::Unanswered(cause) => write!(f, "the write may have happened or not: {cause}"),
-            ErrorKind::Engine(cause) => write!(f, "the store failed: {cause}"),
-        }
+        self.kind.fmt(f)
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.kind {
-            // The cause itself is part of the message.
+            // The message already contains the cause.
             ErrorKind::Engine(cause) | ErrorKind::Unanswered(cause) | ErrorKind::Unavailable(cause) => cause.source(),
             _ => None,
         }

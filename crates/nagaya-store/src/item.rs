@@ -19,8 +19,8 @@ use crate::Value;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item(Attributes);
 
-/// Sorted by name. Items have few attributes, and are read far more often than changed; their names are short, and
-/// [`SmolStr`] keeps short ones in place.
+/// Sorted by name. Items have few attributes and are read far more often than changed. [`SmolStr`] stores short names
+/// without an allocation.
 type Attributes = Vec<(SmolStr, Value)>;
 
 impl Item {
@@ -29,30 +29,30 @@ impl Item {
         Item::default()
     }
 
-    /// The item with one attribute more.
+    /// Adds an attribute.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.insert(name, value);
         self
     }
 
-    /// Where an attribute is, or where it would be.
-    fn place(&self, name: &str) -> Result<usize, usize> {
+    /// The index of an attribute, or where it would be inserted.
+    fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
     }
 
     /// The value of an attribute.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.place(name).ok().map(|at| &self.0[at].1)
+        self.position(name).ok().map(|at| &self.0[at].1)
     }
 
     pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
-        self.place(name).ok().map(|at| &mut self.0[at].1)
+        self.position(name).ok().map(|at| &mut self.0[at].1)
     }
 
     /// Sets an attribute.
     pub fn insert(&mut self, name: impl AsRef<str>, value: impl Into<Value>) {
         let name = name.as_ref();
-        match self.place(name) {
+        match self.position(name) {
             Ok(at) => self.0[at].1 = value.into(),
             Err(at) => self.0.insert(at, (name.into(), value.into())),
         }
@@ -60,7 +60,7 @@ impl Item {
 
     /// Removes an attribute.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.place(name).ok().map(|at| self.0.remove(at).1)
+        self.position(name).ok().map(|at| self.0.remove(at).1)
     }
 
     /// The value at a path.
@@ -88,7 +88,7 @@ impl Item {
         self.0.iter().map(|(name, _)| name)
     }
 
-    /// The bytes that it takes, as the stores count them: names and values.
+    /// Its size in bytes as DynamoDB counts it: names and values.
     pub fn size(&self) -> usize {
         self.0.iter().map(|(name, value)| name.len() + value.size()).sum()
     }
@@ -101,7 +101,7 @@ impl<N: Into<SmolStr>> FromIterator<(N, Value)> for Item {
             return Item(attributes);
         }
         attributes.sort_by(|(one, _), (other, _)| one.cmp(other));
-        // Of two attributes with one name the later counts, as with `insert`.
+        // Of two attributes with one name the later one wins, as with `insert`.
         let mut item = Item::new();
         for (name, value) in attributes {
             match item.0.last_mut() {
@@ -122,7 +122,7 @@ impl IntoIterator for Item {
     }
 }
 
-/// A step into an item.
+/// One segment of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
     /// An attribute, or an entry of a map.
@@ -131,9 +131,9 @@ pub enum Step {
     Index(usize),
 }
 
-/// The way to a value: an attribute, then entries of maps and elements of lists.
+/// The path of a value: an attribute, then entries of maps and elements of lists.
 ///
-/// Names are taken as they are, dots and brackets included, so that no value can break out of its place.
+/// Names are used literally, dots and brackets included, so a name from outside cannot change where the path leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Path(Vec<Step>);
 
@@ -157,12 +157,12 @@ impl Path {
         self
     }
 
-    /// The steps.
+    /// Its segments.
     pub fn steps(&self) -> &[Step] {
         &self.0
     }
 
-    /// The top-level attribute that it starts with.
+    /// The top-level attribute at which it starts.
     pub fn root(&self) -> &str {
         match self.0.first() {
             Some(Step::Attribute(name)) => name,
@@ -170,15 +170,15 @@ impl Path {
         }
     }
 
-    /// Whether one of the two leads into the other, or both are the same.
+    /// Whether one path is a prefix of the other, or both are equal.
     pub fn overlaps(&self, other: &Path) -> bool {
         self.0.iter().zip(&other.0).all(|(mine, theirs)| mine == theirs)
     }
 
-    /// Whether the two cannot both be there: where they part, one leads into a map and the other into a list.
+    /// Whether no item can have both paths: where they diverge, one expects a map and the other a list.
     pub(crate) fn contradicts(&self, other: &Path) -> bool {
-        let parting = self.0.iter().zip(&other.0).find(|(mine, theirs)| mine != theirs);
-        matches!(parting, Some((Step::Attribute(_), Step::Index(_)) | (Step::Index(_), Step::Attribute(_))))
+        let diverging = self.0.iter().zip(&other.0).find(|(mine, theirs)| mine != theirs);
+        matches!(diverging, Some((Step::Attribute(_), Step::Index(_)) | (Step::Index(_), Step::Attribute(_))))
     }
 }
 

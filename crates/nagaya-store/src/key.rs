@@ -1,4 +1,4 @@
-//! Keys: the partition and the place in it.
+//! Keys: a partition key and a sort key.
 
 use std::{cmp::Ordering, fmt};
 
@@ -10,15 +10,15 @@ use crate::{Item, Kind, Number, Value};
 /// A value that can be part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyValue {
-    /// Text, ordered by its bytes; short ones are kept in place.
+    /// A string, ordered by its bytes.
     String(SmolStr),
     /// A number, ordered by its value.
     Number(Number),
-    /// Bytes, ordered as such.
+    /// Bytes, in lexicographic order.
     Binary(Vec<u8>),
 }
 
-/// What part of a key an attribute can be.
+/// The type of a key attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyKind {
     /// Text.
@@ -30,7 +30,7 @@ pub enum KeyKind {
 }
 
 impl KeyValue {
-    /// What it is.
+    /// Its type.
     pub fn kind(&self) -> KeyKind {
         match self {
             KeyValue::String(_) => KeyKind::String,
@@ -39,7 +39,7 @@ impl KeyValue {
         }
     }
 
-    /// The bytes that it takes.
+    /// Its size in bytes.
     pub fn size(&self) -> usize {
         match self {
             KeyValue::String(text) => text.len(),
@@ -48,7 +48,7 @@ impl KeyValue {
         }
     }
 
-    /// Whether it is an empty text or no bytes, which no store takes in a key.
+    /// Whether it is an empty string or binary, which is not allowed in a key.
     pub fn is_empty(&self) -> bool {
         match self {
             KeyValue::String(text) => text.is_empty(),
@@ -57,7 +57,7 @@ impl KeyValue {
         }
     }
 
-    /// The value of an attribute, if it is of this kind.
+    /// The value of an attribute, if it has this type.
     pub fn of(value: &Value, kind: KeyKind) -> Option<KeyValue> {
         match (value, kind) {
             (Value::String(text), KeyKind::String) => Some(KeyValue::String(text.clone())),
@@ -74,7 +74,7 @@ impl Ord for KeyValue {
             (KeyValue::String(mine), KeyValue::String(theirs)) => mine.as_bytes().cmp(theirs.as_bytes()),
             (KeyValue::Number(mine), KeyValue::Number(theirs)) => mine.cmp(theirs),
             (KeyValue::Binary(mine), KeyValue::Binary(theirs)) => mine.cmp(theirs),
-            // An attribute has one kind, so this order is only there to be total.
+            // A key attribute has one type; this arm only makes the order total.
             _ => (self.kind() as u8).cmp(&(other.kind() as u8)),
         }
     }
@@ -127,14 +127,14 @@ impl fmt::Display for KeyValue {
 /// The key of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// The partition.
+    /// The partition key.
     pub partition: KeyValue,
-    /// The place in it.
+    /// The sort key.
     pub sort: KeyValue,
 }
 
 impl Key {
-    /// A key of these two values.
+    /// Creates a key.
     pub fn new(partition: impl Into<KeyValue>, sort: impl Into<KeyValue>) -> Self {
         Key { partition: partition.into(), sort: sort.into() }
     }
@@ -146,7 +146,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The attributes of a key and what they hold.
+/// The names and types of the key attributes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeySchema {
     /// The partition attribute.
@@ -156,12 +156,12 @@ pub struct KeySchema {
 }
 
 impl KeySchema {
-    /// Two text attributes, as designs have them.
+    /// Two string attributes, as in every design.
     pub fn strings(partition: &str, sort: &str) -> Self {
         KeySchema { partition: (partition.to_owned(), KeyKind::String), sort: (sort.to_owned(), KeyKind::String) }
     }
 
-    /// The key of an item; `None` when an attribute is missing or of another kind.
+    /// The key of an item; `None` if an attribute is missing or has another type.
     pub fn key_of(&self, item: &Item) -> Option<Key> {
         let part = |(name, kind): &(String, KeyKind)| KeyValue::of(item.get(name)?, *kind);
         Some(Key { partition: part(&self.partition)?, sort: part(&self.sort)? })
@@ -172,7 +172,7 @@ impl KeySchema {
         self.partition.0 == attribute || self.sort.0 == attribute
     }
 
-    /// Whether a key has the kinds of this schema.
+    /// Whether a key has the types of this schema.
     pub fn fits(&self, key: &Key) -> bool {
         key.partition.kind() == self.partition.1 && key.sort.kind() == self.sort.1
     }

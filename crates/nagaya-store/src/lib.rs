@@ -1,44 +1,46 @@
-//! The store port: what the rest of the house asks of a partition-keyed store, in the semantics that every engine keeps.
+//! The store port: the operations that Nagaya needs from a partition-keyed store, with the same semantics on every
+//! engine.
 //!
-//! Items are attribute maps, found by a partition and a sort key. Writes come in sets that happen wholly or not at all,
-//! each action under a condition. Queries read one partition of a table or of an index, in order. Changes tell what
-//! happened, in order for each item. Everything is a typed value: there are no expressions to put together as text.
+//! Items are attribute maps, identified by a partition key and a sort key. A write set is a list of conditional actions
+//! that all happen or none. A query reads one partition of a table or index, in sort-key order. Changes report what
+//! happened, in order for each item. Everything is a typed value; nothing builds expressions from strings.
 //!
-//! It is not an engine (those implement [`Store`]) and knows nothing of tenants or designs (those stand above it).
+//! Engines implement [`Store`]. This crate knows nothing about tenants or designs.
 //!
 //! # A tour
 //!
 //! ```
 //! use nagaya_store::{Condition, Item, Key, KeySchema, Query, Sort, TableSpec, Update, Write, WriteSet};
 //!
-//! // A table, with a sparse index: an item lies in it while it has both attributes.
+//! // A table with a sparse index: only items that have both index attributes are in the index.
 //! let table = TableSpec::new("todos", KeySchema::strings("PK", "SK"))
 //!     .with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))
 //!     .with_ttl("expiresAt");
 //!
-//! // A create is a put on the condition that nothing is there.
+//! // A create is a put on the condition that the item does not exist.
 //! let item = Item::new().with("PK", "FAMILY#f1").with("SK", "TODO#1").with("title", "Buy milk").with("version", 1);
 //! let create = Write::put("todos", item.clone()).when(Condition::absent("PK"));
 //!
-//! // An update is conditional on the version that was read.
+//! // An update on the condition that the version is still the one that was read.
 //! let key = Key::new("FAMILY#f1", "TODO#1");
 //! let rename = Update::new().set("title", "Buy tea").set("version", 2);
 //! let update = Write::update("todos", key, rename.clone()).when(Condition::equal("version", 1));
 //!
-//! // Both in one set happen together or not at all (of one item, a set takes one action).
+//! // All actions of a set happen together or not at all; a set has at most one action per item.
 //! let set = WriteSet::from(create);
 //! # let _ = (set, update, table);
 //!
-//! // Conditions and updates can be tried without a store.
+//! // Conditions and updates can be evaluated without a store.
 //! assert!(Condition::equal("version", 1).holds(&item));
 //! assert_eq!(rename.apply(&item)?.get("title").and_then(|title| title.as_str()), Some("Buy tea"));
 //!
-//! // A query is one partition, in order.
+//! // A query reads one partition, in sort-key order.
 //! let query = Query::table("todos", "FAMILY#f1").sort(Sort::BeginsWith("TODO#".into())).limit(20);
 //! # let _ = query;
 //! # Ok::<(), nagaya_store::BadUpdate>(())
 //! ```
 
+mod capacity;
 mod change;
 mod clock;
 mod condition;
@@ -47,8 +49,7 @@ mod health;
 mod item;
 mod key;
 pub mod limits;
-mod measured;
-mod meter;
+mod metered_store;
 mod number;
 mod query;
 mod store;
@@ -57,6 +58,7 @@ mod update;
 mod value;
 mod write;
 
+pub use capacity::{Consumed, consume, metered};
 pub use change::{Cause, ChangePosition, ChangeRecord, Changes, From};
 pub use clock::Clock;
 pub use condition::{Comparison, Condition, Operand};
@@ -64,8 +66,7 @@ pub use error::{Error, ErrorKind, Failed};
 pub use health::{Health, Measurement, MeasurementKind};
 pub use item::{Item, Path, Step};
 pub use key::{Key, KeyKind, KeySchema, KeyValue};
-pub use measured::{DURATION_BUCKETS, Measured, OperationUsage, Usage};
-pub use meter::{Consumed, consume, metered};
+pub use metered_store::{DURATION_BUCKETS, Measured, OperationUsage, Usage};
 pub use number::{NotANumber, Number};
 pub use query::{Page, Position, Query, Scan, Sort};
 pub use smol_str::SmolStr;

@@ -1,4 +1,4 @@
-//! Limits that all engines keep, so that what one takes the others take too.
+//! Limits that every engine enforces, so that a call that one accepts is accepted by all.
 
 use crate::{
     Action, Change, Error, Item, Key, KeyKind, KeySchema, KeyValue, Query, Scan, Sort, TableSpec, Write, WriteSet,
@@ -14,12 +14,12 @@ pub const MAX_WRITE_SET_BYTES: usize = 4 * 1024 * 1024;
 pub const MAX_PARTITION_BYTES: usize = 2048;
 /// Bytes of the longest sort key.
 pub const MAX_SORT_BYTES: usize = 1024;
-/// How many maps and lists a value can be in: it is on the 32nd level then, and DynamoDB has no more.
+/// How deeply a value can be nested in maps and lists. DynamoDB allows 32 levels, the value itself included.
 pub const MAX_DEPTH: usize = 31;
 /// Keys of the largest batch read.
 pub const MAX_BATCH_GET: usize = 100;
 
-/// Whether a key has the right kinds and lengths for a table or index.
+/// Checks that a key has the types and lengths that a table or index allows.
 pub fn check_key(schema: &KeySchema, key: &Key) -> Result<(), Error> {
     check_part(&schema.partition, &key.partition, MAX_PARTITION_BYTES)?;
     check_part(&schema.sort, &key.sort, MAX_SORT_BYTES)
@@ -34,12 +34,12 @@ fn check_part((attribute, kind): &(String, KeyKind), value: &KeyValue, limit: us
     }
     let size = value.size();
     if size > limit {
-        return Err(Error::limit(format!("the key attribute `{attribute}` has {size} bytes, {limit} are possible")));
+        return Err(Error::limit(format!("the key attribute `{attribute}` has {size} bytes; the limit is {limit}")));
     }
     Ok(())
 }
 
-/// Whether an item can be stored in a table; its key if so.
+/// Checks that an item can be stored in a table, and returns its key.
 pub fn check_item(table: &TableSpec, item: &Item) -> Result<Key, Error> {
     let Some(key) = table.key.key_of(item) else {
         let (partition, sort) = (&table.key.partition.0, &table.key.sort.0);
@@ -62,12 +62,12 @@ pub fn check_item(table: &TableSpec, item: &Item) -> Result<Key, Error> {
     }
     let size = item.size();
     if size > MAX_ITEM_BYTES {
-        return Err(Error::limit(format!("an item has {size} bytes, {MAX_ITEM_BYTES} are possible")));
+        return Err(Error::limit(format!("an item has {size} bytes; the limit is {MAX_ITEM_BYTES}")));
     }
     Ok(key)
 }
 
-/// An attribute of an index that is there has to be one that the index takes, also when it is alone.
+/// Checks the key attributes of an index that the item has, even if it has only one of them.
 fn check_index_attributes(index: &str, schema: &KeySchema, item: &Item) -> Result<(), Error> {
     for (part, limit) in [(&schema.partition, MAX_PARTITION_BYTES), (&schema.sort, MAX_SORT_BYTES)] {
         let (name, kind) = part;
@@ -84,7 +84,7 @@ fn check_index_attributes(index: &str, schema: &KeySchema, item: &Item) -> Resul
     Ok(())
 }
 
-/// Whether a write set has a possible number of actions, at most one for each item.
+/// Checks the number of actions and the size of a write set.
 pub fn check_write_set(set: &WriteSet) -> Result<(), Error> {
     let actions = set.actions();
     if !(1..=MAX_ACTIONS).contains(&actions.len()) {
@@ -92,12 +92,12 @@ pub fn check_write_set(set: &WriteSet) -> Result<(), Error> {
     }
     let bytes = set.put_bytes();
     if bytes > MAX_WRITE_SET_BYTES {
-        return Err(Error::limit(format!("a write set has {bytes} bytes, {MAX_WRITE_SET_BYTES} are possible")));
+        return Err(Error::limit(format!("a write set has {bytes} bytes; the limit is {MAX_WRITE_SET_BYTES}")));
     }
     Ok(())
 }
 
-/// Whether an action can be done at all, whatever is stored; the key of its item if so.
+/// Checks that an action is valid whatever is stored, and returns the key of its item.
 pub fn check_write(table: &TableSpec, write: &Write) -> Result<Key, Error> {
     match &write.action {
         Action::Put { item } => check_item(table, item),
@@ -119,7 +119,7 @@ pub fn check_write(table: &TableSpec, write: &Write) -> Result<Key, Error> {
     }
 }
 
-/// Whether a query asks a table or index for what its key can have.
+/// Checks that the values of a query have the types of the table's or index's key.
 pub fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
     let (partition, sort) = (&schema.partition, &schema.sort);
     check_page(query.limit)?;
@@ -143,12 +143,12 @@ pub fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
         return Err(Error::invalid(format!("the sort attribute `{}` is of kind {:?}", sort.0, sort.1)));
     }
     if matches!(&query.sort, Sort::BeginsWith(KeyValue::Number(_))) {
-        return Err(Error::invalid(format!("`{}` is a number, which does not begin with anything", sort.0)));
+        return Err(Error::invalid(format!("`{}` is a number; `begins with` needs a string or binary", sort.0)));
     }
     Ok(())
 }
 
-/// Whether a scan asks for a part that there is.
+/// Checks the segment and the limit of a scan.
 pub fn check_scan(scan: &Scan) -> Result<(), Error> {
     check_page(scan.limit)?;
     match scan.segment {

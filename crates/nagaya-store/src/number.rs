@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// An exact decimal number: up to 38 significant digits, magnitude between 1E-130 and 9.99…E+125.
 ///
@@ -26,33 +27,24 @@ pub struct Number {
     exponent: i16,
 }
 
-/// Why a text or a result is not a number that can be stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a text or the result of a calculation cannot be stored as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NotANumber {
-    /// The text does not read as a decimal number.
+    /// The text is not a decimal number.
+    #[error("this is not a decimal number")]
     Malformed,
     /// It has more than 38 significant digits.
+    #[error("a number has at most 38 significant digits")]
     TooManyDigits,
     /// Its magnitude is over 9.99…E+125 or under 1E-130.
+    #[error("the magnitude of a number is between 1E-130 and 9.99E+125")]
     OutOfRange,
 }
 
-impl fmt::Display for NotANumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            NotANumber::Malformed => "this is not a decimal number",
-            NotANumber::TooManyDigits => "a number has at most 38 significant digits",
-            NotANumber::OutOfRange => "a number is between 1E-130 and 9.99E+125 in magnitude",
-        })
-    }
-}
-
-impl std::error::Error for NotANumber {}
-
 const MAX_DIGITS: u32 = 38;
-/// Powers of ten of the first digit.
-const LARGEST: i32 = 125;
-const SMALLEST: i32 = -130;
+/// The range of the power of ten of the first digit.
+const MAX_MAGNITUDE: i32 = 125;
+const MIN_MAGNITUDE: i32 = -130;
 
 impl Number {
     /// Zero.
@@ -71,7 +63,7 @@ impl Number {
             return Err(NotANumber::TooManyDigits);
         }
         let first = exponent + count as i32 - 1;
-        if !(SMALLEST..=LARGEST).contains(&first) {
+        if !(MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&first) {
             return Err(NotANumber::OutOfRange);
         }
         let exponent = i16::try_from(exponent).map_err(|_| NotANumber::OutOfRange)?;
@@ -85,7 +77,7 @@ impl Number {
 
     /// The exact sum.
     pub fn plus(&self, other: &Number) -> Result<Number, NotANumber> {
-        // A zero has no digits to align.
+        // A zero has no digits to align, so its exponent must not count.
         match (self.digits, other.digits) {
             (0, _) => return Ok(*other),
             (_, 0) => return Ok(*self),
@@ -112,13 +104,13 @@ impl Number {
         self.plus(&Number { negative: !other.negative && other.digits > 0, ..*other })
     }
 
-    /// Bytes that it takes in a stored item.
+    /// Its size in bytes as DynamoDB counts it.
     pub fn size(&self) -> usize {
         let digits = self.digits.checked_ilog10().map_or(0, |digits| digits as usize + 1);
         digits.div_ceil(2) + 1 + usize::from(self.negative)
     }
 
-    /// Appends bytes that sort like the number.
+    /// Appends bytes whose order is the order of the numbers.
     pub fn encode_ordered(&self, out: &mut Vec<u8>) {
         if self.digits == 0 {
             out.push(1);
@@ -146,7 +138,7 @@ impl Ord for Number {
         };
         let size = || {
             self.magnitude().cmp(&other.magnitude()).then_with(|| {
-                // Of one magnitude, the digits compare as if both had all 38.
+                // With the same magnitude, compare the digits padded to 38.
                 let filled = |number: &Number| {
                     let count = number.digits.checked_ilog10().unwrap_or(0);
                     number.digits * 10_u128.pow(MAX_DIGITS - 1 - count)
@@ -200,7 +192,7 @@ impl FromStr for Number {
         if whole.len() + fraction.len() == 0 || !all_digits(whole) || !all_digits(fraction) {
             return Err(NotANumber::Malformed);
         }
-        // Zeros in front and behind carry no digits, however many there are.
+        // Leading and trailing zeros are not significant, however many there are.
         let text = format!("{whole}{fraction}");
         let trimmed = text.trim_start_matches('0').trim_end_matches('0');
         if trimmed.is_empty() {
@@ -218,7 +210,7 @@ impl FromStr for Number {
 }
 
 impl fmt::Display for Number {
-    /// Plain decimals as far as people read them, an exponent beyond.
+    /// Writes plain decimals up to 20 zeros, and an exponent beyond.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.negative { "-" } else { "" };
         let digits = self.digits.to_string();

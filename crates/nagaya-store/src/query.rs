@@ -1,4 +1,4 @@
-//! Reading: queries within a partition, and scans for migration and backup.
+//! Queries within a partition, and scans for migration and backup.
 
 use crate::{Condition, Item, Key, KeyValue};
 
@@ -7,17 +7,17 @@ use crate::{Condition, Item, Key, KeyValue};
 pub struct Query {
     /// The table.
     pub table: String,
-    /// The index; `None`: the table itself.
+    /// The index; `None` for the table itself.
     pub index: Option<String>,
-    /// The partition.
+    /// The partition key.
     pub partition: KeyValue,
-    /// What the sort key has to be.
+    /// The condition on the sort key.
     pub sort: Sort,
-    /// Whether it runs from the end.
+    /// Whether it reads in descending order.
     pub descending: bool,
-    /// What is returned of what is read.
+    /// Which of the items read are returned.
     pub filter: Option<Condition>,
-    /// How many items are read at most, before the filter; a page may have fewer.
+    /// The maximum number of items read, before the filter; a page may have fewer.
     pub limit: Option<usize>,
     /// Where the page before ended.
     pub after: Option<Position>,
@@ -26,26 +26,26 @@ pub struct Query {
 /// A condition on the sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sort {
-    /// None.
+    /// Any sort key.
     Any,
-    /// It is this.
+    /// Equal to this.
     Equal(KeyValue),
-    /// It begins so.
+    /// Starts with this.
     BeginsWith(KeyValue),
-    /// It is between these two, both included.
+    /// Between these two, both included.
     Between(KeyValue, KeyValue),
-    /// It comes before this.
+    /// Less than this.
     Less(KeyValue),
-    /// It is this or comes before.
+    /// Less than or equal to this.
     LessOrEqual(KeyValue),
-    /// It comes after this.
+    /// Greater than this.
     Greater(KeyValue),
-    /// It is this or comes after.
+    /// Greater than or equal to this.
     GreaterOrEqual(KeyValue),
 }
 
 impl Sort {
-    /// Whether a sort key fulfils it.
+    /// Whether it holds for a sort key.
     pub fn holds(&self, key: &KeyValue) -> bool {
         match self {
             Sort::Any => true,
@@ -84,35 +84,35 @@ impl Query {
         Query { index: Some(index.into()), ..Query::table(table, partition) }
     }
 
-    /// Only those with such a sort key.
+    /// Restricts the sort key.
     #[must_use]
     pub fn sort(mut self, sort: Sort) -> Self {
         self.sort = sort;
         self
     }
 
-    /// From the end.
+    /// Reads in descending order.
     #[must_use]
     pub fn descending(mut self) -> Self {
         self.descending = true;
         self
     }
 
-    /// Only those for which this holds; the others are read all the same.
+    /// Returns only the items for which this holds; the others are still read and count.
     #[must_use]
     pub fn filter(mut self, filter: Condition) -> Self {
         self.filter = Some(filter);
         self
     }
 
-    /// At most so many read.
+    /// Limits the number of items read.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// From where a page ended.
+    /// Continues after the end of a page.
     #[must_use]
     pub fn after(mut self, position: Position) -> Self {
         self.after = Some(position);
@@ -134,27 +134,27 @@ pub struct Position {
 pub struct Page {
     /// The items, in order.
     pub items: Vec<Item>,
-    /// Where to go on; `None`: that was all. A page may be empty and still go on.
+    /// Where the next page starts; `None` after the last page. A page may be empty and still have a next one.
     pub next: Option<Position>,
     /// How many items were read, before the filter.
     pub read: usize,
 }
 
-/// A pass over all items of a table, in no particular order. For migration and backup only.
+/// Reads all items of a table, in no particular order. For migration and backup only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scan {
     /// The table.
     pub table: String,
-    /// Which part of how many: parts can be read side by side, and together are the whole.
+    /// The segment and the number of segments. Segments can be read in parallel; together they are the whole table.
     pub segment: (u32, u32),
-    /// How many items are read at most.
+    /// The maximum number of items read.
     pub limit: Option<usize>,
     /// Where the page before ended.
     pub after: Option<Position>,
 }
 
 impl Scan {
-    /// All items of a table.
+    /// A scan of a whole table.
     pub fn table(table: impl Into<String>) -> Self {
         Scan { table: table.into(), segment: (0, 1), limit: None, after: None }
     }

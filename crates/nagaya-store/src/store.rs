@@ -1,4 +1,4 @@
-//! The port itself.
+//! The store port.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -10,18 +10,18 @@ use crate::{
     write::{WriteSet, Written},
 };
 
-/// The result of a call, to be awaited.
+/// The future of a store call.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// A store of items, in the semantics that all engines keep.
+/// A store of items, with the same semantics on every engine.
 ///
-/// An acknowledged write is durable. Reads of tables see all writes acknowledged before. Expired items are never returned,
-/// whatever the engine's sweep has done.
+/// An acknowledged write is durable. Reads of tables see all writes acknowledged before. Expired items are never
+/// returned, even before the engine has removed them.
 pub trait Store: Send + Sync {
-    /// What this engine can do.
+    /// What this engine supports.
     fn capabilities(&self) -> Capabilities;
 
-    /// Creates tables and indexes that are missing. Never changes or removes what is there.
+    /// Creates missing tables and indexes. Never changes or removes existing ones.
     fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()>;
 
     /// The item with this key.
@@ -36,30 +36,30 @@ pub trait Store: Send + Sync {
     /// A page of a scan.
     fn scan(&self, scan: Scan) -> Answer<'_, Page>;
 
-    /// Does all actions or none.
+    /// Performs all actions or none.
     fn write(&self, set: WriteSet) -> Answer<'_, Written>;
 
     /// Changes of a table, at least once, in order for each item.
     ///
-    /// A position that this store did not give out, or whose changes are not kept any more, is a [`Gap`]: the reader has
+    /// A position of another store, or one that is older than the retained changes, fails with [`Gap`]: the reader has
     /// missed changes and must read the items themselves.
     ///
     /// [`Gap`]: crate::ErrorKind::Gap
     fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes>;
 
-    /// Whether the store can serve, as far as the engine knows without a call. An engine that knows nothing about itself
-    /// is ready.
+    /// Whether the store can serve requests, as far as the engine knows without a call; ready unless the engine
+    /// overrides this.
     fn health(&self) -> Health {
         Health::Ready
     }
 
-    /// What the engine measures about itself.
+    /// Metrics of the engine.
     fn measurements(&self) -> Vec<Measurement> {
         Vec::new()
     }
 }
 
-/// A store that several hold.
+/// A shared store.
 impl<S: Store + ?Sized> Store for Arc<S> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
@@ -102,31 +102,31 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     }
 }
 
-/// What an engine can do.
+/// What an engine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// A write set may have several actions.
     pub transactions: bool,
     /// A write set may span partitions and tables.
     pub cross_partition: bool,
-    /// Changes carry the item as it was before, and deletions.
+    /// Changes include the item before the change, and deletions.
     pub old_images: bool,
-    /// Changes can be read at all.
+    /// Changes can be read.
     pub changes: bool,
     /// Numbers keep all 38 digits.
     pub exact_numbers: bool,
-    /// Keys may be numbers and bytes.
+    /// Keys may be numbers and binaries.
     pub typed_keys: bool,
-    /// The pages of a scan can be read in several segments side by side.
+    /// A scan can be read in several segments in parallel.
     pub scan_segments: bool,
-    /// Indexes show every write that was acknowledged before; otherwise they follow soon.
+    /// Reads of indexes see every acknowledged write; otherwise indexes are eventually consistent.
     pub consistent_indexes: bool,
-    /// Batches and pages show a write set wholly or not at all; otherwise only single items are never seen by half.
+    /// Batches and pages show all actions of a write set or none; otherwise only single items are atomic.
     pub snapshot_reads: bool,
 }
 
 impl Capabilities {
-    /// Everything that the port knows.
+    /// All capabilities.
     pub const ALL: Capabilities = Capabilities {
         transactions: true,
         cross_partition: true,

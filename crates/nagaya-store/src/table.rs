@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Item, Key, KeySchema, limits};
 
-/// A table as it should be.
+/// The specification of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSpec {
     /// Its name in the store.
@@ -13,11 +13,11 @@ pub struct TableSpec {
     pub key: KeySchema,
     /// Its secondary indexes.
     pub indexes: Vec<IndexSpec>,
-    /// The attribute with the second since 1970 after which an item is gone.
+    /// The attribute with the expiry time of an item, in seconds since 1970.
     pub ttl: Option<String>,
 }
 
-/// A secondary index as it should be. An item lies in it when it has both attributes.
+/// The specification of a secondary index. It contains the items that have both of its key attributes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexSpec {
     /// Its name.
@@ -27,19 +27,19 @@ pub struct IndexSpec {
 }
 
 impl TableSpec {
-    /// A table with this name and key, without indexes.
+    /// A table without indexes.
     pub fn new(name: impl Into<String>, key: KeySchema) -> Self {
         TableSpec { name: name.into(), key, indexes: Vec::new(), ttl: None }
     }
 
-    /// The table with one index more.
+    /// Adds an index.
     #[must_use]
     pub fn with_index(mut self, name: impl Into<String>, key: KeySchema) -> Self {
         self.indexes.push(IndexSpec { name: name.into(), key });
         self
     }
 
-    /// The table with an expiry attribute.
+    /// Sets the expiry attribute.
     #[must_use]
     pub fn with_ttl(mut self, attribute: impl Into<String>) -> Self {
         self.ttl = Some(attribute.into());
@@ -51,9 +51,9 @@ impl TableSpec {
         self.indexes.iter().find(|index| index.name == name)
     }
 
-    /// The second since 1970 after which an item is gone.
+    /// When an item expires, in seconds since 1970.
     pub fn expiry_of(&self, item: &Item) -> Option<i64> {
-        // A value that is not a whole number of seconds does not expire, as in DynamoDB.
+        // As in DynamoDB, an item whose value is not a whole number never expires.
         item.get(self.ttl.as_deref()?)?.as_number()?.try_into().ok()
     }
 
@@ -64,8 +64,8 @@ impl TableSpec {
 }
 
 impl IndexSpec {
-    /// The place of an item in the index; `None` when it does not lie there, or was stored before the index and has
-    /// values that a key cannot have.
+    /// The key of an item in the index; `None` if the item is not in the index: it lacks an attribute, or was stored
+    /// before the index existed and has values that are not allowed in a key.
     pub fn key_of(&self, item: &Item) -> Option<Key> {
         self.key.key_of(item).filter(|key| limits::check_key(&self.key, key).is_ok())
     }

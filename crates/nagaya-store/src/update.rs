@@ -1,10 +1,8 @@
-//! Updates: changes to single attributes, evaluated the way DynamoDB does.
-
-use std::fmt;
+//! Updates: changes to single attributes, with the semantics of DynamoDB.
 
 use crate::{Item, NotANumber, Number, Path, Step, Value};
 
-/// Changes to an item, made together. What they read is the item as it was before.
+/// Changes to an item, applied together. Every change reads the item as it was before the update.
 ///
 /// ```
 /// use nagaya_store::{Assign, Item, Update};
@@ -23,30 +21,31 @@ pub struct Update {
 /// One change of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Sets the value at a path. The map or list around it has to be there; an index beyond a list's end appends.
+    /// Sets the value at a path. The map or list that contains it must exist; an index beyond the end of a list
+    /// appends.
     Set(Path, Assign),
-    /// Removes the value at a path, if it is there.
+    /// Removes the value at a path, if it exists.
     Remove(Path),
-    /// Adds to a number or to a set; starts from zero or from nothing.
+    /// Adds to a number or a set; an absent value counts as zero or as an empty set.
     Add(Path, Value),
-    /// Takes elements out of a set; one that is empty then is removed.
+    /// Removes elements from a set; a set that becomes empty is removed.
     Delete(Path, Value),
 }
 
-/// What a set gives.
+/// The new value of a [`Change::Set`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Assign {
-    /// A value.
+    /// This value.
     Value(Value),
     /// The value at another path.
     Copy(Path),
-    /// A number at a path, and so much more.
+    /// The number at a path plus this number.
     Plus(Path, Number),
-    /// A number at a path, and so much less.
+    /// The number at a path minus this number.
     Minus(Path, Number),
-    /// The value at a path, or this one where there is none.
+    /// The value at a path, or this value if there is none.
     IfAbsent(Path, Value),
-    /// The list at a path with these elements after its own.
+    /// The list at a path with these elements appended.
     Append(Path, Vec<Value>),
 }
 
@@ -56,8 +55,9 @@ impl<V: Into<Value>> From<V> for Assign {
     }
 }
 
-/// Why an update cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why an update cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}` cannot be updated: {reason}")]
 pub struct BadUpdate {
     /// The path of the change.
     pub path: Path,
@@ -65,13 +65,8 @@ pub struct BadUpdate {
     pub reason: &'static str,
 }
 
-impl fmt::Display for BadUpdate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` cannot be updated: {}", self.path, self.reason)
-    }
-}
-
-impl std::error::Error for BadUpdate {}
+/// The reason when a path leads through a value that is absent, or neither a map nor a list.
+const NO_CONTAINER: &str = "there is no map or list that could contain it";
 
 impl Update {
     /// An update that changes nothing.
@@ -79,31 +74,31 @@ impl Update {
         Update::default()
     }
 
-    /// Also sets a value.
+    /// Adds a change that sets a value.
     #[must_use]
     pub fn set(self, path: impl Into<Path>, assign: impl Into<Assign>) -> Self {
         self.then(Change::Set(path.into(), assign.into()))
     }
 
-    /// Also removes a value.
+    /// Adds a change that removes a value.
     #[must_use]
     pub fn remove(self, path: impl Into<Path>) -> Self {
         self.then(Change::Remove(path.into()))
     }
 
-    /// Also adds to a number or a set.
+    /// Adds a change that adds to a number or a set.
     #[must_use]
     pub fn add(self, path: impl Into<Path>, value: impl Into<Value>) -> Self {
         self.then(Change::Add(path.into(), value.into()))
     }
 
-    /// Also takes elements out of a set.
+    /// Adds a change that removes elements from a set.
     #[must_use]
     pub fn delete(self, path: impl Into<Path>, value: impl Into<Value>) -> Self {
         self.then(Change::Delete(path.into(), value.into()))
     }
 
-    /// Also makes this change.
+    /// Adds a change.
     #[must_use]
     pub fn then(mut self, change: Change) -> Self {
         self.changes.push(change);
@@ -115,7 +110,7 @@ impl Update {
         &self.changes
     }
 
-    /// Whether it can be made on any item at all.
+    /// Checks that the update is valid for some item.
     pub(crate) fn check(&self) -> Result<(), BadUpdate> {
         for (at, change) in self.changes.iter().enumerate() {
             let earlier = || self.changes[..at].iter().map(Change::path);
@@ -123,14 +118,14 @@ impl Update {
                 return Err(change.bad("another change touches the same value"));
             }
             if earlier().any(|path| path.contradicts(change.path())) {
-                return Err(change.bad("to another change, what is around it is a map and not a list, or the reverse"));
+                return Err(change.bad("another change needs a list where this one needs a map, or the reverse"));
             }
             match change {
                 Change::Add(_, value) if !value.is_set() && value.as_number().is_none() => {
                     return Err(change.bad("only numbers and sets can be added to"));
                 }
                 Change::Delete(_, value) if !value.is_set() => {
-                    return Err(change.bad("elements can only be taken out of sets"));
+                    return Err(change.bad("elements can only be removed from sets"));
                 }
                 _ => {}
             }
@@ -138,31 +133,31 @@ impl Update {
         Ok(())
     }
 
-    /// The item with all changes made, or why they cannot be. No two changes may touch the same value.
+    /// The item with all changes applied. No two changes may touch the same value.
     pub fn apply(&self, item: &Item) -> Result<Item, BadUpdate> {
         self.check()?;
         let mut new = item.clone();
-        // Elements are removed from the back, so that the places of the others stay what they were.
+        // List elements are removed from the back, so that the indexes of the others stay valid.
         let mut removals: Vec<&Change> = Vec::new();
         for change in &self.changes {
             match change {
                 Change::Set(path, assign) => {
                     let value = assign.value(item).map_err(|reason| change.bad(reason))?;
-                    put(&mut new, path, value).ok_or_else(|| change.bad("there is no map or list around it"))?;
+                    set_at(&mut new, path, value).ok_or_else(|| change.bad(NO_CONTAINER))?;
                 }
                 Change::Remove(path) => {
-                    around(item, path).ok_or_else(|| change.bad("there is no map or list around it"))?;
+                    require_container(item, path).map_err(|reason| change.bad(reason))?;
                     removals.push(change);
                 }
                 Change::Add(path, value) => {
                     let sum = add(item.at(path), value).map_err(|reason| change.bad(reason))?;
-                    put(&mut new, path, sum).ok_or_else(|| change.bad("there is no map or list around it"))?;
+                    set_at(&mut new, path, sum).ok_or_else(|| change.bad(NO_CONTAINER))?;
                 }
                 Change::Delete(path, value) => {
-                    around(item, path).ok_or_else(|| change.bad("there is no map or list around it"))?;
+                    require_container(item, path).map_err(|reason| change.bad(reason))?;
                     match delete(item.at(path), value).map_err(|reason| change.bad(reason))? {
                         Some(left) => {
-                            put(&mut new, path, left);
+                            set_at(&mut new, path, left);
                         }
                         None => removals.push(change),
                     }
@@ -171,7 +166,7 @@ impl Update {
         }
         removals.sort_by(|one, other| other.path().steps().cmp(one.path().steps()));
         for removal in removals {
-            take(&mut new, removal.path());
+            remove_at(&mut new, removal.path());
         }
         Ok(new)
     }
@@ -219,6 +214,7 @@ fn overflow(error: NotANumber) -> &'static str {
     }
 }
 
+/// The result of adding to a number or a set.
 fn add(old: Option<&Value>, value: &Value) -> Result<Value, &'static str> {
     match (old, value) {
         (None, Value::Number(_) | Value::StringSet(_) | Value::NumberSet(_) | Value::BinarySet(_)) => Ok(value.clone()),
@@ -231,59 +227,57 @@ fn add(old: Option<&Value>, value: &Value) -> Result<Value, &'static str> {
     }
 }
 
-/// What is left of a set; `None` when nothing is.
+/// The rest of a set; `None` if it is empty.
 fn delete(old: Option<&Value>, value: &Value) -> Result<Option<Value>, &'static str> {
     let left = match (old, value) {
         (None, Value::StringSet(_) | Value::NumberSet(_) | Value::BinarySet(_)) => return Ok(None),
         (Some(Value::StringSet(old)), Value::StringSet(gone)) => Value::StringSet(old - gone),
         (Some(Value::NumberSet(old)), Value::NumberSet(gone)) => Value::NumberSet(old - gone),
         (Some(Value::BinarySet(old)), Value::BinarySet(gone)) => Value::BinarySet(old - gone),
-        (None, _) => return Err("elements can only be taken out of sets"),
-        (Some(_), _) => return Err("it is of another kind than what is taken out"),
+        (None, _) => return Err("elements can only be removed from sets"),
+        (Some(_), _) => return Err("it is of another kind than what is removed"),
     };
     Ok((left.length() != Some(0)).then_some(left))
 }
 
-/// Something, if there is what the last step of a path could lead into.
-fn around(item: &Item, path: &Path) -> Option<()> {
-    let (last, way) = path.steps().split_last()?;
-    if way.is_empty() {
-        return Some(());
-    }
-    match (item.at_steps(way)?, last) {
-        (Value::Map(_), Step::Attribute(_)) | (Value::List(_), Step::Index(_)) => Some(()),
-        _ => None,
+/// Fails unless the item, map or list that the last segment of a path refers to exists.
+fn require_container(item: &Item, path: &Path) -> Result<(), &'static str> {
+    let Some((last, parents)) = path.steps().split_last() else { return Err(NO_CONTAINER) };
+    match (item.at_steps(parents), last) {
+        _ if parents.is_empty() => Ok(()),
+        (Some(Value::Map(_)), Step::Attribute(_)) | (Some(Value::List(_)), Step::Index(_)) => Ok(()),
+        _ => Err(NO_CONTAINER),
     }
 }
 
-/// The value that holds the last step of a path, and that step.
-fn parent<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Option<(Holder<'i>, &'p Step)> {
-    let (last, way) = path.steps().split_last()?;
-    let mut holder = Holder::Item(item);
-    for step in way {
-        let value = match (holder, step) {
-            (Holder::Item(item), Step::Attribute(name)) => item.get_mut(name),
-            (Holder::Value(Value::Map(values)), Step::Attribute(name)) => values.get_mut(name),
-            (Holder::Value(Value::List(values)), Step::Index(at)) => values.get_mut(*at),
+/// The item, map or list that the last segment of a path refers to, and that segment.
+fn container<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Option<(Container<'i>, &'p Step)> {
+    let (last, parents) = path.steps().split_last()?;
+    let mut container = Container::Item(item);
+    for step in parents {
+        let value = match (container, step) {
+            (Container::Item(item), Step::Attribute(name)) => item.get_mut(name),
+            (Container::Value(Value::Map(values)), Step::Attribute(name)) => values.get_mut(name),
+            (Container::Value(Value::List(values)), Step::Index(at)) => values.get_mut(*at),
             _ => None,
         };
-        holder = Holder::Value(value?);
+        container = Container::Value(value?);
     }
-    Some((holder, last))
+    Some((container, last))
 }
 
-enum Holder<'i> {
+enum Container<'i> {
     Item(&'i mut Item),
     Value(&'i mut Value),
 }
 
-fn put(item: &mut Item, path: &Path, value: Value) -> Option<()> {
-    match parent(item, path)? {
-        (Holder::Item(item), Step::Attribute(name)) => item.insert(name.as_str(), value),
-        (Holder::Value(Value::Map(values)), Step::Attribute(name)) => {
+fn set_at(item: &mut Item, path: &Path, value: Value) -> Option<()> {
+    match container(item, path)? {
+        (Container::Item(item), Step::Attribute(name)) => item.insert(name.as_str(), value),
+        (Container::Value(Value::Map(values)), Step::Attribute(name)) => {
             values.insert(name.clone(), value);
         }
-        (Holder::Value(Value::List(values)), Step::Index(at)) => match values.get_mut(*at) {
+        (Container::Value(Value::List(values)), Step::Index(at)) => match values.get_mut(*at) {
             Some(old) => *old = value,
             None => values.push(value),
         },
@@ -292,15 +286,15 @@ fn put(item: &mut Item, path: &Path, value: Value) -> Option<()> {
     Some(())
 }
 
-fn take(item: &mut Item, path: &Path) {
-    match parent(item, path) {
-        Some((Holder::Item(item), Step::Attribute(name))) => {
+fn remove_at(item: &mut Item, path: &Path) {
+    match container(item, path) {
+        Some((Container::Item(item), Step::Attribute(name))) => {
             item.remove(name);
         }
-        Some((Holder::Value(Value::Map(values)), Step::Attribute(name))) => {
+        Some((Container::Value(Value::Map(values)), Step::Attribute(name))) => {
             values.remove(name);
         }
-        Some((Holder::Value(Value::List(values)), Step::Index(at))) if *at < values.len() => {
+        Some((Container::Value(Value::List(values)), Step::Index(at))) if *at < values.len() => {
             values.remove(*at);
         }
         _ => {}

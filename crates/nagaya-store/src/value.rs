@@ -10,13 +10,13 @@ use crate::Number;
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Value {
-    /// Nothing, on purpose; not the same as an absent attribute.
+    /// An explicit null; not the same as an absent attribute.
     Null,
-    /// A truth value.
+    /// True or false.
     Boolean(bool),
     /// A number.
     Number(Number),
-    /// Text; short ones are kept in place.
+    /// A string; short ones need no allocation.
     String(SmolStr),
     /// Bytes.
     Binary(Vec<u8>),
@@ -24,15 +24,15 @@ pub enum Value {
     List(Vec<Value>),
     /// Values by name.
     Map(BTreeMap<String, Value>),
-    /// Different texts; never empty.
+    /// A set of strings; never empty.
     StringSet(BTreeSet<String>),
-    /// Different numbers; never empty.
+    /// A set of numbers; never empty.
     NumberSet(BTreeSet<Number>),
-    /// Different byte strings; never empty.
+    /// A set of binaries; never empty.
     BinarySet(BTreeSet<Vec<u8>>),
 }
 
-/// Which kind of value an attribute has.
+/// The type of an attribute value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// [`Value::Null`]
@@ -74,7 +74,7 @@ impl Value {
         }
     }
 
-    /// Its text, if it is one.
+    /// The text of a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(text) => Some(text),
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// Its number, if it is one.
+    /// The number of a numeric value.
     pub fn as_number(&self) -> Option<Number> {
         match self {
             Value::Number(number) => Some(*number),
@@ -90,7 +90,7 @@ impl Value {
         }
     }
 
-    /// The bytes that it takes in an item, as the stores count them.
+    /// Its size in bytes as DynamoDB counts it.
     pub fn size(&self) -> usize {
         match self {
             Value::Null | Value::Boolean(_) => 1,
@@ -105,7 +105,7 @@ impl Value {
         }
     }
 
-    /// How deep maps and lists are nested in it: a text is 0, a list of texts 1.
+    /// How deeply maps and lists are nested in it: 0 for a string, 1 for a list of strings.
     pub fn depth(&self) -> usize {
         match self {
             Value::List(values) => 1 + values.iter().map(Value::depth).max().unwrap_or(0),
@@ -114,9 +114,9 @@ impl Value {
         }
     }
 
-    /// How many elements or bytes it has, as the `size` function of a condition counts; `None` for what has no size.
+    /// Its size as the `size` function of a condition counts it; `None` for values without a size.
     ///
-    /// Texts are counted in UTF-16 units, as DynamoDB does: `長屋` has 2, and `👍` has 2.
+    /// Strings are counted in UTF-16 units, as in DynamoDB: `長屋` has 2, and `👍` has 2.
     pub fn length(&self) -> Option<usize> {
         match self {
             Value::String(text) => Some(text.encode_utf16().count()),
@@ -135,7 +135,7 @@ impl Value {
         matches!(self, Value::StringSet(_) | Value::NumberSet(_) | Value::BinarySet(_))
     }
 
-    /// Whether a set in it is empty.
+    /// Whether it is or contains an empty set.
     pub(crate) fn has_empty_set(&self) -> bool {
         match self {
             Value::StringSet(all) => all.is_empty(),

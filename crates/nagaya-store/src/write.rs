@@ -1,8 +1,8 @@
-//! Write sets: actions that all happen or none.
+//! Write sets: conditional actions that all happen or none.
 
 use crate::{Condition, Item, Key, Update};
 
-/// Actions that happen together or not at all, at most one for each item.
+/// Actions that all happen or none, at most one per item.
 ///
 /// ```
 /// use nagaya_store::{Condition, Item, Key, Update, Write, WriteSet};
@@ -22,33 +22,33 @@ pub struct WriteSet {
 pub struct Write {
     /// The table.
     pub table: String,
-    /// What happens.
+    /// What to do.
     pub action: Action,
-    /// What has to hold for the item as it is before.
+    /// The condition on the item before the action.
     pub condition: Option<Condition>,
 }
 
-/// What happens to an item.
+/// What to do with an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// It becomes this one.
+    /// Creates or replaces the item.
     Put {
         /// The item.
         item: Item,
     },
-    /// It is changed; made, if it is not there.
+    /// Changes the item, or creates it if it does not exist.
     Update {
         /// Its key.
         key: Key,
         /// The changes.
         update: Update,
     },
-    /// It goes.
+    /// Deletes the item.
     Delete {
         /// Its key.
         key: Key,
     },
-    /// Nothing, but the condition has to hold.
+    /// Only checks the condition.
     Check {
         /// Its key.
         key: Key,
@@ -61,7 +61,7 @@ impl WriteSet {
         WriteSet::default()
     }
 
-    /// The write set with one action more.
+    /// Adds an action.
     #[must_use]
     pub fn and(mut self, write: Write) -> Self {
         self.actions.push(write);
@@ -73,12 +73,12 @@ impl WriteSet {
         &self.actions
     }
 
-    /// The actions themselves.
+    /// The actions, by value.
     pub fn into_actions(self) -> Vec<Write> {
         self.actions
     }
 
-    /// The bytes of the items that it puts.
+    /// The total size of the items that it puts.
     pub fn put_bytes(&self) -> usize {
         let size = |write: &Write| match &write.action {
             Action::Put { item } => item.size(),
@@ -101,27 +101,27 @@ impl FromIterator<Write> for WriteSet {
 }
 
 impl Write {
-    /// An item becomes this one.
+    /// Creates or replaces an item.
     pub fn put(table: impl Into<String>, item: Item) -> Self {
         Write { table: table.into(), action: Action::Put { item }, condition: None }
     }
 
-    /// An item is changed; made, if it is not there.
+    /// Changes an item, or creates it if it does not exist.
     pub fn update(table: impl Into<String>, key: Key, update: Update) -> Self {
         Write { table: table.into(), action: Action::Update { key, update }, condition: None }
     }
 
-    /// An item goes.
+    /// Deletes an item.
     pub fn delete(table: impl Into<String>, key: Key) -> Self {
         Write { table: table.into(), action: Action::Delete { key }, condition: None }
     }
 
-    /// A condition has to hold for an item that is not written.
+    /// Checks a condition on an item without writing it.
     pub fn check(table: impl Into<String>, key: Key, condition: Condition) -> Self {
         Write { table: table.into(), action: Action::Check { key }, condition: Some(condition) }
     }
 
-    /// The action, only if this holds for the item as it is before.
+    /// Performs the action only if this holds for the item before it.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> Self {
         self.condition = Some(condition);
@@ -129,9 +129,9 @@ impl Write {
     }
 }
 
-/// What a write set gave.
+/// The result of a write set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The item as it is after a set of one put or update.
+    /// The item after the write, if the set is a single put or update.
     pub item: Option<Item>,
 }

@@ -1,4 +1,4 @@
-//! The laws of numbers: exact, ordered by value, the same after being written and read.
+//! Numbers are exact, ordered by value, and survive a round trip through text.
 
 use nagaya_store::{NotANumber, Number};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ fn parse(text: &str) -> Result<Number, NotANumber> {
     text.parse()
 }
 
-/// A number of up to 38 digits in any spelling.
+/// A number of up to 38 digits in any notation.
 fn spelling() -> impl Strategy<Value = String> {
     ("[-+]?", "0{0,3}[0-9]{1,19}", "[0-9]{0,19}", -80..80i32).prop_map(|(sign, whole, fraction, power)| match power {
         -40..=40 if fraction.is_empty() => format!("{sign}{whole}"),
@@ -16,7 +16,7 @@ fn spelling() -> impl Strategy<Value = String> {
     })
 }
 
-/// Small numbers with a few decimals, whose order and sum integers can tell.
+/// Small numbers with a few decimals, whose order and sum can be computed with integers.
 fn thousandths() -> impl Strategy<Value = i64> {
     prop_oneof![-20..20i64, -2_000_000..2_000_000i64, any::<i32>().prop_map(i64::from)]
 }
@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn a_number_is_the_same_after_being_written_and_read(text in spelling()) {
+    fn a_number_survives_a_round_trip_through_text(text in spelling()) {
         let number = parse(&text).expect("up to 38 digits within range");
         prop_assert_eq!(parse(&number.to_string()), Ok(number), "{} written as {}", text, number);
     }
@@ -51,10 +51,10 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_bytes_is_that_of_values_of_any_size(a in spelling(), b in spelling()) {
+    fn the_order_of_encoded_bytes_is_the_order_of_values(a in spelling(), b in spelling()) {
         let (a, b) = (parse(&a).expect("a number"), parse(&b).expect("a number"));
         prop_assert_eq!(ordered(&a).cmp(&ordered(&b)), a.cmp(&b));
-        // No encoding is the beginning of another, so that what follows in a key cannot change the order.
+        // No encoding is a prefix of another, so that the next part of a key cannot change the order.
         prop_assert!(a == b || !ordered(&b).starts_with(&ordered(&a)));
     }
 
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_numbers_come_back(number in any::<i64>()) {
+    fn integers_survive_a_round_trip(number in any::<i64>()) {
         prop_assert_eq!(i64::try_from(Number::from(number)), Ok(number));
         prop_assert_eq!(Number::from(number).to_string(), number.to_string());
     }
@@ -78,11 +78,11 @@ proptest! {
 }
 
 #[test]
-fn the_limits_are_those_of_the_stores() {
+fn the_limits_are_those_of_dynamodb() {
     let digits = "9".repeat(38);
     assert_eq!(parse(&digits).expect("38 digits").to_string(), digits);
     assert_eq!(parse(&format!("{digits}9")), Err(NotANumber::TooManyDigits));
-    assert_eq!(parse(&format!("{digits}00")).expect("zeros behind are not digits").to_string(), format!("{digits}00"));
+    assert_eq!(parse(&format!("{digits}00")).expect("trailing zeros do not count").to_string(), format!("{digits}00"));
     assert!(parse("1E-130").is_ok() && parse("9.9E+125").is_ok());
     assert_eq!(parse("1E-131"), Err(NotANumber::OutOfRange));
     assert_eq!(parse("1E+126"), Err(NotANumber::OutOfRange));

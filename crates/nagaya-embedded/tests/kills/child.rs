@@ -1,4 +1,4 @@
-//! The process that is killed: it writes all the time, and does one more thing again and again.
+//! The process that is killed: it writes all the time, and repeats one other activity.
 
 use std::{path::Path, sync::Arc, thread};
 
@@ -7,12 +7,14 @@ use nagaya_store::Store as _;
 
 use crate::load;
 
-/// What is under way when the process is killed.
+/// The activity during which the process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// An index of a table that is full.
+    /// Nothing but the writes.
+    Write,
+    /// Building an index of a large table.
     Index,
-    /// Memory that goes to files because there is too much of it.
+    /// Flushing memtables to sorted files.
     Flush,
     Compaction,
     Backup,
@@ -20,8 +22,8 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    pub(crate) const ALL: [Activity; 5] =
-        [Activity::Index, Activity::Flush, Activity::Compaction, Activity::Backup, Activity::Restore];
+    pub(crate) const ALL: [Activity; 6] =
+        [Activity::Write, Activity::Index, Activity::Flush, Activity::Compaction, Activity::Backup, Activity::Restore];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Activity::ALL.into_iter().find(|activity| format!("{activity:?}") == name)
@@ -38,7 +40,7 @@ pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
         return;
     }
     let store = Arc::new(crate::open(&base.join("store")));
-    // The indexes of earlier rounds are there, or were killed before they were.
+    // The indexes of earlier rounds exist, or their builds were interrupted.
     store.ensure(&load::specs(round)).await.expect("the tables are made");
     let busy = Arc::clone(&store);
     let target = base.join("backup.nagaya");
@@ -56,7 +58,7 @@ pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
                     println!("indexed {}", round + 1);
                     return;
                 }
-                Activity::Flush | Activity::Restore => return,
+                Activity::Write | Activity::Flush | Activity::Restore => return,
                 Activity::Compaction => busy.compact().expect("it can be compacted"),
                 Activity::Backup => {
                     busy.backup(&target, &mut |_| {}).expect("a backup");

@@ -1,4 +1,4 @@
-//! Writers whose acknowledged writes can be told from what is stored: pairs of items that always carry the same number.
+//! Writers that update pairs of items with the same number, so that acknowledged writes can be found in the store.
 
 use std::{
     collections::BTreeMap,
@@ -12,15 +12,15 @@ use nagaya_embedded::Embedded;
 use nagaya_store::{Condition, Item, Key, KeySchema, Query, Store as _, TableSpec, Update, Value, Write, WriteSet};
 
 pub(crate) const TABLE: &str = "pairs";
-/// Items that lie there from the beginning, so that indexes, backups and compactions take their time.
+/// Items that exist from the beginning, so that indexes, backups and compactions take some time.
 pub(crate) const BALLAST: &str = "ballast";
 pub(crate) const BALLAST_ITEMS: i64 = 1_500;
 const WRITERS: i64 = 4;
 
-/// The highest number that each writer was told to be written.
+/// The highest acknowledged number of each writer.
 pub(crate) type Acknowledged = BTreeMap<i64, i64>;
 
-/// The tables, the ballast with so many indexes.
+/// The tables; the ballast has this many indexes.
 pub(crate) fn specs(indexes: u32) -> Vec<TableSpec> {
     let spec = |name: &str| TableSpec::new(name, KeySchema::strings("PK", "SK"));
     let mut ballast = spec(BALLAST);
@@ -43,11 +43,11 @@ pub(crate) async fn fill(store: &Embedded) {
     }
 }
 
-/// Large writes after which memory has gone to files at least once.
-const MANY: u64 = 40;
+/// The number of large writes after which memtables are flushed.
+const FLUSHING_WRITES: u64 = 40;
 
-/// Writes for ever, and says what has been acknowledged. `large`: so much that memory has to go to files; then it has
-/// begun once that is about to happen.
+/// Writes for ever, and prints what was acknowledged. With `large`, memtables are flushed, and `begun` is printed when
+/// that is about to happen.
 pub(crate) async fn write_for_ever(store: Arc<Embedded>, large: bool) {
     let written = Arc::new(AtomicU64::new(0));
     let writer = |writer: i64| {
@@ -56,9 +56,9 @@ pub(crate) async fn write_for_ever(store: Arc<Embedded>, large: bool) {
             let mut n = stored(&store, writer).await.map_or(0, |(left, _)| left);
             loop {
                 n += 1;
-                store.write(pair(writer, n, large)).await.expect("nobody else writes this pair");
+                store.write(pair(writer, n, large)).await.expect("no other writer writes this pair");
                 println!("ack {writer} {n}");
-                if large && written.fetch_add(1, Ordering::SeqCst) == MANY {
+                if large && written.fetch_add(1, Ordering::SeqCst) == FLUSHING_WRITES {
                     println!("begun");
                 }
             }
@@ -79,7 +79,7 @@ fn pair(writer: i64, n: i64, large: bool) -> WriteSet {
     WriteSet::new().and(update("L")).and(update("R"))
 }
 
-/// Letters that do not compress.
+/// Random letters, which do not compress.
 fn noise(n: i64) -> &'static str {
     static NOISE: LazyLock<String> = LazyLock::new(|| {
         let mut state = 1_u64;
@@ -100,20 +100,20 @@ async fn stored(store: &Embedded, writer: i64) -> Option<(i64, i64)> {
     match (number(&items[0]), number(&items[1])) {
         (Some(left), Some(right)) => Some((left, right)),
         (None, None) => None,
-        half => panic!("half a write set is there: {half:?}"),
+        half => panic!("only half of a write set is stored: {half:?}"),
     }
 }
 
-/// What was acknowledged is there, and nothing by half.
+/// Checks that all acknowledged writes are stored, and no write set partially.
 pub(crate) async fn check(store: &Embedded, acknowledged: &Acknowledged) {
     for writer in 0..WRITERS {
-        let told = acknowledged.get(&writer).copied().unwrap_or(0);
+        let expected = acknowledged.get(&writer).copied().unwrap_or(0);
         let Some((left, right)) = stored(store, writer).await else {
-            assert_eq!(told, 0, "writer {writer} lost everything");
+            assert_eq!(expected, 0, "writer {writer} lost everything");
             continue;
         };
-        assert_eq!(left, right, "writer {writer} has half a write set");
-        assert!(left >= told, "writer {writer} lost {} acknowledged writes", told - left);
+        assert_eq!(left, right, "writer {writer} has only half of a write set");
+        assert!(left >= expected, "writer {writer} lost {} acknowledged writes", expected - left);
         let indexed = store.query(Query::index(TABLE, "GSI1", format!("W{writer}"))).await.expect("a query").items;
         let numbers: Vec<_> = indexed.iter().filter_map(|item| item.get("n").and_then(Value::as_number)).collect();
         assert_eq!(

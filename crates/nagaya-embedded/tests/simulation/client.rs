@@ -1,4 +1,4 @@
-//! The process whose disk is simulated: one client that works through its steps and logs what it is told.
+//! The process with the simulated disk: one client that performs its steps and logs the results.
 
 use std::{
     path::Path,
@@ -17,25 +17,27 @@ use nagaya_store::{Clock, Error, ErrorKind, Store as _, Value};
 use crate::{
     log::Log,
     symbols::with_disk,
-    workload::{Change, Expected, Place, START, Step, Stored, TABLES, Workload, grown, specs, write_set},
+    workload::{
+        Change, Expected, ItemId, START, Step, Stored, TABLES, Workload, specs, specs_with_second_index, write_set,
+    },
 };
 
-/// Settings by which as much as possible happens in a small directory.
+/// Options with which flushes and compactions happen in a small directory.
 pub(crate) fn options(now: Arc<AtomicI64>) -> Options {
     let clock = Clock::new(move || now.load(Ordering::SeqCst) * 1000);
-    // Small enough that memory goes to files in the course of a run.
+    // Small enough for flushes during a run.
     let write_buffer_bytes = 64 * 1024;
     Options { clock, cache_bytes: 1024 * 1024, write_buffer_bytes, sweep_every: None, ..Options::default() }
 }
 
-/// Writes that may fail in a row before the client opens the directory anew.
-const MOST_FAILURES: u32 = 3;
-/// How often it does so before it gives up.
-const MOST_OPENINGS: u32 = 3;
-/// After this compacting hangs. It takes a few milliseconds, and seconds on a machine that is busy with other things.
-const HANGS: Duration = Duration::from_secs(12);
-/// How often a store may refuse a write after its faults have gone.
-const HEALING: u32 = 200;
+/// The number of failed writes in a row after which the client reopens the directory.
+const MAX_FAILURES: u32 = 3;
+/// The number of times that it opens the directory.
+const MAX_OPENINGS: u32 = 3;
+/// The time after which a compaction counts as hanging. It takes milliseconds, or seconds on a busy machine.
+const COMPACTION_TIMEOUT: Duration = Duration::from_secs(12);
+/// The number of writes that a store may refuse after its faults are gone.
+const MAX_REFUSALS: u32 = 200;
 
 pub(crate) struct Client {
     workload: Workload,
@@ -43,7 +45,7 @@ pub(crate) struct Client {
     now: Arc<AtomicI64>,
     failures: u32,
     openings: u32,
-    /// The step at which all faults go, if they do.
+    /// The step at which all faults end, if they do.
     heals: Option<u64>,
 }
 
@@ -54,7 +56,7 @@ impl Client {
         Client { workload, log, now: Arc::new(AtomicI64::new(START)), failures: 0, openings: 0, heals }
     }
 
-    /// Works through all steps; the store as it is then, if it is open.
+    /// Performs all steps; returns the store if it is open.
     pub(crate) async fn run(mut self, directory: &Path) -> Option<Arc<Embedded>> {
         let mut store = self.open(directory).await?;
         for number in 1..=self.workload.steps {
@@ -65,22 +67,22 @@ impl Client {
                 return self.heal(number, store, now).await;
             }
             match self.workload.step(number, now) {
-                // A store that has failed is left alone until it heals: each lost answer doubles what may be there.
-                Step::Write(_) if self.failures >= MOST_FAILURES => {}
+                // No writes to a failed store: each unknown outcome doubles the number of possible states.
+                Step::Write(_) if self.failures >= MAX_FAILURES => {}
                 Step::Write(changes) => self.write(&store, number, now, &changes).await,
-                Step::Get(place) => self.read(&store, now, place).await,
+                Step::Get(id) => self.read(&store, now, id).await,
                 Step::Compact => self.compact(&store)?,
                 Step::Maintain => drop(store.sweep().await),
                 Step::Index => {
-                    if store.ensure(&grown()).await.is_ok() {
+                    if store.ensure(&specs_with_second_index()).await.is_ok() {
                         self.log.line("index");
                     }
                 }
                 Step::Reopen if self.heals.is_some() => {}
-                Step::Reopen => self.failures = MOST_FAILURES,
+                Step::Reopen => self.failures = MAX_FAILURES,
             }
-            // One that heals has to do so by itself.
-            if self.failures >= MOST_FAILURES && self.heals.is_none() {
+            // In a recovery test the store must recover by itself.
+            if self.failures >= MAX_FAILURES && self.heals.is_none() {
                 drop(store);
                 store = self.open(directory).await?;
             }
@@ -88,17 +90,17 @@ impl Client {
         Some(store)
     }
 
-    /// Compacts, beside this thread: a store whose disk fails may never come to an end of it.
+    /// Compacts in another thread, because a compaction on a failing disk may hang.
     fn compact(&self, store: &Arc<Embedded>) -> Option<()> {
         let (done, ended) = mpsc::channel();
         let compacted = Arc::clone(store);
         thread::spawn(move || {
             let outcome = compacted.compact();
-            // The store is closed by whoever lets go of it last, which has to be the client.
+            // The client must drop the store last, because that closes it.
             drop(compacted);
             let _ = done.send(outcome);
         });
-        match ended.recv_timeout(HANGS) {
+        match ended.recv_timeout(COMPACTION_TIMEOUT) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.log.line(&format!("compact failed: {error}")),
             Err(_) => {
@@ -110,7 +112,7 @@ impl Client {
     }
 
     async fn open(&mut self, directory: &Path) -> Option<Arc<Embedded>> {
-        while self.openings < MOST_OPENINGS {
+        while self.openings < MAX_OPENINGS {
             self.openings += 1;
             self.failures = 0;
             match Embedded::open(directory, options(Arc::clone(&self.now))) {
@@ -134,46 +136,46 @@ impl Client {
             Ok(_) => {
                 self.log.line(&format!("done {number}"));
                 self.failures = 0;
-                for Change { place, new, .. } in changes {
+                for Change { id, new, .. } in changes {
                     match new {
-                        Some(stored) => self.workload.known.insert(*place, stored.stamp),
-                        None => self.workload.known.remove(place),
+                        Some(stored) => self.workload.known.insert(*id, stored.version),
+                        None => self.workload.known.remove(id),
                     };
                 }
             }
             Err(error) => {
-                self.log.line(&format!("{} {number} {error}", answer(&error)));
+                self.log.line(&format!("{} {number} {error}", outcome(&error)));
                 self.failures += u32::from(error.failed_conditions().is_none());
                 for change in changes {
-                    self.read(store, now, change.place).await;
+                    self.read(store, now, change.id).await;
                 }
             }
         }
     }
 
-    async fn read(&mut self, store: &Embedded, now: i64, place: Place) {
-        match store.get(TABLES[place.table], &place.key()).await {
+    async fn read(&mut self, store: &Embedded, now: i64, id: ItemId) {
+        match store.get(TABLES[id.table], &id.key()).await {
             Ok(found) => {
-                let stamp =
-                    found.as_ref().and_then(|item| item.get("stamp")?.as_number()).map(|stamp| stamp.to_string());
-                self.log.line(&format!("read {now} {place} {}", stamp.as_deref().unwrap_or("none")));
-                match stamp.and_then(|stamp| stamp.parse().ok()) {
-                    Some(stamp) => self.workload.known.insert(place, stamp),
-                    None => self.workload.known.remove(&place),
+                let version =
+                    found.as_ref().and_then(|item| item.get("version")?.as_number()).map(|version| version.to_string());
+                self.log.line(&format!("read {now} {id} {}", version.as_deref().unwrap_or("none")));
+                match version.and_then(|version| version.parse().ok()) {
+                    Some(version) => self.workload.known.insert(id, version),
+                    None => self.workload.known.remove(&id),
                 };
             }
             Err(error) => self.log.line(&format!("read failed: {error}")),
         }
     }
 
-    /// A store whose faults have gone takes writes again, without being opened anew by its user.
+    /// Checks that a store accepts writes after its faults are gone, without being reopened.
     async fn heal(self, number: u64, store: Arc<Embedded>, now: i64) -> Option<Arc<Embedded>> {
-        // The same again and again, so that it does not matter which of them was the one.
-        let new = Some(Stored { stamp: number, large: false, expiry: None });
-        let change = Change { place: Place { table: 0, slot: 0 }, expected: Expected::Anything, new };
+        // Always the same write, so that it does not matter which attempt was successful.
+        let new = Some(Stored { version: number, large: false, expiry: None });
+        let change = Change { id: ItemId { table: 0, slot: 0 }, expected: Expected::Anything, new };
         self.log.line(&format!("write {number} {now} {change}"));
         let mut refusal = String::new();
-        for _ in 0..HEALING {
+        for _ in 0..MAX_REFUSALS {
             match store.write(change.write().into()).await {
                 Ok(_) => {
                     self.log.line(&format!("done {number}"));
@@ -183,21 +185,22 @@ impl Client {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        self.log.line(&format!("unhealed the store refuses writes though its faults have gone: {refusal}"));
+        self.log.line(&format!("unhealed the store refuses writes although its faults are gone: {refusal}"));
         Some(store)
     }
 }
 
-/// What an error says about the write.
-fn answer(error: &Error) -> &'static str {
+/// The log word for what an error says about the write.
+fn outcome(error: &Error) -> &'static str {
     match error.kind() {
-        ErrorKind::ConditionFailed(_) => "refused",
-        ErrorKind::Unavailable(_) | ErrorKind::OutOfSpace(_) | ErrorKind::Busy => "nothing",
+        _ if error.is_conflict() => "refused",
+        _ if error.is_retryable() => "nothing",
+        ErrorKind::OutOfSpace(_) => "nothing",
         _ => "unknown",
     }
 }
 
-/// The stamp of an item.
-pub(crate) fn stamp(item: &nagaya_store::Item) -> Option<u64> {
-    item.get("stamp").and_then(Value::as_number)?.to_string().parse().ok()
+/// The version of an item.
+pub(crate) fn version(item: &nagaya_store::Item) -> Option<u64> {
+    item.get("version").and_then(Value::as_number)?.to_string().parse().ok()
 }

@@ -1,7 +1,7 @@
-//! A disk below one directory: what has been synced, and what may be gone when the power goes.
+//! A simulated disk below one directory: it knows what has been synced, and loses the rest when the power fails.
 //!
-//! Files are known by their inode, and directories by their entries at their last sync, so that it does not matter by
-//! which call an entry came or went. Nothing is ever synced for real.
+//! Files are identified by their inode, and directories by their entries at the last sync, so that it does not matter
+//! which call added or removed an entry. Nothing is really synced.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},
@@ -22,7 +22,7 @@ const SECTOR: usize = 512;
 /// The file with the number of acknowledged commits.
 const ACKNOWLEDGED: &str = "acknowledged";
 
-/// The exit code of a process whose power went.
+/// The exit code of a process after a power loss.
 pub(crate) const POWER_LOST: i32 = 77;
 
 type Inode = u64;
@@ -30,7 +30,7 @@ type Inode = u64;
 pub(crate) struct Disk {
     seed: u64,
     root: PathBuf,
-    /// Holds a link to every file that a synced directory names, so that removing it can be undone.
+    /// Contains a hard link to every file in a synced directory, so that its removal can be undone.
     kept: PathBuf,
     pub(crate) faults: Faults,
     log: Log,
@@ -56,38 +56,38 @@ impl Open {
     }
 }
 
-/// What has not been synced of a file.
+/// The unsynced changes of a file.
 struct Unsynced {
     file: File,
     path: PathBuf,
-    /// The length that is synced.
+    /// The synced length.
     length: u64,
-    /// Pages as they are synced.
+    /// The synced content of the changed pages.
     pages: BTreeMap<u64, Vec<u8>>,
-    /// Pages whose sync failed: the system takes them for written, and no later sync makes up for it.
-    doomed: BTreeMap<u64, Vec<u8>>,
+    /// Pages whose sync failed. The system considers them clean, and no later sync writes them.
+    sync_failed: BTreeMap<u64, Vec<u8>>,
 }
 
 /// The entries of a directory: the inode, and whether it is a directory.
 type Entries = BTreeMap<String, (Inode, bool)>;
 
-/// What becomes of a call.
-pub(crate) enum Fate {
-    /// It is made.
-    Go,
-    /// It is made with this many bytes.
-    Part(usize),
-    /// It is made at this offset, and the position moves on as if it had been made where it should.
-    Elsewhere(u64),
-    /// It is not made, and this is returned.
-    Answer(isize),
+/// What the simulation does with a call.
+pub(crate) enum Interception {
+    /// Makes the call.
+    Proceed,
+    /// Makes the call with this many bytes.
+    Shorten(usize),
+    /// Makes the call at this offset, but moves the position as if it had been made at the right one.
+    Misdirect(u64),
+    /// Returns this value without making the call.
+    Return(isize),
     Fail(i32),
-    /// It is made, and then the power goes.
-    Last,
+    /// Makes the call; then the power fails.
+    Crash,
 }
 
 impl Disk {
-    /// Everything that is there is synced.
+    /// A disk on which everything is synced.
     pub(crate) fn new(seed: u64, root: &Path, kept: &Path, faults: Faults, log: Log) -> io::Result<Self> {
         let (root, kept) = (root.to_path_buf(), kept.to_path_buf());
         let (open, files, directories) = (HashMap::new(), BTreeMap::new(), HashMap::new());
@@ -111,29 +111,29 @@ impl Disk {
         self.open.contains_key(&fd)
     }
 
-    /// What becomes of an operation on an entry of a directory, or of opening a file.
-    pub(crate) fn before_path(&mut self, operation: Operation, path: &Path) -> Fate {
+    /// Decides about an operation on a directory entry, or about opening a file.
+    pub(crate) fn before_path(&mut self, operation: Operation, path: &Path) -> Interception {
         let relative = path.strip_prefix(&self.root).unwrap_or(path).to_path_buf();
         let directory = fs::metadata(path).is_ok_and(|metadata| metadata.is_dir());
         match self.faults.strike(operation, &relative, directory) {
             Some(Action::Crash { after: false }) => self.power_loss(),
-            Some(Action::Crash { after: true }) => Fate::Last,
-            Some(Action::Fail(number)) => Fate::Fail(number),
-            _ => Fate::Go,
+            Some(Action::Crash { after: true }) => Interception::Crash,
+            Some(Action::Fail(number)) => Interception::Fail(number),
+            _ => Interception::Proceed,
         }
     }
 
-    /// A file has been opened.
+    /// Records that a file was opened.
     pub(crate) fn opened(&mut self, fd: i32, path: &Path, was_there: bool, appends: bool) {
         let Ok(metadata) = fs::metadata(path) else { return };
         let mut relative = path.strip_prefix(&self.root).unwrap_or(path).to_path_buf();
-        // Temporary files have names by chance, which must not move their fate.
+        // Random names of temporary files must not influence the faults.
         if relative.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".tmp")) {
             relative.set_file_name(".tmp");
         }
         let open = Open { inode: metadata.ino(), path: relative, directory: metadata.is_dir(), appends };
         if !was_there {
-            // The number may be that of a file that is gone.
+            // A removed file may have had the same inode number.
             self.files.remove(&open.inode);
         }
         self.open.insert(fd, open);
@@ -143,15 +143,15 @@ impl Disk {
         self.open.remove(&fd);
     }
 
-    /// What becomes of reading or writing so many bytes; `offset`: where, if the call says so.
+    /// Decides about reading or writing bytes. `offset` is `None` if the call uses the position of the file.
     pub(crate) fn before_transfer(
         &mut self,
         operation: Operation,
         fd: i32,
         offset: Option<u64>,
         length: usize,
-    ) -> Fate {
-        let Some(open) = self.open.get(&fd).cloned() else { return Fate::Go };
+    ) -> Interception {
+        let Some(open) = self.open.get(&fd).cloned() else { return Interception::Proceed };
         let struck = self.faults.strike(operation, &open.path, open.directory);
         if matches!(struck, Some(Action::Crash { after: false })) {
             self.power_loss();
@@ -164,38 +164,40 @@ impl Disk {
                     self.log.line("misdirected");
                 }
                 self.keep_pages(fd, &open, elsewhere, length as u64);
-                return Fate::Elsewhere(elsewhere);
+                return Interception::Misdirect(elsewhere);
             }
             self.keep_pages(fd, &open, offset, length as u64);
         }
         let part = |random: &mut Random| random.below((length as u64).max(2)) as usize;
         match struck {
-            Some(Action::Crash { .. }) => Fate::Last,
-            Some(Action::Short) if length > 1 => Fate::Part(1 + part(&mut self.random(&open, "short")) % (length - 1)),
-            Some(Action::Fail(libc::ENOSPC)) if length > 1 && self.random(&open, "full").once_in(2) => {
-                // What still fits is written, and the next write tells.
-                Fate::Part(1)
+            Some(Action::Crash { .. }) => Interception::Crash,
+            Some(Action::Short) if length > 1 => {
+                Interception::Shorten(1 + part(&mut self.random(&open, "short")) % (length - 1))
             }
-            Some(Action::Fail(number)) => Fate::Fail(number),
-            _ => Fate::Go,
+            Some(Action::Fail(libc::ENOSPC)) if length > 1 && self.random(&open, "full").once_in(2) => {
+                // One byte still fits; the next write fails.
+                Interception::Shorten(1)
+            }
+            Some(Action::Fail(number)) => Interception::Fail(number),
+            _ => Interception::Proceed,
         }
     }
 
-    /// What becomes of setting the length of a file.
-    pub(crate) fn before_truncate(&mut self, fd: i32, length: u64) -> Fate {
-        let Some(open) = self.open.get(&fd).cloned() else { return Fate::Go };
+    /// Decides about setting the length of a file.
+    pub(crate) fn before_truncate(&mut self, fd: i32, length: u64) -> Interception {
+        let Some(open) = self.open.get(&fd).cloned() else { return Interception::Proceed };
         let struck = self.faults.strike(Operation::Truncate, &open.path, open.directory);
         match struck {
             Some(Action::Crash { after: false }) => self.power_loss(),
-            Some(Action::Fail(number)) => return Fate::Fail(number),
+            Some(Action::Fail(number)) => return Interception::Fail(number),
             _ => {}
         }
         self.keep_tail(fd, &open, length);
-        if matches!(struck, Some(Action::Crash { .. })) { Fate::Last } else { Fate::Go }
+        if matches!(struck, Some(Action::Crash { .. })) { Interception::Crash } else { Interception::Proceed }
     }
 
-    /// A file that is there is about to be opened and cut to nothing.
-    pub(crate) fn before_cut(&mut self, path: &Path) {
+    /// Records that an existing file is about to be opened and truncated to zero.
+    pub(crate) fn before_open_truncated(&mut self, path: &Path) {
         let Ok(file) = File::open(path) else { return };
         let Ok(metadata) = file.metadata() else { return };
         let relative = path.strip_prefix(&self.root).unwrap_or(path).to_path_buf();
@@ -203,22 +205,22 @@ impl Disk {
         self.keep_tail(std::os::fd::AsRawFd::as_raw_fd(&file), &open, 0);
     }
 
-    /// A sync, which is never made for real.
-    pub(crate) fn sync(&mut self, fd: i32) -> Fate {
-        let Some(open) = self.open.get(&fd).cloned() else { return Fate::Go };
+    /// Simulates a sync.
+    pub(crate) fn sync(&mut self, fd: i32) -> Interception {
+        let Some(open) = self.open.get(&fd).cloned() else { return Interception::Proceed };
         let struck = self.faults.strike(Operation::Sync, &open.path, open.directory);
         match struck {
             Some(Action::Crash { after: false }) => self.power_loss(),
             Some(Action::Fail(number)) => {
                 if let Some(file) = self.files.get_mut(&open.inode) {
                     let pages = std::mem::take(&mut file.pages);
-                    file.doomed.extend(pages);
+                    file.sync_failed.extend(pages);
                 }
-                return Fate::Fail(number);
+                return Interception::Fail(number);
             }
-            Some(Action::Lie) => {
+            Some(Action::FakeSync) => {
                 self.log.line("lied");
-                return Fate::Answer(0);
+                return Interception::Return(0);
             }
             _ => {}
         }
@@ -226,7 +228,7 @@ impl Disk {
             let path = self.root.join(&open.path);
             let _ = self.synced_directory(&path);
         } else if let Some(mut file) = self.files.remove(&open.inode)
-            && !file.doomed.is_empty()
+            && !file.sync_failed.is_empty()
         {
             file.pages.clear();
             file.length = file.file.metadata().map_or(file.length, |metadata| metadata.len());
@@ -240,7 +242,7 @@ impl Disk {
         if matches!(struck, Some(Action::Crash { .. })) {
             self.power_loss();
         }
-        Fate::Answer(0)
+        Interception::Return(0)
     }
 
     fn random(&self, open: &Open, what: &str) -> Random {
@@ -263,7 +265,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Another page of the file, as far as it has others.
+    /// The offset in another page of the file.
     fn another_page(&self, open: &Open, offset: u64) -> u64 {
         let mut random = self.random(open, "elsewhere");
         let pages = (offset / PAGE).max(1) + 2;
@@ -273,18 +275,18 @@ impl Disk {
 
     fn unsynced(&mut self, fd: i32, open: &Open) -> Option<&mut Unsynced> {
         if let Entry::Vacant(place) = self.files.entry(open.inode) {
-            // A handle of its own: the file may be closed, renamed or removed before the power goes.
+            // A separate handle, because the file may be closed, renamed or removed before the power fails.
             let mut options = fs::OpenOptions::new();
             options.read(true).write(true).custom_flags(libc::O_CLOEXEC);
             let file = options.open(format!("/proc/self/fd/{fd}")).ok()?;
             let length = file.metadata().ok()?.len();
-            let (pages, doomed) = (BTreeMap::new(), BTreeMap::new());
-            place.insert(Unsynced { file, path: open.path.clone(), length, pages, doomed });
+            let (pages, sync_failed) = (BTreeMap::new(), BTreeMap::new());
+            place.insert(Unsynced { file, path: open.path.clone(), length, pages, sync_failed });
         }
         self.files.get_mut(&open.inode)
     }
 
-    /// Keeps the pages as they are synced before something is written to them.
+    /// Saves the synced content of pages before they are written.
     fn keep_pages(&mut self, fd: i32, open: &Open, offset: u64, length: u64) {
         let Some(file) = self.unsynced(fd, open) else { return };
         for page in offset / PAGE..(offset + length).div_ceil(PAGE) {
@@ -292,7 +294,7 @@ impl Disk {
         }
     }
 
-    /// Keeps the pages that a shorter length cuts off.
+    /// Saves the pages that a truncation removes.
     fn keep_tail(&mut self, fd: i32, open: &Open, length: u64) {
         let Some(file) = self.unsynced(fd, open) else { return };
         let end = file.file.metadata().map_or(0, |metadata| metadata.len());
@@ -306,7 +308,7 @@ impl Disk {
         }
     }
 
-    /// The power goes: of what is not synced, a part is there and a part is not.
+    /// Simulates a power loss: some of the unsynced changes are lost. Ends the process.
     pub(crate) fn power_loss(&mut self) -> ! {
         let mut random = Random::of(self.seed, "how much is lost");
         let severity = *random.pick(&Severity::ALL);
@@ -324,7 +326,7 @@ impl Disk {
         crate::symbols::exit(POWER_LOST)
     }
 
-    /// Takes back entries of a directory that are not synced.
+    /// Reverts unsynced entries of a directory.
     fn lose_entries(&mut self, directory: &Path, severity: Severity) -> io::Result<()> {
         let synced = self.directories.get(&fs::metadata(directory)?.ino()).cloned().unwrap_or_default();
         let now = list(directory)?;
@@ -336,7 +338,7 @@ impl Disk {
             match (synced.get(name), now.get(name)) {
                 (Some(before), Some(after)) if before == after => {}
                 (Some((before, false)), after) if lost => {
-                    // A renamed file is under one of its two names, never under none.
+                    // A renamed file has one of its two names, never none.
                     if after.is_some() {
                         fs::remove_file(&path)?;
                     }
@@ -352,7 +354,7 @@ impl Disk {
                     match is_directory {
                         true => fs::remove_dir_all(&path)?,
                         false if renamed => {}
-                        // It may have been taken back together with another name.
+                        // It may already have been reverted with its other name.
                         false => match fs::remove_file(&path) {
                             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                             _ => {}
@@ -369,16 +371,16 @@ impl Disk {
     }
 }
 
-/// How much of what is not synced is lost.
+/// How many of the unsynced changes are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Severity {
     All,
     None,
-    /// Half of it.
+    /// Half of them.
     Some,
-    /// A page here and there: what holds a journal together is mostly there, and what it holds is not.
+    /// A few pages: the structure of a journal is mostly intact, but some of its content is missing.
     Few,
-    /// Pages are cut within as well.
+    /// Half of them, and pages can be partially written.
     Torn,
 }
 
@@ -397,9 +399,9 @@ impl Severity {
 }
 
 impl Unsynced {
-    /// Keeps a page as it is synced, unless that has been done.
+    /// Saves the synced content of a page, unless it is already saved.
     fn keep(&mut self, page: u64) {
-        if let Some(synced) = self.doomed.remove(&page) {
+        if let Some(synced) = self.sync_failed.remove(&page) {
             self.pages.insert(page, synced);
         }
         if !self.pages.contains_key(&page) {
@@ -409,9 +411,9 @@ impl Unsynced {
 
     fn lose(mut self, severity: Severity, random: &mut Random) -> io::Result<()> {
         let written = self.file.metadata()?.len();
-        let mut pages = std::mem::take(&mut self.doomed);
+        let mut pages = std::mem::take(&mut self.sync_failed);
         pages.append(&mut self.pages);
-        // A page that stays beyond the synced length needs the length to stay as well.
+        // A page beyond the synced length can only be kept with the new length.
         let mut needed = 0;
         let mut changed = Vec::new();
         for (page, synced) in pages {
@@ -466,7 +468,7 @@ fn list(directory: &Path) -> io::Result<Entries> {
     Ok(entries)
 }
 
-/// Where the next write of a file goes.
+/// The offset of the next write of a file.
 fn position(fd: i32, appends: bool) -> u64 {
     crate::symbols::position(fd, appends)
 }

@@ -1,10 +1,10 @@
-//! What goes wrong, and when: faults by seed, counted per kind of file so that the timing of threads matters little.
+//! The faults of a seed. They are counted per kind of file, so that the timing of threads has little influence.
 
 use std::{collections::HashMap, path::Path};
 
 use crate::random::Random;
 
-/// What a process does to a file.
+/// An operation on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Operation {
     Open,
@@ -12,47 +12,47 @@ pub(crate) enum Operation {
     Write,
     Sync,
     Truncate,
-    /// Making, renaming or removing an entry of a directory.
+    /// Creating, renaming or removing a directory entry.
     Entry,
 }
 
-/// A kind of file, as far as the engine's faults differ by it.
+/// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     Journal,
     Table,
-    /// Which tables there are: versions, and the one that counts.
+    /// The list of tables, and the file that names the current list.
     Manifest,
     Directory,
     Other,
 }
 
-/// What happens instead of an operation.
+/// What a fault does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// It fails with this error number. A write on a full disk may leave a part of it.
+    /// The operation fails with this error number. A write to a full disk may write a part.
     Fail(i32),
-    /// Only a part of it is written or read, which is allowed.
+    /// Only a part is written or read, which is allowed.
     Short,
-    /// The power goes before it, or right after it.
+    /// The power fails before the operation, or right after it.
     Crash { after: bool },
-    /// A sync that is acknowledged and not made.
-    Lie,
-    /// A write that lands on another page of the file.
+    /// A sync is acknowledged but not made.
+    FakeSync,
+    /// A write goes to another page of the file.
     Misdirect,
 }
 
-/// A fault: what happens to a run of operations.
+/// A fault of one or more consecutive operations.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
-    /// `None`: whatever is done to the files.
+    /// `None` for all operations.
     pub(crate) operation: Option<Operation>,
     pub(crate) class: Class,
-    /// The key space of tables and manifests.
-    pub(crate) space: &'static str,
-    /// How many such operations go well before.
+    /// The keyspace of tables and manifests.
+    pub(crate) keyspace: &'static str,
+    /// The number of such operations before the fault.
     pub(crate) after: u64,
-    /// How many it hits.
+    /// The number of operations that fail.
     pub(crate) hits: u64,
     pub(crate) action: Action,
 }
@@ -62,22 +62,22 @@ pub(crate) struct Fault {
 pub(crate) struct Faults {
     list: Vec<Fault>,
     counts: HashMap<(Option<Operation>, Class, String), u64>,
-    /// How many have struck.
+    /// The number of operations that have failed.
     pub(crate) struck: u64,
 }
 
-const SPACES: [&str; 6] = ["0", "1", "2", "3", "4", "5"];
+const KEYSPACES: [&str; 6] = ["0", "1", "2", "3", "4", "5"];
 
 impl Faults {
     pub(crate) fn new(list: Vec<Fault>) -> Self {
         Faults { list, ..Faults::default() }
     }
 
-    /// Counts an operation; what happens instead of it.
+    /// Counts an operation; returns its fault.
     pub(crate) fn strike(&mut self, operation: Operation, path: &Path, directory: bool) -> Option<Action> {
-        let (class, space) = classify(path, directory);
+        let (class, keyspace) = classify(path, directory);
         let mut count = |operation: Option<Operation>| {
-            let count = self.counts.entry((operation, class, space.clone())).or_default();
+            let count = self.counts.entry((operation, class, keyspace.clone())).or_default();
             *count += 1;
             *count
         };
@@ -86,14 +86,14 @@ impl Faults {
             let nth = if fault.operation.is_some() { own } else { any };
             fault.class == class
                 && fault.operation.is_none_or(|wanted| wanted == operation)
-                && (fault.space == space || !matches!(class, Class::Table | Class::Manifest))
+                && (fault.keyspace == keyspace || !matches!(class, Class::Table | Class::Manifest))
                 && (fault.after + 1..=fault.after.saturating_add(fault.hits)).contains(&nth)
         });
         self.struck += u64::from(hit.is_some());
         hit.map(|fault| fault.action)
     }
 
-    /// From now on everything goes well.
+    /// Ends all faults.
     pub(crate) fn heal(&mut self) {
         self.list.clear();
     }
@@ -102,7 +102,7 @@ impl Faults {
 fn classify(path: &Path, directory: bool) -> (Class, String) {
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
     let at = parts.iter().position(|part| part == "keyspaces");
-    let space = at.and_then(|at| parts.get(at + 1)).map(|space| space.to_string()).unwrap_or_default();
+    let keyspace = at.and_then(|at| parts.get(at + 1)).map(|keyspace| keyspace.to_string()).unwrap_or_default();
     let class = if directory {
         Class::Directory
     } else if path.extension().is_some_and(|extension| extension == "jnl") {
@@ -114,17 +114,17 @@ fn classify(path: &Path, directory: bool) -> (Class, String) {
     } else {
         Class::Other
     };
-    (class, space)
+    (class, keyspace)
 }
 
-/// The power goes at some operation.
+/// The power fails at some operation.
 pub(crate) fn power_loss(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "power loss");
     if random.once_in(4) {
-        // Right before a sync: a whole batch is written, and nothing of it is safe.
+        // Right before a sync: a complete batch is written, and none of it is durable.
         let (operation, action) = (Some(Operation::Sync), Action::Crash { after: false });
-        let (after, space) = (random.below(60), space(&mut random));
-        return vec![Fault { operation, class: Class::Journal, space, after, hits: 1, action }];
+        let (after, keyspace) = (random.below(60), keyspace(&mut random));
+        return vec![Fault { operation, class: Class::Journal, keyspace, after, hits: 1, action }];
     }
     let (class, most) = *random.pick(&[
         (Class::Journal, 300),
@@ -136,19 +136,19 @@ pub(crate) fn power_loss(seed: u64) -> Vec<Fault> {
         (Class::Other, 12),
     ]);
     let action = Action::Crash { after: random.once_in(2) };
-    vec![Fault { operation: None, class, space: space(&mut random), after: random.below(most), hits: 1, action }]
+    vec![Fault { operation: None, class, keyspace: keyspace(&mut random), after: random.below(most), hits: 1, action }]
 }
 
-/// The power goes while the directory is opened.
+/// The power fails while the directory is opened.
 pub(crate) fn power_loss_in_recovery(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "power loss in recovery");
     let (class, most) =
         *random.pick(&[(Class::Journal, 12), (Class::Manifest, 8), (Class::Directory, 10), (Class::Other, 8)]);
     let action = Action::Crash { after: random.once_in(2) };
-    vec![Fault { operation: None, class, space: space(&mut random), after: random.below(most), hits: 1, action }]
+    vec![Fault { operation: None, class, keyspace: keyspace(&mut random), after: random.below(most), hits: 1, action }]
 }
 
-/// The system tells the truth, and it is an error.
+/// The system reports errors.
 pub(crate) fn errors(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "errors");
     let count = 1 + random.below(2);
@@ -181,7 +181,7 @@ fn error(random: &mut Random) -> Fault {
             (Class::Manifest, 8),
             (Class::Directory, 30),
         ],
-        // Local file systems give all that is there of a table; only what is read as a stream may come in parts.
+        // Local file systems return all requested bytes of a table; only sequential reads may be short.
         Read if action == Action::Short => &[(Class::Journal, 6), (Class::Manifest, 6)],
         Read => &[(Class::Journal, 6), (Class::Table, 12), (Class::Manifest, 6)],
         Open => {
@@ -190,12 +190,12 @@ fn error(random: &mut Random) -> Fault {
         Truncate | Operation::Entry => &[(Class::Journal, 3), (Class::Other, 4)],
     };
     let (class, most) = *random.pick(classes);
-    // Now and then a fault stays until somebody mends it.
+    // Some faults are permanent.
     let hits = if random.once_in(3) { u64::MAX } else { 1 + random.below(3) };
-    Fault { operation: Some(operation), class, space: space(random), after: random.below(most), hits, action }
+    Fault { operation: Some(operation), class, keyspace: keyspace(random), after: random.below(most), hits, action }
 }
 
-/// An error that ends the writing of a store, until it goes.
+/// An error that makes the store refuse writes until it is gone.
 pub(crate) fn fatal(seed: u64) -> Vec<Fault> {
     use Operation::{Open, Sync, Write};
     let mut random = Random::of(seed, "fatal");
@@ -210,33 +210,33 @@ pub(crate) fn fatal(seed: u64) -> Vec<Fault> {
     let hits = if random.once_in(2) { u64::MAX } else { 1 + random.below(3) };
     let (operation, action, after) = (Some(operation), Action::Fail(number), 6 + random.below(most));
     let after = if class == Class::Table { after - 6 } else { after };
-    vec![Fault { operation, class, space: space(&mut random), after, hits, action }]
+    vec![Fault { operation, class, keyspace: keyspace(&mut random), after, hits, action }]
 }
 
-/// The disk says that it has done what it has not done; then the power goes.
+/// The disk acknowledges syncs that it does not make; then the power fails.
 pub(crate) fn lost_syncs(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "lost syncs");
     let (class, most) =
         *random.pick(&[(Class::Journal, 60), (Class::Journal, 60), (Class::Table, 4), (Class::Manifest, 8)]);
     let hits = if random.once_in(2) { u64::MAX } else { 1 + random.below(4) };
-    let (operation, action) = (Some(Operation::Sync), Action::Lie);
-    vec![Fault { operation, class, space: space(&mut random), after: random.below(most), hits, action }]
+    let (operation, action) = (Some(Operation::Sync), Action::FakeSync);
+    vec![Fault { operation, class, keyspace: keyspace(&mut random), after: random.below(most), hits, action }]
 }
 
-/// A write lands somewhere else.
+/// A write goes to another page.
 pub(crate) fn misdirected_writes(seed: u64) -> Vec<Fault> {
     let mut random = Random::of(seed, "misdirected writes");
     let (class, most) = *random.pick(&[(Class::Journal, 150), (Class::Table, 6), (Class::Manifest, 6)]);
     let (operation, action) = (Some(Operation::Write), Action::Misdirect);
-    vec![Fault { operation, class, space: space(&mut random), after: random.below(most), hits: 1, action }]
+    vec![Fault { operation, class, keyspace: keyspace(&mut random), after: random.below(most), hits: 1, action }]
 }
 
-/// No sync of a journal is ever made, which the oracle has to notice.
+/// No sync of a journal is made, which the oracle has to detect.
 pub(crate) fn no_syncs() -> Vec<Fault> {
-    let (operation, class, action) = (Some(Operation::Sync), Class::Journal, Action::Lie);
-    vec![Fault { operation, class, space: "0", after: 0, hits: u64::MAX, action }]
+    let (operation, class, action) = (Some(Operation::Sync), Class::Journal, Action::FakeSync);
+    vec![Fault { operation, class, keyspace: "0", after: 0, hits: u64::MAX, action }]
 }
 
-fn space(random: &mut Random) -> &'static str {
-    random.pick::<&str>(&SPACES)
+fn keyspace(random: &mut Random) -> &'static str {
+    random.pick::<&str>(&KEYSPACES)
 }

@@ -1,4 +1,4 @@
-//! What a process tells before its power goes: lines of a file outside of the simulated directory.
+//! The log of a process: lines of a file outside of the simulated directory.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use std::{
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
     file: Arc<File>,
-    /// Whether the last line already says that a journal was synced.
+    /// Whether the last line is `synced`.
     synced: Arc<AtomicBool>,
 }
 
@@ -25,11 +25,11 @@ impl Log {
 
     pub(crate) fn line(&self, line: &str) {
         self.synced.store(false, Ordering::SeqCst);
-        // One call for each line, so that lines of threads do not mix and none is held back.
+        // One call per line, so that lines of several threads do not mix and none is buffered.
         let _ = (&*self.file).write_all(format!("{line}\n").as_bytes());
     }
 
-    /// A journal was really synced.
+    /// Logs that a journal was really synced.
     pub(crate) fn synced(&self) {
         if !self.synced.swap(true, Ordering::SeqCst) {
             let _ = (&*self.file).write_all(b"synced\n");

@@ -1,11 +1,11 @@
-//! Faults below the engine, by seed: the power goes, disks are full, syncs fail or lie, bytes rot.
+//! Simulated disk faults by seed: power losses, full disks, failed or fake syncs, changed bytes.
 //!
-//! A process of its own works on a simulated disk (`symbols`, `disk`) while faults strike (`faults`), and logs what it is
-//! told. Then the directory is opened without faults and held against that log (`model`, `verdict`). A seed gives the
-//! same workload and the same faults again; the line that a failure prints repeats it.
+//! A separate process works on a simulated disk (`symbols`, `disk`) with faults (`faults`), and logs the results. Then
+//! the directory is opened without faults and compared with that log (`model`, `verdict`). A seed always gives the same
+//! workload and the same faults; a failure prints the command that repeats it.
 //!
-//! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together and `NAGAYA_SIM_FIRST` the first of each test;
-//! `NAGAYA_SIM_SEED` is one seed.
+//! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together, and `NAGAYA_SIM_FIRST` the first seed of each test.
+//! `NAGAYA_SIM_SEED` runs a single seed.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
@@ -16,41 +16,41 @@ mod log;
 mod model;
 mod random;
 mod run;
-#[expect(unsafe_code, reason = "the simulated disk stands where the C library stands")]
+#[expect(unsafe_code, reason = "the simulated disk replaces functions of the C library")]
 mod symbols;
 mod verdict;
 mod workload;
 
-use run::{Family, notices, seeds};
+use run::{Family, expect_failures, seeds};
 
 /// Proves the engine's part of N9.
 #[test]
-fn what_was_acknowledged_survives_the_loss_of_power() {
+fn acknowledged_writes_survive_a_power_loss() {
     seeds(Family::PowerLoss);
 }
 
 #[test]
-fn errors_of_the_system_lose_nothing_that_was_acknowledged() {
+fn io_errors_lose_no_acknowledged_write() {
     seeds(Family::Errors);
 }
 
 #[test]
-fn a_disk_that_lies_is_found_out() {
-    seeds(Family::Lies);
+fn a_lying_disk_is_detected() {
+    seeds(Family::LyingDisk);
 }
 
 #[test]
-fn a_store_takes_writes_again_by_itself_once_its_faults_have_gone() {
+fn a_store_recovers_by_itself_when_its_faults_are_gone() {
     seeds(Family::Healing);
 }
 
-/// A test of the tests.
+/// Checks the oracle itself.
 #[test]
 fn the_oracle_finds_writes_that_were_never_synced() {
-    notices(Family::Broken);
+    expect_failures(Family::Broken);
 }
 
-/// Not a test of its own: what the others start.
+/// Not a test: the process that the tests start.
 #[test]
 fn the_simulated_process() {
     run::child();

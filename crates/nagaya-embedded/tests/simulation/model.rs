@@ -1,28 +1,28 @@
-//! What may be in the store after everything that its client knows: every state that the answers allow.
+//! All possible states of the store, according to the results that its client logged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::workload::{Change, Expected, Place, START, Stored};
+use crate::workload::{Change, Expected, ItemId, START, Stored};
 
-pub(crate) type State = BTreeMap<Place, Stored>;
+pub(crate) type State = BTreeMap<ItemId, Stored>;
 
-/// More states than answers that are lost can give: the client stops before.
-const MOST_STATES: usize = 4096;
+/// The maximum number of states; the client stops writing before there are more.
+const MAX_STATES: usize = 4096;
 
-/// What the log of a process tells.
+/// The parsed log of a process.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     events: Vec<Event>,
     pub(crate) index_done: bool,
     /// The second of the last step.
     pub(crate) now: i64,
-    /// Whether the client came to its end.
+    /// Whether the client finished.
     pub(crate) ended: bool,
-    /// Faults that have struck, if it did.
+    /// The number of operations that failed, if it finished.
     pub(crate) struck: u64,
-    /// Why the process did not take writes again by itself, if it was to.
+    /// Why the store did not recover by itself, if it had to.
     pub(crate) not_healed: Option<String>,
-    /// Whether compacting did not come to an end.
+    /// Whether a compaction hangs.
     pub(crate) hangs: bool,
     pub(crate) broken: Option<String>,
 }
@@ -37,39 +37,39 @@ enum Event {
     },
     Read {
         now: i64,
-        place: Place,
-        stamp: Option<u64>,
+        id: ItemId,
+        version: Option<u64>,
     },
     /// A journal was really synced.
     Synced,
     /// The number of acknowledged commits was really synced.
     Counted,
-    /// A sync was acknowledged and not made.
+    /// A sync was acknowledged but not made.
     Lied,
-    /// A write of a journal went elsewhere.
+    /// A write of a journal went to another page.
     Misdirected,
-    /// The directory was opened anew.
+    /// The directory was opened.
     Opened,
 }
 
-/// What a disk does that not even its own contents can show.
+/// A fault that the content of the disk cannot show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lie {
-    /// It acknowledges syncs that it does not make.
+pub(crate) enum UndetectableFault {
+    /// Syncs are acknowledged but not made.
     LostSyncs,
-    /// It writes elsewhere, and then loses what was not synced, the number of acknowledged commits among it.
+    /// A write goes to another page, and then the power loss reverts the number of acknowledged commits.
     MisdirectedBeforePowerLoss,
 }
 
-/// A state, and the writes without an answer that may still come to be: the journal may hold what memory does not show
-/// until the directory is opened again.
+/// A state, and the writes with an unknown outcome that may still appear: the journal may contain them, and they become
+/// visible when the directory is reopened.
 type Possible = BTreeSet<(State, Vec<usize>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Done,
     Refused,
-    /// It failed, and the error says that nothing has happened.
+    /// It failed, and the error says that nothing was written.
     Nothing,
     Unknown,
 }
@@ -78,7 +78,7 @@ impl History {
     pub(crate) fn read(log: &str) -> Self {
         let mut history = History { now: START, ..History::default() };
         for line in log.lines() {
-            // The last line may be cut.
+            // The last line may be incomplete.
             let _ = history.line(line);
         }
         history
@@ -93,16 +93,16 @@ impl History {
                 let changes = words.next()?.split(',').map(str::parse).collect::<Result<_, ()>>().ok()?;
                 self.events.push(Event::Write { number, now, changes, outcome: Outcome::Unknown });
             }
-            "done" => self.answered(words.next()?.parse().ok()?, Outcome::Done),
-            "refused" => self.answered(words.next()?.parse().ok()?, Outcome::Refused),
-            "nothing" => self.answered(words.next()?.parse().ok()?, Outcome::Nothing),
+            "done" => self.set_outcome(words.next()?.parse().ok()?, Outcome::Done),
+            "refused" => self.set_outcome(words.next()?.parse().ok()?, Outcome::Refused),
+            "nothing" => self.set_outcome(words.next()?.parse().ok()?, Outcome::Nothing),
             "read" => {
-                let (now, place) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-                let stamp = match words.next()? {
+                let (now, id) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                let version = match words.next()? {
                     "none" => None,
-                    stamp => Some(stamp.parse().ok()?),
+                    version => Some(version.parse().ok()?),
                 };
-                self.events.push(Event::Read { now, place, stamp });
+                self.events.push(Event::Read { now, id, version });
             }
             "synced" => self.events.push(Event::Synced),
             "counted" => self.events.push(Event::Counted),
@@ -110,7 +110,7 @@ impl History {
             "misdirected" => self.events.push(Event::Misdirected),
             "opened" => self.events.push(Event::Opened),
             "compact" => self.hangs |= rest == "hangs",
-            // A sweep may have taken what expires by then.
+            // A sweep may have removed what expires before this time.
             "time" => self.now = words.next()?.parse().ok()?,
             "index" => self.index_done = true,
             "struck" => {
@@ -124,50 +124,51 @@ impl History {
         Some(())
     }
 
-    fn answered(&mut self, answered: u64, how: Outcome) {
+    fn set_outcome(&mut self, write: u64, result: Outcome) {
         for event in self.events.iter_mut().rev() {
             if let Event::Write { number, outcome, .. } = event
-                && *number == answered
+                && *number == write
             {
-                *outcome = how;
+                *outcome = result;
                 return;
             }
         }
     }
 
-    /// Every state that may be there.
-    pub(crate) fn possible(&self, lie: Option<Lie>) -> Result<BTreeSet<State>, String> {
+    /// All possible states.
+    pub(crate) fn possible(&self, fault: Option<UndetectableFault>) -> Result<BTreeSet<State>, String> {
         let mut possible = Possible::from([(State::new(), Vec::new())]);
-        let lossy = lie.map_or(self.events.len(), |lie| self.lossy_from(lie));
+        let lossy = fault.map_or(self.events.len(), |fault| self.lossy_from(fault));
         let mut all = BTreeSet::new();
         for at in 0..self.events.len() {
             if at >= lossy {
                 all.extend(self.settled(&possible).into_iter().map(|(state, _)| state));
             }
             possible = self.after(at, possible)?;
-            if possible.len() > MOST_STATES {
-                return Err("the simulation cannot follow so many lost answers".to_owned());
+            if possible.len() > MAX_STATES {
+                return Err("there are too many unknown outcomes for the simulation".to_owned());
             }
         }
         all.extend(self.settled(&possible).into_iter().map(|(state, _)| state));
         Ok(all)
     }
 
-    /// The event from which on acknowledged writes may be gone without a word: there is nothing on the disk that could tell.
-    fn lossy_from(&self, lie: Lie) -> usize {
+    /// The event after which acknowledged writes may be lost without an error, because nothing on the disk shows the
+    /// loss.
+    fn lossy_from(&self, fault: UndetectableFault) -> usize {
         let last = |wanted: fn(&Event) -> bool| self.events.iter().rposition(wanted);
-        match lie {
-            Lie::LostSyncs => {
+        match fault {
+            UndetectableFault::LostSyncs => {
                 let honest = last(|event| matches!(event, Event::Synced | Event::Counted)).unwrap_or(0);
-                // A flush may have synced the journal between the beginning of a write and its own sync, which was the lie.
+                // A flush may have synced the journal between the start of a write and its own sync, which was fake.
                 let lied = last(|event| matches!(event, Event::Lied)).is_some_and(|lied| lied > honest);
                 let under_way = self.events[..honest].iter().rposition(|event| matches!(event, Event::Write { .. }));
                 under_way.filter(|_| lied).unwrap_or(honest)
             }
-            Lie::MisdirectedBeforePowerLoss => {
+            UndetectableFault::MisdirectedBeforePowerLoss => {
                 let misdirected = last(|event| matches!(event, Event::Misdirected));
                 let written = last(|event| matches!(event, Event::Write { outcome: Outcome::Done, .. }));
-                // A commit that follows shows that one is missing before it.
+                // A later commit shows that one before it is missing.
                 match misdirected > written {
                     true => last(|event| matches!(event, Event::Counted)).unwrap_or(0),
                     false => self.events.len(),
@@ -176,7 +177,7 @@ impl History {
         }
     }
 
-    /// Each state with any of its writes without an answer, in their order.
+    /// Each state with every subset of its writes with an unknown outcome, in order.
     fn settled(&self, possible: &Possible) -> Possible {
         let mut all = Possible::new();
         for (state, pending) in possible {
@@ -199,10 +200,10 @@ impl History {
             return None;
         }
         let mut state = state.clone();
-        for Change { place, new, .. } in changes {
+        for Change { id, new, .. } in changes {
             match new {
-                Some(stored) => state.insert(*place, *stored),
-                None => state.remove(place),
+                Some(stored) => state.insert(*id, *stored),
+                None => state.remove(id),
             };
         }
         Some(state)
@@ -214,11 +215,11 @@ impl History {
             Event::Opened => {
                 possible = self.settled(&possible).into_iter().map(|(state, _)| (state, Vec::new())).collect();
             }
-            Event::Read { now, place, stamp } => {
+            Event::Read { now, id, version } => {
                 possible = self.settled(&possible);
-                possible.retain(|(state, _)| found(state, *place, *now) == *stamp);
+                possible.retain(|(state, _)| found(state, *id, *now) == *version);
                 if possible.is_empty() {
-                    return Err(format!("a read of {place} gave {stamp:?}, which cannot have been there"));
+                    return Err(format!("a read of {id} gave {version:?}, which is not possible"));
                 }
             }
             Event::Write { number, outcome, .. } => {
@@ -240,7 +241,7 @@ impl History {
                 }
                 if possible.is_empty() {
                     return Err(format!(
-                        "write {number} was answered with {outcome:?}, which its condition did not allow"
+                        "write {number} had the outcome {outcome:?}, which its condition does not allow"
                     ));
                 }
             }
@@ -254,14 +255,14 @@ impl History {
     }
 }
 
-fn found(state: &State, place: Place, now: i64) -> Option<u64> {
-    state.get(&place).filter(|stored| stored.is_alive(now)).map(|stored| stored.stamp)
+fn found(state: &State, id: ItemId, now: i64) -> Option<u64> {
+    state.get(&id).filter(|stored| stored.is_unexpired(now)).map(|stored| stored.version)
 }
 
 fn holds(state: &State, change: &Change, now: i64) -> bool {
     match change.expected {
         Expected::Anything => true,
-        Expected::Nothing => found(state, change.place, now).is_none(),
-        Expected::Stamp(stamp) => found(state, change.place, now) == Some(stamp),
+        Expected::Nothing => found(state, change.id, now).is_none(),
+        Expected::Version(version) => found(state, change.id, now) == Some(version),
     }
 }

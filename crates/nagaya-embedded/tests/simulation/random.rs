@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed alone: splitmix64.
+//! Random numbers from a seed: splitmix64.
 
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
@@ -8,10 +8,10 @@ impl Random {
         Random(seed)
     }
 
-    /// Numbers for one thing among many: the same whatever is drawn for the others, in whatever order.
-    pub(crate) fn of(seed: u64, thing: &str) -> Self {
-        // FNV-1a: no hasher of the standard library promises to stay the same.
-        let hash = thing
+    /// An independent generator for one purpose: its numbers do not depend on those of other purposes.
+    pub(crate) fn of(seed: u64, purpose: &str) -> Self {
+        // FNV-1a: the hashers of the standard library may change.
+        let hash = purpose
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
         Random(seed.rotate_left(17) ^ hash)
@@ -25,12 +25,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below a number that is not 0.
+    /// A number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// Once in so many times.
+    /// True once in `times` times on average.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! Runs seeds: a process that suffers, perhaps one that suffers while it recovers, and one that checks.
+//! Runs seeds: a process with faults, perhaps one with faults during recovery, and one that checks the result.
 
 use std::{
     fs,
@@ -19,42 +19,42 @@ use crate::{
     disk::{Disk, POWER_LOST},
     faults::{self, Fault, Faults},
     log::Log,
-    model::{History, Lie},
+    model::{History, UndetectableFault},
     random::Random,
     symbols::{self, with_disk},
-    verdict::{self, Wrong},
+    verdict::{self, Problem},
 };
 
-/// What kind of faults a test is about.
+/// The kind of faults of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     PowerLoss,
     Errors,
-    Lies,
+    LyingDisk,
     Healing,
-    /// Journals that are never synced, though the oracle believes that they are: it has to find something.
+    /// Journals are never synced, but the oracle does not know that: it has to find failures.
     Broken,
 }
 
 impl Family {
-    const ALL: [Family; 5] = [Family::PowerLoss, Family::Errors, Family::Lies, Family::Healing, Family::Broken];
+    const ALL: [Family; 5] = [Family::PowerLoss, Family::Errors, Family::LyingDisk, Family::Healing, Family::Broken];
 
     /// The test that runs it.
     fn test(self) -> &'static str {
         match self {
-            Family::PowerLoss => "what_was_acknowledged_survives_the_loss_of_power",
-            Family::Errors => "errors_of_the_system_lose_nothing_that_was_acknowledged",
-            Family::Lies => "a_disk_that_lies_is_found_out",
-            Family::Healing => "a_store_takes_writes_again_by_itself_once_its_faults_have_gone",
+            Family::PowerLoss => "acknowledged_writes_survive_a_power_loss",
+            Family::Errors => "io_errors_lose_no_acknowledged_write",
+            Family::LyingDisk => "a_lying_disk_is_detected",
+            Family::Healing => "a_store_recovers_by_itself_when_its_faults_are_gone",
             Family::Broken => "the_oracle_finds_writes_that_were_never_synced",
         }
     }
 
-    /// Its part of a number of seeds.
+    /// Its share of a number of seeds.
     fn share(self, seeds: u64) -> u64 {
         let tenths = match self {
             Family::PowerLoss => 4,
-            Family::Errors | Family::Lies => 5,
+            Family::Errors | Family::LyingDisk => 5,
             Family::Healing | Family::Broken => 1,
         };
         // Fifteenths, rounded up.
@@ -62,23 +62,23 @@ impl Family {
     }
 }
 
-/// What happens to the directory of a seed.
+/// The faults of a seed.
 struct Scenario {
     faults: Vec<Fault>,
-    /// Whether the power goes at the end; otherwise the store is closed.
+    /// Whether the power fails at the end; otherwise the store is closed.
     power_loss: bool,
-    /// What strikes while the directory is opened the first time after that.
+    /// Faults while the directory is opened for the first time after that.
     recovery: Option<Vec<Fault>>,
-    /// Whether bytes change while nobody has it open.
+    /// Whether bytes change while the directory is closed.
     rot: bool,
-    /// What the disk does that its contents do not show.
-    lie: Option<Lie>,
+    /// A fault that the content of the disk does not show.
+    undetectable: Option<UndetectableFault>,
 }
 
 impl Scenario {
     fn of(family: Family, seed: u64) -> Self {
         let mut random = Random::of(seed, "scenario");
-        let plain = Scenario { faults: Vec::new(), power_loss: true, recovery: None, rot: false, lie: None };
+        let plain = Scenario { faults: Vec::new(), power_loss: true, recovery: None, rot: false, undetectable: None };
         match family {
             Family::PowerLoss => {
                 let recovery = random.once_in(2).then(|| faults::power_loss_in_recovery(seed));
@@ -87,21 +87,25 @@ impl Scenario {
             Family::Errors => Scenario { faults: faults::errors(seed), power_loss: random.once_in(2), ..plain },
             Family::Broken => Scenario { faults: faults::no_syncs(), ..plain },
             Family::Healing => Scenario { faults: faults::fatal(seed), power_loss: random.once_in(2), ..plain },
-            Family::Lies => match random.below(5) {
-                0..=1 => Scenario { faults: faults::lost_syncs(seed), lie: Some(Lie::LostSyncs), ..plain },
+            Family::LyingDisk => match random.below(5) {
+                0..=1 => Scenario {
+                    faults: faults::lost_syncs(seed),
+                    undetectable: Some(UndetectableFault::LostSyncs),
+                    ..plain
+                },
                 2 => {
                     let power_loss = random.once_in(2);
-                    let lie = power_loss.then_some(Lie::MisdirectedBeforePowerLoss);
-                    Scenario { faults: faults::misdirected_writes(seed), power_loss, lie, ..plain }
+                    let undetectable = power_loss.then_some(UndetectableFault::MisdirectedBeforePowerLoss);
+                    Scenario { faults: faults::misdirected_writes(seed), power_loss, undetectable, ..plain }
                 }
                 _ => Scenario { rot: true, power_loss: false, ..plain },
             },
         }
     }
 
-    /// Whether the disk told the truth, so that nothing may be lost.
+    /// Whether the disk reports its faults, so that nothing may be lost.
     fn is_honest(&self, family: Family) -> bool {
-        family != Family::Lies
+        family != Family::LyingDisk
     }
 }
 
@@ -112,13 +116,13 @@ const SEEDS: &str = "NAGAYA_SIM_SEEDS";
 const FIRST: &str = "NAGAYA_SIM_FIRST";
 const DIRECTORY: &str = "NAGAYA_SIM_DIRECTORY";
 
-/// Seeds of all tests together, unless the environment says otherwise.
+/// The number of seeds of all tests together, unless the environment sets it.
 const DEFAULT_SEEDS: u64 = 200;
 
-/// After this a process hangs; it takes far less than a second.
-const HANGS: Duration = Duration::from_secs(40);
+/// The time after which a process counts as hanging; it needs far less than a second.
+const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Runs the seeds of a family, and fails with a line for each that fails.
+/// Runs the seeds of a family, and fails with one line per failed seed.
 pub(crate) fn seeds(family: Family) {
     let number = |name| std::env::var(name).ok().and_then(|value: String| value.parse::<u64>().ok());
     let seeds = match number(SEED) {
@@ -131,7 +135,7 @@ pub(crate) fn seeds(family: Family) {
     let count = seeds.end - seeds.start;
     let results = Mutex::new(Vec::new());
     let next = AtomicU64::new(seeds.start);
-    // Most of a seed is waiting for processes to start and end.
+    // A seed mostly waits for processes to start and end.
     let workers = thread::available_parallelism().map_or(1, NonZero::get) + 1;
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -147,13 +151,13 @@ pub(crate) fn seeds(family: Family) {
             });
         }
     });
-    let (mut failures, mut struck, mut writes, mut told) = (Vec::new(), 0, 0, 0);
+    let (mut failures, mut struck, mut writes, mut reported) = (Vec::new(), 0, 0, 0);
     for result in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
         match result {
             Ok(outcome) => {
                 struck += u64::from(outcome.struck);
                 writes += outcome.writes;
-                told += u64::from(outcome.told.is_some());
+                reported += u64::from(outcome.reported.is_some());
                 if count == 1 {
                     eprintln!("{outcome:?}");
                 }
@@ -162,35 +166,35 @@ pub(crate) fn seeds(family: Family) {
         }
     }
     eprintln!(
-        "{family:?}: {count} seeds, {} failed, {struck} with faults, {told} told by the engine, {writes} writes acknowledged",
+        "{family:?}: {count} seeds, {} failed, {struck} with faults, {reported} reported by the engine, {writes} writes acknowledged",
         failures.len()
     );
     assert!(failures.is_empty(), "{} of {count} seeds failed:\n{}", failures.len(), failures.join("\n"));
     assert!(count < 20 || struck > count / 3, "only {struck} of {count} seeds had faults: the test tests nothing");
 }
 
-/// A failure with the line that repeats it, told at once so that a long run shows what it has found.
+/// A failure with the command that repeats it. It is printed at once, so that a long run shows its failures early.
 fn repeatable(family: Family, seed: u64, failure: &str) -> String {
     let test = family.test();
     let failure = format!("{failure}\n  repeat: {SEED}={seed} cargo test -p nagaya-embedded --test simulation {test}");
-    // By one call, so that failures of two threads do not mix.
+    // One call, so that the output of several threads does not mix.
     let _ = std::io::stderr().write_all(format!("failed: {failure}\n").as_bytes());
     failure
 }
 
-/// Some of these seeds fail: otherwise the oracle believes everything.
-pub(crate) fn notices(family: Family) {
-    let noticed = (0..8).filter(|seed| run(family, *seed).is_err()).count();
-    assert!(noticed > 0, "the oracle notices nothing");
+/// Checks that the oracle finds failures in some of these seeds.
+pub(crate) fn expect_failures(family: Family) {
+    let failed = (0..8).filter(|seed| run(family, *seed).is_err()).count();
+    assert!(failed > 0, "the oracle finds no failure");
 }
 
-/// What came of a seed that did not fail.
+/// The result of a seed that did not fail.
 #[derive(Debug)]
 struct Outcome {
     struck: bool,
     writes: usize,
-    /// What the engine said about a disk that lied.
-    told: Option<String>,
+    /// What the engine reported about a lying disk.
+    reported: Option<String>,
 }
 
 fn run(family: Family, seed: u64) -> Result<Outcome, String> {
@@ -199,9 +203,9 @@ fn run(family: Family, seed: u64) -> Result<Outcome, String> {
         fs::create_dir(base.path().join(directory)).map_err(|error| error.to_string())?;
     }
     let scenario = Scenario::of(family, seed);
-    let suffered = start("suffer", family, seed, base.path());
+    let finished = start("faults", family, seed, base.path());
     let mut rotten = String::new();
-    if suffered.is_ok() && scenario.recovery.is_some() {
+    if finished.is_ok() && scenario.recovery.is_some() {
         start("recover", family, seed, base.path()).map_err(|failure| format!("seed {seed}, recovering: {failure}"))?;
     }
     if scenario.rot {
@@ -214,7 +218,7 @@ fn run(family: Family, seed: u64) -> Result<Outcome, String> {
         let shown = if std::env::var_os(SEED).is_some() { format!("\n{log}") } else { String::new() };
         format!("seed {seed}: {failure}\n  faults: {faults:?} {rotten}{shown}")
     };
-    suffered.map_err(&context)?;
+    finished.map_err(&context)?;
     if let Some(broken) = &history.broken {
         return Err(context(broken.clone()));
     }
@@ -226,13 +230,13 @@ fn run(family: Family, seed: u64) -> Result<Outcome, String> {
     checked.map_err(&context)?;
     let (kind, what) = verdict.split_once(' ').unwrap_or((&verdict, ""));
     if history.hangs && kind != "silent" {
-        return Err(context("compacting a store whose disk fails never ends".to_owned()));
+        return Err(context("a compaction on a failing disk never ends".to_owned()));
     }
     let struck = history.struck > 0 || scenario.rot || !history.ended;
     match kind {
-        "fine" => Ok(Outcome { struck, writes: history.writes(), told: None }),
-        "told" if !scenario.is_honest(family) => {
-            Ok(Outcome { struck, writes: history.writes(), told: Some(what.to_owned()) })
+        "fine" => Ok(Outcome { struck, writes: history.writes(), reported: None }),
+        "reported" if !scenario.is_honest(family) => {
+            Ok(Outcome { struck, writes: history.writes(), reported: Some(what.to_owned()) })
         }
         _ => Err(context(verdict)),
     }
@@ -257,7 +261,7 @@ fn start(phase: &str, family: Family, seed: u64, base: &Path) -> Result<(), Stri
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             break status;
         }
-        if begun.elapsed() > HANGS {
+        if begun.elapsed() > TIMEOUT {
             let _ = child.kill();
             let _ = child.wait();
             return Err(format!("the process hangs in the phase `{phase}`"));
@@ -272,7 +276,7 @@ fn start(phase: &str, family: Family, seed: u64, base: &Path) -> Result<(), Stri
     Err(format!("the process ended with {status} in the phase `{phase}`: {}", panic.join(" ")))
 }
 
-/// What a process of a seed does.
+/// The process of a seed.
 pub(crate) fn child() {
     let Ok(phase) = std::env::var(PHASE) else { return };
     let variable = |name| std::env::var(name).expect("the parent says what to do");
@@ -283,14 +287,14 @@ pub(crate) fn child() {
     let scenario = Scenario::of(family, seed);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     match phase.as_str() {
-        "suffer" => runtime.block_on(suffer(family, seed, &base, &scenario)),
+        "faults" => runtime.block_on(run_with_faults(family, seed, &base, &scenario)),
         "recover" => runtime.block_on(recover(seed, &base, scenario)),
         "check" => runtime.block_on(check(&base, &scenario)),
         other => panic!("there is no phase {other}"),
     }
 }
 
-async fn suffer(family: Family, seed: u64, base: &Path, scenario: &Scenario) {
+async fn run_with_faults(family: Family, seed: u64, base: &Path, scenario: &Scenario) {
     let log = Log::append(&base.join("log")).expect("a log");
     mount(seed, base, Faults::new(scenario.faults.clone()), &log);
     let client = Client::new(seed, log.clone(), family == Family::Healing);
@@ -305,7 +309,7 @@ async fn suffer(family: Family, seed: u64, base: &Path, scenario: &Scenario) {
 
 async fn recover(seed: u64, base: &Path, scenario: Scenario) {
     let log = Log::append(&base.join("log")).expect("a log");
-    // Another fate for what is lost than the first time.
+    // Other changes are lost than the first time.
     mount(seed ^ 0x5555, base, Faults::new(scenario.recovery.unwrap_or_default()), &log);
     let options = crate::client::options(std::sync::Arc::default());
     let store = nagaya_embedded::Embedded::open(base.join("store"), options);
@@ -322,15 +326,15 @@ fn mount(seed: u64, base: &Path, faults: Faults, log: &Log) {
 
 async fn check(base: &Path, scenario: &Scenario) {
     let log = fs::read_to_string(base.join("log")).expect("the log can be read");
-    let verdict = match verdict::check(&base.join("store"), &History::read(&log), scenario.lie).await {
+    let verdict = match verdict::check(&base.join("store"), &History::read(&log), scenario.undetectable).await {
         Ok(()) => "fine".to_owned(),
-        Err(Wrong::Told(what)) => format!("told {what}"),
-        Err(Wrong::Silent(what)) => format!("silent {what}"),
+        Err(Problem::Reported(what)) => format!("reported {what}"),
+        Err(Problem::Silent(what)) => format!("silent {what}"),
     };
     fs::write(base.join("verdict"), verdict).expect("the verdict can be written");
 }
 
-/// Changes bytes of a closed store, where there are any.
+/// Changes bytes of a closed store.
 fn rot(store: &Path, seed: u64) -> std::io::Result<String> {
     let mut random = Random::of(seed, "rot");
     let mut files = Vec::new();
@@ -342,7 +346,7 @@ fn rot(store: &Path, seed: u64) -> std::io::Result<String> {
         }
     }
     files.sort();
-    // As often in journals as everywhere else together.
+    // Half of the time in a journal.
     let is_journal = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "jnl");
     let journals: Vec<_> = files.iter().filter(is_journal).cloned().collect();
     let path = if random.once_in(2) && !journals.is_empty() { random.pick(&journals) } else { random.pick(&files) };

@@ -1,6 +1,7 @@
-//! The symbols by which the standard library reaches files: those of an executable win over those of the C library.
+//! The C functions that the standard library uses for files. The symbols of an executable override those of the C
+//! library.
 //!
-//! Each passes its call on by a raw system call, except for files of the simulated disk.
+//! Each function makes the raw system call, except for files of the simulated disk.
 
 use std::{
     cell::Cell,
@@ -13,23 +14,23 @@ use std::{
 use libc::{c_char, c_int, c_void, iovec, mode_t, off64_t, size_t, ssize_t};
 
 use crate::{
-    disk::{Disk, Fate},
+    disk::{Disk, Interception},
     faults::Operation,
 };
 
 static DISK: OnceLock<Mutex<Disk>> = OnceLock::new();
 
 thread_local! {
-    /// Whether this thread is within the simulation, whose own files are real.
+    /// Whether this thread is inside the simulation, which uses real files.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on this process works on a simulated disk.
+/// Makes this process use a simulated disk.
 pub(crate) fn mount(disk: Disk) {
     let _ = DISK.set(Mutex::new(disk));
 }
 
-/// Does something with the disk; `None`: there is none, or the disk itself is calling.
+/// Calls a function with the disk; `None` if there is none, or if the disk itself is calling.
 pub(crate) fn with_disk<T>(act: impl FnOnce(&mut Disk) -> T) -> Option<T> {
     let disk = DISK.get()?;
     if INSIDE.replace(true) {
@@ -40,13 +41,13 @@ pub(crate) fn with_disk<T>(act: impl FnOnce(&mut Disk) -> T) -> Option<T> {
     Some(answer)
 }
 
-/// Ends the process without anything that it would do at its end.
+/// Ends the process without any cleanup.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: it takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Where the next write of a file goes.
+/// The offset of the next write of a file.
 pub(crate) fn position(fd: c_int, appends: bool) -> u64 {
     let whence = if appends { libc::SEEK_END } else { libc::SEEK_CUR };
     // SAFETY: it takes numbers. Moving to the end is what the append itself is about to do.
@@ -54,7 +55,7 @@ pub(crate) fn position(fd: c_int, appends: bool) -> u64 {
     at.try_into().unwrap_or(0)
 }
 
-/// The first byte from here on that is not in a hole.
+/// The offset of the next byte that is not in a hole.
 pub(crate) fn next_data(fd: c_int, from: u64) -> Option<u64> {
     // SAFETY: it takes numbers; the file belongs to the disk, which reads and writes it by offset.
     let at = unsafe { libc::syscall(libc::SYS_lseek, fd, from, libc::SEEK_DATA) };
@@ -67,10 +68,10 @@ fn fail(number: c_int) -> isize {
     -1
 }
 
-/// The power goes after a call was made.
-fn last(answer: isize) -> isize {
+/// The power fails after a call was made.
+fn crash(returned: isize) -> isize {
     with_disk(|disk| disk.power_loss());
-    answer
+    returned
 }
 
 /// A path of the simulated disk.
@@ -81,12 +82,12 @@ fn simulated(path: *const c_char) -> Option<&'static Path> {
     with_disk(|disk| disk.has(path)).filter(|has| *has).map(|_| path)
 }
 
-/// A call on a path that changes or looks at nothing but entries.
+/// A call that only changes directory entries.
 fn on_entry(path: *const c_char, call: impl FnOnce() -> isize) -> isize {
     let Some(path) = simulated(path) else { return call() };
     match with_disk(|disk| disk.before_path(Operation::Entry, path)) {
-        Some(Fate::Fail(number)) => fail(number),
-        Some(Fate::Last) => last(call()),
+        Some(Interception::Fail(number)) => fail(number),
+        Some(Interception::Crash) => crash(call()),
         _ => call(),
     }
 }
@@ -100,10 +101,10 @@ fn transfer(
 ) -> isize {
     let at = offset.and_then(|offset| offset.try_into().ok());
     match with_disk(|disk| disk.before_transfer(operation, fd, at, length)) {
-        Some(Fate::Part(part)) => call(part, offset),
-        Some(Fate::Fail(number)) => fail(number),
-        Some(Fate::Last) => last(call(length, offset)),
-        Some(Fate::Elsewhere(elsewhere)) => {
+        Some(Interception::Shorten(part)) => call(part, offset),
+        Some(Interception::Fail(number)) => fail(number),
+        Some(Interception::Crash) => crash(call(length, offset)),
+        Some(Interception::Misdirect(elsewhere)) => {
             let written = call(length, elsewhere.try_into().ok());
             if offset.is_none() && written > 0 {
                 // SAFETY: it takes numbers.
@@ -141,14 +142,14 @@ fn open_file(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: the caller's path is passed on as it came.
     let call = || unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags, mode) } as c_int;
     let Some(place) = simulated(path) else { return call() };
-    let fate = with_disk(|disk| disk.before_path(Operation::Open, place));
-    if let Some(Fate::Fail(number)) = fate {
+    let interception = with_disk(|disk| disk.before_path(Operation::Open, place));
+    if let Some(Interception::Fail(number)) = interception {
         return fail(number) as c_int;
     }
     let was_there = with_disk(|disk| {
         let was_there = place.exists();
         if was_there && flags & libc::O_TRUNC != 0 {
-            disk.before_cut(place);
+            disk.before_open_truncated(place);
         }
         was_there
     });
@@ -157,7 +158,7 @@ fn open_file(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         let appends = flags & libc::O_APPEND != 0;
         with_disk(|disk| disk.opened(fd, place, was_there.unwrap_or(false), appends));
     }
-    if matches!(fate, Some(Fate::Last)) { last(fd as isize) as c_int } else { fd }
+    if matches!(interception, Some(Interception::Crash)) { crash(fd as isize) as c_int } else { fd }
 }
 
 #[unsafe(no_mangle)]
@@ -214,8 +215,8 @@ extern "C" fn pread64(fd: c_int, bytes: *mut c_void, length: size_t, offset: off
 
 fn sync(fd: c_int, call: libc::c_long) -> c_int {
     match with_disk(|disk| disk.sync(fd)) {
-        Some(Fate::Answer(answer)) => answer as c_int,
-        Some(Fate::Fail(number)) => fail(number) as c_int,
+        Some(Interception::Return(answer)) => answer as c_int,
+        Some(Interception::Fail(number)) => fail(number) as c_int,
         // SAFETY: the caller's file is passed on as it came.
         _ => unsafe { libc::syscall(call, fd) as c_int },
     }
@@ -236,8 +237,8 @@ extern "C" fn ftruncate64(fd: c_int, length: off64_t) -> c_int {
     // SAFETY: the caller's file is passed on as it came.
     let call = || unsafe { libc::syscall(libc::SYS_ftruncate, fd, length) as c_int };
     match with_disk(|disk| disk.before_truncate(fd, length.try_into().unwrap_or(0))) {
-        Some(Fate::Fail(number)) => fail(number) as c_int,
-        Some(Fate::Last) => last(call() as isize) as c_int,
+        Some(Interception::Fail(number)) => fail(number) as c_int,
+        Some(Interception::Crash) => crash(call() as isize) as c_int,
         _ => call(),
     }
 }

@@ -9,6 +9,6 @@ mod referrers;
 
 pub use self::{
     audit_log::LogPage,
-    list::{List, Page},
+    list::{List, Page, list_query},
 };
 pub(crate) use referrers::Referrer;

@@ -1,0 +1,147 @@
+//! Verifying a backup without restoring it.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use nagaya_store::Error;
+
+use super::{
+    Backup, Since,
+    damage::BackupDamage,
+    format1,
+    frame::FrameOffset,
+    objects::ObjectNameCheck,
+    read::{BackupPart, BackupReader, OpenedBackup, open},
+    record::{Header, Snapshot, TableRecord},
+};
+use crate::{bytes::hex, maintenance::Progress};
+
+/// A backup that has been read completely, and is intact.
+#[derive(Debug)]
+pub struct Checked {
+    /// The file.
+    pub file: PathBuf,
+    /// Its summary.
+    pub backup: Backup,
+    /// The sealed keys, if it contains any.
+    pub sealed_keys: Option<Vec<u8>>,
+    /// `None` for a backup of format 1.
+    pub(in crate::maintenance) current: Option<CurrentFormat>,
+}
+
+/// What only backups of the current format contain.
+#[derive(Debug)]
+pub(in crate::maintenance) struct CurrentFormat {
+    pub(in crate::maintenance) header: Header,
+    pub(in crate::maintenance) snapshot: Snapshot,
+    pub(in crate::maintenance) hash: [u8; 32],
+    pub(in crate::maintenance) tables: Vec<TableRecord>,
+    /// Where its objects start.
+    pub(super) objects: FrameOffset,
+}
+
+impl Checked {
+    /// Where the next incremental backup starts; `None` if no incremental backup can continue this one.
+    pub fn since(&self) -> Option<Since> {
+        let snapshot = &self.current.as_ref()?.snapshot;
+        Some(Since {
+            incarnation: snapshot.incarnation.clone(),
+            sequence: snapshot.sequence,
+            last_change: snapshot.last_change,
+        })
+    }
+
+    /// The id that the keys of this backup are sealed for.
+    pub fn id(&self) -> Option<[u8; 16]> {
+        self.current.as_ref().map(|current| current.header.id)
+    }
+}
+
+/// Reads a whole backup and verifies every byte.
+pub fn check_backup(file: &Path, progress: Progress<'_>) -> Result<Checked, Error> {
+    match open(file)? {
+        OpenedBackup::Current(reader) => verify(file, *reader, progress),
+        OpenedBackup::Format1(mut input) => {
+            let backup = format1::read_all(&mut input, progress, |_| Ok(()))?;
+            Ok(Checked { file: file.to_path_buf(), backup, sealed_keys: None, current: None })
+        }
+    }
+}
+
+fn verify<R: Read>(file: &Path, mut reader: BackupReader<R>, progress: Progress<'_>) -> Result<Checked, Error> {
+    let mut tables = Vec::new();
+    let (mut seen, mut objects, mut object_bytes) = (0_u64, 0, 0);
+    let mut sealed_keys = None;
+    let mut names = ObjectNameCheck::default();
+    let mut objects_start = reader.offset();
+    let hash = loop {
+        seen += 1;
+        if seen.is_multiple_of(1_000) {
+            progress(seen);
+        }
+        match reader.next()? {
+            BackupPart::Table(table) => tables.push(table),
+            BackupPart::Item(_) | BackupPart::Change { .. } => {}
+            BackupPart::ObjectBytes(bytes) => names.bytes(&bytes),
+            BackupPart::StoreEnd => objects_start = reader.offset(),
+            BackupPart::Object(object) => {
+                objects += u64::from(object.here);
+                object_bytes += if object.here { object.size } else { 0 };
+                if object.here {
+                    names.begin(object);
+                }
+            }
+            BackupPart::Keys(sealed) => sealed_keys = Some(sealed),
+            BackupPart::End(hash) => break hash,
+        }
+    };
+    let counted = reader.counted();
+    let backup = Backup {
+        id: Some(hex(&reader.header.id)),
+        parent: reader.header.parent.as_ref().map(|parent| hex(&parent.id)),
+        tables: counted.tables,
+        items: counted.items,
+        changes: counted.changes,
+        objects,
+        object_bytes,
+        damaged_objects: names.damaged,
+        has_keys: sealed_keys.is_some(),
+        sequence: reader.snapshot.sequence,
+        at: Some(reader.snapshot.at),
+        content_hash: counted.content_hash.clone(),
+    };
+    let current =
+        CurrentFormat { header: reader.header, snapshot: reader.snapshot, hash, tables, objects: objects_start };
+    Ok(Checked { file: file.to_path_buf(), backup, sealed_keys, current: Some(current) })
+}
+
+/// Checks that the first backup is a full one, and that each other one continues the one before.
+pub fn check_chain(chain: &[Checked]) -> Result<(), Error> {
+    let Some(first) = chain.first() else { return Err(Error::engine("no backup was given")) };
+    let name = |checked: &Checked| checked.file.display().to_string();
+    if let Some(parent) = &first.backup.parent {
+        let (first, parent) = (name(first), parent);
+        return Err(BackupDamage::chain(format!(
+            "{first} is incremental and continues backup {parent}, which must come first"
+        )));
+    }
+    for pair in chain.windows(2) {
+        let [before, after] = pair else { continue };
+        let parent = after.current.as_ref().and_then(|current| current.header.parent.as_ref());
+        let continues = match (&before.current, parent) {
+            (Some(before), Some(parent)) => before.header.id == parent.id && before.hash == parent.hash,
+            _ => false,
+        };
+        if !continues {
+            let wanted = match &after.backup.parent {
+                Some(parent) => format!("backup {parent}"),
+                None => "nothing: it is a full backup".to_owned(),
+            };
+            let (after, before) = (name(after), name(before));
+            return Err(BackupDamage::chain(format!("{after} does not continue {before}, but {wanted}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! The objects of a data directory: long notes and files.
+//!
+//! An object is written and synced before the item that refers to it, is named by its content, and is never changed or
+//! removed. So a backup that takes the snapshot of the store first and lists the objects after that contains every
+//! object that the snapshot refers to.
+//!
+//! The last part of an object's path is the BLAKE3 hash of its content, in hexadecimal digits, which makes damage
+//! detectable.
+
+use std::{
+    cmp::Ordering,
+    fs::{self, File},
+    io::{Read as _, Write},
+    path::{Path, PathBuf},
+    vec,
+};
+
+use nagaya_store::Error;
+
+use super::{
+    frame::{FrameKind, FrameWriter},
+    record::Object,
+};
+use crate::{
+    files::IoContext as _,
+    maintenance::{Finding, Progress},
+    record::encode,
+};
+
+/// The maximum number of bytes of an object in one frame.
+const PART_BYTES: usize = 256 * 1024;
+
+/// The objects that have been copied to a backup.
+#[derive(Debug, Default)]
+pub(super) struct CopiedObjects {
+    pub(super) objects: u64,
+    pub(super) bytes: u64,
+    pub(super) names: ObjectNameCheck,
+}
+
+/// Checks that objects have the content that their names say, while they are read.
+#[derive(Debug, Default)]
+pub(super) struct ObjectNameCheck {
+    open: Option<(Object, blake3::Hasher)>,
+    /// The number of bytes of the object that are still missing.
+    left: u64,
+    /// The paths of damaged objects.
+    pub(super) damaged: Vec<String>,
+}
+
+impl ObjectNameCheck {
+    /// Starts with an object; its bytes follow.
+    pub(super) fn begin(&mut self, object: Object) {
+        self.left = object.size;
+        self.open = Some((object, blake3::Hasher::new()));
+        self.bytes(&[]);
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        let Some((_, hasher)) = &mut self.open else { return };
+        hasher.update(bytes);
+        self.left = self.left.saturating_sub(bytes.len() as u64);
+        if self.left == 0
+            && let Some((object, hasher)) = self.open.take()
+            && !is_named_by(&object.path, &hasher)
+        {
+            self.damaged.push(object.path);
+        }
+    }
+}
+
+/// Finds the damaged objects of a directory.
+pub fn verify_objects(root: &Path, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    let mut seen = 0;
+    for found in ObjectWalk::new(root)? {
+        let (path, file) = found?;
+        let mut hasher = blake3::Hasher::new();
+        let hashed = File::open(&file).and_then(|file| hasher.update_reader(file).map(drop));
+        hashed.context("read", &file)?;
+        if !is_named_by(&path, &hasher) {
+            findings.push(Finding { table: OBJECTS.to_owned(), what: format!("`{path}` is not what was written") });
+        }
+        seen += 1;
+        progress(seen);
+    }
+    Ok(findings)
+}
+
+/// The table name of findings about objects.
+const OBJECTS: &str = "objects";
+
+/// Whether a path matches the content; a path without a hash matches every content.
+fn is_named_by(path: &str, content: &blake3::Hasher) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    blake3::Hash::from_hex(name).map_or(true, |hash| hash == content.finalize())
+}
+
+/// Writes all objects of a directory. Of objects that an earlier backup contains, only the names are written.
+pub(super) fn copy<W: Write>(
+    root: &Path,
+    known: &mut dyn Iterator<Item = Result<Object, Error>>,
+    frames: &mut FrameWriter<W>,
+    progress: Progress<'_>,
+) -> Result<CopiedObjects, Error> {
+    let mut copied = CopiedObjects::default();
+    let mut next = known.next().transpose()?;
+    let mut part = vec![0; PART_BYTES];
+    for found in ObjectWalk::new(root)? {
+        let (path, source) = found?;
+        let mut file = File::open(&source).context("read", &source)?;
+        let size = file.metadata().context("read", &source)?.len();
+        // Both are in the same order: known objects are skipped up to this one.
+        while next.as_ref().is_some_and(|known| order(&known.path, &path) == Ordering::Less) {
+            next = known.next().transpose()?;
+        }
+        let here = next.as_ref().is_none_or(|known| known.path != path || known.size != size);
+        let object = Object { path, size, here };
+        frames.put(FrameKind::Object, &[&encode(&object)?])?;
+        if !here {
+            continue;
+        }
+        copied.names.begin(object);
+        let mut left = size;
+        while left > 0 {
+            let most = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let count = file.read(&mut part[..most]).context("read", &source)?;
+            if count == 0 {
+                return Err(Error::engine(format!("{} became shorter while it was read", source.display())));
+            }
+            copied.names.bytes(&part[..count]);
+            frames.put(FrameKind::ObjectPart, &[&part[..count]])?;
+            left -= count as u64;
+        }
+        copied.objects += 1;
+        copied.bytes += size;
+        progress(copied.objects);
+    }
+    Ok(copied)
+}
+
+/// The order in which objects are written: by the parts of their paths.
+pub(super) fn order(one: &str, other: &str) -> Ordering {
+    one.split('/').cmp(other.split('/'))
+}
+
+/// Whether a path stays within the directory of objects.
+pub(super) fn is_inside(path: &str) -> bool {
+    let is_safe = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':', '\0']);
+    path.split('/').all(is_safe)
+}
+
+/// Lists all files below a directory, in order, with little memory: only the names in the current folders are loaded.
+pub(in crate::maintenance) struct ObjectWalk {
+    /// The current folder and its parents: the prefix of the paths, and the remaining entries.
+    folders: Vec<(String, vec::IntoIter<Entry>)>,
+}
+
+/// The name and the path of an entry, and whether it is a folder.
+type Entry = (String, PathBuf, bool);
+
+impl ObjectWalk {
+    pub(in crate::maintenance) fn new(root: &Path) -> Result<Self, Error> {
+        // The directory is created with the first object.
+        let folders = if root.is_dir() { vec![(String::new(), entries(root)?)] } else { Vec::new() };
+        Ok(ObjectWalk { folders })
+    }
+}
+
+impl Iterator for ObjectWalk {
+    type Item = Result<(String, PathBuf), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (prefix, entries_left) = self.folders.last_mut()?;
+            let Some((name, entry, is_folder)) = entries_left.next() else {
+                self.folders.pop();
+                continue;
+            };
+            let path = format!("{prefix}{name}");
+            if !is_folder {
+                return Some(Ok((path, entry)));
+            }
+            match entries(&entry) {
+                Ok(inside) => self.folders.push((format!("{path}/"), inside)),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Result<vec::IntoIter<Entry>, Error> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).context("read", folder)? {
+        let entry = entry.context("read", folder)?;
+        let path = entry.path();
+        let Ok(name) = entry.file_name().into_string() else {
+            return Err(Error::engine(format!("{} is not an object: its name is not UTF-8", path.display())));
+        };
+        // The object storage first writes to `NAME#NUMBER`, and no object has such a name: this file is not complete
+        // yet, and no item refers to it.
+        if name.rsplit_once('#').is_some_and(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit())) {
+            continue;
+        }
+        let kind = entry.file_type().context("read", &path)?;
+        if !kind.is_dir() && !kind.is_file() {
+            let path = path.display();
+            return Err(Error::engine(format!("{path} is neither a file nor a folder; remove it from the objects")));
+        }
+        found.push((name, path, kind.is_dir()));
+    }
+    found.sort();
+    Ok(found.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_within_the_directory() {
+        for path in ["a", "a/b", "..a/b..", "a b", "長屋/ノート"] {
+            assert!(is_inside(path), "{path}");
+        }
+        for path in ["", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a\\b", "c:a", "a\0"] {
+            assert!(!is_inside(path), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Consumed capacity: engines that charge per call report it here, and callers measure it.
+
+use std::{
+    cell::Cell,
+    future::{Future, poll_fn},
+    iter::Sum,
+    ops::Add,
+    pin::pin,
+};
+
+/// Consumed capacity, in the units that the service charges.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Consumed {
+    /// Read capacity units.
+    pub read_units: f64,
+    /// Write capacity units.
+    pub write_units: f64,
+}
+
+impl Add for Consumed {
+    type Output = Consumed;
+
+    fn add(self, other: Consumed) -> Consumed {
+        Consumed { read_units: self.read_units + other.read_units, write_units: self.write_units + other.write_units }
+    }
+}
+
+impl Sum for Consumed {
+    fn sum<I: Iterator<Item = Consumed>>(all: I) -> Consumed {
+        all.fold(Consumed::default(), Add::add)
+    }
+}
+
+thread_local! {
+    /// The capacity consumed by the future that is being polled.
+    static METER: Cell<Consumed> = const { Cell::new(Consumed { read_units: 0.0, write_units: 0.0 }) };
+}
+
+/// Awaits a future and measures the capacity that its calls consume.
+///
+/// It measures everything that runs within this future, concurrent calls included, but not tasks that it spawns.
+/// Measurements can be nested: the outer one includes the inner one. The embedded engine charges nothing.
+///
+/// ```
+/// use nagaya_store::{Consumed, consume, metered};
+///
+/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// let work = metered(async {
+///     consume(Consumed { read_units: 0.5, write_units: 0.0 });
+///     consume(Consumed { read_units: 0.0, write_units: 2.0 });
+///     "done"
+/// });
+/// # let std::task::Poll::Ready((output, consumed)) = std::pin::pin!(work).poll(&mut context) else { panic!() };
+/// # /*
+/// let (output, consumed) = work.await;
+/// # */
+/// assert_eq!(output, "done");
+/// assert_eq!(consumed, Consumed { read_units: 0.5, write_units: 2.0 });
+/// ```
+pub async fn metered<F: Future>(future: F) -> (F::Output, Consumed) {
+    let mut future = pin!(future);
+    let mut consumed = Consumed::default();
+    let output = poll_fn(|context| {
+        let outer = OuterMeter(METER.take());
+        let polled = future.as_mut().poll(context);
+        consumed = consumed + METER.get();
+        drop(outer);
+        polled
+    })
+    .await;
+    (output, consumed)
+}
+
+/// Reports the capacity that a call consumed. For engines.
+pub fn consume(consumed: Consumed) {
+    METER.set(METER.get() + consumed);
+}
+
+/// The count of an outer measurement. Dropping it, even by a panic, adds the count of the inner one.
+struct OuterMeter(Consumed);
+
+impl Drop for OuterMeter {
+    fn drop(&mut self) {
+        METER.set(self.0 + METER.get());
+    }
+}
