@@ -1,13 +1,13 @@
-//! Stored items: whether one fits its entity, and the attributes that its fields give.
+//! Stored items: what is wrong with one, compared with its entity.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
 use crate::{
-    design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE},
+    design::{Design, Entity, SCHEMA_ATTRIBUTE},
     field::{self, Problem},
-    template::{Fields as _, Scalar, Slot, Unfit},
+    template::{Fields as _, Scalar, Slot},
     version::Version,
 };
 
@@ -63,33 +63,6 @@ impl Design {
             }
         }
         problems
-    }
-
-    /// The key and index attributes that the fields of an item give; `None` while a sparse index leaves it out.
-    pub fn derived(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<(String, Result<Option<String>, Unfit>)> {
-        let table = self.table_of(entity);
-        let mut found = Vec::new();
-        let mut add = |attributes: &KeyAttributes, key: &KeyTemplates, present: bool| {
-            for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-                let value = if present { template.render(item).map(Some) } else { Ok(None) };
-                // An attribute that is a field of its own stays when the index lets the item go.
-                if value == Ok(None) && entity.field(attribute).is_some() {
-                    continue;
-                }
-                // What one index lets go another may still hold.
-                match found.iter_mut().find(|(name, _)| name == attribute) {
-                    Some((_, earlier)) if *earlier == Ok(None) => *earlier = value,
-                    Some(_) => {}
-                    None => found.push((attribute.clone(), value)),
-                }
-            }
-        };
-        add(&table.key, &entity.key, true);
-        for mapping in &entity.indexes {
-            let present = mapping.when.as_ref().is_none_or(|when| when.holds(item));
-            add(&table.indexes[mapping.index].key, &mapping.key, present);
-        }
-        found
     }
 
     /// Whether the item lies under a key of an older form, made from the item's own fields.
