@@ -360,8 +360,12 @@ fn ulid_before(text: &str) -> Option<String> {
         let digit = CROCKFORD.iter().position(|digit| *digit == each)?;
         number = number.checked_mul(32)?.checked_add(digit as u128)?;
     }
-    let number = number.checked_sub(1)?;
-    Some((0..26).rev().map(|at| char::from(CROCKFORD[(number >> (5 * at)) as usize & 31])).collect())
+    Some(ulid(number.checked_sub(1)?))
+}
+
+/// The ULID with this value.
+pub(crate) fn ulid(number: u128) -> String {
+    (0..26).rev().map(|at| char::from(CROCKFORD[(number >> (5 * at)) as usize & 31])).collect()
 }
 
 /// Appends `value` with `%`, `#` and `stop` written as `%XX`.

@@ -136,13 +136,6 @@ impl Languages {
         self.walk(&beginning, &keys)
     }
 
-    /// A shortest text that an expression matches.
-    pub(crate) fn shortest(&mut self, expression: &str) -> Option<String> {
-        let expression = format!("(?:{expression})");
-        self.automaton(&expression)?;
-        self.walk(&expression, &expression)
-    }
-
     fn automaton(&mut self, expression: &str) -> Option<Rc<Dfa>> {
         if let Some(built) = self.built.get(expression) {
             return built.clone();

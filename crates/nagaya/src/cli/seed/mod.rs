@@ -5,7 +5,6 @@ mod item;
 mod kitchen;
 mod links;
 mod luck;
-mod pattern;
 mod people;
 mod plan;
 mod report;

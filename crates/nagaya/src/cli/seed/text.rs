@@ -7,7 +7,6 @@ use super::{
     item::{DAY, Maker},
     links::words,
     luck::Luck,
-    pattern,
     people::Person,
     value::fits,
     words::*,
@@ -37,7 +36,7 @@ pub(super) fn text(maker: &mut Maker<'_>, field: &Field, words: &[String]) -> Op
         .find(takes)
         .or_else(|| tries.iter().map(slugged).find(takes))
         // Words will not do.
-        .or_else(|| pattern::matching(field.pattern()?, &mut maker.luck).filter(takes))
+        .or_else(|| field.matching_text(&mut |count| maker.luck.below(count)).filter(takes))
         .or_else(|| field.example().as_str().map(str::to_owned).filter(takes))
 }
 
