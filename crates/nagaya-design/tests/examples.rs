@@ -6,7 +6,7 @@ use nagaya_design::{Design, Engine, Explanation, Fields, KeyPart, Router, Scalar
 use serde_json::{Map, Value, json};
 
 mod common;
-use common::{accepted, design, errors, finds, lies_at, query, source};
+use common::{accepted, derived_keys, design, errors, finds, query, source};
 
 /// Every design, and the engine that its document is written for.
 const DESIGNS: [(&str, Engine); 5] = [
@@ -177,7 +177,7 @@ fn every_example_has_the_documented_index_keys() {
             let key = mapping.key.render(example.fields()).expect("an index key");
             let rendered = json!({ &*attributes.partition: key.partition, &*attributes.sort: key.sort });
             assert_eq!(&rendered, documented, "{} in {index}", example.entity);
-            let all = lies_at(design, &example.entity, &example.item);
+            let all = derived_keys(design, &example.entity, &example.item);
             for (name, value) in documented.as_object().expect("a key") {
                 let value = value.as_str().expect("a text");
                 assert!(all.split(' ').any(|each| each == format!("{name}={value}")), "{all}");
@@ -328,24 +328,6 @@ fn every_example_is_found_by_its_access_patterns_and_not_by_those_of_another_ten
         }
     });
     assert!(seen > 100, "{seen} queries");
-}
-
-/// Proves N1.
-#[test]
-fn access_patterns_are_explained_as_the_documents_write_them() {
-    let check = |path: &str, access: &str, outline: &str| {
-        let design = design(path);
-        let access = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
-        assert_eq!(design.query_outline(access, &[]).to_string(), outline);
-    };
-    let single = "aiagent/design/single.toml";
-    check(single, "users", "PK = TENANT#<tenantId> AND begins_with(SK, 'USER#')");
-    check(single, "executions", "PK = TENANT#<tenantId> AND begins_with(SK, 'EXEC#')");
-    check(single, "audit_between", "PK = TENANT#<tenantId> AND SK BETWEEN AUDIT#<from> AND AUDIT#<to>");
-    check("aiagent/design/multi.toml", "tenants_of_user", "GSI2PK = USER#<userId> AND begins_with(GSI2SK, 'TENANT#')");
-    check("todo/design/todo.toml", "todos_active", "GSI1PK = FAMILY#<familyId>#ACTIVE");
-    check("kondate/design/kondate.toml", "cooklogs", "PK = USER#<userId> AND begins_with(SK, 'COOKLOG#<date>')");
-    check("management/design/management.toml", "roles_of_user", "tenantId = <tenantId> AND userId = <userId>");
 }
 
 /// Proves N1.

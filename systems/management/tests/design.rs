@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use nagaya_design::{Change, Default, Version, Wall, allows_breaking, diff};
 use serde_json::{Value, json};
 
+#[path = "../../../crates/nagaya-design/tests/common/system.rs"]
 mod common;
-use common::{accepted, design, errors, finds, lies_at, query, source};
+use common::{accepted, check_outline, check_role, derived_keys, design, errors, finds, query, source};
 
 const MANAGEMENT: &str = "management/design/management.toml";
 const CONTAINERS: [&str; 7] =
@@ -57,7 +58,7 @@ fn a_documents_key_is_its_tenant_and_its_id() {
         let found = design.entity(entity).unwrap_or_else(|| panic!("no entity {entity}"));
         let key = found.key.render(fields.as_object().expect("an object")).expect("a key");
         assert_eq!((key.partition.as_str(), key.sort.as_str()), (tenant, id), "{entity}");
-        let all = lies_at(&design, entity, &fields);
+        let all = derived_keys(&design, entity, &fields);
         assert!(all.starts_with(&format!("tenantId={tenant} id={id} type={entity}")), "{all}");
     };
     let in_tenant = |id: &str| json!({ "tenantId": "tenant_123", "id": id, "domain": "example.com", "createdAt": AT });
@@ -501,4 +502,22 @@ fn breaking_and_non_breaking_changes_are_those_of_the_document() {
     check("schema = \"1.0\"", mapped, "entity.user.index.GSI1", false);
     check(created, &format!("{created}\n[access.users]\nentity = \"user\""), "access.users", false);
     check(r#"["active", "suspended"]"#, r#"["active", "suspended", "deleted"]"#, &format!("{field}.status"), false);
+}
+
+/// Proves N1.
+#[test]
+fn queries_are_outlined_as_in_the_document() {
+    check_outline(MANAGEMENT, "roles_of_user", "tenantId = <tenantId> AND userId = <userId>");
+}
+
+#[test]
+fn roles_permit_what_their_work_needs() {
+    check_role(MANAGEMENT, "admin", &["role_assignment.create", "backup_job.delete"], &[]);
+    check_role(
+        MANAGEMENT,
+        "user",
+        &["file.delete", "message.create", "channel.read"],
+        &["api_key.read", "user.update"],
+    );
+    assert!(design(MANAGEMENT).is_operator(&["operator".to_owned()]));
 }

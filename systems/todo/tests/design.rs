@@ -3,8 +3,9 @@
 use nagaya_design::{Bound, Design, Parameter, Type, Wall};
 use serde_json::{Value, json};
 
+#[path = "../../../crates/nagaya-design/tests/common/system.rs"]
 mod common;
-use common::{design, errors, finds, lies_at, query, source};
+use common::{check_outline, check_role, derived_keys, design, errors, finds, query, source};
 
 const TODO: &str = "todo/design/todo.toml";
 const ID: &str = "01HARX4ZC9V6K2M8T5Q3W7Y1NB";
@@ -59,7 +60,7 @@ fn events_lie_in_the_events_table_under_their_todo() {
     assert_eq!(indexes, ["GSI1"]);
     assert!(table.stream, "its changes feed the event processor");
     assert_eq!(
-        lies_at(&design, "event", &event(FIRST)),
+        derived_keys(&design, "event", &event(FIRST)),
         "PK=TODO#01HARX4ZC9V6K2M8T5Q3W7Y1NB SK=EVENT#01HARX5BD7F8G9H0J1K2M3N4PQ \
          GSI1PK=FAMILY#f-123 GSI1SK=01HARX5BD7F8G9H0J1K2M3N4PQ"
     );
@@ -124,10 +125,10 @@ fn the_history_of_a_todo_is_its_events_in_order_and_nothing_beside_them() {
     assert_eq!(history.to_string(), format!("PK = TODO#{ID} AND begins_with(SK, 'EVENT#')"));
     assert!(!history.descending);
     assert!(finds(&design, &history, "event", &event(FIRST)));
-    assert!(lies_at(&design, "event", &event(FIRST)) < lies_at(&design, "event", &event(SECOND)));
+    assert!(derived_keys(&design, "event", &event(FIRST)) < derived_keys(&design, "event", &event(SECOND)));
     // What guards the version shares the partition, but is no event.
     let head = json!({ "aggregateId": ID, "familyId": "f-123", "aggregateVersion": 3, "lastEventId": FIRST });
-    assert!(lies_at(&design, "head", &head).starts_with(&format!("PK=TODO#{ID} ")));
+    assert!(derived_keys(&design, "head", &head).starts_with(&format!("PK=TODO#{ID} ")));
     assert!(!finds(&design, &history, "head", &head));
 }
 
@@ -189,7 +190,7 @@ fn completing_a_todo_takes_it_out_of_the_active_index_and_reopening_puts_it_back
     let design = design(TODO);
     let key = format!("PK=FAMILY#f-123 SK=TODO#{ID}");
     let check = |completed, at: &str, index: &str| {
-        assert_eq!(lies_at(&design, "todo", &todo(completed, at)), format!("{key}{index}"));
+        assert_eq!(derived_keys(&design, "todo", &todo(completed, at)), format!("{key}{index}"));
     };
 
     check(false, "2025-08-30T12:34:56.000Z", " GSI1PK=FAMILY#f-123#ACTIVE GSI1SK=2025-08-30T12:34:56.000Z");
@@ -247,4 +248,22 @@ fn the_family_of_a_list_comes_from_the_token() {
         assert_eq!(token.len(), 1, "{name}: {token:?}");
         assert!(token[0].field.ends_with("familyId"), "{name}: what the token gives");
     }
+}
+
+/// Proves N1.
+#[test]
+fn queries_are_outlined_as_in_the_document() {
+    check_outline(TODO, "todos_active", "GSI1PK = FAMILY#<familyId>#ACTIVE");
+}
+
+#[test]
+fn a_token_names_the_family_and_the_families_of_its_user() {
+    let tenant = design(TODO).tenant;
+    assert_eq!((tenant.claim.as_str(), tenant.roles.as_str()), ("familyId", "roles"));
+    assert_eq!(tenant.member_of.as_deref(), Some("memberOf"));
+}
+
+#[test]
+fn without_roles_every_caller_may_do_everything() {
+    check_role(TODO, "any", &["todo.read", "todo.create"], &[]);
 }

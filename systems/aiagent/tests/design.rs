@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use nagaya_design::{Design, Precision, Type, Wall, diff};
 use serde_json::{Value, json};
 
+#[path = "../../../crates/nagaya-design/tests/common/system.rs"]
 mod common;
-use common::{accepted, design, errors, finds, lies_at, query, source};
+use common::{accepted, check_outline, check_role, derived_keys, design, errors, finds, query, source};
 
 const SINGLE: &str = "aiagent/design/single.toml";
 const MULTI: &str = "aiagent/design/multi.toml";
@@ -180,7 +181,7 @@ fn the_second_index_finds_the_tenants_of_a_user() {
     for path in [SINGLE, MULTI] {
         let design = design(path);
         assert_eq!(
-            lies_at(&design, "user", &user("t1", "u1")),
+            derived_keys(&design, "user", &user("t1", "u1")),
             "PK=TENANT#t1 SK=USER#u1 GSI1PK=USER GSI1SK=2024-01-01T00:00:00Z GSI2PK=USER#u1 GSI2SK=TENANT#t1",
             "{path}"
         );
@@ -340,7 +341,7 @@ fn logs_lie_in_a_table_of_their_own() {
             assert_eq!((table.kms, table.point_in_time), (true, true), "{path}");
             let item = json!({ "tenantId": "t1", "timestamp": AT, "uuid": UUID, "traceId": trace });
             assert_eq!(
-                lies_at(&design, entity, &item),
+                derived_keys(&design, entity, &item),
                 format!("PK=TENANT#t1 SK={prefix}#{AT}#{UUID} GSI1PK=TRACE#{trace} GSI1SK={AT}"),
                 "{path}"
             );
@@ -365,7 +366,7 @@ fn a_trace_gives_its_log_lines_in_order_of_time() {
     assert!(finds(&design, &audits, "archived_audit", &line("abc")));
     // A line that belongs to no trace is in no trace's partition.
     let loose = json!({ "tenantId": "t1", "timestamp": AT, "uuid": UUID });
-    assert_eq!(lies_at(&design, "log", &loose), format!("PK=TENANT#t1 SK=LOG#{AT}#{UUID}"));
+    assert_eq!(derived_keys(&design, "log", &loose), format!("PK=TENANT#t1 SK=LOG#{AT}#{UUID}"));
 }
 
 /// Proves A10.
@@ -508,7 +509,7 @@ fn the_mails_of_a_task_are_in_order_of_time() {
     assert!(!query(&design, "email_messages_of_task", &[("tenantId", "t"), ("taskId", "1")]).descending);
     // A mail without a task is in no task's partition.
     let loose = json!({ "tenantId": "tenant-1", "messageId": "m1", "receivedAt": AT });
-    assert_eq!(lies_at(&design, "email_message", &loose), "PK=TENANT#tenant-1 SK=EMAIL_MESSAGE#m1");
+    assert_eq!(derived_keys(&design, "email_message", &loose), "PK=TENANT#tenant-1 SK=EMAIL_MESSAGE#m1");
 }
 
 /// Proves M1.
@@ -574,4 +575,29 @@ fn shape(design: &Design) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Proves N1.
+#[test]
+fn queries_are_outlined_as_in_the_document() {
+    check_outline(SINGLE, "users", "PK = TENANT#<tenantId> AND begins_with(SK, 'USER#')");
+    check_outline(SINGLE, "executions", "PK = TENANT#<tenantId> AND begins_with(SK, 'EXEC#')");
+    check_outline(SINGLE, "audit_between", "PK = TENANT#<tenantId> AND SK BETWEEN AUDIT#<from> AND AUDIT#<to>");
+    check_outline(MULTI, "tenants_of_user", "GSI2PK = USER#<userId> AND begins_with(GSI2SK, 'TENANT#')");
+}
+
+#[test]
+fn roles_permit_what_their_work_needs() {
+    for path in [SINGLE, MULTI] {
+        check_role(path, "admin", &["user.delete", "permission_policy.update", "audit.read"], &[]);
+        check_role(
+            path,
+            "member",
+            &["task.create", "email_account.delete", "agent.update", "user.read", "permission_policy.read"],
+            &["user.update", "audit.read", "archived_audit.read", "session.read", "token.create", "log.read"],
+        );
+        check_role(path, "viewer", &["task.read", "notice.read"], &["task.update", "email_message.read", "token.read"]);
+        let is_operator = |role: &str| design(path).is_operator(&[role.to_owned()]);
+        assert!(is_operator("operator") && !is_operator("admin"));
+    }
 }

@@ -3,8 +3,9 @@
 use nagaya_design::{Default, Design, Type, Wall};
 use serde_json::{Value, json};
 
+#[path = "../../../crates/nagaya-design/tests/common/system.rs"]
 mod common;
-use common::{design, errors, finds, lies_at, query, source};
+use common::{check_outline, check_role, derived_keys, design, errors, finds, query, source};
 
 const KONDATE: &str = "kondate/design/kondate.toml";
 const AT: &str = "2026-02-09T10:00:00Z";
@@ -244,7 +245,7 @@ fn the_three_indexes_are_laid_over_attributes_of_their_own() {
 fn items_lie_in_the_indexes_as_documented() {
     let design = design(KONDATE);
     let check = |entity: &str, expected: &[String]| {
-        let all = lies_at(&design, entity, &fields(OLDER));
+        let all = derived_keys(&design, entity, &fields(OLDER));
         let (_, indexes) = all.split_once(" GSI").unwrap_or_else(|| panic!("{entity} lies in no index: {all}"));
         assert_eq!(format!("GSI{indexes}"), expected.join(" "), "{entity}");
     };
@@ -395,7 +396,7 @@ fn what_happens_in_time_sorts_by_it_whatever_its_id() {
     let check = |access: &str, parameters: &[(&str, &str)], entity: &str, field: &str, times: [&str; 2]| {
         let query = query(&design, access, parameters);
         let sort = |id: &str, at: &str| {
-            let all = lies_at(&design, entity, &with(fields(id), field, at));
+            let all = derived_keys(&design, entity, &with(fields(id), field, at));
             let from = all.find(&format!("{}=", query.sort_attribute)).expect("the sort attribute");
             all[from..].split(' ').next().expect("its value").to_owned()
         };
@@ -411,4 +412,16 @@ fn what_happens_in_time_sorts_by_it_whatever_its_id() {
     check("catalog_sets", &[], "catalog_set", "createdAt", instants);
     check("catalog_recipes_of_creator", &[("creatorId", "u_01")], "catalog_recipe", "createdAt", instants);
     check("creator_recipes", &[("creatorId", "u_01")], "creator_recipe", "createdAt", instants);
+}
+
+/// Proves N1.
+#[test]
+fn queries_are_outlined_as_in_the_document() {
+    check_outline(KONDATE, "cooklogs", "PK = USER#<userId> AND begins_with(SK, 'COOKLOG#<date>')");
+    assert_eq!(design(KONDATE).tenant.member_of, None);
+}
+
+#[test]
+fn without_roles_every_caller_may_do_everything() {
+    check_role(KONDATE, "any", &["recipe.read", "recipe.delete"], &[]);
 }
