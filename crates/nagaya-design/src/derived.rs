@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    design::{Design, Entity, KeyAttributes, KeyTemplates},
+    design::{Design, Entity},
     template::{Fields, Template, Unfit},
 };
 
@@ -30,11 +30,10 @@ struct Source {
 impl DerivedAttributes {
     /// The derived attributes of an entity, those of the table key first.
     pub fn new(design: &Design, entity: &Entity) -> Self {
-        let table = design.table_of(entity);
         let mut found: Vec<DerivedAttribute> = Vec::new();
-        let mut add = |attributes: &KeyAttributes, key: &KeyTemplates, mapping: Option<usize>| {
+        for (at, (attributes, key)) in design.table_of(entity).keys_of(entity).enumerate() {
             for (name, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-                let source = Source { template: template.clone(), mapping };
+                let source = Source { template: template.clone(), mapping: at.checked_sub(1) };
                 match found.iter_mut().find(|each| each.name == *name) {
                     Some(known) => known.sources.push(source),
                     None => found.push(DerivedAttribute {
@@ -44,10 +43,6 @@ impl DerivedAttributes {
                     }),
                 }
             }
-        };
-        add(&table.key, &entity.key, None);
-        for (at, mapping) in entity.indexes.iter().enumerate() {
-            add(&table.indexes[mapping.index].key, &mapping.key, Some(at));
         }
         DerivedAttributes(found)
     }

@@ -1,4 +1,4 @@
-//! A design, read and resolved: what everything else is derived from.
+//! The design, read and resolved. Everything else is derived from it.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::{
     field::{self, Field, Problem},
     role::{Role, Verb},
     template::{Fields, Template, Unfit},
-    tree::Text,
+    tree::SpannedText,
     version::Version,
 };
 
@@ -28,9 +28,9 @@ pub struct Design {
     pub database: String,
     /// Who the tenants are.
     pub tenant: Tenant,
-    /// What every HTTP path starts with.
+    /// The prefix of every HTTP path.
     pub http_prefix: String,
-    /// Whether what is public can be read without a token.
+    /// Whether public items can be read without a token.
     pub visitors: bool,
     /// The tables, in the order of the file.
     pub tables: Vec<Table>,
@@ -40,11 +40,11 @@ pub struct Design {
     pub accesses: Vec<Access>,
     /// The aggregates, in the order of the file.
     pub aggregates: Vec<Aggregate>,
-    /// Where changes are written down.
+    /// Where changes are recorded.
     pub audit: Option<Audit>,
-    /// Who may do what, in the order of the file; empty: everybody may do everything.
+    /// The roles, in the order of the file; empty: every caller may do everything.
     pub roles: Vec<Role>,
-    /// Entities that are declared but could not be read: what refers to them is not judged.
+    /// Entities that are declared but could not be read. The checks ignore references to them.
     pub(crate) unread: Vec<String>,
     pub(crate) visitors_span: Span,
 }
@@ -56,12 +56,11 @@ pub struct Tenant {
     pub field: String,
     /// The token's claim that carries it.
     pub claim: String,
-    /// The tenant that owns the system's own rows.
+    /// The tenant that owns the items of the system itself.
     pub system: Option<String>,
     /// The token's claim with the caller's roles.
     pub roles: String,
-    /// The token's claim that lists the tenants the caller belongs to. Where a token has it, its tenant has to be among
-    /// them.
+    /// The token's claim that lists the caller's tenants. If a token has it, its tenant has to be in the list.
     pub member_of: Option<String>,
     pub(crate) span: Span,
 }
@@ -90,11 +89,11 @@ pub struct Table {
     pub indexes: Vec<Index>,
     /// The attribute that says which entity an item is.
     pub discriminator: Option<String>,
-    /// The attribute with the instant of expiry.
+    /// The attribute with the expiry time.
     pub ttl: Option<String>,
-    /// Whether it can be restored to a past instant.
+    /// Whether it can be restored to a past time.
     pub point_in_time: bool,
-    /// Whether it is encrypted with a key of one's own.
+    /// Whether it is encrypted with a customer-managed key.
     pub kms: bool,
     /// Whether its changes are streamed.
     pub stream: bool,
@@ -113,6 +112,15 @@ impl Table {
     pub fn physical_name(&self, base: &str) -> String {
         self.name.replace("{base}", base)
     }
+
+    /// The attributes and templates of an entity's table key, then those of its index keys.
+    pub(crate) fn keys_of<'d>(
+        &'d self,
+        entity: &'d Entity,
+    ) -> impl Iterator<Item = (&'d KeyAttributes, &'d KeyTemplates)> {
+        let indexes = entity.indexes.iter().map(|mapping| (&self.indexes[mapping.index].key, &mapping.key));
+        std::iter::once((&self.key, &entity.key)).chain(indexes)
+    }
 }
 
 /// A secondary index of a table.
@@ -130,7 +138,7 @@ pub struct Index {
 pub struct Indexing {
     /// `consistent` or `none`.
     pub mode: String,
-    /// Whether documents are indexed unasked.
+    /// Whether documents are indexed automatically.
     pub automatic: bool,
     /// Paths that are indexed.
     pub include: Vec<String>,
@@ -145,7 +153,7 @@ pub enum Wall {
     Key,
     /// In an attribute that is checked on every read and write.
     Attribute,
-    /// All read, the owner writes.
+    /// Every tenant reads, the owner writes.
     Public,
     /// Only an operator reads and writes.
     System,
@@ -193,7 +201,7 @@ impl KeyTemplates {
     }
 }
 
-/// How an entity lies in an index.
+/// The key of an entity in an index.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     /// Position of the index in its table.
@@ -204,35 +212,35 @@ pub struct Mapping {
     pub key: KeyTemplates,
     /// Its wall.
     pub wall: Wall,
-    /// It holds the item only while this is true.
+    /// The index holds the item only while this is true.
     pub when: Option<Condition>,
     pub(crate) span: Span,
     pub(crate) wall_span: Option<Span>,
-    pub(crate) when_text: Option<Text>,
+    pub(crate) when_text: Option<SpannedText>,
 }
 
-/// Something that no two items may have in common.
+/// A unique constraint.
 #[derive(Debug, Clone)]
 pub struct Unique {
     /// The fields.
     pub fields: Vec<String>,
     /// Among the items of one tenant, or among all.
     pub within_tenant: bool,
-    /// Only items for which this holds count.
+    /// Only items for which this is true count.
     pub when: Option<Condition>,
-    pub(crate) field_texts: Vec<Text>,
-    pub(crate) when_text: Option<Text>,
+    pub(crate) field_texts: Vec<SpannedText>,
+    pub(crate) when_text: Option<SpannedText>,
     pub(crate) span: Span,
 }
 
-/// Deletion that keeps the item.
+/// Soft delete: a deleted item is marked and kept.
 #[derive(Debug, Clone)]
 pub struct SoftDelete {
-    /// The field that tells deleted items apart, and its value in them.
+    /// The field that marks deleted items, and its value.
     pub mark: Option<(String, Value)>,
-    /// The field that takes the instant.
+    /// The field for the time of deletion.
     pub at: Option<String>,
-    /// The field that takes the user.
+    /// The field for the user.
     pub by: Option<String>,
     pub(crate) span: Span,
 }
@@ -240,9 +248,9 @@ pub struct SoftDelete {
 /// A step from one schema version to the next.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Where it starts.
+    /// The older version.
     pub from: Version,
-    /// Where it leads.
+    /// The newer version.
     pub to: Version,
     /// Fields added where they are missing.
     pub add: Vec<(String, Value)>,
@@ -267,7 +275,7 @@ impl Change {
     }
 }
 
-/// What lies in a table.
+/// A kind of items in a table.
 #[derive(Debug, Clone)]
 pub struct Entity {
     /// Its name.
@@ -278,7 +286,7 @@ pub struct Entity {
     pub table: usize,
     /// Its key.
     pub key: KeyTemplates,
-    /// Key forms of older items.
+    /// Key templates of older items.
     pub former_keys: Vec<KeyTemplates>,
     /// Where its wall is.
     pub wall: Wall,
@@ -286,17 +294,17 @@ pub struct Entity {
     pub tenant: Option<String>,
     /// Its value of the table's discriminator.
     pub discriminator: Option<String>,
-    /// How it lies in indexes.
+    /// Its keys in indexes.
     pub indexes: Vec<Mapping>,
     /// Its fields.
     pub fields: Vec<Field>,
     /// The attribute with its optimistic version.
     pub version: Option<String>,
-    /// What no two items may share.
+    /// Its unique constraints.
     pub unique: Vec<Unique>,
-    /// Seconds that it lives after its last write.
+    /// Seconds from its last write to its expiry.
     pub ttl_after: Option<u64>,
-    /// Deletion that keeps the item.
+    /// Its soft delete.
     pub soft_delete: Option<SoftDelete>,
     /// The schema version that is written.
     pub schema: Option<Version>,
@@ -304,15 +312,15 @@ pub struct Entity {
     pub changes: Vec<Change>,
     /// Its HTTP path, without the design's prefix.
     pub path: String,
-    /// What callers do with single items over HTTP, in the order of [`Verb::ALL`].
+    /// The verbs that have routes for single items, in the order of [`Verb::ALL`].
     pub routes: Vec<Verb>,
-    /// Whether its changes are written down, where the design has an audit.
+    /// Whether its changes are recorded, if the design has an audit.
     pub audited: bool,
     pub(crate) span: Span,
     pub(crate) spans: EntitySpans,
 }
 
-/// Where the parts of an entity stand.
+/// The spans of the parts of an entity.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntitySpans {
     pub(crate) wall: Option<Span>,
@@ -349,7 +357,7 @@ impl Entity {
         field::is_marked(&self.fields, path, |field| field.personal)
     }
 
-    /// The fields of its key that the caller has to give: all but the tenant.
+    /// The fields of its key without the tenant: the caller gives these.
     pub fn id_fields(&self) -> Vec<&str> {
         let mut found = Vec::new();
         for path in self.key.partition.fields().chain(self.key.sort.fields()) {
@@ -360,7 +368,7 @@ impl Entity {
         found
     }
 
-    /// The tenant's field, where a wall takes its value from the token.
+    /// The tenant's field, if the wall takes its value from the token.
     pub fn implied_tenant(&self, wall: Wall) -> Option<&str> {
         match wall {
             Wall::Key | Wall::Attribute => self.tenant.as_deref(),
@@ -368,14 +376,13 @@ impl Entity {
         }
     }
 
-    /// Reports everything that is wrong with the fields that somebody gives for an item: what is missing, what does not
-    /// fit, what is not a field.
+    /// Reports every error in the fields of an item: missing, invalid and unknown fields.
     pub fn check(&self, fields: &Map<String, Value>) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        field::check_fields(&self.fields, fields, None, &mut problems);
+        let mut errors = Vec::new();
+        field::check_fields(&self.fields, fields, None, &mut errors);
         let unknown = fields.keys().filter(|name| self.fields.iter().all(|field| field.name != **name));
-        problems.extend(unknown.map(|name| Problem { path: name.clone(), message: "is not a field".to_owned() }));
-        problems
+        errors.extend(unknown.map(|name| Problem { path: name.clone(), message: "is not a field".to_owned() }));
+        errors
     }
 
     /// The mapping of an index.
@@ -383,7 +390,7 @@ impl Entity {
         self.indexes.iter().find(|mapping| mapping.name == index)
     }
 
-    /// Whether a field is part of the table key, and so never changes.
+    /// Whether a field is part of the table key and so cannot change.
     pub fn is_key_field(&self, path: &str) -> bool {
         self.key.partition.fields().chain(self.key.sort.fields()).any(|each| each == path)
     }
@@ -394,21 +401,21 @@ impl Entity {
     }
 }
 
-/// A page of items, the only item, or how many there are.
+/// What an access pattern returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returns {
     /// A page of items.
     Many,
     /// The only item.
     One,
-    /// How many there are.
+    /// The number of items.
     Count,
 }
 
-/// What bounds the sort key of an access pattern, after the fields that are fixed.
+/// The bound of the sort key after its fixed fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
-    /// Everything that begins so.
+    /// No bound.
     Open,
     /// The whole sort key is given.
     Full,
@@ -418,7 +425,7 @@ pub enum Bound {
     Prefix(String),
 }
 
-/// A way to list an entity.
+/// An access pattern: a way to list an entity.
 #[derive(Debug, Clone)]
 pub struct Access {
     /// Its name.
@@ -431,11 +438,11 @@ pub struct Access {
     pub mapping: Option<usize>,
     /// The fields that the caller gives.
     pub by: Vec<String>,
-    /// How many leading fields of the sort key are fixed.
+    /// The number of leading fields of the sort key that are fixed.
     pub fixed: usize,
-    /// What bounds the rest of the sort key.
+    /// The bound of the rest of the sort key.
     pub bound: Bound,
-    /// Whether it runs from the end.
+    /// Whether the order is descending.
     pub descending: bool,
     /// Condition on what is returned.
     pub filter: Option<Condition>,
@@ -443,13 +450,13 @@ pub struct Access {
     pub projection: Vec<String>,
     /// Page size.
     pub limit: u32,
-    /// What it gives.
+    /// What it returns.
     pub returns: Returns,
-    /// Its HTTP path, without the design's prefix; `None`: only the system's own code asks it.
+    /// Its HTTP path, without the design's prefix; `None`: only the system's own code uses it.
     pub path: Option<String>,
     pub(crate) span: Span,
     pub(crate) path_span: Option<Span>,
-    pub(crate) filter_text: Option<Text>,
+    pub(crate) filter_text: Option<SpannedText>,
 }
 
 /// An event of an aggregate.
@@ -476,9 +483,9 @@ pub struct Aggregate {
     pub head: usize,
     /// Position of the entity that maps idempotency keys.
     pub idempotency: Option<usize>,
-    /// Position of the entity that keeps its state.
+    /// Position of the entity with its snapshots.
     pub snapshot: Option<usize>,
-    /// Position of the entity with the keys of personal fields.
+    /// Position of the entity with the encryption keys of personal fields.
     pub keys: Option<usize>,
     /// Positions of the entities built from its events.
     pub projections: Vec<usize>,
@@ -488,7 +495,7 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// Whether the entity at a position is where it keeps something.
+    /// Whether the entity at a position belongs to it.
     pub fn keeps(&self, entity: usize) -> bool {
         let single = [Some(self.events), Some(self.head), self.idempotency, self.snapshot, self.keys];
         single.contains(&Some(entity)) || self.projections.contains(&entity)
@@ -511,7 +518,7 @@ impl Design {
         self.accesses.iter().find(|access| access.name == name)
     }
 
-    /// Whether callers make items of the entity at a position over HTTP.
+    /// Whether callers create items of the entity at a position over HTTP.
     pub(crate) fn is_created_by_callers(&self, at: usize) -> bool {
         let entity = &self.entities[at];
         entity.routes.contains(&Verb::Create)
@@ -524,7 +531,7 @@ impl Design {
         self.accesses.iter().filter(move |access| self.entities[access.entity].name == entity.name)
     }
 
-    /// The key attributes and templates that serve an access pattern.
+    /// The key attributes and templates that an access pattern uses.
     pub fn source_of(&self, access: &Access) -> (&KeyAttributes, &KeyTemplates) {
         let entity = &self.entities[access.entity];
         let table = self.table_of(entity);
@@ -537,7 +544,7 @@ impl Design {
         }
     }
 
-    /// The wall that an access pattern is behind.
+    /// The wall of an access pattern.
     pub fn wall_of(&self, access: &Access) -> Wall {
         let entity = &self.entities[access.entity];
         access.mapping.map_or(entity.wall, |at| entity.indexes[at].wall)

@@ -7,12 +7,12 @@ use crate::{
     check::MAX_ITEM,
     design::{Design, Entity, SCHEMA_ATTRIBUTE},
     field::{Default, Field, Type},
-    form::{self, Format},
+    text_syntax::{self, Format},
 };
 
 /// The time of all examples in seconds since 1970: 2026-01-31T09:30:00Z.
 const EXAMPLE_TIME: i64 = 1_769_851_800;
-const ULID: &str = "01KG9S5Q60T4N2Y8ZC3M7VXR1E";
+pub(crate) const EXAMPLE_ULID: &str = "01KG9S5Q60T4N2Y8ZC3M7VXR1E";
 const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
 const DAY_MILLIS: i64 = 86_400_000;
 /// How many more times than necessary an unbounded repetition of a pattern occurs in an example at most.
@@ -74,7 +74,7 @@ impl Field {
             Type::Integer => (number as i64).into(),
             Type::Boolean => true.into(),
             Type::Timestamp(_) | Type::Date => self.instant(EXAMPLE_TIME * 1000).unwrap_or_default(),
-            Type::Ulid => format!("{}{ULID}", self.prefix()).into(),
+            Type::Ulid => format!("{}{EXAMPLE_ULID}", self.prefix()).into(),
             Type::Uuid => format!("{}{UUID}", self.prefix()).into(),
             Type::List(Some(element)) => vec![element.example(); self.least.clamp(1, 100).min(self.size)].into(),
             Type::List(None) => vec![Value::from("…"); self.least.min(100)].into(),
@@ -95,7 +95,7 @@ impl Field {
             },
             Type::Ulid => {
                 let millis = u64::try_from(first_millis).ok()?;
-                format!("{}{}", self.prefix(), form::ulid(u128::from(millis) << 80 | n as u128)).into()
+                format!("{}{}", self.prefix(), text_syntax::ulid(u128::from(millis) << 80 | n as u128)).into()
             }
             Type::Uuid => format!("{}00000000-0000-4000-8000-{n:012x}", self.prefix()).into(),
             Type::Integer => self.example().as_i64()?.checked_add(number)?.into(),
@@ -130,7 +130,7 @@ impl Field {
                 None => format!("{}{words}", form.prefix),
             },
         };
-        let mut readable = [plain.clone(), form.prefix.clone() + ULID, plain.replace(' ', "-")].into_iter();
+        let mut readable = [plain.clone(), form.prefix.clone() + EXAMPLE_ULID, plain.replace(' ', "-")].into_iter();
         if let Some(text) = readable.find(|text| form.accepts(text)) {
             return text;
         }

@@ -73,7 +73,7 @@ fn roles_add_up_and_unknown_ones_permit_nothing() {
 }
 
 #[test]
-fn an_operator_may_do_everything_unless_something_is_said() {
+fn an_operator_may_do_everything_unless_the_role_lists_permissions() {
     let design = with("role.staff.operator = true\nrole.auditor = { operator = true, may = [\"*.read\"] }");
     assert_eq!(permitted(&design, &["staff"]), ALL);
     assert_eq!(permitted(&design, &["auditor"]), "article.read, contract.read");
@@ -83,7 +83,7 @@ fn an_operator_may_do_everything_unless_something_is_said() {
 }
 
 #[test]
-fn without_roles_everybody_may_do_everything_and_the_role_operator_acts_for_the_system() {
+fn without_roles_every_caller_may_do_everything_and_operator_is_the_role_of_operators() {
     let design = with("");
     assert_eq!(permitted(&design, &[]), ALL);
     assert_eq!(permitted(&design, &["anything"]), ALL);

@@ -1,4 +1,4 @@
-//! The aiagent designs, held against their documents: tenants kept apart by keys, in one table and in twelve.
+//! The aiagent designs compared with their documents: tenants are separated by keys, in one table and in twelve.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ fn every_tenant_scoped_partition_names_the_tenant() {
                 assert!(partition.starts_with("TENANT#{tenantId}#"), "{path}: {} in {partition}", entity.name);
             }
         }
-        // What belongs to no tenant is said to be so, and is not a tenant's data.
+        // Entities without a tenant declare another wall.
         let open = design.entities.iter().filter(|entity| entity.wall != Wall::Key);
         let open: Vec<_> = open.map(|entity| (entity.name.as_str(), entity.wall)).collect();
         assert_eq!(open, [("tenant_application", Wall::System), ("notice", Wall::Public)], "{path}");
@@ -111,7 +111,7 @@ fn two_tenants_never_share_a_partition() {
 
 /// Proves A3.
 #[test]
-fn the_core_data_lies_in_one_table_named_after_the_base() {
+fn the_core_data_is_in_one_table_named_after_the_base() {
     let design = design(SINGLE);
     let core = ["tenant", "user", "agent", "execution", "audit"];
     for name in core {
@@ -203,7 +203,7 @@ fn sessions_and_temporary_tokens_expire_by_the_ttl_attribute() {
             let entity = design.entity(name).expect("an entity that expires");
             assert_eq!(design.table_of(entity).ttl.as_deref(), Some("expiresAt"), "{path}: {name}");
             let expiry = entity.field("expiresAt").expect("the instant of expiry");
-            // DynamoDB takes seconds since 1970 as a number, and nothing else.
+            // DynamoDB only accepts seconds since 1970 as a number.
             assert!(matches!(expiry.kind, Type::Timestamp(Precision::Epoch)), "{path}: {name}");
             assert!(!expiry.optional && expiry.default.is_none(), "{path}: a {name} without an end never expires");
         }
@@ -216,7 +216,7 @@ fn sessions_and_temporary_tokens_expire_by_the_ttl_attribute() {
 
 /// Proves the design's part of A6.
 #[test]
-fn a_session_without_its_expiry_is_refused() {
+fn a_session_without_its_expiry_is_rejected() {
     let design = design(SINGLE);
     let entity = design.entity("session").expect("sessions");
     let check = |expiry: Value, refused: bool| {
@@ -291,7 +291,7 @@ fn access_patterns_become_the_documented_queries() {
 
 /// Proves A9.
 #[test]
-fn audit_entries_between_two_instants_are_those_from_the_first_on_and_before_the_second() {
+fn audit_entries_between_two_times_include_the_first_and_exclude_the_second() {
     let design = design(SINGLE);
     let between = |tenant: &str| {
         let window = [("tenantId", tenant), ("from", "2024-01-02T00:00:00Z"), ("to", "2024-01-03T00:00:00Z")];
@@ -315,7 +315,7 @@ fn a_tenant_lists_its_own_users_and_only_users() {
     let users = query(&design, "users", &[("tenantId", "t1")]);
     assert!(finds(&design, &users, "user", &user("t1", "u1")));
     assert!(!finds(&design, &users, "user", &user("t2", "u1")));
-    // USER_PREFS# and USER_EMAIL_SUB# lie in the same partition, next to USER#.
+    // USER_PREFS# and USER_EMAIL_SUB# are in the same partition as USER#.
     assert!(!finds(&design, &users, "user_preferences", &json!({ "tenantId": "t1", "userId": "u1" })));
     let subscription = json!({ "tenantId": "t1", "userId": "u1", "accountId": "a1", "createdAt": AT });
     assert!(!finds(&design, &users, "user_email_subscription", &subscription));
@@ -329,7 +329,7 @@ fn a_tenant_lists_its_own_users_and_only_users() {
 
 /// Proves A10.
 #[test]
-fn logs_lie_in_a_table_of_their_own() {
+fn logs_are_in_a_separate_table() {
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     for path in [SINGLE, MULTI] {
         let design = design(path);
@@ -360,7 +360,7 @@ fn a_trace_gives_its_log_lines_in_order_of_time() {
     let line = |trace: &str| json!({ "tenantId": "t1", "timestamp": AT, "uuid": UUID, "traceId": trace });
     assert!(finds(&design, &trace, "log", &line("abc")));
     assert!(!finds(&design, &trace, "log", &line("abcd")));
-    // Audit entries of the trace lie in the same index partition, and are not log lines.
+    // Audit entries of the trace are in the same index partition, and are not log lines.
     assert!(!finds(&design, &trace, "archived_audit", &line("abc")));
     let audits = query(&design, "archived_audits_of_trace", &[("traceId", "abc")]);
     assert!(finds(&design, &audits, "archived_audit", &line("abc")));
@@ -371,7 +371,7 @@ fn a_trace_gives_its_log_lines_in_order_of_time() {
 
 /// Proves A10.
 #[test]
-fn log_lines_live_for_30_to_90_days_as_the_design_says() {
+fn log_lines_expire_after_30_to_90_days() {
     const DAY: u64 = 24 * 60 * 60;
     let lives = |design: &Design, entity: &str| {
         let entity = design.entity(entity).expect("an entity of the log table");
@@ -459,7 +459,7 @@ fn lists_over_tenants_are_in_order_of_creation() {
 
 /// Proves M1.
 #[test]
-fn an_index_described_by_its_purpose_serves_it_within_the_tenant() {
+fn an_index_described_by_its_purpose_works_within_the_tenant() {
     let account = json!({
         "tenantId": "tenant-1", "accountId": "a1", "userId": "u1", "email": "aoi@example.com", "provider": "gmail",
         "createdAt": AT,
@@ -470,7 +470,7 @@ fn an_index_described_by_its_purpose_serves_it_within_the_tenant() {
     let push = json!({ "tenantId": "tenant-1", "subscriptionId": "s1", "userId": "u1", "createdAt": AT });
     for path in [SINGLE, MULTI] {
         let design = design(path);
-        // Asked for what it has, an item is found; asked for anything else, or by another tenant, it is not.
+        // An item is found by its own values only, and not by another tenant.
         let check = |access: &str, index: &str, entity: &str, item: &Value, by: &[(&str, &str)], other: &[&str]| {
             let ask = |tenant: &'static str, by: &[(&str, &str)]| {
                 let parameters: Vec<_> = by.iter().copied().chain([("tenantId", tenant)]).collect();
@@ -514,13 +514,13 @@ fn the_mails_of_a_task_are_in_order_of_time() {
 
 /// Proves M1.
 #[test]
-fn one_table_and_twelve_hold_the_same_entities_and_answer_the_same_questions() {
+fn one_table_and_twelve_have_the_same_entities_and_access_patterns() {
     let (single, multi) = (design(SINGLE), design(MULTI));
-    let (before, after) = (shape(&single), shape(&multi));
+    let (before, after) = (without_tables(&single), without_tables(&multi));
     assert!(before.len() > 150, "{} lines", before.len());
     assert_eq!(before, after);
 
-    // Only tables come and go, and entities move between them; the design says of itself what it is.
+    // Only the tables, the tables of entities and the description of the design differ.
     let others = diff(&single, &multi).into_iter().filter(|change| change.path != "description");
     let others = others.filter(|change| !change.path.starts_with("table.") && !change.what.starts_with("the table "));
     let others: Vec<_> = others.map(|change| change.to_string()).collect();
@@ -528,8 +528,8 @@ fn one_table_and_twelve_hold_the_same_entities_and_answer_the_same_questions() {
     assert!(multi.version.major > single.version.major, "moving every item is a breaking change");
 }
 
-/// Everything of a design but where its entities lie.
-fn shape(design: &Design) -> Vec<String> {
+/// The parts of a design that do not depend on its tables.
+fn without_tables(design: &Design) -> Vec<String> {
     let mut lines = Vec::new();
     for entity in &design.entities {
         let key = (entity.key.partition.as_str(), entity.key.sort.as_str());

@@ -1,4 +1,4 @@
-//! The kondate design, held against its document: one table for user data, public catalog and share links.
+//! The kondate design compared with its document: one table for user data, public catalog and share links.
 
 use nagaya_design::{Default, Design, Type, Wall};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const OLDER: &str = "01HZX5K7N2M4P6Q8R9S0T1V3W5";
 const NEWER: &str = "01KGZZZZZZ0000000000000000";
 const HASH: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
-/// What every entity here can be keyed by.
+/// Fields for the keys of all entities.
 fn fields(id: &str) -> Value {
     let mut fields = json!({
         "userId": "u_01", "creatorId": "u_01", "savedCount": 12345, "date": "2026-02-09", "tokenHash": HASH,
@@ -44,21 +44,21 @@ fn key(design: &Design, entity: &str, fields: &Value) -> (String, String) {
 
 /// Proves K1.
 #[test]
-fn everything_lies_in_the_main_table_on_demand_and_encrypted() {
+fn all_entities_are_in_the_main_table_on_demand_and_encrypted() {
     let design = design(KONDATE);
     let [table] = design.tables.as_slice() else { panic!("one table holds everything") };
 
     assert_eq!(table.physical_name("anything"), "MainTable");
     assert_eq!((table.key.partition.as_str(), table.key.sort.as_str()), ("PK", "SK"));
     assert_eq!(table.throughput, None, "PAY_PER_REQUEST");
-    // There is no way to write a table that is not encrypted at rest.
+    // A design cannot turn off encryption at rest.
     let open = source(KONDATE).replacen("encryption  = \"default\"", "encryption  = \"none\"", 1);
     assert_eq!(errors(&open), [("NG0005", "encryption  = \"none\"".to_owned())]);
 }
 
 /// Proves K1.
 #[test]
-fn user_data_lies_under_the_user_by_kind() {
+fn user_data_is_in_the_partition_of_the_user() {
     let design = design(KONDATE);
     let check = |entity: &str, fields: Value, sort: &str| {
         assert_eq!(key(&design, entity, &fields), ("USER#u_01".to_owned(), sort.to_owned()), "{entity}");
@@ -104,7 +104,7 @@ fn scopes_and_plan_slots_are_those_of_the_document_and_no_others() {
 
 /// Proves K1.
 #[test]
-fn a_list_gives_one_kind_of_one_user_although_prefixes_look_alike() {
+fn a_list_returns_one_entity_of_one_user_despite_similar_prefixes() {
     let design = design(KONDATE);
     let check = |access: &str, parameters: &[(&str, &str)], prefix: &str, entity: &str, neighbours: &[&str]| {
         let ask = |user: &str| {
@@ -133,7 +133,7 @@ fn a_list_gives_one_kind_of_one_user_although_prefixes_look_alike() {
 
 /// Proves K1.
 #[test]
-fn the_logs_of_a_month_are_those_whose_day_begins_with_it() {
+fn the_logs_of_a_month_are_found_by_its_prefix() {
     let design = design(KONDATE);
     let month = query(&design, "cooklogs", &[("userId", "u_01"), ("date", "2026-02")]);
     assert_eq!(month.to_string(), "PK = USER#u_01 AND begins_with(SK, 'COOKLOG#2026-02')");
@@ -172,7 +172,7 @@ fn the_catalog_is_keyed_by_time_and_by_creator() {
 
 /// Proves K2.
 #[test]
-fn all_read_the_catalog_and_its_creator_alone_writes_it() {
+fn every_tenant_reads_the_catalog_and_only_its_creator_writes_it() {
     let design = design(KONDATE);
     for name in ["catalog_recipe", "catalog_set", "creator_recipe", "creator_set"] {
         let entity = design.entity(name).expect("an entity of the catalog");
@@ -181,13 +181,13 @@ fn all_read_the_catalog_and_its_creator_alone_writes_it() {
     let page = query(&design, "creator_recipes", &[("creatorId", "u_01")]);
     assert_eq!(page.to_string(), "PK = CREATOR#u_01 AND begins_with(SK, 'CATALOG_RECIPE#')");
     assert!(finds(&design, &page, "creator_recipe", &fields(OLDER)));
-    assert!(!finds(&design, &page, "creator_set", &fields(OLDER)), "sets lie beside the recipes");
+    assert!(!finds(&design, &page, "creator_set", &fields(OLDER)), "sets are in the same partition as recipes");
     assert!(!finds(&design, &page, "creator_recipe", &with(fields(OLDER), "creatorId", "u_02")));
 }
 
 /// Proves the full-text search part of K19.
 #[test]
-fn postings_are_found_by_a_term_or_by_its_first_character_and_by_no_caller() {
+fn postings_are_found_by_a_term_or_its_first_character_and_have_no_route() {
     let design = design(KONDATE);
     let check = |access: &str, parameters: &[(&str, &str)], expected: &str| {
         assert_eq!(query(&design, access, parameters).to_string(), expected, "{access}");
@@ -203,7 +203,7 @@ fn postings_are_found_by_a_term_or_by_its_first_character_and_by_no_caller() {
 
 /// Proves K3.
 #[test]
-fn a_share_link_is_found_by_its_own_id_and_says_what_it_shows() {
+fn a_share_link_is_found_by_its_id_and_names_its_target() {
     let design = design(KONDATE);
     assert_eq!(key(&design, "share", &fields(OLDER)), (format!("SHARE#{OLDER}"), "META#".to_owned()));
 
@@ -230,7 +230,7 @@ fn a_share_link_is_found_by_its_own_id_and_says_what_it_shows() {
 
 /// Proves K4.
 #[test]
-fn the_three_indexes_are_laid_over_attributes_of_their_own() {
+fn the_three_indexes_have_separate_attributes() {
     let table = &design(KONDATE).tables[0];
     let indexes =
         table.indexes.iter().map(|index| (index.name.as_str(), index.key.partition.as_str(), index.key.sort.as_str()));
@@ -242,7 +242,7 @@ fn the_three_indexes_are_laid_over_attributes_of_their_own() {
 
 /// Proves K4.
 #[test]
-fn items_lie_in_the_indexes_as_documented() {
+fn items_have_the_documented_index_keys() {
     let design = design(KONDATE);
     let check = |entity: &str, expected: &[String]| {
         let all = derived_keys(&design, entity, &fields(OLDER));
@@ -273,7 +273,7 @@ fn an_id_finds_the_callers_own_item_or_the_public_one() {
         ("recipe", "recipe_by_id", "catalog_recipe", "catalog_recipe_by_id", "RECIPE", "recipeId"),
         ("set", "set_by_id", "catalog_set", "catalog_set_by_id", "SET", "setId"),
     ] {
-        // A request gives nothing but the id; whose it is comes from the token.
+        // A request gives only the id; the owner comes from the token.
         for name in [own_access, public_access] {
             let parameters = design.parameters(design.access(name).expect("an access pattern")).into_iter();
             let given: Vec<_> = parameters.filter(|each| !each.from_token).map(|each| each.name).collect();
@@ -295,7 +295,7 @@ fn an_id_finds_the_callers_own_item_or_the_public_one() {
 
 /// Proves K4.
 #[test]
-fn the_catalog_is_listed_by_time_or_by_saves_and_one_list_holds_no_item_of_the_other() {
+fn the_catalog_is_listed_by_time_or_by_saves_in_separate_lists() {
     let design = design(KONDATE);
     for (newest, popular, published, page, kind) in [
         ("catalog_recipes", "catalog_recipes_popular", "catalog_recipe", "creator_recipe", "RECIPE"),
@@ -314,7 +314,7 @@ fn the_catalog_is_listed_by_time_or_by_saves_and_one_list_holds_no_item_of_the_o
 
 /// Proves K4.
 #[test]
-fn saves_sort_by_their_number_and_not_by_its_digits() {
+fn saves_are_sorted_as_numbers() {
     let design = design(KONDATE);
     let mapping = design.entity("creator_recipe").and_then(|entity| entity.mapping("GSI2")).expect("GSI2");
     let sort = |count: i64| {
@@ -362,7 +362,7 @@ fn ids_are_ulids() {
         let entity = design.entity(entity).expect("an entity");
         let field = entity.field(id).unwrap_or_else(|| panic!("{} has no {id}", entity.name));
         assert!(matches!(field.kind, Type::Ulid), "{}.{id} is a {}", entity.name, field.kind.name());
-        assert_eq!(field.default, Some(Default::New), "{}.{id} is made when none is given", entity.name);
+        assert_eq!(field.default, Some(Default::New), "{}.{id} is generated by default", entity.name);
         for (value, fits) in [
             (OLDER, true),
             ("r_01", true), // as the document's examples write them
@@ -391,7 +391,7 @@ fn lists_of_the_book_are_newest_first_by_their_ids() {
 
 /// Proves K20.
 #[test]
-fn what_happens_in_time_sorts_by_it_whatever_its_id() {
+fn lists_by_time_do_not_depend_on_ids() {
     let design = design(KONDATE);
     let check = |access: &str, parameters: &[(&str, &str)], entity: &str, field: &str, times: [&str; 2]| {
         let query = query(&design, access, parameters);

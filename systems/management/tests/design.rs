@@ -1,4 +1,4 @@
-//! The management design, held against its document: seven Cosmos DB containers, their queries, their schema versions.
+//! The management design compared with its document: seven Cosmos DB containers, their queries, their schema versions.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn there_are_seven_containers_partitioned_by_tenant() {
 
 /// Proves C1.
 #[test]
-fn documents_lie_in_their_container_with_id_tenant_and_type() {
+fn documents_are_in_their_container_with_id_tenant_and_type() {
     let design = design(MANAGEMENT);
     let documented = [
         ("auth", ["user", "role_assignment", "service_role_definition", "audit_log"].as_slice()),
@@ -65,7 +65,7 @@ fn a_documents_key_is_its_tenant_and_its_id() {
     check("domain", in_tenant("domain_example_com"), "tenant_123", "domain_example_com");
     check("api_key", in_tenant("apikey_abc123xyz"), "tenant_123", "apikey_abc123xyz");
     check("channel", in_tenant("channel_general"), "tenant_123", "channel_general");
-    // A tenant is its own partition; what belongs to the system is in the system's.
+    // A tenant document is in its own partition; documents of the system are in the system's partition.
     let tenant = json!({ "tenantId": "tenant_acme", "name": "acme", "createdAt": AT });
     check("tenant", tenant, "tenant_acme", "tenant_acme");
     check("service", json!({ "id": "file-service" }), "_system", "file-service");
@@ -79,7 +79,7 @@ fn a_documents_key_is_its_tenant_and_its_id() {
 
 /// Proves C1.
 #[test]
-fn a_document_of_another_type_or_without_its_tenant_is_refused() {
+fn a_document_of_another_type_or_without_its_tenant_is_rejected() {
     let design = design(MANAGEMENT);
     let folder = json!({
         "id": "folder_xyz789", "tenantId": "tenant_123", "type": "folder", "name": "Documents", "path": "/Documents",
@@ -129,7 +129,7 @@ fn indexing_policies_are_those_of_the_document() {
         for path in include {
             assert!(!policy.exclude.iter().any(|each| each == path), "{container} excludes {path}");
         }
-        // Cosmos DB refuses a policy that says nothing about the root.
+        // Cosmos DB rejects a policy without the root path.
         let root = policy.include.iter().chain(&policy.exclude).filter(|path| *path == "/*").count();
         assert_eq!(root, 1, "{container}");
     };
@@ -144,14 +144,14 @@ fn indexing_policies_are_those_of_the_document() {
 
 /// Proves the design's part of C15.
 #[test]
-fn what_a_query_sorts_by_is_indexed() {
+fn sort_attributes_of_queries_are_indexed() {
     let design = design(MANAGEMENT);
     for access in &design.accesses {
         let query = design.query_outline(access, &[]);
         let table = design.table_of(&design.entities[access.entity]);
         let policy = table.indexing.as_ref().expect("an indexing policy");
         let path = format!("/{}/?", query.sort_attribute);
-        // Cosmos DB answers ORDER BY over a path without an index with an error.
+        // In Cosmos DB, ORDER BY over a path without an index is an error.
         assert!(policy.include.iter().any(|each| *each == path || each == "/*"), "{}: {path}", access.name);
         assert!(!policy.exclude.contains(&path), "{}: {path}", access.name);
     }
@@ -193,7 +193,7 @@ fn every_documented_query_is_an_access_pattern() {
         }
         let wall = design.wall_of(design.access(access).expect("the pattern"));
         let crosses = !expected.conditions.iter().any(|condition| condition.starts_with("c.tenantId = "));
-        assert_eq!(wall == Wall::System, crosses, "{access}: only operators ask across tenants");
+        assert_eq!(wall == Wall::System, crosses, "{access}: only operators query across tenants");
     };
     let tenant = ("tenantId", "tenant_123");
 
@@ -286,7 +286,7 @@ fn the_list_of_all_tenants_comes_in_pages_of_20() {
 
 /// Proves the design's part of C15.
 #[test]
-fn queries_give_what_they_ask_for_and_nothing_beside_it() {
+fn queries_return_exactly_the_matching_items() {
     let design = design(MANAGEMENT);
     let tenant = ("tenantId", "tenant_123");
     let user = |name: &str, value: Value| {
@@ -328,7 +328,7 @@ fn version(text: &str) -> Version {
 
 /// Proves C17.
 #[test]
-fn a_user_goes_from_1_0_by_1_1_to_2_0() {
+fn the_schema_of_users_goes_from_1_0_to_1_1_to_2_0() {
     let design = design(MANAGEMENT);
     let user = design.entity("user").expect("users");
     let steps: Vec<_> = user.changes.iter().map(|step| (step.from, step.to, step.is_breaking())).collect();
@@ -347,7 +347,7 @@ fn a_user_goes_from_1_0_by_1_1_to_2_0() {
 
 /// Proves C17.
 #[test]
-fn a_user_of_schema_1_0_still_fits() {
+fn a_user_of_schema_1_0_is_still_valid() {
     let design = design(MANAGEMENT);
     let old = json!({
         "id": USER, "tenantId": "tenant_123", "type": "user", "schemaVersion": "1.0",
@@ -360,7 +360,7 @@ fn a_user_of_schema_1_0_still_fits() {
 
 /// Proves C17.
 #[test]
-fn a_chain_with_a_gap_or_a_quiet_break_is_rejected() {
+fn a_schema_chain_with_a_gap_or_a_hidden_breaking_change_is_rejected() {
     let text = source(MANAGEMENT);
     let check = |from: &str, to: &str, code: &str| {
         assert_eq!(text.matches(from).count(), 1, "{from}");
@@ -423,7 +423,7 @@ const TO_2_0: &str = r#"
 
 /// Proves C17.
 #[test]
-fn the_documented_history_of_users_is_told_apart_by_what_breaks() {
+fn the_documented_versions_of_users_are_compared_correctly() {
     let join = |parts: &[&str]| parts.join("\n");
     let first = user_design("1.0", TENANT, &join(&[USERNAME, DISPLAY_NAME, EMBEDDED_ROLES]), "");
     let second = user_design("1.1", TENANT, &join(&[USERNAME, DISPLAY_NAME, EMBEDDED_ROLES, ADDED_BY_1_1]), TO_1_1);
@@ -456,7 +456,7 @@ fn breaking_and_non_breaking_changes_are_those_of_the_document() {
         status      = { type = "string", one_of = ["active", "suspended"] }
         createdAt   = { type = "timestamp" }"#;
     let old = accepted(&user_design("1.0", TENANT, base, ""));
-    // The text replaced, what by, what the difference is about, and whether it breaks.
+    // The replaced text, the new text, the path of the difference, and whether it breaks.
     let check = |from: &str, to: &str, about: &str, breaks: bool| {
         let text = user_design("1.0", TENANT, base, "");
         assert!(text.contains(from), "{from}");
@@ -472,7 +472,7 @@ fn breaking_and_non_breaking_changes_are_those_of_the_document() {
     let created = r#"createdAt   = { type = "timestamp" }"#;
     let table = r#"index.GSI1 = ["GSI1PK", "GSI1SK"]"#;
 
-    // Breaking: a field removed, renamed, of another type, required; another partition; choices taken away.
+    // Breaking: a field removed, renamed, of another type, required; another partition; choices removed.
     check(name, "", &format!("{field}.displayName"), true);
     check("displayName", "fullName", &format!("{field}.fullName"), true);
     check(logins, "logins = { type = \"integer\" }", &format!("{field}.logins"), true);
@@ -482,7 +482,7 @@ fn breaking_and_non_breaking_changes_are_those_of_the_document() {
     check("SK = \"USER#{id}\"", "SK = \"U#{id}\"", "entity.user.key", true);
     check(r#"["active", "suspended"]"#, r#"["active"]"#, &format!("{field}.status"), true);
 
-    // Not breaking: an optional field, a field made optional, a default, an index, a pattern, a choice more.
+    // Not breaking: an optional field, a field made optional, a default, an index, an access pattern, a new choice.
     check(
         created,
         &format!("{created}\nnew = {{ type = \"boolean\", optional = true }}"),

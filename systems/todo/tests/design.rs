@@ -1,4 +1,4 @@
-//! The todo design, held against its document: an event store, and a projection with a sparse index.
+//! The todo design compared with its document: an event store, and a projection with a sparse index.
 
 use nagaya_design::{Bound, Design, Parameter, Type, Wall};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const ID: &str = "01HARX4ZC9V6K2M8T5Q3W7Y1NB";
 const FIRST: &str = "01HARX5BD7F8G9H0J1K2M3N4PQ";
 const SECOND: &str = "01HARX6000000000000000000Z";
 
-/// The document's item, with an event id of one's choice.
+/// The document's event with another id.
 fn event(id: &str) -> Value {
     json!({
         "aggregateType": "Todo",
@@ -42,7 +42,7 @@ fn todo(completed: bool, updated_at: &str) -> Value {
     })
 }
 
-fn problems(design: &Design, entity: &str, item: &Value) -> Vec<String> {
+fn errors_of(design: &Design, entity: &str, item: &Value) -> Vec<String> {
     let entity = design.entity(entity).expect("an entity of the design");
     let found = design.check_item(entity, item.as_object().expect("an object"));
     found.into_iter().map(|problem| problem.path).collect()
@@ -50,7 +50,7 @@ fn problems(design: &Design, entity: &str, item: &Value) -> Vec<String> {
 
 /// Proves T2.
 #[test]
-fn events_lie_in_the_events_table_under_their_todo() {
+fn events_are_in_the_events_table_in_the_partition_of_their_todo() {
     let design = design(TODO);
     let table = design.table_of(design.entity("event").expect("events"));
 
@@ -68,17 +68,17 @@ fn events_lie_in_the_events_table_under_their_todo() {
 
 /// Proves T2.
 #[test]
-fn an_event_has_the_documented_shape_and_no_other() {
+fn an_event_has_exactly_the_documented_fields() {
     let design = design(TODO);
     let entity = design.entity("event").expect("events");
-    assert!(problems(&design, "event", &event(FIRST)).is_empty());
+    assert!(errors_of(&design, "event", &event(FIRST)).is_empty());
 
     let names: Vec<_> = entity.fields.iter().map(|field| field.name.as_str()).collect();
-    // Besides what is documented, an event whose form has changed says which form it has: the first one needs no word.
+    // Besides the documented fields an event may have a version of its schema; the first version needs none.
     let mut documented = vec!["aggregateType", "aggregateId", "aggregateVersion", "eventId", "eventType"];
     documented.extend(["eventVersion", "data", "metadata"]);
     assert_eq!(names, documented);
-    assert!(entity.field("eventVersion").expect("the version of its form").optional);
+    assert!(entity.field("eventVersion").expect("the version of its schema").optional);
     for (path, kind) in [
         ("aggregateType", "string"),
         ("aggregateId", "ulid"),
@@ -96,7 +96,7 @@ fn an_event_has_the_documented_shape_and_no_other() {
         assert_eq!((field.kind.name(), field.optional), (kind, false), "{path}");
     }
 
-    // One thing wrong at a time, and the path that is complained about.
+    // One error at a time, and its path.
     for (path, pointer, value) in [
         ("aggregateType", "/aggregateType", json!("Family")),
         ("aggregateVersion", "/aggregateVersion", json!("3")),
@@ -110,15 +110,15 @@ fn an_event_has_the_documented_shape_and_no_other() {
     ] {
         let mut item = event(FIRST);
         item["eventVersion"] = json!(2);
-        assert!(problems(&design, "event", &item).is_empty());
+        assert!(errors_of(&design, "event", &item).is_empty());
         *item.pointer_mut(pointer).expect("a field of an event") = value;
-        assert!(problems(&design, "event", &item).contains(&path.to_owned()), "{path}: {item}");
+        assert!(errors_of(&design, "event", &item).contains(&path.to_owned()), "{path}: {item}");
     }
 }
 
 /// Proves T2.
 #[test]
-fn the_history_of_a_todo_is_its_events_in_order_and_nothing_beside_them() {
+fn the_history_of_a_todo_is_exactly_its_events_in_order() {
     let design = design(TODO);
     let history = query(&design, "history", &[("aggregateId", ID)]);
 
@@ -126,7 +126,7 @@ fn the_history_of_a_todo_is_its_events_in_order_and_nothing_beside_them() {
     assert!(!history.descending);
     assert!(finds(&design, &history, "event", &event(FIRST)));
     assert!(derived_keys(&design, "event", &event(FIRST)) < derived_keys(&design, "event", &event(SECOND)));
-    // What guards the version shares the partition, but is no event.
+    // The head with the version is in the same partition, but is not an event.
     let head = json!({ "aggregateId": ID, "familyId": "f-123", "aggregateVersion": 3, "lastEventId": FIRST });
     assert!(derived_keys(&design, "head", &head).starts_with(&format!("PK=TODO#{ID} ")));
     assert!(!finds(&design, &history, "head", &head));
@@ -134,7 +134,7 @@ fn the_history_of_a_todo_is_its_events_in_order_and_nothing_beside_them() {
 
 /// Proves T2.
 #[test]
-fn a_family_replays_its_own_events_and_nobody_elses() {
+fn a_family_replays_only_its_own_events() {
     let design = design(TODO);
     let ours = query(&design, "family_events", &[("metadata.actor.familyId", "f-123")]);
     let theirs = query(&design, "family_events", &[("metadata.actor.familyId", "f-124")]);
@@ -143,7 +143,7 @@ fn a_family_replays_its_own_events_and_nobody_elses() {
     assert!(!ours.descending);
     assert!(finds(&design, &ours, "event", &event(FIRST)));
     assert!(!finds(&design, &theirs, "event", &event(FIRST)));
-    // The event's own partition does not name the family, so each item is checked by its attribute.
+    // The partition does not contain the family, so the attribute of each item is checked.
     let entity = design.entity("event").expect("events");
     assert_eq!((entity.wall, entity.tenant.as_deref()), (Wall::Attribute, Some("metadata.actor.familyId")));
     assert_eq!((design.tenant.field.as_str(), design.tenant.claim.as_str()), ("familyId", "familyId"));
@@ -186,7 +186,7 @@ fn the_projection_has_the_documented_key_and_fields() {
 
 /// Proves T3.
 #[test]
-fn completing_a_todo_takes_it_out_of_the_active_index_and_reopening_puts_it_back() {
+fn completing_a_todo_removes_it_from_the_active_index_and_reopening_adds_it() {
     let design = design(TODO);
     let key = format!("PK=FAMILY#f-123 SK=TODO#{ID}");
     let check = |completed, at: &str, index: &str| {
@@ -200,17 +200,17 @@ fn completing_a_todo_takes_it_out_of_the_active_index_and_reopening_puts_it_back
 
 /// Proves T3.
 #[test]
-fn a_completed_todo_that_is_still_in_the_active_index_is_refused() {
+fn a_completed_todo_in_the_active_index_is_rejected() {
     let design = design(TODO);
     let mut item = todo(true, "2025-08-30T12:34:56.000Z");
-    assert!(problems(&design, "todo", &item).is_empty());
+    assert!(errors_of(&design, "todo", &item).is_empty());
 
     item["GSI1PK"] = json!("FAMILY#f-123#ACTIVE");
     item["GSI1SK"] = json!("2025-08-30T12:34:56.000Z");
-    assert_eq!(problems(&design, "todo", &item), ["GSI1PK", "GSI1SK"]);
+    assert_eq!(errors_of(&design, "todo", &item), ["GSI1PK", "GSI1SK"]);
 
     item["completed"] = json!(false);
-    assert!(problems(&design, "todo", &item).is_empty());
+    assert!(errors_of(&design, "todo", &item).is_empty());
 }
 
 /// Proves T3.
@@ -237,16 +237,16 @@ fn the_active_list_of_a_family_is_its_open_todos_by_their_last_change() {
 #[test]
 fn the_family_of_a_list_comes_from_the_token() {
     let design = design(TODO);
-    // A request could give these at most: where in the order of the events to begin and to end.
+    // A request can only give the start and the end of the range.
     let between: &[&str] = &["from", "to"];
     for (name, expected) in [("todos_active", &[] as &[_]), ("todos_completed", &[]), ("family_events", between)] {
         let access = design.access(name).unwrap_or_else(|| panic!("no access pattern {name}"));
         let (token, given): (Vec<_>, Vec<_>) = design.parameters(access).into_iter().partition(|each| each.from_token);
         let names = |all: &[Parameter]| all.iter().map(|each| each.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&given), expected, "{name}: what a request could give");
+        assert_eq!(names(&given), expected, "{name}: parameters of the request");
         assert!(given.iter().all(|each| !each.required && each.field == "eventId"), "{name}: {given:?}");
         assert_eq!(token.len(), 1, "{name}: {token:?}");
-        assert!(token[0].field.ends_with("familyId"), "{name}: what the token gives");
+        assert!(token[0].field.ends_with("familyId"), "{name}: parameter from the token");
     }
 }
 

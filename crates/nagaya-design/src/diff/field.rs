@@ -4,7 +4,7 @@ use super::{Differences, ITEMS, READERS, WRITERS, text};
 use crate::{
     design::Change,
     field::{Field, OnDelete, Type},
-    form::Precision,
+    text_syntax::Precision,
 };
 
 impl Differences {

@@ -10,8 +10,8 @@ use crate::{
     check::worst_case,
     design::{Access, Aggregate, Design, Entity, Returns, Table, Wall},
     field::{Default, Field, OnDelete, Type},
-    form::Precision,
     role::{Role, Verb},
+    text_syntax::Precision,
 };
 
 /// The document of a design, in Markdown with a Mermaid diagram.
@@ -61,16 +61,16 @@ impl Page<'_> {
         }
         let tenant = &design.tenant;
         let system = match &tenant.system {
-            Some(system) => format!(" The tenant {} owns the rows of the system itself.", code(system)),
+            Some(system) => format!(" The tenant {} owns the items of the system itself.", code(system)),
             None => String::new(),
         };
         let member_of = match &tenant.member_of {
             Some(claim) => {
-                format!(" Where a token lists tenants in its claim {}, its own has to be one of them.", code(claim))
+                format!(" If a token lists tenants in its claim {}, its tenant has to be one of them.", code(claim))
             }
             None => String::new(),
         };
-        let visitors = if design.visitors { " What is public can be read without a token." } else { "" };
+        let visitors = if design.visitors { " Public items can be read without a token." } else { "" };
         self.paragraph(format!(
             "Design version {}. A tenant is named by the field {}, which comes from the token's claim {} and never from a \
              request.{member_of}{system}{visitors}",
@@ -120,10 +120,10 @@ impl Page<'_> {
             Some((min, max)) => format!("Scales from {min} to {max} units (RU/s) a second."),
         });
         settings.push(match table.kms {
-            true => "Encrypted with a key of one's own (KMS).".to_owned(),
+            true => "Encrypted with a customer-managed key (KMS).".to_owned(),
             false => "Encrypted with the store's key.".to_owned(),
         });
-        settings.extend(table.point_in_time.then(|| "Can be restored to a past instant.".to_owned()));
+        settings.extend(table.point_in_time.then(|| "Can be restored to a past time.".to_owned()));
         settings.extend(table.stream.then(|| "Changes are streamed.".to_owned()));
         settings.extend(table.consistency.as_ref().map(|level| format!("Consistency (Cosmos DB): {level}.")));
         settings.extend(table.indexing.as_ref().map(|policy| {
@@ -198,7 +198,7 @@ impl Page<'_> {
         field_rows(&entity.fields, "", &mut rows);
         self.table(&["field", "type", "default", "notes"], &rows);
         let mut notes = vec![self.reached(entity)];
-        notes.extend(promises(entity));
+        notes.extend(constraint_notes(entity));
         notes.push(format!("At most {} KB.", worst_case(self.design, entity).div_ceil(1024)));
         for note in notes {
             self.line(format!("- {note}"));
@@ -209,20 +209,20 @@ impl Page<'_> {
         self.paragraph("```");
     }
 
-    /// Where an entity is found over HTTP.
+    /// The HTTP paths of an entity.
     fn reached(&self, entity: &Entity) -> String {
         let path = |path: &str| code(&format!("{}{path}", self.design.http_prefix));
         let item = path(&entity.item_path());
         let at = self.design.entities.iter().position(|each| each.name == entity.name);
-        let keeper = self.design.aggregates.iter().find(|aggregate| at.is_some_and(|at| aggregate.keeps(at)));
-        match keeper {
-            Some(keeper) if at.is_some_and(|at| keeper.projections.contains(&at)) => {
+        let aggregate = self.design.aggregates.iter().find(|aggregate| at.is_some_and(|at| aggregate.keeps(at)));
+        match aggregate {
+            Some(aggregate) if at.is_some_and(|at| aggregate.projections.contains(&at)) => {
                 format!(
                     "HTTP path of one item {item}, for reading: it is built from the events of {}.",
-                    code(&keeper.name)
+                    code(&aggregate.name)
                 )
             }
-            Some(keeper) => format!("No HTTP path of its own: the commands of {} write it.", code(&keeper.name)),
+            Some(aggregate) => format!("No HTTP path of its own: the commands of {} write it.", code(&aggregate.name)),
             None if entity.routes.is_empty() => "No HTTP routes but those of its access patterns.".to_owned(),
             None if entity.id_fields().is_empty() => format!("HTTP path {}{}.", path(&entity.path), purpose(entity)),
             None => format!("HTTP path {}, of one item {item}{}.", path(&entity.path), purpose(entity)),
@@ -234,7 +234,7 @@ impl Page<'_> {
             return;
         }
         self.paragraph("## Access patterns");
-        self.paragraph("These are the only ways to list things. A single item is read by its key.");
+        self.paragraph("These are the only ways to list items. A single item is read by its key.");
         let rows: Vec<_> = self.design.accesses.iter().map(|access| self.access(access)).collect();
         self.table(&["pattern", "gives", "query", "parameters", "HTTP path", "wall"], &rows);
     }
@@ -314,7 +314,7 @@ impl Page<'_> {
         let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
         self.paragraph("## Audit");
         self.paragraph(format!(
-            "Every change is written down as an entry in {} of its tenant, in the same write. Personal data is masked, secrets are left out.",
+            "Every change is recorded as an entry in {} of its tenant, in the same write. Personal data is masked, secrets are left out.",
             code(&entity.name)
         ));
         let rows: Vec<_> = Part::ALL
@@ -324,7 +324,7 @@ impl Page<'_> {
         self.table(&["part", "field"], &rows);
         let unseen: Vec<_> = design.entities.iter().filter(|each| !each.audited).map(|each| code(&each.name)).collect();
         if !unseen.is_empty() {
-            self.paragraph(format!("Not written down: changes of {}.", unseen.join(", ")));
+            self.paragraph(format!("Not recorded: changes of {}.", unseen.join(", ")));
         }
     }
 
@@ -333,13 +333,13 @@ impl Page<'_> {
         let mut text =
             format!("Events are {} items, its version is in {}", name(aggregate.events), name(aggregate.head));
         if let Some(at) = aggregate.idempotency {
-            let _ = write!(text, ", repeated requests are told by {}", name(at));
+            let _ = write!(text, ", repeated requests are recognized by {}", name(at));
         }
         if let Some(at) = aggregate.snapshot {
-            let _ = write!(text, ", its state is kept in {}", name(at));
+            let _ = write!(text, ", snapshots of its state are in {}", name(at));
         }
         if let Some(at) = aggregate.keys {
-            let _ = write!(text, ", personal fields are sealed with keys in {}", name(at));
+            let _ = write!(text, ", personal fields are encrypted with keys in {}", name(at));
         }
         let projections: Vec<_> = aggregate.projections.iter().map(|at| name(*at)).collect();
         if !projections.is_empty() {
@@ -365,9 +365,9 @@ impl Page<'_> {
 
 fn role(role: &Role) -> Vec<String> {
     let may: Vec<_> = role.may.iter().map(|permission| code(&permission.to_string())).collect();
-    let may = if role.is_unlimited() { "everything that an operator reaches".to_owned() } else { may.join(", ") };
+    let may = if role.is_unlimited() { "everything that operators can do".to_owned() } else { may.join(", ") };
     let mut notes: Vec<_> = role.description.iter().map(String::as_str).collect();
-    notes.extend(role.operator.then_some("Acts for the system itself."));
+    notes.extend(role.operator.then_some("A role of operators."));
     vec![code(&role.name), may, notes.join(" ")]
 }
 
@@ -389,7 +389,7 @@ fn wall_in_words(entity: &Entity) -> String {
     let tenant = entity.tenant.as_deref().map(code);
     match (entity.wall, tenant) {
         (Wall::Key, Some(tenant)) => {
-            format!("Wall: the key. The partition carries {tenant}, so a tenant reaches its own items only.")
+            format!("Wall: the key. The partition contains {tenant}, so a tenant reaches only its own items.")
         }
         (Wall::Attribute, Some(tenant)) => {
             format!(
@@ -467,14 +467,14 @@ fn field_notes(field: &Field) -> Vec<String> {
     }
     notes.extend(field.immutable.then(|| "immutable".to_owned()));
     match &field.since {
-        Some(condition) => notes.push(format!("since when {}", code(&condition.to_string()))),
+        Some(condition) => notes.push(format!("the time since {}", code(&condition.to_string()))),
         None => notes.extend(field.readonly.then(|| "set by the system".to_owned())),
     }
     notes.extend(field.personal.then(|| "**personal**".to_owned()));
     notes.extend(field.secret.then(|| "**secret**".to_owned()));
     notes.extend(field.reference.as_ref().map(|reference| {
         let on_delete = match reference.on_delete {
-            OnDelete::Restrict => "which cannot be deleted before",
+            OnDelete::Restrict => "which cannot be deleted while this exists",
             OnDelete::Cascade => "deleted with it",
         };
         format!("refers to [{}](#{}), {on_delete}", reference.entity, anchor(&reference.entity))
@@ -482,7 +482,7 @@ fn field_notes(field: &Field) -> Vec<String> {
     notes
 }
 
-/// What callers do with single items, where that is not everything.
+/// The verbs of single items, unless it has all.
 fn purpose(entity: &Entity) -> String {
     if entity.routes == Verb::ALL {
         return String::new();
@@ -491,7 +491,7 @@ fn purpose(entity: &Entity) -> String {
     format!(", to {} only", verbs.join(" and "))
 }
 
-fn promises(entity: &Entity) -> Vec<String> {
+fn constraint_notes(entity: &Entity) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(entity.version.as_ref().map(|version| format!("Optimistic version in {}.", code(version))));
     for unique in &entity.unique {
@@ -503,12 +503,12 @@ fn promises(entity: &Entity) -> Vec<String> {
             .map_or_else(String::new, |when| format!(", counting items with {}", code(&when.to_string())));
         notes.push(format!("Unique {within}: {fields}{when}."));
     }
-    notes.extend(entity.ttl_after.map(|seconds| format!("Lives for {} after its last write.", duration(seconds))));
+    notes.extend(entity.ttl_after.map(|seconds| format!("Expires {} after its last write.", duration(seconds))));
     if let Some(soft) = &entity.soft_delete {
         let mut marks: Vec<String> =
             soft.mark.iter().map(|(field, value)| format!("{} = {}", code(field), code(&value.to_string()))).collect();
         marks.extend([&soft.at, &soft.by].into_iter().flatten().map(|field| code(field)));
-        notes.push(format!("Deleting keeps it, marked by {}.", marks.join(", ")));
+        notes.push(format!("Soft delete: marked by {}.", marks.join(", ")));
     }
     for former in &entity.former_keys {
         notes.push(format!(

@@ -1,4 +1,4 @@
-//! The document that engineers write by hand: tables, keys, indexes, entities, access patterns, made from a design.
+//! The documentation of a design: tables, keys, indexes, entities, access patterns.
 
 mod diagram;
 mod html;

@@ -15,12 +15,12 @@ const DOCUMENTED: &str = include_str!("documented.txt");
 /// Changes of all the other keys.
 const OTHERS: &str = include_str!("others.txt");
 
-/// Keys whose change is no difference of its own.
+/// Keys whose change is not reported as a difference.
 const SILENT: [(&str, &str); 1] = [("design.version", "it says whether breaking changes are allowed")];
 
 /// A change of the base design and the expected difference.
 struct Case<'t> {
-    /// The key of the language that it is about, by the name of its table in the JSON Schema.
+    /// The changed key of the language: table and key as in the JSON Schema.
     key: &'t str,
     /// Where the difference is reported.
     path: &'t str,
@@ -78,19 +78,19 @@ fn mismatches(cases: &[Case<'_>]) -> Vec<String> {
 
 /// Proves C17.
 #[test]
-fn changes_that_break_are_told_from_those_that_do_not_as_documented() {
+fn breaking_changes_are_reported_as_documented() {
     let wrong = mismatches(&cases(DOCUMENTED));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn every_other_change_is_reported_and_judged() {
+fn every_other_change_is_reported_as_breaking_or_not() {
     let wrong = mismatches(&cases(OTHERS));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn every_key_of_the_language_is_changed() {
+fn every_key_of_the_language_has_a_case() {
     let schema = json_schema();
     let mut tables = vec![("design", &schema)];
     tables.extend(schema["definitions"].as_object().expect("a map").iter().map(|(name, table)| (name.as_str(), table)));
@@ -103,12 +103,12 @@ fn every_key_of_the_language_is_changed() {
         .collect();
     let keys = cases(DOCUMENTED).into_iter().chain(cases(OTHERS)).map(|case| case.key.to_owned());
     let changed: BTreeSet<String> = keys.chain(SILENT.map(|(key, _)| key.to_owned())).collect();
-    assert_eq!(all.difference(&changed).collect::<Vec<_>>(), [] as [&String; 0], "no change of these is tried");
+    assert_eq!(all.difference(&changed).collect::<Vec<_>>(), [] as [&String; 0], "these keys have no case");
     assert_eq!(changed.difference(&all).collect::<Vec<_>>(), [] as [&String; 0], "the language has no such keys");
 }
 
 #[test]
-fn the_version_alone_is_no_difference_and_says_whether_others_may_break() {
+fn the_version_is_no_difference_and_decides_whether_breaking_changes_are_allowed() {
     let base = accepted("the base design", BASE);
     for (version, allowed) in [("1.1", false), ("2.0", true), ("0.9", false)] {
         let next = BASE.replace("version     = \"1.0\"", &format!("version = \"{version}\""));
@@ -118,7 +118,7 @@ fn the_version_alone_is_no_difference_and_says_whether_others_may_break() {
 }
 
 #[test]
-fn new_claims_of_a_token_break_nothing_and_the_first_role_locks_out_who_has_none() {
+fn a_new_claim_breaks_nothing_and_the_first_role_excludes_callers_without_roles() {
     let claims = "roles  = \"groups\"\nmember_of = \"memberOf\"\n";
     let from = BASE.find("[role.admin]").expect("the roles");
     let to = BASE.find("[http]").expect("what follows them");
@@ -128,12 +128,12 @@ fn new_claims_of_a_token_break_nothing_and_the_first_role_locks_out_who_has_none
     let texts = |old: &Design, new: &Design| diff(old, new).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(texts(&bare, &claimed), ["tenant: the claim of the memberships is now `memberOf`"]);
     let guarded = accepted("with roles", BASE);
-    let locked = "role: nobody may do anything without a role any more (callers of the old design fail)";
+    let locked = "role: callers without a role may no longer do anything (callers of the old design fail)";
     assert_eq!(texts(&claimed, &guarded), [locked, "role.admin: added", "role.helper: added", "role.staff: added"]);
 }
 
 #[test]
-fn visitors_can_be_let_in_but_not_shut_out() {
+fn allowing_visitors_breaks_nothing_but_excluding_them_does() {
     let closed = accepted("the base design", BASE);
     let open = accepted("with visitors", &BASE.replace("prefix = \"/v1\"\n", "prefix = \"/v1\"\nvisitors = true\n"));
     let texts = |old: &Design, new: &Design| diff(old, new).iter().map(ToString::to_string).collect::<Vec<_>>();

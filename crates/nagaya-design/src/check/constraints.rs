@@ -1,50 +1,50 @@
-//! What entities promise: uniqueness, references, soft deletion, expiry.
+//! Constraints of entities: uniqueness, references, soft delete, expiry.
 
 use crate::{
     codes,
     design::{Design, Entity, SoftDelete, Unique, Wall},
     diagnostic::{Diagnostic, a, did_you_mean, list},
     field::{Field, Type},
-    form::Precision,
+    text_syntax::Precision,
 };
 
-pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for entity in &design.entities {
         for unique in &entity.unique {
-            unique_kept(design, entity, unique, problems);
+            unique_kept(design, entity, unique, diagnostics);
         }
         for field in &entity.fields {
-            reference(design, entity, field, problems);
-            inner_references(field, problems);
+            reference(design, entity, field, diagnostics);
+            inner_references(field, diagnostics);
         }
         if let Some(soft) = &entity.soft_delete {
-            soft_delete(entity, soft, problems);
+            soft_delete(entity, soft, diagnostics);
         }
-        expiry(design, entity, problems);
+        expiry(design, entity, diagnostics);
     }
     for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event) {
         for field in &event.fields {
             if let Some(reference) = &field.reference {
-                problems.push(
+                diagnostics.push(
                     Diagnostic::new(
                         &codes::BAD_REFERENCE,
                         reference.span.clone(),
                         format!(
-                            "`{}` of the event `{}` cannot refer to an entity: events never go",
+                            "`{}` of the event `{}` cannot refer to an entity: events are never deleted",
                             field.name, event.name
                         ),
                     )
                     .help("refer from the projection"),
                 );
             }
-            inner_references(field, problems);
+            inner_references(field, diagnostics);
         }
     }
 }
 
-fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut Vec<Diagnostic>) {
+fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |span, message: String, help: String| {
-        problems.push(Diagnostic::new(&codes::UNIQUE_NOT_KEPT, span, message).help(help));
+        diagnostics.push(Diagnostic::new(&codes::UNIQUE_NOT_KEPT, span, message).help(help));
     };
     if unique.fields.is_empty() {
         wrong(
@@ -69,13 +69,13 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
         } else if entity.is_optional(path) && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
             wrong(
                 text.span.clone(),
-                format!("`{path}` is optional: whether two items without it are equal is not said"),
+                format!("`{path}` is optional: it is undefined whether two items without it are equal"),
                 format!("make it required, or add `when = \"exists {path}\"`"),
             );
         } else if entity.is_secret(path) {
             wrong(
                 text.span.clone(),
-                format!("`{path}` is secret, and a conflict would tell it"),
+                format!("`{path}` is secret, and a conflict would reveal it"),
                 "use another field".to_owned(),
             );
         }
@@ -83,7 +83,7 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
     if unique.within_tenant && entity.tenant.is_none() {
         wrong(
             unique.span.clone(),
-            format!("`{}` belongs to no tenant, so nothing can be unique within one", entity.name),
+            format!("`{}` belongs to no tenant, so it cannot be unique within one", entity.name),
             "write `within = \"all\"`".to_owned(),
         );
     }
@@ -92,16 +92,12 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
     if !key.is_empty() && key.iter().all(|path| unique.fields.iter().any(|field| field == path))
         || tenant_only && unique.within_tenant
     {
-        wrong(
-            unique.span.clone(),
-            "the key makes this unique already".to_owned(),
-            "leave the constraint out".to_owned(),
-        );
+        wrong(unique.span.clone(), "the key already makes this unique".to_owned(), "remove the constraint".to_owned());
     }
     let expires = entity.ttl_after.is_some()
         || design.table_of(entity).ttl.as_deref().is_some_and(|ttl| entity.field(ttl).is_some());
     if expires {
-        problems.push(
+        diagnostics.push(
             Diagnostic::new(
                 &codes::UNIQUE_OUTLIVES,
                 unique.span.clone(),
@@ -111,13 +107,13 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, problems: &mut
                     entity.name
                 ),
             )
-            .help("leave the constraint or the expiry out, or say why it is fine: `# NG0602: …` above this line"),
+            .help("remove the constraint or the expiry, or explain why it is fine: `# NG0602: …` above this line"),
         );
     }
 }
 
-/// Nothing can find an item by a field inside a map or list, so nothing there can refer to another entity.
-fn inner_references(field: &Field, problems: &mut Vec<Diagnostic>) {
+/// No key can find items by a field inside a map or list, so such a field cannot be a reference.
+fn inner_references(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
     let inner = match &field.kind {
         Type::Map(inner) => inner.as_slice(),
         Type::List(Some(element)) => std::slice::from_ref(&**element),
@@ -125,20 +121,23 @@ fn inner_references(field: &Field, problems: &mut Vec<Diagnostic>) {
     };
     for field in inner {
         if let Some(reference) = &field.reference {
-            problems.push(
+            diagnostics.push(
                 Diagnostic::new(
                     &codes::BAD_REFERENCE,
                     reference.span.clone(),
-                    format!("`{}` is inside a map or list, where a reference cannot be followed back", field.name),
+                    format!(
+                        "`{}` is inside a map or list, and references there cannot be found from their target",
+                        field.name
+                    ),
                 )
                 .help("refer from a field of the entity itself"),
             );
         }
-        inner_references(field, problems);
+        inner_references(field, diagnostics);
     }
 }
 
-fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec<Diagnostic>) {
+fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut Vec<Diagnostic>) {
     let Some(reference) = &field.reference else { return };
     let span = reference.span.clone();
     if design.unread.contains(&reference.entity) {
@@ -146,7 +145,7 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
     }
     let Some(target) = design.entity(&reference.entity) else {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
-        problems.push(
+        diagnostics.push(
             Diagnostic::new(&codes::BAD_REFERENCE, span, format!("there is no entity `{}`", reference.entity))
                 .help(did_you_mean(&reference.entity, names)),
         );
@@ -161,22 +160,22 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
     };
     if !fits {
         let message = match ids.len() {
-            0 => format!("`{}` is found by its tenant alone, which `{}` is not", target.name, field.name),
+            0 => format!("`{}` is found by its tenant alone, and `{}` is not the tenant", target.name, field.name),
             _ => format!("`{}` is found by {}, not by one field", target.name, list(&ids)),
         };
-        problems.push(
+        diagnostics.push(
             Diagnostic::new(&codes::BAD_REFERENCE, span, message)
                 .also(target.key.sort.span.clone(), "its key")
                 .help("refer to an entity whose key has one field besides the tenant"),
         );
         return;
     }
-    let material = |field: Option<&Field>| field.and_then(|field| field.form.as_ref()).map(|form| form.material);
+    let scalar_type = |field: Option<&Field>| field.and_then(|field| field.form.as_ref()).map(|form| form.scalar_type);
     if let [id] = ids.as_slice()
-        && material(target.field(id)) != material(Some(field))
+        && scalar_type(target.field(id)) != scalar_type(Some(field))
     {
         let wanted = target.field(id).map_or("string", |field| field.kind.name());
-        problems.push(
+        diagnostics.push(
             Diagnostic::new(
                 &codes::BAD_REFERENCE,
                 span,
@@ -193,24 +192,24 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
         return;
     }
     if target.wall == Wall::Key && entity.tenant.is_none() {
-        problems.push(
+        diagnostics.push(
             Diagnostic::new(
                 &codes::BAD_REFERENCE,
                 span,
                 format!("`{}` belongs to no tenant and cannot refer to a tenant's `{}`", entity.name, target.name),
             )
-            .help("keep the tenant in it, or leave the reference out"),
+            .help("add the tenant to it, or remove the reference"),
         );
         return;
     }
-    // Deleting the target has to find everything that refers to it, without a scan.
-    if design.way_back(entity, field, target).is_none() {
-        problems.push(
+    // Deleting the target has to find all referring items without a scan.
+    if design.referer_lookup(entity, field, target).is_none() {
+        diagnostics.push(
             Diagnostic::new(
                 &codes::REFERENCE_NOT_FOUND,
                 span,
                 format!(
-                    "no access pattern finds the `{}` items that refer to one `{}`, so deleting it cannot look for them",
+                    "no access pattern finds the `{}` items that refer to one `{}`, so a delete cannot find them",
                     entity.name, target.name
                 ),
             )
@@ -225,20 +224,18 @@ fn reference(design: &Design, entity: &Entity, field: &Field, problems: &mut Vec
     }
 }
 
-fn soft_delete(entity: &Entity, soft: &SoftDelete, problems: &mut Vec<Diagnostic>) {
+fn soft_delete(entity: &Entity, soft: &SoftDelete, diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |message: String, help: &str| {
-        problems.push(Diagnostic::new(&codes::BAD_SOFT_DELETE, soft.span.clone(), message).help(help));
+        diagnostics.push(Diagnostic::new(&codes::BAD_SOFT_DELETE, soft.span.clone(), message).help(help));
     };
     if soft.mark.is_none() && soft.at.is_none() {
-        wrong("nothing tells a deleted item apart".to_owned(), "give `field` and `value`, or `at`");
+        wrong("nothing marks a deleted item".to_owned(), "give `field` and `value`, or `at`");
     }
     if let Some((path, value)) = &soft.mark {
         match entity.field(path) {
             None => wrong(format!("`{}` has no field `{path}`", entity.name), "name one of its fields"),
             Some(field) => {
-                let mut misfits = Vec::new();
-                field.check(value, path, &mut misfits);
-                if !misfits.is_empty() {
+                if !field.accepts(value) {
                     wrong(format!("`{path}` can never be {value}"), "give a value that the field can have");
                 }
                 if field.immutable || entity.is_key_field(path) {
@@ -250,7 +247,7 @@ fn soft_delete(entity: &Entity, soft: &SoftDelete, problems: &mut Vec<Diagnostic
             }
         }
     }
-    for (path, what) in [(&soft.at, "instant"), (&soft.by, "user")] {
+    for (path, what) in [(&soft.at, "time"), (&soft.by, "user")] {
         let Some(path) = path else { continue };
         match entity.field(path) {
             None => wrong(format!("`{}` has no field `{path}` for the {what}", entity.name), "name one of its fields"),
@@ -258,37 +255,30 @@ fn soft_delete(entity: &Entity, soft: &SoftDelete, problems: &mut Vec<Diagnostic
                 format!("`{path}` has to be optional: items that are not deleted do not have it"),
                 "add `optional = true`",
             ),
-            Some(field) if what == "instant" && !matches!(field.kind, Type::Timestamp(_)) => {
-                wrong(
-                    format!("`{path}` is {} and cannot take an instant", a(field.kind.name())),
-                    "make it a timestamp",
-                );
+            Some(field) if what == "time" && !matches!(field.kind, Type::Timestamp(_)) => {
+                wrong(format!("`{path}` is {} and cannot hold a time", a(field.kind.name())), "make it a timestamp");
             }
             Some(_) => {}
         }
     }
 }
 
-fn expiry(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn expiry(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
     if let (Some(span), None) = (&entity.spans.ttl_after, &table.ttl) {
-        problems.push(
-            Diagnostic::new(
-                &codes::BAD_TTL,
-                span.clone(),
-                format!("the table `{}` has no attribute for the expiry", table.id),
-            )
-            .also(table.span.clone(), "the table")
-            .help("name one in the table: `ttl = \"expiresAt\"`"),
+        diagnostics.push(
+            Diagnostic::new(&codes::BAD_TTL, span.clone(), format!("the table `{}` has no expiry attribute", table.id))
+                .also(table.span.clone(), "the table")
+                .help("name one in the table: `ttl = \"expiresAt\"`"),
         );
     }
     let field = table.ttl.as_deref().and_then(|ttl| entity.field(ttl));
     if let Some(field) = field.filter(|field| !matches!(field.kind, Type::Timestamp(Precision::Epoch))) {
-        problems.push(
+        diagnostics.push(
             Diagnostic::new(
                 &codes::BAD_TTL,
                 field.span.clone(),
-                format!("`{}` is the table's expiry, which counts seconds since 1970", field.name),
+                format!("`{}` is the expiry attribute of the table, a number of seconds since 1970", field.name),
             )
             .help("declare it as `{ type = \"timestamp\", precision = \"epoch\" }`, or rename it"),
         );

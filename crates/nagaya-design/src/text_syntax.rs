@@ -1,11 +1,11 @@
-//! How a field's value looks as text: what a key template may hold, and how its order and length follow.
+//! The syntax of field values as text: which texts are valid, their order and their length in keys.
 
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp, ToSpan, civil::Date};
 use regex::Regex;
 
-/// The stored form of a timestamp.
+/// How a timestamp is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// `2026-01-01T00:00:00Z`
@@ -16,7 +16,7 @@ pub enum Precision {
     Micros,
     /// The number of seconds since 1970, as a number.
     Epoch,
-    /// Whatever RFC 3339 allows: has no text order.
+    /// Any RFC 3339 text. Text order is not time order.
     Any,
 }
 
@@ -30,7 +30,7 @@ impl Precision {
         }
     }
 
-    /// Bytes of the text form.
+    /// The length of the text in bytes.
     fn length(self) -> usize {
         match self.decimals() {
             Some(0) | None => 20,
@@ -38,7 +38,7 @@ impl Precision {
         }
     }
 
-    /// The shortest step between two instants of this precision.
+    /// The smallest difference between two times.
     fn step(self) -> SignedDuration {
         match self {
             Precision::Millis => SignedDuration::from_millis(1),
@@ -48,7 +48,7 @@ impl Precision {
     }
 }
 
-/// What kind of text a string is.
+/// The format of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `name@example.com`
@@ -85,7 +85,7 @@ impl Format {
 }
 
 fn hostname(text: &str) -> bool {
-    // What a name may hold beyond ASCII is for those to say who give names out.
+    // Internationalized names are accepted: which characters are allowed is decided by the registries.
     let beyond = |each: char| !each.is_ascii() && !each.is_whitespace() && !each.is_control();
     text.chars().count() <= 253
         && text.split('.').all(|label| {
@@ -96,9 +96,9 @@ fn hostname(text: &str) -> bool {
         })
 }
 
-/// What a text is made of.
+/// A type that can be written as text, and so be part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Material {
+pub(crate) enum ScalarType {
     Text,
     Integer,
     Boolean,
@@ -114,17 +114,17 @@ pub(crate) struct Pattern {
     /// As the design writes it.
     pub(crate) text: String,
     pub(crate) regex: Regex,
-    /// The most bytes that it matches, when that is bounded.
+    /// The length of the longest match in bytes, if that is bounded.
     pub(crate) max_bytes: Option<usize>,
 }
 
 impl Pattern {
-    /// Compiles a pattern, or says why it cannot be.
+    /// Compiles a pattern, or returns the reason why it is invalid.
     pub(crate) fn new(text: &str) -> Result<Pattern, String> {
         let last_line =
             |error: String| error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let syntax = regex_syntax::parse(text).map_err(|error| last_line(error.to_string()))?;
-        // Key languages join patterns with other text, where "the start of the text" is not the start of the value.
+        // Inside a key the pattern is not at the start of the text, so an anchor would never match.
         if !syntax.properties().look_set().is_empty() {
             return Err("anchors and word boundaries are not needed, the whole text is matched anyway".to_owned());
         }
@@ -137,10 +137,10 @@ impl Pattern {
     }
 }
 
-/// How the values of a field look as text.
+/// The syntax of a field's values as text.
 #[derive(Debug, Clone)]
-pub(crate) struct Form {
-    pub(crate) material: Material,
+pub(crate) struct TextSyntax {
+    pub(crate) scalar_type: ScalarType,
     pub(crate) prefix: String,
     pub(crate) pattern: Option<Pattern>,
     pub(crate) one_of: Vec<String>,
@@ -148,7 +148,7 @@ pub(crate) struct Form {
     pub(crate) format: Option<Format>,
     pub(crate) min_chars: usize,
     pub(crate) max_chars: usize,
-    /// Greatest and least value of an integer.
+    /// The least and the greatest value of an integer.
     pub(crate) bounds: (Option<i64>, Option<i64>),
 }
 
@@ -157,85 +157,87 @@ pub(crate) const UUID: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
 const TIME: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}";
 
-impl Form {
-    /// Whether `text` (not escaped) is a value of this form.
+impl TextSyntax {
+    /// Whether `text` (not escaped) is a valid value.
     pub(crate) fn accepts(&self, text: &str) -> bool {
         if self.also.as_ref().is_some_and(|also| also.accepts(text)) {
             return true;
         }
-        let Some(rest) = strip(text, &self.prefix) else { return false };
-        match self.material {
-            Material::Text => {
-                // Lengths are in characters; most texts are short enough in bytes not to be counted.
+        let Some(rest) = strip_literal(text, &self.prefix) else { return false };
+        match self.scalar_type {
+            ScalarType::Text => {
+                // Lengths are in characters; a text that is short enough in bytes need not be counted.
                 (text.len() <= self.max_chars || text.chars().count() <= self.max_chars)
                     && (self.min_chars == 0 || text.chars().count() >= self.min_chars)
                     && (self.one_of.is_empty() || self.one_of.iter().any(|choice| choice == text))
                     && self.pattern.as_ref().is_none_or(|pattern| pattern.accepts(text))
                     && self.format.is_none_or(|format| format.accepts(text))
             }
-            Material::Integer => text.parse().is_ok_and(|number| self.holds(number)),
-            Material::Boolean => matches!(text, "true" | "false"),
-            Material::Timestamp(Precision::Epoch) => text.parse::<i64>().is_ok_and(|number| self.holds(number)),
-            Material::Timestamp(precision) => is_timestamp(text, precision),
-            Material::Date => is_date(text),
-            Material::Ulid => is_ulid(rest),
-            Material::Uuid => is_uuid(rest),
+            ScalarType::Integer => text.parse().is_ok_and(|number| self.is_in_bounds(number)),
+            ScalarType::Boolean => matches!(text, "true" | "false"),
+            ScalarType::Timestamp(Precision::Epoch) => {
+                text.parse::<i64>().is_ok_and(|number| self.is_in_bounds(number))
+            }
+            ScalarType::Timestamp(precision) => is_timestamp(text, precision),
+            ScalarType::Date => is_date(text),
+            ScalarType::Ulid => is_ulid(rest),
+            ScalarType::Uuid => is_uuid(rest),
         }
     }
 
     /// Whether an integer is within the bounds.
-    pub(crate) fn holds(&self, number: i64) -> bool {
+    pub(crate) fn is_in_bounds(&self, number: i64) -> bool {
         self.bounds.0.is_none_or(|min| number >= min) && self.bounds.1.is_none_or(|max| number <= max)
     }
 
-    /// The length in bytes that every value has.
+    /// The length of every value in bytes, if it is always the same.
     pub(crate) fn fixed_length(&self) -> Option<usize> {
         if self.also.is_some() {
             return None;
         }
-        let bare = match self.material {
-            Material::Timestamp(precision) => {
+        let bare = match self.scalar_type {
+            ScalarType::Timestamp(precision) => {
                 precision.decimals()?;
                 precision.length()
             }
-            Material::Date => 10,
-            Material::Ulid => 26,
-            Material::Uuid => 36,
-            Material::Text | Material::Integer | Material::Boolean => return None,
+            ScalarType::Date => 10,
+            ScalarType::Ulid => 26,
+            ScalarType::Uuid => 36,
+            ScalarType::Text | ScalarType::Integer | ScalarType::Boolean => return None,
         };
         Some(self.prefix.len() + bare)
     }
 
-    /// Whether it is a number that can start with a sign.
+    /// Whether it is a number that can be negative.
     pub(crate) fn may_be_negative(&self) -> bool {
-        match self.material {
-            Material::Integer => self.bounds.0.is_none_or(|min| min < 0),
-            Material::Timestamp(Precision::Epoch) => true,
+        match self.scalar_type {
+            ScalarType::Integer => self.bounds.0.is_none_or(|min| min < 0),
+            ScalarType::Timestamp(Precision::Epoch) => true,
             _ => false,
         }
     }
 
-    /// Whether `mark` can stand in a value of fixed length.
+    /// Whether a value of fixed length can contain `mark`.
     pub(crate) fn may_contain(&self, mark: char) -> bool {
-        let in_material = match self.material {
-            Material::Timestamp(_) => mark.is_ascii_digit() || "-:TZ.".contains(mark),
-            Material::Date => mark.is_ascii_digit() || mark == '-',
-            Material::Ulid => mark.is_ascii_digit() || mark.is_ascii_uppercase(),
-            Material::Uuid => mark.is_ascii_digit() || mark.is_ascii_lowercase() || mark == '-',
-            Material::Text | Material::Integer | Material::Boolean => true,
+        let in_material = match self.scalar_type {
+            ScalarType::Timestamp(_) => mark.is_ascii_digit() || "-:TZ.".contains(mark),
+            ScalarType::Date => mark.is_ascii_digit() || mark == '-',
+            ScalarType::Ulid => mark.is_ascii_digit() || mark.is_ascii_uppercase(),
+            ScalarType::Uuid => mark.is_ascii_digit() || mark.is_ascii_lowercase() || mark == '-',
+            ScalarType::Text | ScalarType::Integer | ScalarType::Boolean => true,
         };
         in_material || self.prefix.contains(mark)
     }
 
-    /// The regular expression (not escaped for keys) of the values, where there is one narrower than "any text".
+    /// The regular expression of the values (not escaped for keys); `None` for any text.
     pub(crate) fn expression(&self, pad: Option<usize>) -> Option<String> {
         let prefix = regex::escape(&self.prefix);
-        let own = match self.material {
-            Material::Text if !self.one_of.is_empty() => {
+        let own = match self.scalar_type {
+            ScalarType::Text if !self.one_of.is_empty() => {
                 let choices: Vec<_> = self.one_of.iter().map(|choice| regex::escape(choice)).collect();
                 choices.join("|")
             }
-            Material::Text => match (&self.pattern, self.format) {
+            ScalarType::Text => match (&self.pattern, self.format) {
                 (Some(pattern), _) => pattern.text.clone(),
                 (None, Some(Format::Slug)) => format!("{prefix}[a-z0-9-]+"),
                 (None, Some(Format::Email)) => format!("{prefix}(?s:.+)@(?s:.+)"),
@@ -243,18 +245,18 @@ impl Form {
                 _ if !prefix.is_empty() => format!("{prefix}(?s:.*)"),
                 _ => return None,
             },
-            Material::Integer | Material::Timestamp(Precision::Epoch) => match pad {
+            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => match pad {
                 Some(pad) => format!("[0-9]{{{pad}}}"),
                 None => "-?[0-9]+".to_owned(),
             },
-            Material::Boolean => "true|false".to_owned(),
-            Material::Timestamp(precision) => match precision.decimals()? {
+            ScalarType::Boolean => "true|false".to_owned(),
+            ScalarType::Timestamp(precision) => match precision.decimals()? {
                 0 => format!("{TIME}Z"),
                 decimals => format!("{TIME}\\.[0-9]{{{decimals}}}Z"),
             },
-            Material::Date => DATE.to_owned(),
-            Material::Ulid => format!("{prefix}{ULID}"),
-            Material::Uuid => format!("{prefix}{UUID}"),
+            ScalarType::Date => DATE.to_owned(),
+            ScalarType::Ulid => format!("{prefix}{ULID}"),
+            ScalarType::Uuid => format!("{prefix}{UUID}"),
         };
         Some(match &self.also {
             Some(also) => format!("{own}|{}", also.text),
@@ -262,59 +264,62 @@ impl Form {
         })
     }
 
-    /// The most bytes that a value takes.
+    /// The maximum length of a value in bytes.
     pub(crate) fn max_bytes(&self, pad: Option<usize>) -> usize {
         if !self.one_of.is_empty() {
             return self.one_of.iter().map(String::len).max().unwrap_or(0);
         }
-        let longest = match self.material {
-            Material::Text => {
+        let longest = match self.scalar_type {
+            ScalarType::Text => {
                 let matched = self.pattern.as_ref().and_then(|pattern| pattern.max_bytes);
                 self.max_chars.saturating_mul(4).min(matched.unwrap_or(usize::MAX))
             }
-            Material::Integer | Material::Timestamp(Precision::Epoch) => pad.unwrap_or(20),
-            Material::Boolean => 5,
-            Material::Timestamp(Precision::Any) => 40,
-            Material::Timestamp(_) | Material::Date | Material::Ulid | Material::Uuid => {
-                Form { also: None, ..self.clone() }.fixed_length().unwrap_or(64)
+            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => pad.unwrap_or(20),
+            ScalarType::Boolean => 5,
+            ScalarType::Timestamp(Precision::Any) => 40,
+            ScalarType::Timestamp(_) | ScalarType::Date | ScalarType::Ulid | ScalarType::Uuid => {
+                TextSyntax { also: None, ..self.clone() }.fixed_length().unwrap_or(64)
             }
         };
         let older = self.also.as_ref().and_then(|also| also.max_bytes);
         longest.max(older.unwrap_or(0))
     }
 
-    /// Whether the beginning of a value says something: texts, dates and ids, not numbers and truth values.
-    pub(crate) fn has_beginning(&self) -> bool {
+    /// Whether searching by a prefix makes sense: for texts, dates and ids, not for numbers and booleans.
+    pub(crate) fn supports_prefix(&self) -> bool {
         !matches!(
-            self.material,
-            Material::Integer | Material::Boolean | Material::Timestamp(Precision::Epoch | Precision::Any)
+            self.scalar_type,
+            ScalarType::Integer | ScalarType::Boolean | ScalarType::Timestamp(Precision::Epoch | Precision::Any)
         )
     }
 
-    /// Whether values have an order that their text keeps; older forms have their own.
+    /// Whether values have an order and their texts have the same order.
     pub(crate) fn is_ordered(&self) -> bool {
         self.also.is_none()
-            && matches!(self.material, Material::Timestamp(_) | Material::Date | Material::Integer | Material::Ulid)
+            && matches!(
+                self.scalar_type,
+                ScalarType::Timestamp(_) | ScalarType::Date | ScalarType::Integer | ScalarType::Ulid
+            )
     }
 
-    /// The greatest value below `text`, for an upper bound that does not count.
-    pub(crate) fn before(&self, text: &str) -> Option<String> {
-        match self.material {
-            Material::Integer | Material::Timestamp(Precision::Epoch) => {
+    /// The greatest value below `text`, for an exclusive upper bound.
+    pub(crate) fn predecessor(&self, text: &str) -> Option<String> {
+        match self.scalar_type {
+            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => {
                 Some((text.parse::<i64>().ok()?.checked_sub(1)?).to_string())
             }
-            Material::Timestamp(precision) => {
+            ScalarType::Timestamp(precision) => {
                 let instant = text.parse::<Timestamp>().ok()?.checked_sub(precision.step()).ok()?;
                 Some(timestamp(instant, precision))
             }
-            Material::Date => Some(text.parse::<Date>().ok()?.checked_sub(1.day()).ok()?.to_string()),
-            Material::Ulid => Some(self.prefix.clone() + &ulid_before(text.strip_prefix(self.prefix.as_str())?)?),
-            Material::Text | Material::Boolean | Material::Uuid => None,
+            ScalarType::Date => Some(text.parse::<Date>().ok()?.checked_sub(1.day()).ok()?.to_string()),
+            ScalarType::Ulid => Some(self.prefix.clone() + &ulid_before(text.strip_prefix(self.prefix.as_str())?)?),
+            ScalarType::Text | ScalarType::Boolean | ScalarType::Uuid => None,
         }
     }
 }
 
-/// The canonical text of an instant; for `any`, with the decimals that it has.
+/// The canonical text of a time.
 pub(crate) fn timestamp(instant: Timestamp, precision: Precision) -> String {
     match precision.decimals() {
         Some(decimals) => format!("{instant:.decimals$}"),
@@ -326,7 +331,7 @@ pub(crate) fn timestamp(instant: Timestamp, precision: Precision) -> String {
 fn is_timestamp(text: &str, precision: Precision) -> bool {
     let Ok(instant) = text.parse::<Timestamp>() else { return false };
     match precision.decimals() {
-        // The parser is generous with forms; only this one, of the years 0 to 9999, sorts like time.
+        // The parser accepts more texts, but only canonical ones of the years 0 to 9999 sort like time.
         Some(_) => text.len() == precision.length() && timestamp(instant, precision) == text,
         None => true,
     }
@@ -385,8 +390,8 @@ pub(crate) fn escape(value: &str, stop: Option<char>, out: &mut String) {
     out.push_str(rest);
 }
 
-/// `text` without `literal` in front. Literals are a few bytes, where a loop beats the call that the library makes.
-pub(crate) fn strip<'k>(text: &'k str, literal: &str) -> Option<&'k str> {
+/// `text` without its prefix `literal`. For literals of a few bytes a loop is faster than `str::strip_prefix`.
+pub(crate) fn strip_literal<'k>(text: &'k str, literal: &str) -> Option<&'k str> {
     let (front, rest) = text.split_at_checked(literal.len())?;
     front.bytes().zip(literal.bytes()).all(|(a, b)| a == b).then_some(rest)
 }

@@ -1,23 +1,23 @@
-//! Whether a struct can hold what an entity has.
+//! Checks that a struct can hold the items of an entity.
 
 use nagaya_design::{Entity, Field, Precision, Type};
 use proc_macro2::Span;
 use syn::{Attribute, Error, FieldsNamed, GenericArgument, PathArguments, Type as RustType};
 
-use crate::attributes::Serde;
+use crate::attributes::SerdeAttributes;
 
-/// Reports everything in which a struct and an entity differ, each where it stands.
+/// Reports every difference between a struct and an entity at the field where it is.
 pub(crate) fn check(entity: &Entity, attributes: &[Attribute], fields: &FieldsNamed, span: Span) -> Result<(), Error> {
-    let all = Serde::of(attributes)?;
-    let mut problems: Vec<Error> = Vec::new();
+    let all = SerdeAttributes::of(attributes)?;
+    let mut errors: Vec<Error> = Vec::new();
     let mut held = Vec::new();
     for field in &fields.named {
-        let serde = Serde::of(&field.attrs)?;
+        let serde = SerdeAttributes::of(&field.attrs)?;
         if serde.skip {
             continue;
         }
         if serde.flatten {
-            problems.push(Error::new_spanned(field, "a flattened field cannot be held to the design"));
+            errors.push(Error::new_spanned(field, "a flattened field cannot be checked against the design"));
             continue;
         }
         let name = serde.name(&all, field);
@@ -27,8 +27,8 @@ pub(crate) fn check(entity: &Entity, attributes: &[Attribute], fields: &FieldsNa
         };
         match entity.fields.iter().find(|each| each.name == name) {
             Some(known) => {
-                problems.extend(
-                    misfit(known, kind, may_be_absent)
+                errors.extend(
+                    type_mismatch(known, kind, may_be_absent)
                         .map(|message| Error::new_spanned(field, format!("`{name}` of `{}` {message}", entity.name))),
                 );
             }
@@ -36,7 +36,7 @@ pub(crate) fn check(entity: &Entity, attributes: &[Attribute], fields: &FieldsNa
             None => {
                 let names: Vec<_> = entity.fields.iter().map(|field| field.name.as_str()).collect();
                 let message = format!("`{}` has no field `{name}`; it has {}", entity.name, names.join(", "));
-                problems.push(Error::new_spanned(field, message));
+                errors.push(Error::new_spanned(field, message));
             }
         }
         held.push(name);
@@ -45,20 +45,20 @@ pub(crate) fn check(entity: &Entity, attributes: &[Attribute], fields: &FieldsNa
     for field in &entity.fields {
         let has_to_be_given = !field.optional && field.default.is_none() && Some(field.name.as_str()) != tenant;
         if has_to_be_given && !held.contains(&field.name) {
-            problems.push(Error::new(span, format!("`{}` needs its field `{}`", entity.name, field.name)));
+            errors.push(Error::new(span, format!("`{}` needs its field `{}`", entity.name, field.name)));
         }
     }
-    match problems.into_iter().reduce(|mut all, next| {
+    match errors.into_iter().reduce(|mut all, next| {
         all.combine(next);
         all
     }) {
-        Some(problems) => Err(problems),
+        Some(errors) => Err(errors),
         None => Ok(()),
     }
 }
 
 /// Why a Rust type cannot hold a field.
-fn misfit(field: &Field, kind: &RustType, may_be_absent: bool) -> Option<String> {
+fn type_mismatch(field: &Field, kind: &RustType, may_be_absent: bool) -> Option<String> {
     if field.secret && !may_be_absent {
         return Some("is secret and never read back: make it an `Option`".to_owned());
     }
@@ -75,7 +75,7 @@ fn misfit(field: &Field, kind: &RustType, may_be_absent: bool) -> Option<String>
         Type::Any => return None,
         Type::String | Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid => &["String"],
     };
-    // A type that is not known here may well be one that serde turns into the right thing.
+    // An unknown type may have its own serde implementation.
     let known = [
         "i64", "u64", "i32", "u32", "i16", "u16", "u8", "i8", "f64", "f32", "bool", "Vec", "BTreeSet", "HashSet",
         "VecDeque", "BTreeMap", "HashMap", "String",
