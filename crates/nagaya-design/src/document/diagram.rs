@@ -74,7 +74,7 @@ fn table_svg(design: &Design, at: usize, table: &Table) -> String {
             out,
             "<line x1=\"8\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\"/><a href=\"#{}\"><text x=\"8\" y=\"{}\" class=\"name\">{}</text></a>",
             width - 8,
-            super::markdown::anchor(&entity.name),
+            super::describe::anchor(&entity.name),
             y + 4,
             escape(&entity.name),
         );

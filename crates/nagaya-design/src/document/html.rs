@@ -2,10 +2,7 @@
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
 
-use super::{
-    diagram,
-    markdown::{anchor, markdown},
-};
+use super::{describe::anchor, diagram, markdown::markdown};
 use crate::design::Design;
 
 /// The document of a design as one self-contained HTML page.

@@ -1,5 +1,6 @@
 //! The documentation of a design: tables, keys, indexes, entities, access patterns.
 
+mod describe;
 mod diagram;
 mod html;
 mod json;
