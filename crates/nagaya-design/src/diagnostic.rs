@@ -49,20 +49,23 @@ pub struct Diagnostic {
     pub explained: Option<String>,
 }
 
-impl Diagnostic {
-    pub(crate) fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
-        let label = Label { span, text: String::new() };
-        Diagnostic { code, message: message.into(), labels: vec![label], help: None, explained: None }
+impl Code {
+    /// A diagnostic with this code at a span.
+    pub(crate) fn at(&'static self, span: &Span, message: impl Into<String>) -> Diagnostic {
+        let label = Label { span: span.clone(), text: String::new() };
+        Diagnostic { code: self, message: message.into(), labels: vec![label], help: None, explained: None }
     }
+}
 
+impl Diagnostic {
     /// Puts a text under the main span.
     pub(crate) fn here(mut self, text: impl Into<String>) -> Self {
         self.labels[0].text = text.into();
         self
     }
 
-    pub(crate) fn also(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: text.into() });
+    pub(crate) fn also(mut self, span: &Span, text: impl Into<String>) -> Self {
+        self.labels.push(Label { span: span.clone(), text: text.into() });
         self
     }
 

@@ -14,7 +14,8 @@ pub(crate) fn read(source: &str, diagnostics: &mut Vec<Diagnostic>) -> Node {
     let whole = diagnostics.is_empty();
     if root.entries().is_empty() && whole {
         diagnostics.push(
-            Diagnostic::new(&codes::MISSING_KEY, 0..0, "there is no design in this file")
+            codes::MISSING_KEY
+                .at(&(0..0), "there is no design in this file")
                 .help("start with `name` and `version`, then `[tenant]`, `[table.…]` and `[entity.…]`"),
         );
         return root;
@@ -44,15 +45,12 @@ impl Reader<'_> {
             (ValueKind::OneOf(choices), Value::Text(text)) => {
                 if !choices.contains(&text.as_str()) {
                     self.diagnostics.push(
-                        Diagnostic::new(
-                            &codes::NOT_A_CHOICE,
-                            node.span.clone(),
-                            format!("`{text}` is not one of the choices"),
-                        )
-                        .help(match closest(text, choices.iter().copied()) {
-                            Some(near) => format!("did you mean `{near}`? The choices are {}", list(choices)),
-                            None => format!("the choices are {}", list(choices)),
-                        }),
+                        codes::NOT_A_CHOICE.at(&node.span, format!("`{text}` is not one of the choices")).help(
+                            match closest(text, choices.iter().copied()) {
+                                Some(near) => format!("did you mean `{near}`? The choices are {}", list(choices)),
+                                None => format!("the choices are {}", list(choices)),
+                            },
+                        ),
                     );
                 }
             }
@@ -93,7 +91,7 @@ impl Reader<'_> {
             (_, Value::Datetime) => "dates and times are written as texts, in quotes".to_owned(),
             _ => format!("write {} here", wanted(kind)),
         };
-        self.diagnostics.push(Diagnostic::new(&codes::WRONG_TYPE, node.span.clone(), message).help(help));
+        self.diagnostics.push(codes::WRONG_TYPE.at(&node.span, message).help(help));
     }
 
     fn table(&mut self, node: &Node, table: &'static Table, at: Span) {
@@ -109,12 +107,9 @@ impl Reader<'_> {
         for key in table.keys.iter().filter(|key| key.required && self.whole) {
             if node.get(key.name).is_none() {
                 self.diagnostics.push(
-                    Diagnostic::new(
-                        &codes::MISSING_KEY,
-                        at.clone(),
-                        format!("{} needs the key `{}`", table.noun, key.name),
-                    )
-                    .help(format!("add `{}`: {}", key.name, key.doc)),
+                    codes::MISSING_KEY
+                        .at(&at, format!("{} needs the key `{}`", table.noun, key.name))
+                        .help(format!("add `{}`: {}", key.name, key.doc)),
                 );
             }
         }
@@ -123,12 +118,9 @@ impl Reader<'_> {
     fn unknown_key(&mut self, entry: &Entry, table: &'static Table) {
         let known = table.keys.iter().map(|key| key.name);
         self.diagnostics.push(
-            Diagnostic::new(
-                &codes::UNKNOWN_KEY,
-                entry.key_span.clone(),
-                format!("{} has no key `{}`", table.noun, entry.key),
-            )
-            .help(did_you_mean(&entry.key, known)),
+            codes::UNKNOWN_KEY
+                .at(&entry.key_span, format!("{} has no key `{}`", table.noun, entry.key))
+                .help(did_you_mean(&entry.key, known)),
         );
     }
 }

@@ -65,7 +65,8 @@ pub(crate) fn parse(source: &str, diagnostics: &mut Vec<Diagnostic>) -> Node {
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
         diagnostics.push(
-            Diagnostic::new(&codes::SYNTAX, span, format!("this is not TOML: {}", error.message()))
+            codes::SYNTAX
+                .at(&span, format!("this is not TOML: {}", error.message()))
                 .help("fix it to see the problems in the rest of the file"),
         );
     }
@@ -93,8 +94,7 @@ fn node(spanned: &Spanned<DeValue<'_>>, diagnostics: &mut Vec<Diagnostic>) -> No
             Ok(number) => Value::Integer(number),
             Err(_) => {
                 let message = format!("the number {} is too large", number.as_str());
-                diagnostics
-                    .push(Diagnostic::new(&codes::SYNTAX, span.clone(), message).help("whole numbers have 64 bits"));
+                diagnostics.push(codes::SYNTAX.at(&span, message).help("whole numbers have 64 bits"));
                 Value::Integer(0)
             }
         },

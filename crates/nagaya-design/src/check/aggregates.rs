@@ -27,8 +27,9 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             if !kept.is_empty() || !keys.is_secret("key") {
                 let message = format!("`{}` needs the fields `subjectId` and, as a secret, `key`", keys.name);
                 diagnostics.push(
-                    Diagnostic::new(&codes::BAD_AGGREGATE, aggregate.span.clone(), message)
-                        .also(keys.span.clone(), "the entity")
+                    codes::BAD_AGGREGATE
+                        .at(&aggregate.span, message)
+                        .also(&keys.span, "the entity")
                         .help("give it `key = { type = \"string\", max = 64, secret = true }`"),
                 );
             }
@@ -37,12 +38,13 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             carries(aggregate, idempotency, &IDEMPOTENCY_FIELDS, diagnostics);
         }
         let mut wrong = |message: String, help: &str| {
-            diagnostics.push(Diagnostic::new(&codes::BAD_AGGREGATE, aggregate.span.clone(), message).help(help));
+            diagnostics.push(codes::BAD_AGGREGATE.at(&aggregate.span, message).help(help));
         };
         if events.table != head.table || events.key.partition.as_str() != head.key.partition.as_str() {
             wrong(
                 format!(
-                    "`{}` and `{}` are in different partitions, so an event and its version cannot be written together on every engine",
+                    "`{}` and `{}` are in different partitions, so an event and its version cannot be \
+                     written together on every engine",
                     events.name, head.name
                 ),
                 "put both into one table, with the same partition template",
@@ -82,13 +84,10 @@ fn carries(aggregate: &Aggregate, entity: &Entity, fields: &[&str], diagnostics:
     let missing: Vec<_> = all.filter(|name| entity.field(name).is_none()).collect();
     if !missing.is_empty() {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::BAD_AGGREGATE,
-                aggregate.span.clone(),
-                format!("`{}` does not have {}", entity.name, list(&missing)),
-            )
-            .also(entity.span.clone(), "the entity")
-            .help("add the fields"),
+            codes::BAD_AGGREGATE
+                .at(&aggregate.span, format!("`{}` does not have {}", entity.name, list(&missing)))
+                .also(&entity.span, "the entity")
+                .help("add the fields"),
         );
     }
 }

@@ -13,13 +13,14 @@ use crate::{
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
     let mut wrong = |span: &Span, message: String, help: String| {
-        diagnostics.push(Diagnostic::new(&codes::BAD_AUDIT, span.clone(), message).help(help));
+        diagnostics.push(codes::BAD_AUDIT.at(span, message).help(help));
     };
     if entity.tenant.is_none() || !matches!(entity.wall, Wall::Key | Wall::Attribute) {
         wrong(
             &entity.span,
             format!(
-                "`{}` items are not behind their tenant's wall, so tenants could not read their own entries",
+                "`{}` items are not behind their tenant's wall, so tenants could not read their own \
+                 entries",
                 entity.name
             ),
             "give the entity the tenant, and a wall of `key` or `attribute`".to_owned(),
@@ -51,7 +52,8 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         wrong(
             &action,
             message,
-            "let the field accept `entity.verb` for every audited entity, or add `audit = false` to the entity"
+            "let the field accept `entity.verb` for every audited entity, or add `audit = false` \
+             to the entity"
                 .to_owned(),
         );
     }

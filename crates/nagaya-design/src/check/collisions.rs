@@ -33,10 +33,17 @@ fn equal_keys(entity: &Entity, other: &Entity, languages: &mut Languages, diagno
             let Some(sort) = languages.common_key(&mine.sort, &theirs.sort) else { continue };
             let Some(partition) = languages.common_key(&mine.partition, &theirs.partition) else { continue };
             diagnostics.push(
-                Diagnostic::new(&codes::KEY_COLLISION, theirs.sort.span.clone(), format!("`{}` and `{}` items can have the same key", entity.name, other.name))
+                codes::KEY_COLLISION
+                    .at(
+                        &theirs.sort.span,
+                        format!("`{}` and `{}` items can have the same key", entity.name, other.name),
+                    )
                     .here(format!("such as `{partition}` / `{sort}`"))
-                    .also(mine.sort.span.clone(), "the other key")
-                    .help("start each with a different constant, such as `USER#` and `USER_PREFS#`, or narrow a field with `pattern`"),
+                    .also(&mine.sort.span, "the other key")
+                    .help(
+                        "start each with a different constant, such as `USER#` and `USER_PREFS#`, or narrow a \
+                         field with `pattern`",
+                    ),
             );
         }
     }
@@ -48,14 +55,11 @@ fn former_keys(entity: &Entity, languages: &mut Languages, diagnostics: &mut Vec
         let Some(sort) = languages.common_key(&entity.key.sort, &former.sort) else { continue };
         let Some(partition) = languages.common_key(&entity.key.partition, &former.partition) else { continue };
         diagnostics.push(
-            Diagnostic::new(
-                &codes::KEY_COLLISION,
-                former.sort.span.clone(),
-                format!("a former key of `{}` can equal a present key", entity.name),
-            )
-            .here(format!("such as `{partition}` / `{sort}`"))
-            .also(entity.key.sort.span.clone(), "the present key")
-            .help("a former key has to differ from every key of the present template"),
+            codes::KEY_COLLISION
+                .at(&former.sort.span, format!("a former key of `{}` can equal a present key", entity.name))
+                .here(format!("such as `{partition}` / `{sort}`"))
+                .also(&entity.key.sort.span, "the present key")
+                .help("a former key has to differ from every key of the present template"),
         );
     }
 }
@@ -65,16 +69,16 @@ fn equal_discriminators(entity: &Entity, other: &Entity, diagnostics: &mut Vec<D
         && mine == theirs
     {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::SHADOWED_QUERY,
-                other.span.clone(),
-                format!(
-                    "`{}` and `{}` have the same discriminator `{mine}`, so no query can distinguish them",
-                    entity.name, other.name
-                ),
-            )
-            .also(entity.span.clone(), "the other entity")
-            .help("give one of them another `discriminator`"),
+            codes::SHADOWED_QUERY
+                .at(
+                    &other.span,
+                    format!(
+                        "`{}` and `{}` have the same discriminator `{mine}`, so no query can distinguish them",
+                        entity.name, other.name
+                    ),
+                )
+                .also(&entity.span, "the other entity")
+                .help("give one of them another `discriminator`"),
         );
     }
 }
@@ -106,14 +110,11 @@ fn shadowed(design: &Design, access: &Access, languages: &mut Languages, diagnos
             let Some(sort) = sort else { continue };
             let Some(partition) = languages.common_key(&key.partition, &theirs.partition) else { continue };
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::SHADOWED_QUERY,
-                    access.span.clone(),
-                    format!("the query of `{}` also reads items of `{}`", access.name, other.name),
-                )
-                .also(theirs.sort.span.clone(), format!("such as `{partition}` / `{sort}`"))
-                .also(key.sort.span.clone(), "the query's sort key")
-                .help("start each sort key with a different constant, or give the table a `discriminator`"),
+                codes::SHADOWED_QUERY
+                    .at(&access.span, format!("the query of `{}` also reads items of `{}`", access.name, other.name))
+                    .also(&theirs.sort.span, format!("such as `{partition}` / `{sort}`"))
+                    .also(&key.sort.span, "the query's sort key")
+                    .help("start each sort key with a different constant, or give the table a `discriminator`"),
             );
         }
     }
@@ -128,12 +129,12 @@ fn hot_partitions(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
         if key.partition.is_constant() && !known && !(index.is_none() && key.sort.is_constant()) {
             let place = index.map_or_else(String::new, |index| format!(" of `{index}`"));
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::HOT_PARTITION,
-                    key.partition.span.clone(),
-                    format!("all `{}` items are in one partition{place}, whose throughput is limited", entity.name),
-                )
-                .help("add a field to the partition, or explain why it is enough: `# NG0304: …` above this line"),
+                codes::HOT_PARTITION
+                    .at(
+                        &key.partition.span,
+                        format!("all `{}` items are in one partition{place}, whose throughput is limited", entity.name),
+                    )
+                    .help("add a field to the partition, or explain why it is enough: `# NG0304: …` above this line"),
             );
         }
     }

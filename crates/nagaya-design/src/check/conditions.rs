@@ -61,12 +61,12 @@ impl Checker<'_> {
             .find(|(name, path)| access.by.iter().any(|by| by == name) && kind(name) != kind(path));
         if let Some((name, path)) = clash {
             self.diagnostics.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    text.span.clone(),
-                    format!("`{{{name}}}` is also the field `{name}` in `by`, and `{path}` is of another type"),
-                )
-                .help("give the filter's parameter another name"),
+                codes::CONDITION_VALUE
+                    .at(
+                        &text.span,
+                        format!("`{{{name}}}` is also the field `{name}` in `by`, and `{path}` is of another type"),
+                    )
+                    .help("give the filter's parameter another name"),
             );
         }
     }
@@ -81,12 +81,12 @@ impl Checker<'_> {
         });
         if let Some((name, one, other)) = clash {
             self.diagnostics.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    text.span.clone(),
-                    format!("`{{{name}}}` cannot be compared with both `{one}` and `{other}`: their types differ"),
-                )
-                .help("use two parameters"),
+                codes::CONDITION_VALUE
+                    .at(
+                        &text.span,
+                        format!("`{{{name}}}` cannot be compared with both `{one}` and `{other}`: their types differ"),
+                    )
+                    .help("use two parameters"),
             );
         }
     }
@@ -100,23 +100,17 @@ impl Checker<'_> {
         let Some(field) = self.entity.field(&operand.path) else {
             let names = self.entity.fields.iter().map(|field| field.name.as_str());
             self.diagnostics.push(
-                Diagnostic::new(
-                    &codes::CONDITION_FIELD,
-                    span,
-                    format!("`{}` has no field `{}`", self.entity.name, operand.path),
-                )
-                .help(did_you_mean(&operand.path, names)),
+                codes::CONDITION_FIELD
+                    .at(&span, format!("`{}` has no field `{}`", self.entity.name, operand.path))
+                    .help(did_you_mean(&operand.path, names)),
             );
             return;
         };
         if self.entity.is_secret(&operand.path) {
             self.diagnostics.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    span,
-                    format!("`{}` is secret, and a condition would reveal it", operand.path),
-                )
-                .help("use another field"),
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{}` is secret, and a condition would reveal it", operand.path))
+                    .help("use another field"),
             );
         }
         for literal in literals {
@@ -133,12 +127,9 @@ impl Checker<'_> {
         if !good {
             let span = text.span_of(self.source, literal.range.clone());
             self.diagnostics.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    span,
-                    format!("`{SCHEMA_ATTRIBUTE}` is never {}", literal.value),
-                )
-                .help("write a version in quotes, such as `'1.0'`"),
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{SCHEMA_ATTRIBUTE}` is never {}", literal.value))
+                    .help("write a version in quotes, such as `'1.0'`"),
             );
         }
     }
@@ -147,21 +138,23 @@ impl Checker<'_> {
         let span = text.span_of(self.source, literal.range.clone());
         match &literal.value {
             Term::Parameter(name) if !self.parameters => self.diagnostics.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    span,
-                    format!("`{{{name}}}` is a parameter, which only the filter of an access pattern can have"),
-                )
-                .help("write a constant"),
+                codes::CONDITION_VALUE
+                    .at(
+                        &span,
+                        format!("`{{{name}}}` is a parameter, which only the filter of an access pattern can have"),
+                    )
+                    .help("write a constant"),
             ),
             Term::Parameter(name) if !is_field_name(name) => self.diagnostics.push(
-                Diagnostic::new(&codes::CONDITION_VALUE, span, format!("`{name}` is not a valid parameter name"))
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{name}` is not a valid parameter name"))
                     .help("use letters, digits and `_`"),
             ),
             Term::Parameter(_) => {}
             Term::Constant(value) if !fits(field, value, equality) => self.diagnostics.push(
-                Diagnostic::new(&codes::CONDITION_VALUE, span, format!("`{}` is never {}", field.name, literal.value))
-                    .also(field.span.clone(), format!("it is {}", field.wanted()))
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{}` is never {}", field.name, literal.value))
+                    .also(&field.span, format!("it is {}", field.wanted()))
                     .help("compare it with a value that it can have"),
             ),
             Term::Constant(_) => {}

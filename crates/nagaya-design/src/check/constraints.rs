@@ -26,15 +26,15 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         for field in &event.fields {
             if let Some(reference) = &field.reference {
                 diagnostics.push(
-                    Diagnostic::new(
-                        &codes::BAD_REFERENCE,
-                        reference.span.clone(),
-                        format!(
-                            "`{}` of the event `{}` cannot refer to an entity: events are never deleted",
-                            field.name, event.name
-                        ),
-                    )
-                    .help("refer from the projection"),
+                    codes::BAD_REFERENCE
+                        .at(
+                            &reference.span,
+                            format!(
+                                "`{}` of the event `{}` cannot refer to an entity: events are never deleted",
+                                field.name, event.name
+                            ),
+                        )
+                        .help("refer from the projection"),
                 );
             }
             inner_references(field, diagnostics);
@@ -44,7 +44,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 
 fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |span, message: String, help: String| {
-        diagnostics.push(Diagnostic::new(&codes::UNIQUE_NOT_KEPT, span, message).help(help));
+        diagnostics.push(codes::UNIQUE_NOT_KEPT.at(&span, message).help(help));
     };
     if unique.fields.is_empty() {
         wrong(
@@ -98,16 +98,19 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, diagnostics: &
         || design.table_of(entity).ttl.as_deref().is_some_and(|ttl| entity.field(ttl).is_some());
     if expires {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::UNIQUE_OUTLIVES,
-                unique.span.clone(),
-                format!(
-                    "{} stays taken for a while after the `{}` item has expired",
-                    list(&unique.fields),
-                    entity.name
+            codes::UNIQUE_OUTLIVES
+                .at(
+                    &unique.span,
+                    format!(
+                        "{} stays taken for a while after the `{}` item has expired",
+                        list(&unique.fields),
+                        entity.name
+                    ),
+                )
+                .help(
+                    "remove the constraint or the expiry, or explain why it is fine: `# NG0602: …` above \
+                     this line",
                 ),
-            )
-            .help("remove the constraint or the expiry, or explain why it is fine: `# NG0602: …` above this line"),
         );
     }
 }
@@ -122,15 +125,15 @@ fn inner_references(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
     for field in inner {
         if let Some(reference) = &field.reference {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::BAD_REFERENCE,
-                    reference.span.clone(),
-                    format!(
-                        "`{}` is inside a map or list, and references there cannot be found from their target",
-                        field.name
-                    ),
-                )
-                .help("refer from a field of the entity itself"),
+                codes::BAD_REFERENCE
+                    .at(
+                        &reference.span,
+                        format!(
+                            "`{}` is inside a map or list, and references there cannot be found from their target",
+                            field.name
+                        ),
+                    )
+                    .help("refer from a field of the entity itself"),
             );
         }
         inner_references(field, diagnostics);
@@ -146,7 +149,8 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
     let Some(target) = design.entity(&reference.entity) else {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
         diagnostics.push(
-            Diagnostic::new(&codes::BAD_REFERENCE, span, format!("there is no entity `{}`", reference.entity))
+            codes::BAD_REFERENCE
+                .at(&span, format!("there is no entity `{}`", reference.entity))
                 .help(did_you_mean(&reference.entity, names)),
         );
         return;
@@ -164,8 +168,9 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
             _ => format!("`{}` is found by {}, not by one field", target.name, list(&ids)),
         };
         diagnostics.push(
-            Diagnostic::new(&codes::BAD_REFERENCE, span, message)
-                .also(target.key.sort.span.clone(), "its key")
+            codes::BAD_REFERENCE
+                .at(&span, message)
+                .also(&target.key.sort.span, "its key")
                 .help("refer to an entity whose key has one field besides the tenant"),
         );
         return;
@@ -176,57 +181,59 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
     {
         let wanted = target.field(id).map_or("string", |field| field.kind.name());
         diagnostics.push(
-            Diagnostic::new(
-                &codes::BAD_REFERENCE,
-                span,
-                format!(
-                    "`{}` is {}, and the id of `{}` is {}",
-                    field.name,
-                    a(field.kind.name()),
-                    target.name,
-                    a(wanted)
-                ),
-            )
-            .help("give both the same type"),
+            codes::BAD_REFERENCE
+                .at(
+                    &span,
+                    format!(
+                        "`{}` is {}, and the id of `{}` is {}",
+                        field.name,
+                        a(field.kind.name()),
+                        target.name,
+                        a(wanted)
+                    ),
+                )
+                .help("give both the same type"),
         );
         return;
     }
     if target.wall == Wall::Key && entity.tenant.is_none() {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::BAD_REFERENCE,
-                span,
-                format!("`{}` belongs to no tenant and cannot refer to a tenant's `{}`", entity.name, target.name),
-            )
-            .help("add the tenant to it, or remove the reference"),
+            codes::BAD_REFERENCE
+                .at(
+                    &span,
+                    format!("`{}` belongs to no tenant and cannot refer to a tenant's `{}`", entity.name, target.name),
+                )
+                .help("add the tenant to it, or remove the reference"),
         );
         return;
     }
     // Deleting the target has to find all referring items without a scan.
     if design.referer_lookup(entity, field, target).is_none() {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::REFERENCE_NOT_FOUND,
-                span,
-                format!(
-                    "no access pattern finds the `{}` items that refer to one `{}`, so a delete cannot find them",
-                    entity.name, target.name
-                ),
-            )
-            .help(match target.wall == Wall::System || target.tenant.is_none() {
-                false => format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name),
-                true => format!(
-                    "an operator deletes it: add an access pattern of `{}` with `by = [\"{}\"]` behind a wall of `system`",
-                    entity.name, field.name
-                ),
-            }),
+            codes::REFERENCE_NOT_FOUND
+                .at(
+                    &span,
+                    format!(
+                        "no access pattern finds the `{}` items that refer to one `{}`, so a delete cannot \
+                         find them",
+                        entity.name, target.name
+                    ),
+                )
+                .help(match target.wall == Wall::System || target.tenant.is_none() {
+                    false => format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name),
+                    true => format!(
+                        "an operator deletes it: add an access pattern of `{}` with `by = [\"{}\"]` behind a \
+                         wall of `system`",
+                        entity.name, field.name
+                    ),
+                }),
         );
     }
 }
 
 fn soft_delete(entity: &Entity, soft: &SoftDelete, diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |message: String, help: &str| {
-        diagnostics.push(Diagnostic::new(&codes::BAD_SOFT_DELETE, soft.span.clone(), message).help(help));
+        diagnostics.push(codes::BAD_SOFT_DELETE.at(&soft.span, message).help(help));
     };
     if soft.mark.is_none() && soft.at.is_none() {
         wrong("nothing marks a deleted item".to_owned(), "give `field` and `value`, or `at`");
@@ -267,20 +274,21 @@ fn expiry(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
     if let (Some(span), None) = (&entity.spans.ttl_after, &table.ttl) {
         diagnostics.push(
-            Diagnostic::new(&codes::BAD_TTL, span.clone(), format!("the table `{}` has no expiry attribute", table.id))
-                .also(table.span.clone(), "the table")
+            codes::BAD_TTL
+                .at(span, format!("the table `{}` has no expiry attribute", table.id))
+                .also(&table.span, "the table")
                 .help("name one in the table: `ttl = \"expiresAt\"`"),
         );
     }
     let field = table.ttl.as_deref().and_then(|ttl| entity.field(ttl));
     if let Some(field) = field.filter(|field| !matches!(field.kind, Type::Timestamp(Precision::Epoch))) {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::BAD_TTL,
-                field.span.clone(),
-                format!("`{}` is the expiry attribute of the table, a number of seconds since 1970", field.name),
-            )
-            .help("declare it as `{ type = \"timestamp\", precision = \"epoch\" }`, or rename it"),
+            codes::BAD_TTL
+                .at(
+                    &field.span,
+                    format!("`{}` is the expiry attribute of the table, a number of seconds since 1970", field.name),
+                )
+                .help("declare it as `{ type = \"timestamp\", precision = \"epoch\" }`, or rename it"),
         );
     }
 }

@@ -43,16 +43,13 @@ fn ignored_settings(table: &Table, engine: Engine, diagnostics: &mut Vec<Diagnos
     }
     if !ignored.is_empty() {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::SETTING_IGNORED,
-                table.span.clone(),
-                format!("the {engine} engine ignores {}", crate::diagnostic::list(&ignored)),
-            )
-            .help(if ignored.contains(&"encryption") {
-                "keep its directory on an encrypted disk"
-            } else {
-                "the design runs without it"
-            }),
+            codes::SETTING_IGNORED
+                .at(&table.span, format!("the {engine} engine ignores {}", crate::diagnostic::list(&ignored)))
+                .help(if ignored.contains(&"encryption") {
+                    "keep its directory on an encrypted disk"
+                } else {
+                    "the design runs without it"
+                }),
         );
     }
 }
@@ -65,12 +62,12 @@ fn dynamodb_filters(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         filter.each_field(&mut |field, _, _| {
             if field.path == attributes.partition || field.path == attributes.sort {
                 diagnostics.push(
-                    Diagnostic::new(
-                        &codes::DYNAMODB_FILTER,
-                        text.span.clone(),
-                        format!("`{}` is an attribute of the key that `{}` queries", field.path, access.name),
-                    )
-                    .help("use it in `by`, `range` or `prefix`, or use another index"),
+                    codes::DYNAMODB_FILTER
+                        .at(
+                            &text.span,
+                            format!("`{}` is an attribute of the key that `{}` queries", field.path, access.name),
+                        )
+                        .help("use it in `by`, `range` or `prefix`, or use another index"),
                 );
             }
         });
@@ -81,12 +78,9 @@ fn dynamodb_filters(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 fn cosmos_ttl(table: &Table, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(ttl) = table.ttl.as_ref().filter(|ttl| *ttl != "ttl") {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::COSMOS_TTL,
-                table.span.clone(),
-                format!("the expiry of a document is in `ttl`, not in `{ttl}`"),
-            )
-            .help("write `ttl = \"ttl\"`"),
+            codes::COSMOS_TTL
+                .at(&table.span, format!("the expiry of a document is in `ttl`, not in `{ttl}`"))
+                .help("write `ttl = \"ttl\"`"),
         );
     }
 }
@@ -103,13 +97,10 @@ fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, diagno
     });
     if let Some(mark) = literal {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::COSMOS_ID,
-                template.span.clone(),
-                format!("the id of a document cannot contain `{mark}`"),
-            )
-            .also(table.span.clone(), "the sort key of this table becomes the id")
-            .help("join the parts of the sort key with `_`, `-`, `:` or `|`"),
+            codes::COSMOS_ID
+                .at(&template.span, format!("the id of a document cannot contain `{mark}`"))
+                .also(&table.span, "the sort key of this table becomes the id")
+                .help("join the parts of the sort key with `_`, `-`, `:` or `|`"),
         );
         return;
     }
@@ -117,12 +108,12 @@ fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, diagno
     let free = template.slots().find(|slot| languages.may_contain(slot, "[/\\\\?]"));
     if let Some(slot) = free {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::COSMOS_ID,
-                template.span.clone(),
-                format!("`{}` may contain `/`, `\\` or `?`, which the id of a document cannot", slot.path),
-            )
-            .help("narrow it with a `pattern` such as `[A-Za-z0-9_-]+`"),
+            codes::COSMOS_ID
+                .at(
+                    &template.span,
+                    format!("`{}` may contain `/`, `\\` or `?`, which the id of a document cannot", slot.path),
+                )
+                .help("narrow it with a `pattern` such as `[A-Za-z0-9_-]+`"),
         );
     }
 }
@@ -133,16 +124,13 @@ fn cosmos_queries(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         let (attributes, _) = design.source_of(access);
         if attributes.partition != table.key.partition {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::COSMOS_CROSS_QUERY,
-                    access.span.clone(),
-                    format!("the query of `{}` reads every partition of the container", access.name),
-                )
-                .help(format!(
-                    "start its index with `{}` where the tenant is known, or explain why it is fine: `# NG0901: …` above \
-                     this line",
-                    table.key.partition
-                )),
+                codes::COSMOS_CROSS_QUERY
+                    .at(&access.span, format!("the query of `{}` reads every partition of the container", access.name))
+                    .help(format!(
+                        "start its index with `{}` where the tenant is known, or explain why it is fine: `# \
+                         NG0901: …` above this line",
+                        table.key.partition
+                    )),
             );
         }
     }
@@ -154,15 +142,16 @@ fn cosmos_batches(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagno
     for unique in &entity.unique {
         if !unique.within_tenant || !one_partition {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::COSMOS_BATCH,
-                    unique.span.clone(),
-                    format!(
-                        "the item and the marker that keeps {} unique are in different partitions, and a batch has only one: they are written in steps",
-                        crate::diagnostic::list(&unique.fields)
-                    ),
-                )
-                .help("make it unique within a tenant whose partition is the container's"),
+                codes::COSMOS_BATCH
+                    .at(
+                        &unique.span,
+                        format!(
+                            "the item and the marker that keeps {} unique are in different partitions, and a batch \
+                             has only one: they are written in steps",
+                            crate::diagnostic::list(&unique.fields)
+                        ),
+                    )
+                    .help("make it unique within a tenant whose partition is the container's"),
             );
         }
     }
@@ -176,15 +165,16 @@ fn cosmos_batches(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagno
         });
         if elsewhere {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::COSMOS_BATCH,
-                    reference.span.clone(),
-                    format!(
-                        "`{}` and its `{}` items are in different partitions, and a batch has only one: they are written in steps",
-                        reference.entity, entity.name
-                    ),
-                )
-                .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`"),
+                codes::COSMOS_BATCH
+                    .at(
+                        &reference.span,
+                        format!(
+                            "`{}` and its `{}` items are in different partitions, and a batch has only one: they \
+                             are written in steps",
+                            reference.entity, entity.name
+                        ),
+                    )
+                    .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`"),
             );
         }
     }
@@ -198,15 +188,19 @@ fn cosmos_audit(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let audited: Vec<_> = design.entities.iter().filter(|entity| design.is_audited(entity)).filter(apart).collect();
     if let (Some(first), Some((_, action))) = (audited.first(), audit.fields().first()) {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::COSMOS_BATCH,
-                action.span.clone(),
-                format!(
-                    "`{}` items and `{}` items are in different partitions, and a batch has only one: they are written in steps",
-                    entries.name, first.name
+            codes::COSMOS_BATCH
+                .at(
+                    &action.span,
+                    format!(
+                        "`{}` items and `{}` items are in different partitions, and a batch has only one: they \
+                         are written in steps",
+                        entries.name, first.name
+                    ),
+                )
+                .help(
+                    "keep both in one partition of one container, or explain why it is fine: `# NG0903: …` \
+                     above this line",
                 ),
-            )
-            .help("keep both in one partition of one container, or explain why it is fine: `# NG0903: …` above this line"),
         );
     }
 }
@@ -217,12 +211,9 @@ fn cosmos_numbers(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
         let within = |bound: Option<f64>| bound.is_some_and(|bound| bound.abs() <= EXACT);
         if !within(field.range.0) || !within(field.range.1) {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::COSMOS_NUMBER,
-                    field.span.clone(),
-                    format!("`{}` may exceed 2^53, beyond which numbers lose digits", field.name),
-                )
-                .help("give it a `min` and a `max`, or keep it as a string"),
+                codes::COSMOS_NUMBER
+                    .at(&field.span, format!("`{}` may exceed 2^53, beyond which numbers lose digits", field.name))
+                    .help("give it a `min` and a `max`, or keep it as a string"),
             );
         }
     }
@@ -234,27 +225,32 @@ fn cosmos_changes(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) else { continue };
         if idempotency.key.partition.as_str() != events.key.partition.as_str() || idempotency.table != events.table {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::COSMOS_BATCH,
-                    aggregate.span.clone(),
-                    format!(
-                        "`{}` and `{}` are in different partitions, and a batch has only one: they are written in steps",
-                        idempotency.name, events.name
-                    ),
-                )
-                .also(idempotency.key.partition.span.clone(), "its partition")
-                .help("give both the same partition"),
+                codes::COSMOS_BATCH
+                    .at(
+                        &aggregate.span,
+                        format!(
+                            "`{}` and `{}` are in different partitions, and a batch has only one: they are written \
+                             in steps",
+                            idempotency.name, events.name
+                        ),
+                    )
+                    .also(&idempotency.key.partition.span, "its partition")
+                    .help("give both the same partition"),
             );
         }
     }
     for table in design.tables.iter().filter(|table| table.stream) {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::COSMOS_CHANGES,
-                table.span.clone(),
-                "the change feed has the newest version of a document only: no old images and no deletions",
-            )
-            .help("if consumers need old images or deletions, keep them in the data, for instance by soft delete"),
+            codes::COSMOS_CHANGES
+                .at(
+                    &table.span,
+                    "the change feed has the newest version of a document only: no old images and no \
+                     deletions",
+                )
+                .help(
+                    "if consumers need old images or deletions, keep them in the data, for instance by \
+                     soft delete",
+                ),
         );
     }
 }

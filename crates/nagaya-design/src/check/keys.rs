@@ -35,47 +35,42 @@ fn attributes_are_derived(table: &Table, entity: &Entity, diagnostics: &mut Vec<
             && (template.as_str() != format!("{{{attribute}}}") || !is_stored_as_text(field))
         {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::ATTRIBUTE_IS_FIELD,
-                    template.span.clone(),
-                    format!("`{attribute}` would be both a derived attribute and a field"),
-                )
-                .also(field.span.clone(), "the field")
-                .help(if is_stored_as_text(field) {
-                    format!(
-                        "rename the field, or derive the attribute from it alone: `{attribute} = \"{{{attribute}}}\"`"
-                    )
-                } else {
-                    "key attributes are strings: derive it under another name, padded if it is a number".to_owned()
-                }),
+                codes::ATTRIBUTE_IS_FIELD
+                    .at(&template.span, format!("`{attribute}` would be both a derived attribute and a field"))
+                    .also(&field.span, "the field")
+                    .help(if is_stored_as_text(field) {
+                        format!(
+                            "rename the field, or derive the attribute from it alone: `{attribute} = \
+                             \"{{{attribute}}}\"`"
+                        )
+                    } else {
+                        "key attributes are strings: derive it under another name, padded if it is a number".to_owned()
+                    }),
             );
         }
         if table.discriminator.as_deref() == Some(*attribute)
             && Some(template.as_str()) != entity.discriminator.as_deref()
         {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::ATTRIBUTE_IS_FIELD,
-                    template.span.clone(),
-                    format!("`{attribute}` is the discriminator, so it cannot be `{template}` here"),
-                )
-                .help(format!(
-                    "write `{attribute} = \"{}\"`, the entity's discriminator",
-                    entity.discriminator.as_deref().unwrap_or_default()
-                )),
+                codes::ATTRIBUTE_IS_FIELD
+                    .at(
+                        &template.span,
+                        format!("`{attribute}` is the discriminator, so it cannot be `{template}` here"),
+                    )
+                    .help(format!(
+                        "write `{attribute} = \"{}\"`, the entity's discriminator",
+                        entity.discriminator.as_deref().unwrap_or_default()
+                    )),
             );
         }
         let earlier =
             templates[..at].iter().find(|(name, other)| name == attribute && other.as_str() != template.as_str());
         if let Some((_, other)) = earlier {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::KEY_ATTRIBUTES,
-                    template.span.clone(),
-                    format!("`{attribute}` cannot be `{template}` and `{other}` at once"),
-                )
-                .also(other.span.clone(), "the other template")
-                .help("an attribute that several keys share needs the same template in each"),
+                codes::KEY_ATTRIBUTES
+                    .at(&template.span, format!("`{attribute}` cannot be `{template}` and `{other}` at once"))
+                    .also(&other.span, "the other template")
+                    .help("an attribute that several keys share needs the same template in each"),
             );
         }
     }
@@ -94,12 +89,9 @@ fn managed_attributes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
         let free = *what == EXPIRY && entity.ttl_after.is_none();
         if let Some(field) = entity.fields.iter().find(|field| field.name == *name && !free) {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::MANAGED_ATTRIBUTE,
-                    field.span.clone(),
-                    format!("`{name}` is {what}, which the design manages"),
-                )
-                .help("remove the field: the attribute exists without it"),
+                codes::MANAGED_ATTRIBUTE
+                    .at(&field.span, format!("`{name}` is {what}, which the design manages"))
+                    .help("remove the field: the attribute exists without it"),
             );
         }
     }
@@ -111,12 +103,9 @@ fn managed_attributes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
         if let Some(clash) = clash {
             let span: Span = entity.spans.version.clone().unwrap_or_else(|| entity.span.clone());
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::MANAGED_ATTRIBUTE,
-                    span,
-                    format!("`{name}` cannot be {clash} and {what} at once"),
-                )
-                .help("give one of them another name"),
+                codes::MANAGED_ATTRIBUTE
+                    .at(&span, format!("`{name}` cannot be {clash} and {what} at once"))
+                    .help("give one of them another name"),
             );
         }
     }
@@ -139,21 +128,21 @@ fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
         let KeyAttributes { partition, sort } = &index.key;
         if carries(partition) && carries(sort) {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::UNDECLARED_INDEX,
-                    entity.span.clone(),
-                    format!(
-                        "`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`",
-                        entity.name, index.name
-                    ),
-                )
-                .also(index.span.clone(), "the index")
-                .help(format!(
-                    "declare it: `index.{} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`, or rename a field",
-                    index.name,
-                    template(partition),
-                    template(sort),
-                )),
+                codes::UNDECLARED_INDEX
+                    .at(
+                        &entity.span,
+                        format!(
+                            "`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`",
+                            entity.name, index.name
+                        ),
+                    )
+                    .also(&index.span, "the index")
+                    .help(format!(
+                        "declare it: `index.{} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`, or rename a field",
+                        index.name,
+                        template(partition),
+                        template(sort),
+                    )),
             );
         }
     }
@@ -165,16 +154,16 @@ fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
             let version = entity.version.as_ref() == Some(attribute) && !mapped;
             if let (Some(span), false) = (field.map(|field| &field.span).or(version.then_some(&entity.span)), mapped) {
                 diagnostics.push(
-                    Diagnostic::new(
-                        &codes::ATTRIBUTE_IS_FIELD,
-                        span.clone(),
-                        format!(
-                            "`{attribute}` is an attribute of the index `{}`, and index attributes are strings",
-                            index.name
-                        ),
-                    )
-                    .also(index.span.clone(), "the index")
-                    .help("rename one of the two"),
+                    codes::ATTRIBUTE_IS_FIELD
+                        .at(
+                            span,
+                            format!(
+                                "`{attribute}` is an attribute of the index `{}`, and index attributes are strings",
+                                index.name
+                            ),
+                        )
+                        .also(&index.span, "the index")
+                        .help("rename one of the two"),
                 );
             }
         }
@@ -188,15 +177,15 @@ fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
         let leaves = [partition, sort].iter().any(|attribute| !stays(attribute) || when.is_presence_of(attribute));
         if !leaves {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::UNDECLARED_INDEX,
-                    text.span.clone(),
-                    format!(
-                        "`{partition}` and `{sort}` are fields, so the item stays in `{}` when this becomes false",
-                        mapping.name
-                    ),
-                )
-                .help("give the index an attribute that is not a field"),
+                codes::UNDECLARED_INDEX
+                    .at(
+                        &text.span,
+                        format!(
+                            "`{partition}` and `{sort}` are fields, so the item stays in `{}` when this becomes false",
+                            mapping.name
+                        ),
+                    )
+                    .help("give the index an attribute that is not a field"),
             );
         }
     }

@@ -20,12 +20,9 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         }
         for name in names(&entity.path).filter(|name| entity.field(name).is_none()) {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::BAD_PATH,
-                    span.clone(),
-                    format!("`{{{name}}}` is not a field of `{}`", entity.name),
-                )
-                .help("name one of its fields, or leave the parameter out"),
+                codes::BAD_PATH
+                    .at(span, format!("`{{{name}}}` is not a field of `{}`", entity.name))
+                    .help("name one of its fields, or leave the parameter out"),
             );
         }
         let who = format!("entity `{}`", entity.name);
@@ -65,8 +62,9 @@ fn take(
 ) {
     if let Some((other, other_span)) = taken.get(&route) {
         diagnostics.push(
-            Diagnostic::new(&codes::SAME_ROUTE, span.clone(), format!("the {who} and the {other} have the same path"))
-                .also(other_span.clone(), format!("the {other}"))
+            codes::SAME_ROUTE
+                .at(span, format!("the {who} and the {other} have the same path"))
+                .also(other_span, format!("the {other}"))
                 .help(help),
         );
         return;
@@ -88,9 +86,9 @@ fn well_formed(path: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) -> bo
     };
     let good = path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
     if !good {
-        diagnostics
-            .push(Diagnostic::new(&codes::BAD_PATH, span.clone(), format!("`{path}` is not a valid path")).help(
-            "write it like `/users` or `/users/{userId}/roles`: a slash first, none last, parameters as whole segments",
+        diagnostics.push(codes::BAD_PATH.at(span, format!("`{path}` is not a valid path")).help(
+            "write it like `/users` or `/users/{userId}/roles`: a slash first, none last, \
+             parameters as whole segments",
         ));
     }
     good
@@ -106,12 +104,9 @@ fn parameters(access: &Access, path: &str, span: &Span, diagnostics: &mut Vec<Di
     }
     for name in names(path).filter(|name| !known.contains(name)) {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::BAD_PATH,
-                span.clone(),
-                format!("`{{{name}}}` is not a parameter of `{}`", access.name),
-            )
-            .help(format!("its parameters are {}", list(&known))),
+            codes::BAD_PATH
+                .at(span, format!("`{{{name}}}` is not a parameter of `{}`", access.name))
+                .help(format!("its parameters are {}", list(&known))),
         );
     }
 }

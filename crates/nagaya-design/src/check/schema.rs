@@ -31,19 +31,16 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 fn missing_schema(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     if let (None, Some(step)) = (entity.schema, entity.changes.first()) {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::SCHEMA_GAP,
-                step.span.clone(),
-                format!("`{}` has schema steps but no schema version", entity.name),
-            )
-            .help(format!("set the version that is written: `schema = \"{}\"`", step.to)),
+            codes::SCHEMA_GAP
+                .at(&step.span, format!("`{}` has schema steps but no schema version", entity.name))
+                .help(format!("set the version that is written: `schema = \"{}\"`", step.to)),
         );
     }
 }
 
 fn chain(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |step: &Change, message: String, help: String| {
-        diagnostics.push(Diagnostic::new(&codes::SCHEMA_GAP, step.span.clone(), message).help(help));
+        diagnostics.push(codes::SCHEMA_GAP.at(&step.span, message).help(help));
     };
     for step in steps.iter().filter(|step| step.to <= step.from) {
         wrong(
@@ -70,12 +67,9 @@ fn chain(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut
     let reached = steps.iter().any(|step| step.from == current || step.to == current);
     if !reached && let Some(span) = &entity.spans.schema {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::SCHEMA_GAP,
-                span.clone(),
-                format!("no step leads to or from the version {current}"),
-            )
-            .help(format!("add a step to {current}, or write the version that the steps lead to")),
+            codes::SCHEMA_GAP
+                .at(span, format!("no step leads to or from the version {current}"))
+                .help(format!("add a step to {current}, or write the version that the steps lead to")),
         );
     }
 }
@@ -83,16 +77,13 @@ fn chain(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut
 fn bump(step: &Change, diagnostics: &mut Vec<Diagnostic>) {
     if step.is_breaking() && step.to.major == step.from.major {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::SCHEMA_BUMP,
-                step.span.clone(),
-                format!("the step from {} to {} removes or changes fields", step.from, step.to),
-            )
-            .help(format!(
-                "readers of {} would fail: lead to {}.0 instead",
-                step.from,
-                step.from.major.saturating_add(1)
-            )),
+            codes::SCHEMA_BUMP
+                .at(&step.span, format!("the step from {} to {} removes or changes fields", step.from, step.to))
+                .help(format!(
+                    "readers of {} would fail: lead to {}.0 instead",
+                    step.from,
+                    step.from.major.saturating_add(1)
+                )),
         );
     }
 }
@@ -102,12 +93,9 @@ fn fit(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut V
     let declared: BTreeSet<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
     let mut wrong = |step: &Change, name: &str, reason: &str| {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::SCHEMA_STEP,
-                step.span.clone(),
-                format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to),
-            )
-            .help("a step can use the fields of the version before it and of the version after it"),
+            codes::SCHEMA_STEP
+                .at(&step.span, format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to))
+                .help("a step can use the fields of the version before it and of the version after it"),
         );
     };
     let mut fields = declared.clone();

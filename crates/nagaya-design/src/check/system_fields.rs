@@ -34,12 +34,12 @@ fn can_be_set(entity: &Entity, field: &Field, diagnostics: &mut Vec<Diagnostic>)
         return;
     }
     diagnostics.push(
-        Diagnostic::new(
-            &codes::NEVER_SET,
-            field.span.clone(),
-            format!("callers create items of `{}` but cannot set `{}`, which is required", entity.name, field.name),
-        )
-        .help("make it optional, give it a default, or leave `create` out of the entity's `routes`"),
+        codes::NEVER_SET
+            .at(
+                &field.span,
+                format!("callers create items of `{}` but cannot set `{}`, which is required", entity.name, field.name),
+            )
+            .help("make it optional, give it a default, or leave `create` out of the entity's `routes`"),
     );
 }
 
@@ -75,7 +75,7 @@ fn since(design: &Design, at: usize, field: &Field, diagnostics: &mut Vec<Diagno
             .map(|path| (format!("`{name}` cannot depend on `{path}`, which is set after it"), "use other fields"))
     };
     if let (Some((message, help)), Some(text)) = (wrong, &field.since_text) {
-        diagnostics.push(Diagnostic::new(&codes::BAD_SINCE, text.span.clone(), message).help(help));
+        diagnostics.push(codes::BAD_SINCE.at(&text.span, message).help(help));
     }
 }
 
@@ -106,11 +106,11 @@ fn misplaced(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
         None => return,
     };
     diagnostics.push(
-        Diagnostic::new(
-            &codes::DOES_NOT_APPLY,
-            field.span.clone(),
-            format!("`{key}` applies to the fields of an entity, not inside of maps, lists and events"),
-        )
-        .help("move it to a field of the entity itself"),
+        codes::DOES_NOT_APPLY
+            .at(
+                &field.span,
+                format!("`{key}` applies to the fields of an entity, not inside of maps, lists and events"),
+            )
+            .help("move it to a field of the entity itself"),
     );
 }

@@ -27,12 +27,9 @@ pub(super) fn check(design: &Design, source: &str, languages: &mut Languages, di
     let public = design.entities.iter().any(|entity| entity.wall == Wall::Public);
     if design.visitors && !public && design.unread.is_empty() {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::DOES_NOT_APPLY,
-                design.visitors_span.clone(),
-                "`visitors` can read public entities, but the design has none",
-            )
-            .help("remove it, or give an entity `wall = \"public\"`"),
+            codes::DOES_NOT_APPLY
+                .at(&design.visitors_span, "`visitors` can read public entities, but the design has none")
+                .help("remove it, or give an entity `wall = \"public\"`"),
         );
     }
 }
@@ -46,22 +43,16 @@ fn tenant_field(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnost
         .is_some_and(|form| matches!(form.scalar_type, ScalarType::Text | ScalarType::Ulid | ScalarType::Uuid));
     if !textual {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::NO_TENANT_FIELD,
-                span,
-                format!("`{path}` is {}, which cannot identify a tenant", a(field.kind.name())),
-            )
-            .help("use a string, ulid or uuid"),
+            codes::NO_TENANT_FIELD
+                .at(&span, format!("`{path}` is {}, which cannot identify a tenant", a(field.kind.name())))
+                .help("use a string, ulid or uuid"),
         );
     } else if entity.is_optional(path) {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::NO_TENANT_FIELD,
-                span,
-                format!("`{path}` is optional, but an item without a tenant is behind no wall"),
-            )
-            .also(design.tenant.span.clone(), "the tenant of the design")
-            .help("make it required"),
+            codes::NO_TENANT_FIELD
+                .at(&span, format!("`{path}` is optional, but an item without a tenant is behind no wall"))
+                .also(&design.tenant.span, "the tenant of the design")
+                .help("make it required"),
         );
     }
 }
@@ -76,43 +67,35 @@ fn entity_wall(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
         (Wall::Key, declared) if entity.tenant.is_some() && !carries_tenant(entity, &entity.key) => {
             let tenant = entity.tenant.as_deref().unwrap_or_default();
             let help = format!(
-                "put `{{{tenant}}}` into the partition, or declare another wall: `wall = \"attribute\"`, `\"public\"` or `\"system\"`"
+                "put `{{{tenant}}}` into the partition, or declare another wall: `wall = \
+                 \"attribute\"`, `\"public\"` or `\"system\"`"
             );
             diagnostics.push(match declared {
-                Some(declared) => Diagnostic::new(
-                    &codes::WALL_NOT_IN_KEY,
-                    partition.span.clone(),
-                    format!("the partition of `{}` does not contain the tenant", entity.name),
-                )
-                .also(declared.clone(), "this declares the wall in the key")
-                .help(help),
-                None => Diagnostic::new(
-                    &codes::NO_WALL,
-                    partition.span.clone(),
-                    format!("`{}` has no wall: tenants would share this partition", entity.name),
-                )
-                .here("no tenant here")
-                .help(help),
+                Some(declared) => codes::WALL_NOT_IN_KEY
+                    .at(&partition.span, format!("the partition of `{}` does not contain the tenant", entity.name))
+                    .also(declared, "this declares the wall in the key")
+                    .help(help),
+                None => codes::NO_WALL
+                    .at(&partition.span, format!("`{}` has no wall: tenants would share this partition", entity.name))
+                    .here("no tenant here")
+                    .help(help),
             });
         }
         (Wall::Key | Wall::Attribute, _) if entity.spans.tenantless => diagnostics.push(
-            Diagnostic::new(
-                &codes::NO_WALL,
-                entity.span.clone(),
-                format!("`{}` belongs to no tenant, so it needs a wall without one", entity.name),
-            )
-            .help("declare it: `wall = \"public\"` or `\"system\"`"),
+            codes::NO_WALL
+                .at(&entity.span, format!("`{}` belongs to no tenant, so it needs a wall without one", entity.name))
+                .help("declare it: `wall = \"public\"` or `\"system\"`"),
         ),
         (Wall::Attribute, declared) => {
             diagnostics.push(attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span)));
         }
         (Wall::Public, _) if entity.tenant.is_none() && entity.spans.tenant.is_none() => diagnostics.push(
-            Diagnostic::new(
-                &codes::NO_OWNER,
-                entity.span.clone(),
-                format!("`{}` is public, but has no owner who writes it", entity.name),
-            )
-            .help("name the owner's field with `tenant = \"…\"`, or write `tenant = false` if only operators write it"),
+            codes::NO_OWNER
+                .at(&entity.span, format!("`{}` is public, but has no owner who writes it", entity.name))
+                .help(
+                    "name the owner's field with `tenant = \"…\"`, or write `tenant = false` if only \
+                     operators write it",
+                ),
         ),
         _ => {}
     }
@@ -129,12 +112,15 @@ fn index_wall(entity: &Entity, mapping: &Mapping, diagnostics: &mut Vec<Diagnost
     );
     if wider {
         diagnostics.push(
-            Diagnostic::new(
-                &codes::WIDER_INDEX_WALL,
-                span.clone(),
-                format!("the wall of `{}` is `{}`, and the wall of this index is wider", entity.name, entity.wall),
-            )
-            .help("an index can have a narrower wall than its entity, not a wider one: remove `wall` or write `\"system\"`"),
+            codes::WIDER_INDEX_WALL
+                .at(
+                    span,
+                    format!("the wall of `{}` is `{}`, and the wall of this index is wider", entity.name, entity.wall),
+                )
+                .help(
+                    "an index can have a narrower wall than its entity, not a wider one: remove `wall` or \
+                     write `\"system\"`",
+                ),
         );
         return;
     }
@@ -143,9 +129,16 @@ fn index_wall(entity: &Entity, mapping: &Mapping, diagnostics: &mut Vec<Diagnost
         Wall::Key if !carries && (entity.tenant.is_some() || mapping.wall_span.is_some()) => {
             let tenant = entity.tenant.as_deref().unwrap_or_default();
             diagnostics.push(
-                Diagnostic::new(&codes::WALL_NOT_IN_INDEX, mapping.key.partition.span.clone(), format!("the partition of `{}` does not contain the tenant of `{}`", mapping.name, entity.name))
+                codes::WALL_NOT_IN_INDEX
+                    .at(
+                        &mapping.key.partition.span,
+                        format!("the partition of `{}` does not contain the tenant of `{}`", mapping.name, entity.name),
+                    )
                     .here("tenants would share this partition")
-                    .help(format!("put `{{{tenant}}}` into it, or declare another wall: `wall = \"system\"` for operators only, `\"attribute\"` to check each item")),
+                    .help(format!(
+                        "put `{{{tenant}}}` into it, or declare another wall: `wall = \"system\"` for \
+                         operators only, `\"attribute\"` to check each item"
+                    )),
             );
         }
         Wall::Attribute if mapping.wall_span.is_some() => diagnostics.push(attribute_wall(&mapping.name, span)),
@@ -162,12 +155,12 @@ fn former_walls(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     for former in &entity.former_keys {
         if entity.wall == Wall::Key && entity.tenant.is_some() && !carries_tenant(entity, former) {
             diagnostics.push(
-                Diagnostic::new(
-                    &codes::WALL_NOT_IN_KEY,
-                    former.partition.span.clone(),
-                    format!("the former partition of `{}` does not contain the tenant", entity.name),
-                )
-                .help("move such items to a key with the tenant before they are read"),
+                codes::WALL_NOT_IN_KEY
+                    .at(
+                        &former.partition.span,
+                        format!("the former partition of `{}` does not contain the tenant", entity.name),
+                    )
+                    .help("move such items to a key with the tenant before they are read"),
             );
         }
     }
@@ -211,17 +204,20 @@ fn shared_partitions(
                 }
                 let Some(shared) = languages.common_key(mine, theirs) else { continue };
                 diagnostics.push(
-                    Diagnostic::new(
-                        &codes::SHARED_PARTITION,
-                        theirs.span.clone(),
-                        format!(
-                            "`{}` and `{}` items of different tenants can share a partition",
-                            entity.name, other.name
+                    codes::SHARED_PARTITION
+                        .at(
+                            &theirs.span,
+                            format!(
+                                "`{}` and `{}` items of different tenants can share a partition",
+                                entity.name, other.name
+                            ),
+                        )
+                        .here(format!("such as `{shared}`"))
+                        .also(&mine.span, "the other partition")
+                        .help(
+                            "put the tenant at the same position in both, after the same constant and before `#`; \
+                             start other partitions with a different constant",
                         ),
-                    )
-                    .here(format!("such as `{shared}`"))
-                    .also(mine.span.clone(), "the other partition")
-                    .help("put the tenant at the same position in both, after the same constant and before `#`; start other partitions with a different constant"),
                 );
             }
         }
@@ -247,14 +243,12 @@ fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<String> {
 }
 
 fn attribute_wall(name: &str, span: &Span) -> Diagnostic {
-    Diagnostic::new(
-        &codes::ATTRIBUTE_WALL,
-        span.clone(),
-        format!("only a condition on each item protects `{name}`: no IAM leading-key policy can"),
-    )
-    .help(
-        "put the tenant into the partition where you can; where you cannot, explain why: `# NG0105: …` above this line",
-    )
+    codes::ATTRIBUTE_WALL
+        .at(span, format!("only a condition on each item protects `{name}`: no IAM leading-key policy can"))
+        .help(
+            "put the tenant into the partition where you can; where you cannot, explain why: `# \
+             NG0105: …` above this line",
+        )
 }
 
 fn exposed(entity: &Entity, wall: Wall, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
@@ -264,12 +258,9 @@ fn exposed(entity: &Entity, wall: Wall, span: &Span, diagnostics: &mut Vec<Diagn
     }
     let reader = if wall == Wall::Public { "every tenant reads" } else { "operators read across tenants" };
     diagnostics.push(
-        Diagnostic::new(
-            &codes::EXPOSED_PERSONAL_DATA,
-            span.clone(),
-            format!("{reader} the personal data of `{}`: {}", entity.name, list(&personal)),
-        )
-        .help("remove it, or explain why it is needed: `# NG0106: …` above this line"),
+        codes::EXPOSED_PERSONAL_DATA
+            .at(span, format!("{reader} the personal data of `{}`: {}", entity.name, list(&personal)))
+            .help("remove it, or explain why it is needed: `# NG0106: …` above this line"),
     );
 }
 
@@ -283,12 +274,12 @@ fn personal_in_keys(design: &Design, entity: &Entity, source: &str, diagnostics:
             for slot in template.slots().filter(|slot| !own && entity.is_personal(&slot.path)) {
                 let text = SpannedText { value: template.as_str().to_owned(), span: template.span.clone() };
                 diagnostics.push(
-                    Diagnostic::new(
-                        &codes::PERSONAL_IN_KEY,
-                        text.span_of(source, slot.range.clone()),
-                        format!("`{}` is personal data, and keys appear in logs, metrics and cursors", slot.path),
-                    )
-                    .help("use an id or a hash of it, or explain why it is needed: `# NG0110: …` above this line"),
+                    codes::PERSONAL_IN_KEY
+                        .at(
+                            &text.span_of(source, slot.range.clone()),
+                            format!("`{}` is personal data, and keys appear in logs, metrics and cursors", slot.path),
+                        )
+                        .help("use an id or a hash of it, or explain why it is needed: `# NG0110: …` above this line"),
                 );
             }
         }

@@ -34,7 +34,8 @@ impl Lower<'_> {
             && !(1..=1000).contains(&limit)
         {
             self.report(
-                Diagnostic::new(&codes::BAD_SELECTION, node.span.clone(), format!("a page cannot have {limit} items"))
+                codes::BAD_SELECTION
+                    .at(&node.span, format!("a page cannot have {limit} items"))
                     .help("write 1 to 1000"),
             );
         }
@@ -67,7 +68,8 @@ impl Lower<'_> {
         match given.map(|node| (&node.value, &node.span)) {
             Some((Value::Boolean(false), _)) => return None,
             Some((Value::Boolean(true), span)) => self.report(
-                Diagnostic::new(&codes::BAD_PATH, span.clone(), "`path` has to be a path or `false`")
+                codes::BAD_PATH
+                    .at(span, "`path` has to be a path or `false`")
                     .help("remove it to use a path made from the name"),
             ),
             _ => {}
@@ -89,11 +91,7 @@ impl Lower<'_> {
             } else {
                 did_you_mean(&index.value, names)
             };
-            self.report(
-                Diagnostic::new(&codes::UNKNOWN_NAME, index.span.clone(), message)
-                    .also(entity.span.clone(), "the entity")
-                    .help(help),
-            );
+            self.report(codes::UNKNOWN_NAME.at(&index.span, message).also(&entity.span, "the entity").help(help));
         }
         found
     }
@@ -117,12 +115,9 @@ impl Lower<'_> {
             self.known_field(text, entity)?;
             if tenant == Some(text.value.as_str()) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        text.span.clone(),
-                        format!("`{}` comes from the token, never from the caller", text.value),
-                    )
-                    .help("remove it from `by`: every access pattern is limited to the tenant"),
+                    codes::BAD_SELECTION
+                        .at(&text.span, format!("`{}` comes from the token, never from the caller", text.value))
+                        .help("remove it from `by`: every access pattern is limited to the tenant"),
                 );
                 return None;
             }
@@ -152,12 +147,9 @@ impl Lower<'_> {
             (None, Some(text)) => (text, false),
             (Some(text), Some(prefix)) => {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        prefix.span.clone(),
-                        "a sort key is bounded by `range` or by `prefix`, not by both",
-                    )
-                    .help("remove one"),
+                    codes::BAD_SELECTION
+                        .at(&prefix.span, "a sort key is bounded by `range` or by `prefix`, not by both")
+                        .help("remove one"),
                 );
                 (text, true)
             }
@@ -173,13 +165,10 @@ impl Lower<'_> {
                 _ => format!("the sort key is `{sort}`: put `{{{field}}}` into it, after the fixed fields"),
             };
             self.report(
-                Diagnostic::new(
-                    &codes::RANGE_NOT_NEXT,
-                    text.span.clone(),
-                    format!("`{field}` is not the next field of the sort key"),
-                )
-                .also(sort.span.clone(), "the sort key")
-                .help(help),
+                codes::RANGE_NOT_NEXT
+                    .at(&text.span, format!("`{field}` is not the next field of the sort key"))
+                    .also(&sort.span, "the sort key")
+                    .help(help),
             );
             return None;
         };
@@ -195,7 +184,7 @@ impl Lower<'_> {
                 "use `range` for numbers, `by` for booleans",
             ),
         };
-        self.report(Diagnostic::new(&codes::RANGE_WITHOUT_ORDER, text.span.clone(), message).help(help));
+        self.report(codes::RANGE_WITHOUT_ORDER.at(&text.span, message).help(help));
         None
     }
 
@@ -220,12 +209,9 @@ impl Lower<'_> {
         let selection = by.iter().map(String::as_str).chain(prefix).map(|name| (name, &entry.key_span));
         for (name, span) in filtered.map(|name| (name, at)).chain(selection).filter(|(name, _)| taken(name)) {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_SELECTION,
-                    span.clone(),
-                    format!("`{name}` is a parameter that every such list already has"),
-                )
-                .help("give the field or the filter's parameter another name"),
+                codes::BAD_SELECTION
+                    .at(span, format!("`{name}` is a parameter that every such list already has"))
+                    .help("give the field or the filter's parameter another name"),
             );
         }
     }
@@ -234,12 +220,9 @@ impl Lower<'_> {
         if entity.field(&text.value).is_none() {
             let names = entity.fields.iter().map(|field| field.name.as_str());
             self.report(
-                Diagnostic::new(
-                    &codes::UNKNOWN_FIELD,
-                    text.span.clone(),
-                    format!("`{}` has no field `{}`", entity.name, text.value),
-                )
-                .help(did_you_mean(&text.value, names)),
+                codes::UNKNOWN_FIELD
+                    .at(&text.span, format!("`{}` has no field `{}`", entity.name, text.value))
+                    .help(did_you_mean(&text.value, names)),
             );
             return None;
         }
@@ -252,23 +235,17 @@ impl Lower<'_> {
                 |other: &SpannedText| text.value == other.value || text.value.starts_with(&format!("{}.", other.value));
             if texts.iter().enumerate().any(|(other_at, other)| other_at != at && inside(other)) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        text.span.clone(),
-                        format!("`{}` is already returned", text.value),
-                    )
-                    .help("remove it"),
+                    codes::BAD_SELECTION
+                        .at(&text.span, format!("`{}` is already returned", text.value))
+                        .help("remove it"),
                 );
                 continue;
             }
             if self.known_field(text, entity).is_some() && entity.is_secret(&text.value) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        text.span.clone(),
-                        format!("`{}` is secret and never read back", text.value),
-                    )
-                    .help("remove it"),
+                    codes::BAD_SELECTION
+                        .at(&text.span, format!("`{}` is secret and never read back", text.value))
+                        .help("remove it"),
                 );
             }
         }
@@ -312,7 +289,7 @@ fn not_served(
         None if by_key => "the key does: remove `index`".to_owned(),
         None => index_proposal(entity, design, by),
     };
-    Diagnostic::new(&codes::NOT_SERVED, span.clone(), message).also(key.partition.span.clone(), needs).help(help)
+    codes::NOT_SERVED.at(span, message).also(&key.partition.span, needs).help(help)
 }
 
 /// The fields of a template that the caller has to give.
@@ -359,7 +336,8 @@ fn index_proposal(entity: &Entity, design: &Design, by: &[&str]) -> String {
         format!(" (and `index.{name} = [\"{partition}\", \"{sort}\"]` on the table)")
     };
     format!(
-        "an index would: `index.{name} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`{declare}, then `index = \"{name}\"` here",
+        "an index would: `index.{name} = {{ {partition} = \"{}\", {sort} = \"{}\" \
+         }}`{declare}, then `index = \"{name}\"` here",
         parts.join("#"),
         entity.key.sort.as_str(),
     )

@@ -4,7 +4,7 @@ use super::{Lower, template::TemplateContext, values};
 use crate::{
     codes,
     design::{Change, Design, Entity, EntitySpans, Mapping, SoftDelete, Unique, Wall},
-    diagnostic::{Diagnostic, did_you_mean},
+    diagnostic::did_you_mean,
     field::{self, Field},
     role::Verb,
     tree::{Entry, Node, SpannedText, Value},
@@ -91,8 +91,7 @@ impl Lower<'_> {
         for (at, verb) in said.iter().enumerate() {
             if said[..at].iter().any(|earlier| earlier.value == verb.value) {
                 self.report(
-                    Diagnostic::new(&codes::BAD_CHOICES, verb.span.clone(), format!("`{}` is repeated", verb.value))
-                        .help("remove one"),
+                    codes::BAD_CHOICES.at(&verb.span, format!("`{}` is repeated", verb.value)).help("remove one"),
                 );
             }
         }
@@ -107,7 +106,8 @@ impl Lower<'_> {
             _ => return true,
         };
         self.report(
-            Diagnostic::new(&codes::BAD_SOFT_DELETE, soft.span.clone(), format!("`{missing}` is missing"))
+            codes::BAD_SOFT_DELETE
+                .at(&soft.span, format!("`{missing}` is missing"))
                 .help("`field` is the field that marks deleted items, `value` is its value in them"),
         );
         false
@@ -126,7 +126,8 @@ impl Lower<'_> {
         match given.map(|node| (&node.value, &node.span)) {
             Some((Value::Boolean(false), _)) => return None,
             Some((Value::Boolean(true), span)) => self.report(
-                Diagnostic::new(&codes::NO_TENANT_FIELD, span.clone(), "`tenant` names a field, or is `false`")
+                codes::NO_TENANT_FIELD
+                    .at(span, "`tenant` names a field, or is `false`")
                     .help(format!("remove it to use `{}`", design.tenant.field)),
             ),
             _ => {}
@@ -139,23 +140,18 @@ impl Lower<'_> {
         let names = fields.iter().map(|field| field.name.as_str());
         match (&text, wall) {
             (Some(text), _) => self.report(
-                Diagnostic::new(
-                    &codes::NO_TENANT_FIELD,
-                    text.span.clone(),
-                    format!("the entity has no field `{path}`"),
-                )
-                .help(did_you_mean(path, names)),
+                codes::NO_TENANT_FIELD
+                    .at(&text.span, format!("the entity has no field `{path}`"))
+                    .help(did_you_mean(path, names)),
             ),
             (None, Wall::Key | Wall::Attribute) => self.report(
-                Diagnostic::new(
-                    &codes::NO_TENANT_FIELD,
-                    entry.key_span.clone(),
-                    format!("`{}` does not have the tenant field `{path}`", entry.key),
-                )
-                .also(design.tenant.span.clone(), "the tenant field of the design")
-                .help(format!(
-                    "add `{path}` to its fields, or name the field that holds the tenant with `tenant = \"…\"`"
-                )),
+                codes::NO_TENANT_FIELD
+                    .at(&entry.key_span, format!("`{}` does not have the tenant field `{path}`", entry.key))
+                    .also(&design.tenant.span, "the tenant field of the design")
+                    .help(format!(
+                        "add `{path}` to its fields, or name the field that holds the tenant with `tenant = \
+                         \"…\"`"
+                    )),
             ),
             (None, Wall::Public | Wall::System) => {}
         }
@@ -169,12 +165,9 @@ impl Lower<'_> {
         }
         if let Some(given) = given {
             self.report(
-                Diagnostic::new(
-                    &codes::DOES_NOT_APPLY,
-                    given.span,
-                    format!("the table `{}` has no discriminator", design.tables[table].id),
-                )
-                .help("name the attribute in the table: `discriminator = \"type\"`"),
+                codes::DOES_NOT_APPLY
+                    .at(&given.span, format!("the table `{}` has no discriminator", design.tables[table].id))
+                    .help("name the attribute in the table: `discriminator = \"type\"`"),
             );
         }
         None
@@ -200,16 +193,13 @@ impl Lower<'_> {
                     continue;
                 }
                 self.report(
-                    Diagnostic::new(
-                        &codes::UNKNOWN_NAME,
-                        entry.key_span.clone(),
-                        format!("the table `{}` has no index `{}`", table.id, entry.key),
-                    )
-                    .also(table.span.clone(), "the table")
-                    .help(match crate::diagnostic::closest(&entry.key, names) {
-                        Some(name) => format!("did you mean `{name}`?"),
-                        None => format!("declare it in the table: `index.{0} = [\"{0}PK\", \"{0}SK\"]`", entry.key),
-                    }),
+                    codes::UNKNOWN_NAME
+                        .at(&entry.key_span, format!("the table `{}` has no index `{}`", table.id, entry.key))
+                        .also(&table.span, "the table")
+                        .help(match crate::diagnostic::closest(&entry.key, names) {
+                            Some(name) => format!("did you mean `{name}`?"),
+                            None => format!("declare it in the table: `index.{0} = [\"{0}PK\", \"{0}SK\"]`", entry.key),
+                        }),
                 );
                 continue;
             };
@@ -283,7 +273,8 @@ impl Lower<'_> {
         let seconds = version::seconds(&text.value);
         if seconds.is_none() {
             self.report(
-                Diagnostic::new(&codes::BAD_DURATION, text.span.clone(), format!("`{}` is not a duration", text.value))
+                codes::BAD_DURATION
+                    .at(&text.span, format!("`{}` is not a duration", text.value))
                     .help("write a number and a unit: `30s`, `15m`, `12h`, `90d` or `2w`"),
             );
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Lower;
 use crate::{
     codes,
-    diagnostic::{Diagnostic, list},
+    diagnostic::list,
     example::EXAMPLE_ULID,
     field::{Default, Field, OnDelete, Reference, Type},
     grammar,
@@ -27,8 +27,10 @@ impl Lower<'_> {
         for entry in entries {
             if !is_field_name(&entry.key) {
                 self.report(
-                    Diagnostic::new(&codes::BAD_NAME, entry.key_span.clone(), format!("`{}` is not a valid field name", entry.key))
-                        .help("use letters, digits and `_`, starting with a letter; names that start with `_` are reserved for the stores"),
+                    codes::BAD_NAME.at(&entry.key_span, format!("`{}` is not a valid field name", entry.key)).help(
+                        "use letters, digits and `_`, starting with a letter; names that start with `_` are \
+                         reserved for the stores",
+                    ),
                 );
                 continue;
             }
@@ -69,7 +71,8 @@ impl Lower<'_> {
             && !fields.is_empty()
         {
             self.report(
-                Diagnostic::new(&codes::DOES_NOT_APPLY, max.span.clone(), "`max` does not apply to a map with fields")
+                codes::DOES_NOT_APPLY
+                    .at(&max.span, "`max` does not apply to a map with fields")
                     .help("limit its fields instead"),
             );
         }
@@ -83,7 +86,8 @@ impl Lower<'_> {
         {
             let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
             self.report(
-                Diagnostic::new(&codes::EMPTY_RANGE, span, format!("no value is at least {min} and at most {max}"))
+                codes::EMPTY_RANGE
+                    .at(&span, format!("no value is at least {min} and at most {max}"))
                     .help("`min` has to be at most `max`"),
             );
         }
@@ -93,12 +97,9 @@ impl Lower<'_> {
         {
             let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
             self.report(
-                Diagnostic::new(
-                    &codes::EMPTY_RANGE,
-                    span,
-                    format!("no text of at least {min} characters matches the pattern"),
-                )
-                .help("lower `min`, or let the pattern match more"),
+                codes::EMPTY_RANGE
+                    .at(&span, format!("no text of at least {min} characters matches the pattern"))
+                    .help("lower `min`, or let the pattern match more"),
             );
         }
         let size = max.map(|max| max as usize);
@@ -148,12 +149,12 @@ impl Lower<'_> {
         for choice in node.texts("one_of") {
             if !form.one_of.is_empty() && !form.accepts(&choice.value) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_CHOICES,
-                        choice.span.clone(),
-                        format!("`{}` is a choice, but `{}` does not accept it", choice.value, field.name),
-                    )
-                    .help("a choice has to fit `min`, `max`, `prefix`, `pattern` and `format` too"),
+                    codes::BAD_CHOICES
+                        .at(
+                            &choice.span,
+                            format!("`{}` is a choice, but `{}` does not accept it", choice.value, field.name),
+                        )
+                        .help("a choice has to fit `min`, `max`, `prefix`, `pattern` and `format` too"),
                 );
             }
         }
@@ -164,12 +165,9 @@ impl Lower<'_> {
         for entry in list.get("items").map_or(&[][..], Node::entries) {
             if matches!(entry.key.as_str(), "optional" | "default" | "immutable" | "readonly" | "references") {
                 self.report(
-                    Diagnostic::new(
-                        &codes::DOES_NOT_APPLY,
-                        entry.key_span.clone(),
-                        format!("`{}` does not apply to the elements of a list", entry.key),
-                    )
-                    .help("move it to the list"),
+                    codes::DOES_NOT_APPLY
+                        .at(&entry.key_span, format!("`{}` does not apply to the elements of a list", entry.key))
+                        .help("move it to the list"),
                 );
             }
         }
@@ -181,12 +179,9 @@ impl Lower<'_> {
             let Some(key) = grammar::FIELD.keys.iter().find(|key| key.name == entry.key) else { continue };
             if !key.only.is_empty() && !key.only.contains(&type_name) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::DOES_NOT_APPLY,
-                        entry.key_span.clone(),
-                        format!("`{}` does not apply to the type `{type_name}`", entry.key),
-                    )
-                    .help(format!("it is for {}", list(key.only))),
+                    codes::DOES_NOT_APPLY
+                        .at(&entry.key_span, format!("`{}` does not apply to the type `{type_name}`", entry.key))
+                        .help(format!("it is for {}", list(key.only))),
                 );
             }
         }
@@ -203,7 +198,8 @@ impl Lower<'_> {
         if !good {
             let wanted = if counts { "a whole number that is not negative" } else { "a number of the field's type" };
             self.report(
-                Diagnostic::new(&codes::WRONG_TYPE, value.span.clone(), format!("`{key}` should be {wanted}"))
+                codes::WRONG_TYPE
+                    .at(&value.span, format!("`{key}` should be {wanted}"))
                     .help(format!("write {wanted}")),
             );
             return None;
@@ -230,12 +226,9 @@ impl Lower<'_> {
             && !prefix.value.chars().all(|each| each.is_ascii_alphanumeric() || "_-.".contains(each))
         {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    prefix.span.clone(),
-                    format!("`{}` is not a valid prefix", prefix.value),
-                )
-                .help("use letters, digits, `_`, `-` and `.`"),
+                codes::BAD_NAME
+                    .at(&prefix.span, format!("`{}` is not a valid prefix", prefix.value))
+                    .help("use letters, digits, `_`, `-` and `.`"),
             );
         }
         // Integers are not converted to floats, which lose digits beyond 2^53.
@@ -270,12 +263,12 @@ impl Lower<'_> {
             Ok(pattern) => Some(pattern),
             Err(reason) => {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_PATTERN,
-                        text.span.clone(),
-                        format!("this regular expression cannot be used: {reason}"),
-                    )
-                    .help("it is matched against the whole text; single quotes save the backslashes: `'[a-z]+[0-9]'`"),
+                    codes::BAD_PATTERN
+                        .at(&text.span, format!("this regular expression cannot be used: {reason}"))
+                        .help(
+                            "it is matched against the whole text; single quotes save the backslashes: \
+                             `'[a-z]+[0-9]'`",
+                        ),
                 );
                 None
             }
@@ -287,12 +280,9 @@ impl Lower<'_> {
         let pattern = self.pattern(text)?;
         if pattern.max_bytes.is_none() {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_PATTERN,
-                    text.span.clone(),
-                    "the length of these older values is not bounded",
-                )
-                .help("bound the repetitions, such as `[a-z]{1,12}_[0-9]{1,12}`"),
+                codes::BAD_PATTERN
+                    .at(&text.span, "the length of these older values is not bounded")
+                    .help("bound the repetitions, such as `[a-z]{1,12}_[0-9]{1,12}`"),
             );
         }
         Some(pattern)
@@ -304,19 +294,13 @@ impl Lower<'_> {
             && list.items().is_empty()
         {
             self.report(
-                Diagnostic::new(&codes::BAD_CHOICES, list.span.clone(), "the list of choices is empty")
-                    .help("name at least one value"),
+                codes::BAD_CHOICES.at(&list.span, "the list of choices is empty").help("name at least one value"),
             );
         }
         for (at, choice) in choices.iter().enumerate() {
             if choices[..at].iter().any(|earlier| earlier.value == choice.value) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_CHOICES,
-                        choice.span.clone(),
-                        format!("`{}` is repeated", choice.value),
-                    )
-                    .help("remove one"),
+                    codes::BAD_CHOICES.at(&choice.span, format!("`{}` is repeated", choice.value)).help("remove one"),
                 );
             }
         }
@@ -348,12 +332,7 @@ impl Lower<'_> {
                 _ => format!("write {}", field.wanted()),
             };
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_DEFAULT,
-                    node.span.clone(),
-                    format!("`{}` does not accept its default", field.name),
-                )
-                .help(help),
+                codes::BAD_DEFAULT.at(&node.span, format!("`{}` does not accept its default", field.name)).help(help),
             );
             return None;
         }

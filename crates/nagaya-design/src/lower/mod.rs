@@ -51,12 +51,9 @@ impl<'a> Lower<'a> {
         let name = root.text("name").unwrap_or_else(|| SpannedText { value: "unnamed".to_owned(), span: 0..0 });
         if !is_system_name(&name.value) {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    name.span.clone(),
-                    format!("`{}` is not a valid system name", name.value),
-                )
-                .help("use lower-case letters, digits and `-`, starting with a letter"),
+                codes::BAD_NAME
+                    .at(&name.span, format!("`{}` is not a valid system name", name.value))
+                    .help("use lower-case letters, digits and `-`, starting with a letter"),
             );
         }
         let version = root.text("version").and_then(|text| self.version(&text));
@@ -69,12 +66,9 @@ impl<'a> Lower<'a> {
                 || prefix.value.contains(['{', ' ', '?', '#']))
         {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_PATH,
-                    prefix.span.clone(),
-                    format!("`{}` is not a valid path prefix", prefix.value),
-                )
-                .help("write it like `/v1`: with a slash at the start, without one at the end"),
+                codes::BAD_PATH
+                    .at(&prefix.span, format!("`{}` is not a valid path prefix", prefix.value))
+                    .help("write it like `/v1`: with a slash at the start, without one at the end"),
             );
         }
         let mut design = Design {
@@ -122,12 +116,9 @@ impl<'a> Lower<'a> {
         let (good, bad): (Vec<_>, Vec<_>) = root.section(section).iter().partition(|entry| is_field_name(&entry.key));
         for entry in bad {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    entry.key_span.clone(),
-                    format!("`{}` is not a valid name", entry.key),
-                )
-                .help("use letters, digits and `_`, starting with a letter"),
+                codes::BAD_NAME
+                    .at(&entry.key_span, format!("`{}` is not a valid name", entry.key))
+                    .help("use letters, digits and `_`, starting with a letter"),
             );
         }
         good
@@ -137,7 +128,8 @@ impl<'a> Lower<'a> {
         let version = text.value.parse().ok();
         if version.is_none() {
             self.report(
-                Diagnostic::new(&codes::BAD_VERSION, text.span.clone(), format!("`{}` is not a version", text.value))
+                codes::BAD_VERSION
+                    .at(&text.span, format!("`{}` is not a version", text.value))
                     .help("write `major.minor`, such as `\"1.0\"`"),
             );
         }
@@ -160,12 +152,9 @@ impl<'a> Lower<'a> {
     fn field_name(&mut self, text: &SpannedText) {
         if !is_field_name(&text.value) {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    text.span.clone(),
-                    format!("`{}` is not a valid field name", text.value),
-                )
-                .help("use letters, digits and `_`, starting with a letter"),
+                codes::BAD_NAME
+                    .at(&text.span, format!("`{}` is not a valid field name", text.value))
+                    .help("use letters, digits and `_`, starting with a letter"),
             );
         }
     }
@@ -179,12 +168,9 @@ impl<'a> Lower<'a> {
         {
             let span = node.get("throughput").map_or(entry.key_span.clone(), |node| node.span.clone());
             self.report(
-                Diagnostic::new(
-                    &codes::EMPTY_RANGE,
-                    span,
-                    format!("the throughput range {min} to {max} is not possible"),
-                )
-                .help("`min` is at least 1, and `max` at least `min`"),
+                codes::EMPTY_RANGE
+                    .at(&span, format!("the throughput range {min} to {max} is not possible"))
+                    .help("`min` is at least 1, and `max` at least `min`"),
             );
         }
         let mut indexes = Vec::new();
@@ -226,12 +212,9 @@ impl<'a> Lower<'a> {
             && entry.key.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
         if !good {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    entry.key_span.clone(),
-                    format!("`{}` is not a valid index name", entry.key),
-                )
-                .help("use 3 to 255 letters, digits, `_`, `-` and `.`"),
+                codes::BAD_NAME
+                    .at(&entry.key_span, format!("`{}` is not a valid index name", entry.key))
+                    .help("use 3 to 255 letters, digits, `_`, `-` and `.`"),
             );
         }
     }
@@ -240,12 +223,9 @@ impl<'a> Lower<'a> {
         let [partition, sort] = node.pair()?;
         if partition.value == sort.value {
             self.report(
-                Diagnostic::new(
-                    &codes::KEY_ATTRIBUTES,
-                    node.span.clone(),
-                    format!("`{}` cannot be both parts of a key", sort.value),
-                )
-                .help("name two different attributes"),
+                codes::KEY_ATTRIBUTES
+                    .at(&node.span, format!("`{}` cannot be both parts of a key", sort.value))
+                    .help("name two different attributes"),
             );
             return None;
         }
@@ -258,12 +238,13 @@ impl<'a> Lower<'a> {
         let taken = matches!(text.value.as_str(), "wall" | "when");
         if !is_field_name(&text.value) || text.value.len() > 255 || taken {
             self.report(
-                Diagnostic::new(&codes::BAD_NAME, text.span, format!("`{}` is not a valid attribute name", text.value))
-                    .help(if taken {
+                codes::BAD_NAME.at(&text.span, format!("`{}` is not a valid attribute name", text.value)).help(
+                    if taken {
                         "`wall` and `when` mean something else in an index mapping: use another name"
                     } else {
                         "use letters, digits and `_`, starting with a letter"
-                    }),
+                    },
+                ),
             );
             return None;
         }
@@ -282,12 +263,9 @@ impl<'a> Lower<'a> {
         // A declared part that was left out has already been reported.
         if found.is_none() && !self.root.section(section).iter().any(|entry| entry.key == text.value) {
             self.report(
-                Diagnostic::new(
-                    &codes::UNKNOWN_NAME,
-                    text.span.clone(),
-                    format!("there is no {what} `{}`", text.value),
-                )
-                .help(did_you_mean(&text.value, names)),
+                codes::UNKNOWN_NAME
+                    .at(&text.span, format!("there is no {what} `{}`", text.value))
+                    .help(did_you_mean(&text.value, names)),
             );
         }
         found
@@ -298,10 +276,10 @@ impl<'a> Lower<'a> {
             Ok(condition) => Some(condition),
             Err(error) => {
                 let span = text.span_of(self.source, error.range);
-                self.report(
-                    Diagnostic::new(&codes::CONDITION_SYNTAX, span, error.message)
-                        .help("write it like `completed = false`, `status in ('open', 'done')` or `exists taskId and not isPrivate = true`"),
-                );
+                self.report(codes::CONDITION_SYNTAX.at(&span, error.message).help(
+                    "write it like `completed = false`, `status in ('open', 'done')` or `exists taskId and \
+                     not isPrivate = true`",
+                ));
                 None
             }
         }

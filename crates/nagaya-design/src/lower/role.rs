@@ -4,7 +4,7 @@ use super::Lower;
 use crate::{
     codes,
     design::Design,
-    diagnostic::{Diagnostic, did_you_mean},
+    diagnostic::did_you_mean,
     role::{Permission, Role, Verb},
     template::is_field_name,
     tree::{Entry, SpannedText, Value},
@@ -22,24 +22,24 @@ impl Lower<'_> {
         };
         if silent {
             self.report(
-                Diagnostic::new(
-                    &codes::EMPTY_ROLE,
-                    node.get("may").map_or(entry.key_span.clone(), |may| may.span.clone()),
-                    format!("the role `{}` permits nothing", entry.key),
-                )
-                .help(if operator {
-                    "remove `may` to permit everything that operators can do, or list permissions"
-                } else {
-                    "list permissions, such as `may = [\"*.read\"]`; a caller who may do nothing needs no role"
-                }),
+                codes::EMPTY_ROLE
+                    .at(
+                        &node.get("may").map_or(entry.key_span.clone(), |may| may.span.clone()),
+                        format!("the role `{}` permits nothing", entry.key),
+                    )
+                    .help(if operator {
+                        "remove `may` to permit everything that operators can do, or list permissions"
+                    } else {
+                        "list permissions, such as `may = [\"*.read\"]`; a caller who may do nothing needs no \
+                         role"
+                    }),
             );
         }
         let mut may = Vec::new();
         for text in node.texts("may") {
             match self.permission(&text, design) {
                 Some(permission) if may.contains(&permission) => self.report(
-                    Diagnostic::new(&codes::BAD_PERMISSION, text.span, format!("`{permission}` is repeated"))
-                        .help("remove one"),
+                    codes::BAD_PERMISSION.at(&text.span, format!("`{permission}` is repeated")).help("remove one"),
                 ),
                 permission => may.extend(permission),
             }
@@ -71,7 +71,7 @@ impl Lower<'_> {
                     (text.span.clone(), format!("`{}` is not a permission", text.value), help)
                 }
             };
-            self.report(Diagnostic::new(&codes::BAD_PERMISSION, span, message).help(help));
+            self.report(codes::BAD_PERMISSION.at(&span, message).help(help));
             return None;
         };
         if let Some(entity) = &permission.entity
@@ -80,7 +80,8 @@ impl Lower<'_> {
         {
             let span = self.span_of(text, &(0..entity.len()));
             self.report(
-                Diagnostic::new(&codes::BAD_PERMISSION, span, format!("there is no entity `{entity}`"))
+                codes::BAD_PERMISSION
+                    .at(&span, format!("there is no entity `{entity}`"))
                     .help(did_you_mean(entity, entities)),
             );
         }

@@ -7,7 +7,7 @@ use crate::{
     codes,
     condition::Condition,
     design::{KeyAttributes, KeyTemplates},
-    diagnostic::{Diagnostic, Span, a, closest, did_you_mean, list},
+    diagnostic::{Span, a, closest, did_you_mean, list},
     field::{self, Field},
     template::{End, Part, RawPart, Slot, Template, parse_parts},
     text_syntax::{Precision, ScalarType, TextSyntax},
@@ -45,24 +45,19 @@ impl Lower<'_> {
                 whole = false;
                 let message = format!("`{}` is not an attribute of this key", entry.key);
                 let near = closest(&entry.key, names.iter().chain(settings).copied());
-                self.report(Diagnostic::new(&codes::KEY_ATTRIBUTES, entry.key_span.clone(), message).help(
-                    match near {
-                        Some(near) => format!("did you mean `{near}`?"),
-                        None => format!("the attributes are {}", list(&names)),
-                    },
-                ));
+                self.report(codes::KEY_ATTRIBUTES.at(&entry.key_span, message).help(match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("the attributes are {}", list(&names)),
+                }));
             }
         }
         for name in names.iter().filter(|name| node.get(name).is_none()) {
             // A misspelt attribute has already been reported.
             if whole {
                 self.report(
-                    Diagnostic::new(
-                        &codes::KEY_ATTRIBUTES,
-                        at.clone(),
-                        format!("the key attribute `{name}` has no template"),
-                    )
-                    .help(format!("add `{name} = \"…\"`")),
+                    codes::KEY_ATTRIBUTES
+                        .at(at, format!("the key attribute `{name}` has no template"))
+                        .help(format!("add `{name} = \"…\"`")),
                 );
             }
         }
@@ -84,7 +79,7 @@ impl Lower<'_> {
             Ok(raw) => raw,
             Err(error) => {
                 let span = self.span_of(&text, &error.range);
-                self.report(Diagnostic::new(&codes::TEMPLATE_SYNTAX, span, error.message).help(error.help));
+                self.report(codes::TEMPLATE_SYNTAX.at(&span, error.message).help(error.help));
                 return None;
             }
         };
@@ -128,7 +123,8 @@ impl Lower<'_> {
         let Some(found) = field::find(fields, path) else {
             let names = fields.iter().map(|field| field.name.as_str());
             self.report(
-                Diagnostic::new(&codes::UNKNOWN_FIELD, span.clone(), format!("the entity has no field `{path}`"))
+                codes::UNKNOWN_FIELD
+                    .at(span, format!("the entity has no field `{path}`"))
                     .help(did_you_mean(path, names)),
             );
             return None;
@@ -138,61 +134,61 @@ impl Lower<'_> {
         }
         if field::is_marked(fields, path, |field| field.secret) {
             self.report(
-                Diagnostic::new(
-                    &codes::SECRET_IN_KEY,
-                    span.clone(),
-                    format!("`{path}` is secret, but keys are visible"),
-                )
-                .help("keys appear in logs, cursors and metrics: use a separate field with a hash of it"),
+                codes::SECRET_IN_KEY
+                    .at(span, format!("`{path}` is secret, but keys are visible"))
+                    .help("keys appear in logs, cursors and metrics: use a separate field with a hash of it"),
             );
         }
         let optional = field::is_marked(fields, path, |field| field.optional);
         if optional && !context.former && !context.when.is_some_and(|when| when.requires(path)) {
             self.report(
-                Diagnostic::new(
-                    &codes::OPTIONAL_IN_KEY,
-                    span.clone(),
-                    format!("`{path}` is optional, so the key could not always be rendered"),
-                )
-                .also(found.span.clone(), "optional here")
-                .help(if context.index {
-                    format!("make it required, or leave items without it out of the index: `when = \"exists {path}\"`")
-                } else {
-                    "make it required, or use another field".to_owned()
-                }),
+                codes::OPTIONAL_IN_KEY
+                    .at(span, format!("`{path}` is optional, so the key could not always be rendered"))
+                    .also(&found.span, "optional here")
+                    .help(if context.index {
+                        format!(
+                            "make it required, or leave items without it out of the index: `when = \"exists {path}\"`"
+                        )
+                    } else {
+                        "make it required, or use another field".to_owned()
+                    }),
             );
         }
         let Some(form) = &found.form else {
             self.report(
-                Diagnostic::new(
-                    &codes::NOT_A_KEY_TYPE,
-                    span.clone(),
-                    format!("`{path}` is {}, which cannot be part of a key", a(found.kind.name())),
-                )
-                .help("string, integer, boolean, timestamp, date, ulid and uuid can"),
+                codes::NOT_A_KEY_TYPE
+                    .at(span, format!("`{path}` is {}, which cannot be part of a key", a(found.kind.name())))
+                    .help("string, integer, boolean, timestamp, date, ulid and uuid can"),
             );
             return None;
         };
         if form.one_of.iter().any(String::is_empty) {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_CHOICES,
-                    span.clone(),
-                    format!("`{path}` may be empty, but a key cannot contain an empty value"),
-                )
-                .also(found.span.clone(), "one of its choices is empty")
-                .help("name the choice, such as `none`"),
+                codes::BAD_CHOICES
+                    .at(span, format!("`{path}` may be empty, but a key cannot contain an empty value"))
+                    .also(&found.span, "one of its choices is empty")
+                    .help("name the choice, such as `none`"),
             );
         }
         match form.scalar_type {
             ScalarType::Timestamp(Precision::Any) => self.report(
-                Diagnostic::new(&codes::FREE_TIMESTAMP, span.clone(), format!("`{path}` has no fixed format: equal times have different texts, and text order is not time order"))
-                    .also(found.span.clone(), "declared with `precision = \"any\"`")
+                codes::FREE_TIMESTAMP
+                    .at(
+                        span,
+                        format!(
+                            "`{path}` has no fixed format: equal times have different texts, and text order is not \
+                             time order"
+                        ),
+                    )
+                    .also(&found.span, "declared with `precision = \"any\"`")
                     .help("give it `precision = \"seconds\"`, `\"millis\"` or `\"micros\"`"),
             ),
-            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => self.number_in_key(path, pad, span, found, form, context.sort),
+            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => {
+                self.number_in_key(path, pad, span, found, form, context.sort);
+            }
             _ if pad.is_some() => self.report(
-                Diagnostic::new(&codes::TEMPLATE_SYNTAX, span.clone(), format!("`{path}` is {}, and only numbers are padded", a(found.kind.name())))
+                codes::TEMPLATE_SYNTAX
+                    .at(span, format!("`{path}` is {}, and only numbers are padded", a(found.kind.name())))
                     .help(format!("write `{{{path}}}`")),
             ),
             _ => {}
@@ -218,12 +214,9 @@ impl Lower<'_> {
             if sort && !one_length {
                 let width = max.map_or(10, digits);
                 self.report(
-                    Diagnostic::new(
-                        &codes::UNPADDED_NUMBER,
-                        span.clone(),
-                        format!("`{path}` sorts as text here: 10 comes before 9"),
-                    )
-                    .help(format!("pad it: `{{{path}:0{width}}}`")),
+                    codes::UNPADDED_NUMBER
+                        .at(span, format!("`{path}` sorts as text here: 10 comes before 9"))
+                        .help(format!("pad it: `{{{path}:0{width}}}`")),
                 );
             }
             return;
@@ -240,11 +233,7 @@ impl Lower<'_> {
         } else {
             return;
         };
-        self.report(
-            Diagnostic::new(&codes::NUMBER_DOES_NOT_FIT, span.clone(), message)
-                .also(field.span.clone(), "declared here")
-                .help(help),
-        );
+        self.report(codes::NUMBER_DOES_NOT_FIT.at(span, message).also(&field.span, "declared here").help(help));
     }
 
     /// How the parser finds the end of a value.
@@ -268,12 +257,9 @@ impl Lower<'_> {
             },
         };
         self.report(
-            Diagnostic::new(
-                &codes::TOUCHING_FIELDS,
-                span.clone(),
-                format!("the end of this value is ambiguous: {touching}"),
-            )
-            .help("put a separator such as `#` after it"),
+            codes::TOUCHING_FIELDS
+                .at(span, format!("the end of this value is ambiguous: {touching}"))
+                .help("put a separator such as `#` after it"),
         );
         None
     }
