@@ -161,7 +161,7 @@ fn poisoned(entity: &Entity, hostile: &[String], start: &mut usize) -> Vec<(Stri
             Type::List(None) => hostile.iter().map(|text| json!([text])).collect(),
             _ => continue,
         };
-        let taken: Vec<&Json> = values.iter().filter(|value| forge::fits(field, value)).collect();
+        let taken: Vec<&Json> = values.iter().filter(|value| field.accepts(value)).collect();
         for at in 0..taken.len().min(3) {
             *start += 1;
             found.push((field.name.clone(), taken[(*start + at) % taken.len()].clone()));

@@ -40,13 +40,6 @@ impl Luck {
     }
 }
 
-/// Whether a field takes a value.
-pub(super) fn fits(field: &Field, value: &Json) -> bool {
-    let mut problems = Vec::new();
-    field.check(value, &field.name, &mut problems);
-    problems.is_empty()
-}
-
 /// The fields of the n-th item of an entity; `None` when there is no n-th, or when what it refers to is not there yet.
 ///
 /// `salt` sets apart what tenants share. `referred` gives the id of the n-th item of an entity.
@@ -95,60 +88,12 @@ pub(super) fn fields(
 
 /// A value of a field, another one for each number; `None` when it has not so many.
 pub(super) fn vary(field: &Field, n: usize) -> Option<Json> {
-    let number = i64::try_from(n).ok()?;
-    let mut luck = Luck::new(n as u64);
-    let bits = luck.bits();
-    let ids = Ids::new(move || bits);
-    let value = match &field.kind {
-        Type::String => match field.one_of() {
-            [] => text(field, n)?.into(),
-            choices => choices[n % choices.len()].as_str().into(),
-        },
-        Type::Ulid => format!("{}{}", field.prefix(), ids.ulid(SOON)).into(),
-        Type::Uuid => format!("{}{}", field.prefix(), ids.uuid()).into(),
-        Type::Integer => field.example().as_i64()?.checked_add(number)?.into(),
-        Type::Boolean => n.is_multiple_of(2).into(),
-        Type::Timestamp(_) | Type::Date => field.instant(SOON + number * DAY)?,
-        _ => field.example(),
-    };
-    fits(field, &value).then_some(value)
+    field.nth_example(n, SOON)
 }
 
 /// Something for a field that takes any JSON of its kind but this value.
 pub(super) fn other(field: &Field, than: Option<&Json>) -> Option<Json> {
     (0..4).filter_map(|n| vary(field, n)).find(|value| Some(value) != than)
-}
-
-/// The n-th text that a field takes: its example, that with a number, that with other letters.
-fn text(field: &Field, n: usize) -> Option<String> {
-    let Json::String(example) = field.example() else { return None };
-    if n == 0 {
-        return Some(example);
-    }
-    let takes = |text: &String| fits(field, &json!(text));
-    let simple = [format!("{example}{n}"), format!("{n}{example}"), format!("h{n}.{example}")];
-    if let Some(found) = simple.into_iter().find(takes) {
-        return Some(found);
-    }
-    // Other letters, from the end: each place is a digit of the number, in as many letters as the place takes.
-    let mut letters: Vec<char> = example.chars().collect();
-    let mut left = n;
-    for at in (0..letters.len()).rev() {
-        let here = letters[at];
-        let mut with = |letter: char| {
-            letters[at] = letter;
-            let text: String = letters.iter().collect();
-            takes(&text)
-        };
-        let others = ('0'..='9').chain('a'..='z').chain('A'..='Z').filter(|letter| *letter != here);
-        let taken: Vec<char> = std::iter::once(here).chain(others).filter(|letter| with(*letter)).collect();
-        letters[at] = taken.get(left % taken.len().max(1)).copied().unwrap_or(here);
-        left /= taken.len().max(1);
-        if left == 0 {
-            return Some(letters.into_iter().collect());
-        }
-    }
-    None
 }
 
 fn is_made_by_itself(field: &Field) -> bool {

@@ -174,7 +174,7 @@ pub(super) fn names(design: &Design) -> Vec<String> {
 /// Whether a tenant can have items of an entity.
 fn takes(entity: &Entity, tenant: Option<&str>) -> bool {
     let field = entity.tenant.as_deref().and_then(|path| entity.field(path));
-    tenant.zip(field).is_none_or(|(tenant, field)| forge::fits(field, &tenant.into()))
+    tenant.zip(field).is_none_or(|(tenant, field)| field.accepts(&tenant.into()))
 }
 
 /// The tenants that attack: a plain name that others start with, and one that is full of delimiters where that is allowed.

@@ -1,20 +1,20 @@
-//! The attributes of the derive, and those of serde that say what fields are called.
+//! The `#[entity]` attribute, and the serde attributes that name fields.
 
 use proc_macro2::Span;
 use syn::{Attribute, DeriveInput, Error, Field, LitStr, spanned::Spanned as _};
 
 /// `#[entity(design = "…", name = "…")]`.
-pub(crate) struct Binding {
+pub(crate) struct EntityAttribute {
     pub(crate) design: String,
     pub(crate) name: String,
     pub(crate) span: Span,
 }
 
-impl Binding {
+impl EntityAttribute {
     pub(crate) fn of(input: &DeriveInput) -> Result<Self, Error> {
         let help = "write `#[entity(design = \"design/todo.toml\", name = \"todo\")]`";
         let Some(attribute) = input.attrs.iter().find(|attribute| attribute.path().is_ident("entity")) else {
-            return Err(Error::new_spanned(&input.ident, format!("which entity is it? {help}")));
+            return Err(Error::new_spanned(&input.ident, format!("the attribute is missing: {help}")));
         };
         let (mut design, mut name) = (None, None);
         attribute.parse_nested_meta(|meta| {
@@ -29,15 +29,15 @@ impl Binding {
             Ok(())
         })?;
         match (design, name) {
-            (Some(design), Some(name)) => Ok(Binding { design, name, span: attribute.span() }),
+            (Some(design), Some(name)) => Ok(EntityAttribute { design, name, span: attribute.span() }),
             _ => Err(Error::new_spanned(attribute, help)),
         }
     }
 }
 
-/// What serde is told about a struct or a field, as far as it matters here.
+/// The serde attributes of a struct or field that matter here.
 #[derive(Default)]
-pub(crate) struct Serde {
+pub(crate) struct SerdeAttributes {
     pub(crate) rename: Option<String>,
     pub(crate) rename_all: Option<String>,
     pub(crate) default: bool,
@@ -45,9 +45,9 @@ pub(crate) struct Serde {
     pub(crate) flatten: bool,
 }
 
-impl Serde {
+impl SerdeAttributes {
     pub(crate) fn of(attributes: &[Attribute]) -> Result<Self, Error> {
-        let mut found = Serde::default();
+        let mut found = SerdeAttributes::default();
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
             attribute.parse_nested_meta(|meta| {
                 let is = |name: &str| meta.path.is_ident(name);
@@ -63,7 +63,7 @@ impl Serde {
                 found.default |= is("default");
                 found.skip |= is("skip");
                 found.flatten |= is("flatten");
-                // What else there is, serde itself looks at.
+                // Skip the value of any other attribute.
                 if meta.input.peek(syn::Token![=]) {
                     meta.value()?.parse::<syn::Expr>()?;
                 }
@@ -78,8 +78,8 @@ impl Serde {
         Ok(found)
     }
 
-    /// What a field is called in an item.
-    pub(crate) fn name(&self, all: &Serde, field: &Field) -> String {
+    /// The name of a field in an item.
+    pub(crate) fn name(&self, all: &SerdeAttributes, field: &Field) -> String {
         let ident = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
         let ident = ident.trim_start_matches("r#");
         match (&self.rename, all.rename_all.as_deref()) {

@@ -1,21 +1,21 @@
-//! `#[derive(Entity)]`: a type of one's own for an entity of a design, held to the design when it is compiled.
+//! `#[derive(Entity)]`: a Rust type for an entity of a design, checked against the design at compile time.
 //!
 //! It is used through `nagaya::Entity`, where it is described.
 
 mod attributes;
-mod fit;
+mod check;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, parse_macro_input};
 
-use crate::attributes::Binding;
+use crate::attributes::EntityAttribute;
 
 /// Binds a type to an entity of a design: `#[entity(design = "design/todo.toml", name = "todo")]`.
 ///
-/// The path is relative to the source file, as with `include_str!`. A field that the design does not have, that is of another type, or
-/// that may be absent and cannot be so in the type is an error where it stands.
+/// The path is relative to the source file, as with `include_str!`. It is a compile error if a field does not exist in the
+/// design, has another type, or is optional in the design but not in the struct.
 #[proc_macro_derive(Entity, attributes(entity))]
 pub fn entity(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -23,7 +23,7 @@ pub fn entity(input: TokenStream) -> TokenStream {
 }
 
 fn expand(input: &DeriveInput) -> Result<Tokens, Error> {
-    let binding = Binding::of(input)?;
+    let binding = EntityAttribute::of(input)?;
     let Data::Struct(data) = &input.data else {
         return Err(Error::new_spanned(&input.ident, "an entity is a struct with named fields"));
     };
@@ -36,7 +36,7 @@ fn expand(input: &DeriveInput) -> Result<Tokens, Error> {
         Error::new(binding.span, format!("the design `{}` cannot be read: {error}", binding.design))
     })?;
     let Some(design) = nagaya_design::check(&source, &[]).design else {
-        let message = format!("the design `{0}` is not sound; see `nagaya check {0}`", binding.design);
+        let message = format!("the design `{0}` has errors; run `nagaya check {0}`", binding.design);
         return Err(Error::new(binding.span, message));
     };
     let Some(entity) = design.entity(&binding.name) else {
@@ -44,10 +44,10 @@ fn expand(input: &DeriveInput) -> Result<Tokens, Error> {
         let message = format!("the design has no entity `{}`; it has {}", binding.name, names.join(", "));
         return Err(Error::new(binding.span, message));
     };
-    fit::check(entity, &input.attrs, fields, binding.span)?;
+    check::check(entity, &input.attrs, fields, binding.span)?;
 
     let (name, system, ident) = (&binding.name, &design.name, &input.ident);
-    // The compiler has to know that the type depends on the file.
+    // Recompile when the design changes.
     let path = path.to_string_lossy().into_owned();
     Ok(quote! {
         const _: &[u8] = include_bytes!(#path);

@@ -1,6 +1,6 @@
-//! The hot paths of everything that stands on a design: rendering a key, and routing a key to its entity.
+//! The hot paths of a design: rendering a key, and routing a key to its entity.
 //!
-//! Each is measured beside the code that one would write by hand for that one key.
+//! Each is compared with hand-written code for that key.
 
 use std::hint::black_box;
 

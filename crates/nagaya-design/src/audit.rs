@@ -1,37 +1,37 @@
-//! The audit of a design: which entity takes what happened, and which of its fields take what.
+//! The audit of a design: which entity holds the audit entries, and which of its fields hold what.
 
 use crate::{
     design::{Design, Entity},
-    tree::Text,
+    tree::SpannedText,
 };
 
-/// Where changes are written down.
+/// The entity and fields that record changes.
 #[derive(Debug, Clone)]
 pub struct Audit {
     /// Position of the entity that holds the entries.
     pub entity: usize,
-    /// Which of its fields take what, in the order of [`Part::ALL`].
-    fields: Vec<(Part, Text)>,
+    /// The field of each part, in the order of [`Part::ALL`].
+    fields: Vec<(Part, SpannedText)>,
 }
 
 /// A part of an audit entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// What was done: `user.create`.
+    /// The action, such as `user.create`.
     Action,
-    /// Who did it.
+    /// The user who did it.
     Actor,
-    /// The id of what it was done to.
+    /// The id of the changed item.
     Target,
-    /// When.
+    /// The time.
     At,
     /// The changed fields, each with its old and its new value.
     Changes,
-    /// The request that it was part of.
+    /// The id of the request.
     Request,
-    /// Where the request came from.
+    /// The address of the client.
     Address,
-    /// Why an operator did it.
+    /// The reason that an operator gives.
     Reason,
 }
 
@@ -60,31 +60,31 @@ impl Part {
     }
 }
 
-/// What can be done to an item, as the last word of an action.
+/// The verbs of actions: the part after the entity's name.
 pub const VERBS: [&str; 6] = ["create", "update", "delete", "read", "list", "verify"];
 
 impl Audit {
-    pub(crate) fn new(entity: usize, fields: Vec<(Part, Text)>) -> Self {
+    pub(crate) fn new(entity: usize, fields: Vec<(Part, SpannedText)>) -> Self {
         Audit { entity, fields }
     }
 
-    /// The field that takes a part.
+    /// The field that holds a part.
     pub fn field(&self, part: Part) -> Option<&str> {
         self.fields.iter().find(|(each, _)| *each == part).map(|(_, text)| text.value.as_str())
     }
 
-    pub(crate) fn fields(&self) -> &[(Part, Text)] {
+    pub(crate) fn fields(&self) -> &[(Part, SpannedText)] {
         &self.fields
     }
 }
 
 impl Design {
-    /// The entity that takes what happened, if the design has one.
+    /// The entity that holds the audit entries, if the design has an audit.
     pub fn audit_entity(&self) -> Option<&Entity> {
         self.audit.as_ref().map(|audit| &self.entities[audit.entity])
     }
 
-    /// Whether changes of an entity are written down.
+    /// Whether changes of an entity are recorded.
     pub fn is_audited(&self, entity: &Entity) -> bool {
         entity.audited && self.audit_entity().is_some_and(|audit| audit.name != entity.name)
     }

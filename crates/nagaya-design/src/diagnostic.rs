@@ -1,4 +1,4 @@
-//! What the checker has to say about a design: where, what, and what to write instead.
+//! Diagnostics: what is wrong in a design, where, and what to write instead.
 
 use std::{fmt, ops::Range};
 
@@ -7,10 +7,10 @@ use crate::codes::Code;
 /// A byte range in the source of a design.
 pub type Span = Range<usize>;
 
-/// How much a diagnostic weighs.
+/// Whether a diagnostic is an error or a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The design runs, but something in it deserves a second look.
+    /// The design can run, but the author should look at this.
     Warning,
     /// The design cannot be run safely and is rejected.
     Error,
@@ -25,44 +25,47 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A piece of the source, with what there is to say about it.
+/// A span of the source with a text for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// The piece.
+    /// The span.
     pub span: Span,
-    /// What there is to say; empty when the message says it all.
+    /// The text; empty when the message says everything.
     pub text: String,
 }
 
-/// One problem of a design.
+/// One problem in a design.
 #[derive(Debug, Clone)]
 pub struct Diagnostic {
     /// The stable code; its page in `docs/reference/errors/` has cause and remedy.
     pub code: &'static Code,
     /// One sentence that names what is wrong.
     pub message: String,
-    /// The pieces of the source it is about, the main one first.
+    /// The spans that it is about, the main one first.
     pub labels: Vec<Label>,
     /// What to write instead.
     pub help: Option<String>,
-    /// The reason that a comment in the design gives for living with this warning.
+    /// The reason for accepting this warning, from a comment in the design.
     pub explained: Option<String>,
 }
 
-impl Diagnostic {
-    pub(crate) fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
-        let label = Label { span, text: String::new() };
-        Diagnostic { code, message: message.into(), labels: vec![label], help: None, explained: None }
+impl Code {
+    /// A diagnostic with this code at a span.
+    pub(crate) fn at(&'static self, span: &Span, message: impl Into<String>) -> Diagnostic {
+        let label = Label { span: span.clone(), text: String::new() };
+        Diagnostic { code: self, message: message.into(), labels: vec![label], help: None, explained: None }
     }
+}
 
-    /// Puts a text under the main piece.
+impl Diagnostic {
+    /// Puts a text under the main span.
     pub(crate) fn here(mut self, text: impl Into<String>) -> Self {
         self.labels[0].text = text.into();
         self
     }
 
-    pub(crate) fn also(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: text.into() });
+    pub(crate) fn also(mut self, span: &Span, text: impl Into<String>) -> Self {
+        self.labels.push(Label { span: span.clone(), text: text.into() });
         self
     }
 
@@ -71,12 +74,12 @@ impl Diagnostic {
         self
     }
 
-    /// How much it weighs.
+    /// Whether it is an error or a warning.
     pub fn severity(&self) -> Severity {
         self.code.severity
     }
 
-    /// Where it is: the main piece.
+    /// The main span.
     pub fn span(&self) -> Span {
         self.labels[0].span.clone()
     }
@@ -89,7 +92,7 @@ pub fn line_and_column(source: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// ` (did you mean `x`?)`-style advice: the candidate closest to `name`, when one is close enough.
+/// The candidate that is most similar to `name`, if it is similar enough.
 pub(crate) fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -103,12 +106,12 @@ pub(crate) fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// The help text for a name that does not exist: the closest one, else all there are.
+/// The help text for a name that does not exist: the most similar one, or else all.
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let candidates: Vec<_> = candidates.into_iter().collect();
     match closest(name, candidates.iter().copied()) {
         Some(candidate) => format!("did you mean `{candidate}`?"),
-        None if candidates.is_empty() => "there is none to choose from yet".to_owned(),
+        None if candidates.is_empty() => "none is declared yet".to_owned(),
         None => format!("there is {}", list(&candidates)),
     }
 }

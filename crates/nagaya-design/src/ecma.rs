@@ -1,8 +1,8 @@
-//! Regular expressions in the dialect of ECMA-262, which JSON Schema asks for.
+//! Regular expressions in the ECMA-262 dialect that JSON Schema requires.
 //!
-//! Only what JSON Schema recommends is written: characters, classes, repetition, groups and alternatives. What Rust's
-//! dialect has beyond that (`\d` of all scripts, flags, named groups) is spelt out, so that every validator takes an
-//! expression for the same set of texts.
+//! Only the syntax that JSON Schema recommends is written: characters, classes, repetition, groups and alternatives. Other
+//! features of Rust's dialect (Unicode `\d`, flags, named groups) are expanded, so that every validator accepts the same
+//! texts.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ pub(crate) fn translate(expression: &str) -> Option<String> {
     Some(out)
 }
 
-/// A text as an expression that matches nothing else.
+/// An expression that matches exactly this text.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
     text.chars().for_each(|each| character(each, r"^$\.*+?()[]{}|/", &mut out));
@@ -28,7 +28,7 @@ fn write(hir: &Hir, out: &mut String) -> Option<()> {
         HirKind::Literal(literal) => out.push_str(&escape(std::str::from_utf8(&literal.0).ok()?)),
         HirKind::Class(Class::Unicode(class)) => write_class(class, out),
         HirKind::Class(Class::Bytes(class)) => write_class(&class.to_unicode_class()?, out),
-        // The whole text is matched anyway, and a pattern with other anchors is refused.
+        // Patterns match the whole text, and patterns with other anchors are rejected.
         HirKind::Look(_) => return None,
         HirKind::Capture(capture) => write(&capture.sub, out)?,
         HirKind::Repetition(repetition) => {
@@ -59,7 +59,7 @@ fn write(hir: &Hir, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Whether it is a choice once captures, which are not written, are taken away.
+/// Whether it is an alternation, looking through captures, which are not written.
 fn is_alternation(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Capture(capture) => is_alternation(&capture.sub),
@@ -74,7 +74,7 @@ fn group(hir: &Hir, needed: bool, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A class; one that reaches to the last character there is, by what it leaves out.
+/// Writes a class. One that includes the last Unicode character is written as a negated class.
 fn write_class(class: &ClassUnicode, out: &mut String) {
     let mut rest = class.clone();
     rest.negate();
@@ -82,7 +82,7 @@ fn write_class(class: &ClassUnicode, out: &mut String) {
     let ranges = if negated { rest.ranges() } else { class.ranges() };
     match (ranges, negated) {
         ([], true) => return out.push_str(r"[\s\S]"),
-        // Nothing is both a space and not one.
+        // This class matches no character.
         ([], false) => return out.push_str(r"[^\s\S]"),
         _ => out.push_str(if negated { "[^" } else { "[" }),
     }
@@ -91,7 +91,7 @@ fn write_class(class: &ClassUnicode, out: &mut String) {
 }
 
 fn write_range(range: &ClassUnicodeRange, out: &mut String) {
-    // More than has to be: forms in browsers match with the flag `v`, which is stricter.
+    // Browsers match with the stricter flag `v`, so more characters are escaped than necessary.
     const SPECIAL: &str = r"^\[](){}|/-";
     character(range.start(), SPECIAL, out);
     if range.end() != range.start() {
@@ -102,7 +102,7 @@ fn write_range(range: &ClassUnicodeRange, out: &mut String) {
     }
 }
 
-/// A character, escaped where it is special or cannot be seen.
+/// Writes a character, escaped if it is special or invisible.
 fn character(each: char, special: &str, out: &mut String) {
     let code = each as u32;
     if special.contains(each) {

@@ -1,4 +1,4 @@
-//! Fields: what they hold, and whether a value fits.
+//! Fields: their types and limits, and whether they accept a value.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use crate::{
     condition::Condition,
     diagnostic::Span,
-    form::{self, Form, Precision},
-    tree::Text,
+    text_syntax::{self, Precision, TextSyntax},
+    tree::SpannedText,
 };
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone)]
 pub enum Type {
     /// Text.
@@ -26,13 +26,13 @@ pub enum Type {
     Timestamp(Precision),
     /// A calendar day, `2026-01-31`.
     Date,
-    /// A ULID: sorts by the time it was made.
+    /// A ULID: sorts by creation time.
     Ulid,
     /// A UUID, in lower case.
     Uuid,
-    /// A list; of anything when nothing is said about its elements.
+    /// A list; without an element type, of any values.
     List(Option<Box<Field>>),
-    /// A map with these fields; with anything when there are none.
+    /// A map with these fields; without fields, a map of any values.
     Map(Vec<Field>),
     /// Anything.
     Any,
@@ -57,23 +57,23 @@ impl Type {
     }
 }
 
-/// Where a value comes from when none is given.
+/// The default value of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Default {
     /// A new id.
     New,
-    /// The present instant or day.
+    /// The current time or day.
     Now,
-    /// Always the same.
+    /// A constant.
     Constant(Value),
 }
 
-/// What happens to an item when what it refers to is deleted.
+/// What happens to a referring item when its target is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDelete {
-    /// The deletion fails.
+    /// The target cannot be deleted.
     Restrict,
-    /// It is deleted too.
+    /// The referring item is deleted too.
     Cascade,
 }
 
@@ -82,7 +82,7 @@ pub enum OnDelete {
 pub struct Reference {
     /// The entity's name.
     pub entity: String,
-    /// What deleting it does.
+    /// What happens when the target is deleted.
     pub on_delete: OnDelete,
     pub(crate) span: Span,
 }
@@ -92,7 +92,7 @@ pub struct Reference {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub kind: Type,
     /// What it means.
     pub description: Option<String>,
@@ -102,37 +102,37 @@ pub struct Field {
     pub default: Option<Default>,
     /// Whether it is personal data.
     pub personal: bool,
-    /// Whether it keeps its first value.
+    /// Whether it cannot change.
     pub immutable: bool,
-    /// Whether callers never give it: the system's own code sets it, or its default does.
+    /// Whether callers cannot set it: the system's own code or its default sets it.
     pub readonly: bool,
-    /// The condition whose beginning it tells.
+    /// The condition: the field holds the time when it became true.
     pub since: Option<Condition>,
     /// Whether it is never read back.
     pub secret: bool,
     /// The entity whose id it holds.
     pub reference: Option<Reference>,
-    /// Least and greatest number.
+    /// The least and the greatest number.
     pub range: (Option<f64>, Option<f64>),
-    /// Most characters, elements or bytes; what `max` says or the default of the type.
+    /// The maximum of characters, elements or bytes: `max` or the default of the type.
     pub size: usize,
-    /// Fewest elements of a list.
+    /// The minimum of elements of a list.
     pub least: usize,
-    /// Whether its type could be read; what it is used for is not judged otherwise.
+    /// Whether its type could be read. If not, the checks ignore the field.
     pub(crate) known: bool,
-    /// How its values look as text; `None` for what cannot be one.
-    pub(crate) form: Option<Arc<Form>>,
+    /// The syntax of its values as text; `None` for types that have no text form.
+    pub(crate) form: Option<Arc<TextSyntax>>,
     pub(crate) span: Span,
-    pub(crate) since_text: Option<Text>,
+    pub(crate) since_text: Option<SpannedText>,
 }
 
-/// Beyond the largest number that the stores hold: 38 digits, the first of them times 10^125.
+/// The stores hold numbers of up to 38 digits below this.
 pub(crate) const TOO_LARGE: f64 = 1e126;
 
-/// Most bytes, as JSON, of an element of a list that does not say what its elements are.
+/// The maximum size, in bytes of JSON, of an element of a list without an element type.
 pub(crate) const FREE_ELEMENT: usize = 1_024;
 
-/// Why an item does not fit its entity.
+/// An error in a field of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The field's path; dots lead into maps, `[n]` into lists.
@@ -142,33 +142,33 @@ pub struct Problem {
 }
 
 impl Field {
-    /// The choices, where it has some.
+    /// The allowed texts; empty: all.
     pub fn one_of(&self) -> &[String] {
         self.form.as_ref().map_or(&[], |form| &form.one_of)
     }
 
-    /// What its text matches, where it says so.
+    /// The regular expression that its texts match, if it has one.
     pub fn pattern(&self) -> Option<&str> {
         self.form.as_ref()?.pattern.as_ref().map(|pattern| pattern.text.as_str())
     }
 
-    /// What its text starts with.
+    /// The prefix of its texts; may be empty.
     pub fn prefix(&self) -> &str {
         self.form.as_ref().map_or("", |form| &form.prefix)
     }
 
-    /// An instant (milliseconds since 1970) as a value of this field; `None` when it holds neither instants nor days.
+    /// A time (milliseconds since 1970) as a value of this field; `None` unless it is a timestamp or date.
     pub fn instant(&self, millis: i64) -> Option<Value> {
         let instant = jiff::Timestamp::from_millisecond(millis).ok()?;
         match self.kind {
             Type::Timestamp(Precision::Epoch) => Some(millis.div_euclid(1000).into()),
-            Type::Timestamp(precision) => Some(form::timestamp(instant, precision).into()),
+            Type::Timestamp(precision) => Some(text_syntax::timestamp(instant, precision).into()),
             Type::Date => Some(instant.to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into()),
             _ => None,
         }
     }
 
-    /// Why callers do not give it; `None`: they do.
+    /// Why callers cannot set it; `None`: they can.
     pub fn not_given(&self) -> Option<String> {
         match &self.since {
             Some(condition) => Some(format!("follows from `{condition}`; leave it out")),
@@ -176,9 +176,9 @@ impl Field {
         }
     }
 
-    /// Reports everything that is wrong with `value`.
-    pub fn check(&self, value: &Value, path: &str, problems: &mut Vec<Problem>) {
-        let mut wrong = |message: String| problems.push(Problem { path: path.to_owned(), message });
+    /// Reports every error in `value`.
+    pub fn check(&self, value: &Value, path: &str, errors: &mut Vec<Problem>) {
+        let mut wrong = |message: String| errors.push(Problem { path: path.to_owned(), message });
         match (&self.kind, value) {
             (_, Value::Null) if self.optional => {}
             (_, Value::Null) => wrong("is null".to_owned()),
@@ -188,13 +188,13 @@ impl Field {
             (Type::Any, _) => {}
             (Type::Boolean, Value::Bool(_)) => {}
             (Type::Number, Value::Number(number)) => {
-                if !number.as_f64().is_some_and(|number| number.abs() < TOO_LARGE && self.holds(number)) {
+                if !number.as_f64().is_some_and(|number| number.abs() < TOO_LARGE && self.is_in_range(number)) {
                     wrong(format!("is not {}", self.range_text()));
                 }
             }
             (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => match whole(number) {
                 None => wrong("is not a whole number".to_owned()),
-                Some(number) if !self.form.as_ref().is_none_or(|form| form.holds(number)) => {
+                Some(number) if !self.form.as_ref().is_none_or(|form| form.is_in_bounds(number)) => {
                     wrong(format!("is not {}", self.range_text()));
                 }
                 Some(_) => {}
@@ -206,10 +206,10 @@ impl Field {
                 for (at, item) in items.iter().enumerate() {
                     let path = format!("{path}[{at}]");
                     match element {
-                        Some(element) => element.check(item, &path, problems),
+                        Some(element) => element.check(item, &path, errors),
                         None if item.to_string().len() > FREE_ELEMENT => {
                             let message = format!("is larger than {FREE_ELEMENT} bytes");
-                            problems.push(Problem { path, message });
+                            errors.push(Problem { path, message });
                         }
                         None => {}
                     }
@@ -217,7 +217,7 @@ impl Field {
             }
             (Type::Map(fields), Value::Object(map)) => {
                 if !fields.is_empty() {
-                    check_fields(fields, map, Some(path), problems);
+                    check_fields(fields, map, Some(path), errors);
                 }
             }
             (Type::Boolean | Type::Number | Type::Integer | Type::List(_) | Type::Map(_), _)
@@ -240,7 +240,7 @@ impl Field {
         }
     }
 
-    pub(crate) fn holds(&self, number: f64) -> bool {
+    pub(crate) fn is_in_range(&self, number: f64) -> bool {
         self.range.0.is_none_or(|min| number >= min) && self.range.1.is_none_or(|max| number <= max)
     }
 
@@ -253,7 +253,7 @@ impl Field {
         }
     }
 
-    /// What a value has to be, in words.
+    /// A description of the values that it accepts.
     pub fn wanted(&self) -> String {
         let form = self.form.as_deref();
         match &self.kind {
@@ -273,7 +273,11 @@ impl Field {
                     if let Some(format) = form.format {
                         text += &format!(
                             " in the form of {} {}",
-                            if matches!(format, form::Format::Ip | form::Format::Email) { "an" } else { "a" },
+                            if matches!(format, text_syntax::Format::Ip | text_syntax::Format::Email) {
+                                "an"
+                            } else {
+                                "a"
+                            },
                             format!("{format:?}").to_lowercase()
                         );
                     }
@@ -304,7 +308,7 @@ impl Field {
         }
     }
 
-    /// The most bytes that it takes in a stored item, name included.
+    /// The maximum size in bytes in a stored item, including its name.
     pub(crate) fn max_bytes(&self) -> usize {
         let value = match &self.kind {
             Type::Boolean => 1,
@@ -323,31 +327,31 @@ impl Field {
     }
 }
 
-/// A number without a fraction, however it is written: `3.0` is one too.
+/// A number without a fraction; `3.0` is one too.
 pub(crate) fn whole(number: &serde_json::Number) -> Option<i64> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     let exact = |number: &f64| number.fract() == 0.0 && (-BEYOND..BEYOND).contains(number);
     number.as_i64().or_else(|| number.as_f64().filter(exact).map(|number| number as i64))
 }
 
-/// Reports everything that is wrong with the fields of `map`.
+/// Reports every error in the fields of `map`.
 pub(crate) fn check_fields(
     fields: &[Field],
     map: &Map<String, Value>,
     parent: Option<&str>,
-    problems: &mut Vec<Problem>,
+    errors: &mut Vec<Problem>,
 ) {
     let join = |name: &str| parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}.{name}"));
     for field in fields {
         match map.get(&field.name) {
-            Some(value) => field.check(value, &join(&field.name), problems),
+            Some(value) => field.check(value, &join(&field.name), errors),
             None if field.optional || field.default.is_some() => {}
-            None => problems.push(Problem { path: join(&field.name), message: "is missing".to_owned() }),
+            None => errors.push(Problem { path: join(&field.name), message: "is missing".to_owned() }),
         }
     }
     if parent.is_some() {
         for name in map.keys().filter(|name| fields.iter().all(|field| field.name != **name)) {
-            problems.push(Problem { path: join(name), message: "is not a field".to_owned() });
+            errors.push(Problem { path: join(name), message: "is not a field".to_owned() });
         }
     }
 }

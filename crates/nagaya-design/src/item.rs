@@ -1,13 +1,13 @@
-//! Stored items: whether one fits its entity, and the attributes that its fields give.
+//! Stored items: what is wrong with one, compared with its entity.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
 use crate::{
-    design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE},
+    design::{Design, Entity, SCHEMA_ATTRIBUTE},
     field::{self, Problem},
-    template::{Fields as _, Scalar, Slot, Unfit},
+    template::{Fields as _, Scalar, Slot},
     version::Version,
 };
 
@@ -15,11 +15,11 @@ use crate::{
 const STORE_ATTRIBUTES: [&str; 6] = ["_ts", "_etag", "_rid", "_self", "_attachments", "_lsn"];
 
 impl Design {
-    /// Reports everything that is wrong with a stored item of an entity: fields that are missing or do not fit,
-    /// key and index attributes that are not what the fields give, attributes that the design does not know.
+    /// Reports every error in a stored item of an entity: missing or invalid fields, key and index attributes that do not
+    /// match the fields, unknown attributes.
     pub fn check_item(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        field::check_fields(&entity.fields, item, None, &mut problems);
+        let mut errors = Vec::new();
+        field::check_fields(&entity.fields, item, None, &mut errors);
         let table = self.table_of(entity);
         let derived = self.derived(entity, item);
         let former = self.has_former_key(entity, item);
@@ -28,16 +28,16 @@ impl Design {
             let message = match (item.get(attribute), expected) {
                 _ if is_key && former => continue,
                 (Some(Value::String(found)), Ok(Some(expected))) if found == expected => continue,
-                // An item may come without what is derived; it is added when the item is written.
+                // Derived attributes may be missing: they are added when the item is written.
                 (None, Ok(_)) => continue,
                 (Some(found), Ok(Some(expected))) => format!("is {found}, but the fields give \"{expected}\""),
-                (Some(_), Ok(None)) => "is there, but the index's condition does not hold".to_owned(),
+                (Some(_), Ok(None)) => "is present, but the condition of the index is false".to_owned(),
                 (_, Err(unfit)) => unfit.to_string(),
             };
-            problems.push(Problem { path: attribute.clone(), message });
+            errors.push(Problem { path: attribute.clone(), message });
         }
         if let Some(name) = table.discriminator.as_ref().filter(|name| !item.contains_key(*name)) {
-            problems.push(Problem { path: name.clone(), message: "is missing".to_owned() });
+            errors.push(Problem { path: name.clone(), message: "is missing".to_owned() });
         }
         let managed = [table.ttl.as_deref(), table.discriminator.as_deref(), entity.version.as_deref()];
         for (name, value) in item {
@@ -49,50 +49,23 @@ impl Design {
             let counted = entity.version.as_ref() == Some(name)
                 || (entity.ttl_after.is_some() && table.ttl.as_ref() == Some(name));
             if counted && !value.is_u64() {
-                problems.push(Problem { path: name.clone(), message: "is not a whole number".to_owned() });
+                errors.push(Problem { path: name.clone(), message: "is not a whole number".to_owned() });
             }
             let is_version = |value: &Value| value.as_str().is_some_and(|text| text.parse::<Version>().is_ok());
             if entity.schema.is_some() && name == SCHEMA_ATTRIBUTE && !is_version(value) {
-                problems.push(Problem { path: name.clone(), message: "is not a version".to_owned() });
+                errors.push(Problem { path: name.clone(), message: "is not a version".to_owned() });
             }
             if !known {
-                problems.push(Problem { path: name.clone(), message: "is not a field".to_owned() });
+                errors.push(Problem { path: name.clone(), message: "is not a field".to_owned() });
             }
             if table.discriminator.as_ref() == Some(name) && value.as_str() != entity.discriminator.as_deref() {
-                problems.push(Problem { path: name.clone(), message: "names another entity".to_owned() });
+                errors.push(Problem { path: name.clone(), message: "names another entity".to_owned() });
             }
         }
-        problems
+        errors
     }
 
-    /// The key and index attributes that the fields of an item give; `None` while a sparse index leaves it out.
-    pub fn derived(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<(String, Result<Option<String>, Unfit>)> {
-        let table = self.table_of(entity);
-        let mut found = Vec::new();
-        let mut add = |attributes: &KeyAttributes, key: &KeyTemplates, present: bool| {
-            for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-                let value = if present { template.render(item).map(Some) } else { Ok(None) };
-                // An attribute that is a field of its own stays when the index lets the item go.
-                if value == Ok(None) && entity.field(attribute).is_some() {
-                    continue;
-                }
-                // What one index lets go another may still hold.
-                match found.iter_mut().find(|(name, _)| name == attribute) {
-                    Some((_, earlier)) if *earlier == Ok(None) => *earlier = value,
-                    Some(_) => {}
-                    None => found.push((attribute.clone(), value)),
-                }
-            }
-        };
-        add(&table.key, &entity.key, true);
-        for mapping in &entity.indexes {
-            let present = mapping.when.as_ref().is_none_or(|when| when.holds(item));
-            add(&table.indexes[mapping.index].key, &mapping.key, present);
-        }
-        found
-    }
-
-    /// Whether the item lies under a key of an older form, made from the item's own fields.
+    /// Whether the item has a former key that matches its fields.
     fn has_former_key(&self, entity: &Entity, item: &Map<String, Value>) -> bool {
         let key = &self.table_of(entity).key;
         let text = |attribute: &str| item.get(attribute).and_then(Value::as_str);
@@ -100,7 +73,7 @@ impl Design {
         entity.former_keys.iter().any(|former| {
             let mut agrees = true;
             let mut compare = |slot: &Slot, value: Cow<'_, str>| {
-                // A field that only the key has is not in the item.
+                // A field may occur in the former key only.
                 let mut expected = String::new();
                 let own = item.scalar(&slot.path).map(|own| slot.render(own, &mut expected));
                 let mut found = String::new();

@@ -1,8 +1,8 @@
-//! The JSON Schema of the design language, made from its grammar.
+//! The JSON Schema of the design language, generated from its grammar.
 
 use serde_json::{Map, Value, json};
 
-use crate::grammar::{self, Key, Shape, Table};
+use crate::grammar::{self, Key, Table, ValueKind};
 
 /// The JSON Schema (draft 7, which TOML editors understand) of a design file.
 pub fn json_schema() -> Value {
@@ -20,7 +20,7 @@ fn table(of: &'static Table, definitions: &mut Map<String, Value>) -> Value {
         properties.insert(key.name.to_owned(), property(key, definitions));
     }
     let required: Vec<_> = of.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
-    let rest = of.rest.map_or(json!(false), |rest| shape(rest, definitions));
+    let rest = of.rest.map_or(json!(false), |rest| kind(rest, definitions));
     json!({
         "type": "object",
         "properties": properties,
@@ -30,7 +30,7 @@ fn table(of: &'static Table, definitions: &mut Map<String, Value>) -> Value {
 }
 
 fn property(key: &'static Key, definitions: &mut Map<String, Value>) -> Value {
-    let mut value = shape(&key.shape, definitions);
+    let mut value = kind(&key.kind, definitions);
     let doc =
         if key.only.is_empty() { key.doc.to_owned() } else { format!("{} For type {}.", key.doc, key.only.join(", ")) };
     // Draft 7 ignores what stands beside a `$ref`, so the description goes around it.
@@ -41,24 +41,24 @@ fn property(key: &'static Key, definitions: &mut Map<String, Value>) -> Value {
     value
 }
 
-fn shape(of: &'static Shape, definitions: &mut Map<String, Value>) -> Value {
+fn kind(of: &'static ValueKind, definitions: &mut Map<String, Value>) -> Value {
     match of {
-        Shape::Text => json!({ "type": "string" }),
-        Shape::Flag => json!({ "type": "boolean" }),
-        Shape::Whole => json!({ "type": "integer" }),
-        Shape::Any => json!({}),
-        Shape::OneOf(choices) => json!({ "type": "string", "enum": choices }),
-        Shape::Pair => json!({
+        ValueKind::Text => json!({ "type": "string" }),
+        ValueKind::Boolean => json!({ "type": "boolean" }),
+        ValueKind::Integer => json!({ "type": "integer" }),
+        ValueKind::Any => json!({}),
+        ValueKind::OneOf(choices) => json!({ "type": "string", "enum": choices }),
+        ValueKind::Pair => json!({
             "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2,
         }),
-        Shape::ListOf(item) => json!({ "type": "array", "items": shape(item, definitions) }),
-        Shape::Named(value) => json!({ "type": "object", "additionalProperties": shape(value, definitions) }),
-        Shape::Either(shapes) => {
-            let shapes: Vec<_> = shapes.iter().map(|each| shape(each, definitions)).collect();
+        ValueKind::ListOf(item) => json!({ "type": "array", "items": kind(item, definitions) }),
+        ValueKind::Named(value) => json!({ "type": "object", "additionalProperties": kind(value, definitions) }),
+        ValueKind::Either(shapes) => {
+            let shapes: Vec<_> = shapes.iter().map(|each| kind(each, definitions)).collect();
             json!({ "anyOf": shapes })
         }
-        Shape::Table(inner) => {
-            let name = inner.called.rsplit(' ').next().unwrap_or(inner.called);
+        ValueKind::Table(inner) => {
+            let name = inner.noun.rsplit(' ').next().unwrap_or(inner.noun);
             if !definitions.contains_key(name) {
                 // The placeholder ends the recursion of tables that contain themselves.
                 definitions.insert(name.to_owned(), Value::Null);

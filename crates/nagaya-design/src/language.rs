@@ -1,8 +1,8 @@
-//! The sets of keys that templates can give, as regular languages: whether two of them have a key in common.
+//! The keys of templates as regular languages: decides whether two templates can give the same key.
 //!
-//! Comparing literal prefixes only guesses. `USER#{id}` and `USER_PREFS#{id}` are apart, `tenant_{name}` and
-//! `tenant_user_{id}` are not, unless the names cannot hold an underscore: an automaton for each language and a walk
-//! through both at once decides it, and finds the key that is in both.
+//! Comparing literal prefixes is not enough. `USER#{id}` and `USER_PREFS#{id}` never collide; `tenant_{name}` and
+//! `tenant_user_{id}` do, unless names cannot contain an underscore. Each language becomes an automaton, and a search
+//! through the product of two automata finds a key that both accept.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -16,8 +16,8 @@ use regex_automata::{
 };
 
 use crate::{
-    form::{Format, escape},
     template::{End, Part, Slot, Template},
+    text_syntax::{Format, escape},
 };
 
 type Dfa = dense::DFA<Vec<u32>>;
@@ -26,17 +26,17 @@ type Dfa = dense::DFA<Vec<u32>>;
 #[derive(Default)]
 pub(crate) struct Languages {
     built: HashMap<String, Option<Rc<Dfa>>>,
-    /// Whether an expression can be taken as it is in front of a mark.
+    /// Whether the values of an expression need no escaping before a terminator.
     plain: HashMap<(String, Option<char>), bool>,
 }
 
-/// Whether two templates part at their first literal, as most pairs do.
-fn apart(left: &Template, right: &Template) -> bool {
+/// Whether the literal prefixes differ: true for most pairs, and much cheaper than an automaton.
+fn have_different_prefixes(left: &Template, right: &Template) -> bool {
     let (left, right) = (left.literal_prefix(), right.literal_prefix());
     !left.starts_with(right) && !right.starts_with(left)
 }
 
-/// Patterns of users can be arbitrarily large; beyond this they are taken to match anything.
+/// The size limit of an automaton. A larger pattern counts as matching anything.
 const MAX_AUTOMATON_BYTES: usize = 1 << 18;
 
 impl Languages {
@@ -57,27 +57,28 @@ impl Languages {
         expression
     }
 
-    /// Whether a value of a slot can hold a mark that is escaped in the key.
-    pub(crate) fn holds_marks(&mut self, slot: &Slot) -> bool {
-        let marked = |text: &String| text.contains(['#', '%']) || slot.stop().is_some_and(|stop| text.contains(stop));
+    /// Whether a value of a slot can contain a character that is escaped in the key.
+    pub(crate) fn may_need_escaping(&mut self, slot: &Slot) -> bool {
+        let marked =
+            |text: &String| text.contains(['#', '%']) || slot.terminator().is_some_and(|stop| text.contains(stop));
         if !slot.form.one_of.is_empty() {
             return slot.form.one_of.iter().any(marked);
         }
         match slot.form.expression(slot.pad) {
-            Some(expression) => !self.is_plain(&format!("(?:{expression})"), slot.stop()),
+            Some(expression) => !self.is_plain(&format!("(?:{expression})"), slot.terminator()),
             None => true,
         }
     }
 
-    /// Whether a value of a slot can hold one of a class of characters, such as `[/?]`.
-    pub(crate) fn can_hold(&mut self, slot: &Slot, class: &str) -> bool {
+    /// Whether a value of a slot can contain a character of a class such as `[/?]`.
+    pub(crate) fn may_contain(&mut self, slot: &Slot, class: &str) -> bool {
         let values = slot.form.expression(slot.pad).unwrap_or_else(|| "(?s:.*)".to_owned());
-        self.walk(&format!("(?:{values})"), &format!("(?s:.*){class}(?s:.*)")).is_some()
+        self.shortest_common_text(&format!("(?:{values})"), &format!("(?s:.*){class}(?s:.*)")).is_some()
     }
 
     /// The escaped values of a slot.
     fn slot(&mut self, slot: &Slot) -> String {
-        let stop = slot.stop();
+        let stop = slot.terminator();
         let any = match stop {
             Some(stop) => format!("[^#{}]+", regex::escape(&stop.to_string())),
             None => "[^#]+".to_owned(),
@@ -98,13 +99,13 @@ impl Languages {
         }
         match slot.form.format {
             _ if self.is_plain(&expression, stop) => expression,
-            // Escaped or not, an address has its sign.
+            // Escaping does not change the `@` of an email address.
             Some(Format::Email) if stop != Some('@') => format!("{any}@{any}"),
             _ => any,
         }
     }
 
-    /// Whether no value holds an escaped mark: such a value is spelt differently in the key.
+    /// Whether no value contains a character that is escaped in the key.
     fn is_plain(&mut self, expression: &str, stop: Option<char>) -> bool {
         let asked = (expression.to_owned(), stop);
         if let Some(known) = self.plain.get(&asked) {
@@ -112,35 +113,28 @@ impl Languages {
         }
         let stop = stop.map_or_else(String::new, |stop| regex::escape(&stop.to_string()));
         let marked = format!("(?s:.*)[#%{stop}](?s:.*)");
-        let plain = self.automaton(expression).is_some() && self.walk(expression, &marked).is_none();
+        let plain = self.automaton(expression).is_some() && self.shortest_common_text(expression, &marked).is_none();
         self.plain.insert(asked, plain);
         plain
     }
 
     /// A key that two templates can both give.
-    pub(crate) fn shared(&mut self, left: &Template, right: &Template) -> Option<String> {
-        if apart(left, right) {
+    pub(crate) fn common_key(&mut self, left: &Template, right: &Template) -> Option<String> {
+        if have_different_prefixes(left, right) {
             return None;
         }
         let (left, right) = (self.language(left, usize::MAX), self.language(right, usize::MAX));
-        self.walk(&left, &right)
+        self.shortest_common_text(&left, &right)
     }
 
-    /// A key of `other` that begins like a key of `template` whose first `bound` fields are given.
-    pub(crate) fn beginning(&mut self, template: &Template, bound: usize, other: &Template) -> Option<String> {
-        if apart(template, other) {
+    /// A key of `other` that has the same prefix as a key of `template` with its first `bound` fields.
+    pub(crate) fn common_prefix(&mut self, template: &Template, bound: usize, other: &Template) -> Option<String> {
+        if have_different_prefixes(template, other) {
             return None;
         }
         let beginning = self.language(template, bound) + "(?s:.*)";
         let keys = self.language(other, usize::MAX);
-        self.walk(&beginning, &keys)
-    }
-
-    /// A shortest text that an expression matches.
-    pub(crate) fn shortest(&mut self, expression: &str) -> Option<String> {
-        let expression = format!("(?:{expression})");
-        self.automaton(&expression)?;
-        self.walk(&expression, &expression)
+        self.shortest_common_text(&beginning, &keys)
     }
 
     fn automaton(&mut self, expression: &str) -> Option<Rc<Dfa>> {
@@ -157,9 +151,9 @@ impl Languages {
         built
     }
 
-    /// A shortest text that both expressions match, found by walking both automata at once.
-    fn walk(&mut self, left: &str, right: &str) -> Option<String> {
-        // Without an automaton nothing is proven, so the two count as overlapping.
+    /// A shortest text that both expressions match: a breadth-first search through both automata at once.
+    fn shortest_common_text(&mut self, left: &str, right: &str) -> Option<String> {
+        // Without an automaton nothing can be proven, so the two count as overlapping.
         let (Some(left), Some(right)) = (self.automaton(left), self.automaton(right)) else {
             return Some("…".to_owned());
         };
@@ -169,14 +163,14 @@ impl Languages {
             left.is_match_state(left.next_eoi_state(a)) && right.is_match_state(right.next_eoi_state(b))
         };
         let mut seen = HashSet::from([first]);
-        // Each step remembers the one before it, to spell the text at the end.
+        // Each step refers to the previous one, so that the text can be read back.
         let mut steps: Vec<(usize, u8)> = vec![(usize::MAX, 0)];
         let mut queue = VecDeque::from([(first, 0)]);
         while let Some(((a, b), step)) = queue.pop_front() {
             if accepts((a, b)) {
-                return Some(spell(&steps, step));
+                return Some(text_of_steps(&steps, step));
             }
-            for byte in BYTES {
+            for byte in BYTES_BY_READABILITY {
                 let next = (left.next_state(a, byte), right.next_state(b, byte));
                 if !left.is_dead_state(next.0) && !right.is_dead_state(next.1) && seen.insert(next) {
                     steps.push((step, byte));
@@ -188,7 +182,7 @@ impl Languages {
     }
 }
 
-fn spell(steps: &[(usize, u8)], last: usize) -> String {
+fn text_of_steps(steps: &[(usize, u8)], last: usize) -> String {
     let mut bytes = Vec::new();
     let mut at = last;
     while steps[at].0 != usize::MAX {
@@ -199,8 +193,8 @@ fn spell(steps: &[(usize, u8)], last: usize) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// All bytes, those first that look best in an example.
-static BYTES: [u8; 256] = {
+/// All bytes, the most readable ones first, so that examples look good.
+static BYTES_BY_READABILITY: [u8; 256] = {
     const ORDER: [(u8, u8); 7] =
         [(b'a', b'z'), (b'0', b'9'), (b'A', b'Z'), (b' ', b'/'), (b':', b'@'), (b'[', b'`'), (b'{', 0xff)];
     let mut bytes = [0; 256];

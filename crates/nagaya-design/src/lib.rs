@@ -1,10 +1,10 @@
-//! Designs: how the data of a multi-tenant system lies in a partition-keyed store.
+//! Key designs: how a multi-tenant system stores its data in a partition-keyed store.
 //!
 //! A design is a TOML file with tables, entities, key templates, walls between tenants, and access patterns. This crate
-//! reads one, checks it, and answers what everything else is derived from: which key an item has, which item a key
-//! belongs to, which query an access pattern becomes, what a change of the design breaks.
+//! reads a design, checks it, and derives from it: the key of an item, the entity of a key, the query of an access
+//! pattern, and what a change of the design breaks.
 //!
-//! It is pure: no I/O, no async, no clock. It is not a store and not a validator of requests; those stand on it.
+//! It is pure: no I/O, no async, no clock. It does not store items and does not serve requests.
 //!
 //! # A tour
 //!
@@ -36,12 +36,12 @@
 //!     range  = "createdAt"
 //! "#;
 //!
-//! // Everything that is wrong with a design is told at once; nothing is, here.
+//! // All errors of a design are reported at once; this one has none.
 //! let checked = check(source, &[]);
 //! assert!(checked.diagnostics.is_empty());
 //! let design = checked.design.expect("a design without errors");
 //!
-//! // Fields give a key. A value cannot break out of its place: `#` and `%` are escaped.
+//! // Fields give a key. `#` and `%` in values are escaped.
 //! let note = design.entity("note").expect("declared above");
 //! let key = note.key.render(&[
 //!     ("teamId", "red#blue"),
@@ -51,7 +51,7 @@
 //! assert_eq!(key.partition, "TEAM#red%23blue");
 //! assert_eq!(key.sort, "NOTE#2026-01-31T09:30:00Z#01KG9S5Q60T4N2Y8ZC3M7VXR1E");
 //!
-//! // A key gives the entity and its fields back.
+//! // A key gives back the entity and its fields.
 //! let router = Router::new(&design);
 //! let routed = router.route("main", &key.partition, &key.sort).expect("a key of this design");
 //! assert_eq!(routed.entity, "note");
@@ -71,6 +71,7 @@ mod audit;
 mod check;
 mod codes;
 mod condition;
+mod derived;
 mod design;
 mod diagnostic;
 mod diff;
@@ -79,7 +80,6 @@ mod ecma;
 mod example;
 mod explain;
 mod field;
-mod form;
 mod grammar;
 mod item;
 mod json_schema;
@@ -92,6 +92,7 @@ mod reference;
 mod role;
 mod route;
 mod template;
+mod text_syntax;
 mod tree;
 mod value_schema;
 mod version;
@@ -101,19 +102,20 @@ use std::fmt;
 pub use audit::{Audit, Part, VERBS};
 pub use codes::{ALL as CODES, Code};
 pub use condition::{Condition, Literal, Operand, Operator, Term};
+pub use derived::DerivedAttributes;
 pub use design::*;
 pub use diagnostic::{Diagnostic, Label, Severity, Span, line_and_column};
 pub use diff::{Difference, allows_breaking, diff};
 pub use document::{html, json, markdown};
 pub use explain::{Explanation, KeyPart};
 pub use field::{Default, Field, OnDelete, Problem, Reference, Type};
-pub use form::{Format, Precision};
 pub use json_schema::json_schema;
 pub use query::{Parameter, Query, Sort};
 pub use reference::{Referer, Way};
 pub use role::{Permission, Role, Verb};
 pub use route::{Routed, Router};
 pub use template::{Fields, Scalar, Template, Unfit};
+pub use text_syntax::{Format, Precision};
 pub use version::{NotAVersion, Version};
 
 /// A store that a design can run on.
@@ -121,7 +123,7 @@ pub use version::{NotAVersion, Version};
 pub enum Engine {
     /// One directory on disk.
     Embedded,
-    /// DynamoDB and what is compatible with it.
+    /// DynamoDB and compatible stores.
     Dynamodb,
     /// Azure Cosmos DB.
     Cosmos,
@@ -142,19 +144,19 @@ impl fmt::Display for Engine {
     }
 }
 
-/// What came of checking a design file.
+/// The result of checking a design file.
 #[derive(Debug)]
 pub struct Checked {
     /// The design; `None` when there is an error.
     pub design: Option<Design>,
-    /// Everything there is to say, in the order of the file.
+    /// All errors and warnings, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads a design that has been checked before, such as one that is part of a program; `None` if it cannot even be read.
+/// Reads a design that was checked before, such as one that is compiled into a program; `None` if it cannot be read.
 ///
-/// Checking takes a while, for automata decide whether keys can meet: a program that has its design inside does that in its
-/// tests, and not whenever it starts.
+/// A full check is slow because it builds automata for all keys. A program with an embedded design checks it in its tests,
+/// not at every start.
 pub fn read_checked(source: &str) -> Option<Design> {
     let mut diagnostics = Vec::new();
     let root = read::read(source, &mut diagnostics);
@@ -162,7 +164,7 @@ pub fn read_checked(source: &str) -> Option<Design> {
     design.filter(|_| diagnostics.iter().all(|each| each.severity() != Severity::Error))
 }
 
-/// Reads and checks a design file; all of its problems at once.
+/// Reads and checks a design file, and reports all problems at once.
 pub fn check(source: &str, engines: &[Engine]) -> Checked {
     let mut diagnostics = Vec::new();
     let root = read::read(source, &mut diagnostics);
@@ -170,7 +172,7 @@ pub fn check(source: &str, engines: &[Engine]) -> Checked {
     if let Some(design) = &design {
         check::check(design, source, engines, &mut diagnostics);
     }
-    // After a syntax error the rest of the file is guesswork: what is said before it still holds.
+    // The rest of the file is unreliable after a syntax error: keep only the diagnostics before it.
     if let Some(broken) =
         diagnostics.iter().filter(|each| each.code == &codes::SYNTAX).map(|each| each.span().start).min()
     {

@@ -1,4 +1,4 @@
-//! HTTP paths: where entities and access patterns answer.
+//! HTTP paths of entities and access patterns.
 
 use crate::design::{Access, Design, Entity, Returns};
 
@@ -10,29 +10,29 @@ impl Entity {
 }
 
 impl Access {
-    /// Whether it has this path, whatever the parameters are called.
+    /// Whether it has this path, ignoring the names of parameters.
     fn answers_at(&self, path: &str) -> bool {
-        self.path.as_deref().is_some_and(|own| shape(own) == shape(path))
+        self.path.as_deref().is_some_and(|own| without_parameter_names(own) == without_parameter_names(path))
     }
 }
 
 impl Design {
-    /// Whether an access pattern finds the one item at the item's own path: it replaces reading by key.
+    /// Whether an access pattern returns one item at the item's own path. It replaces reading by key.
     pub fn is_lookup(&self, access: &Access) -> bool {
         let entity = &self.entities[access.entity];
         access.returns == Returns::One && access.answers_at(&entity.item_path())
     }
 
-    /// Whether an access pattern answers at the path of its entity's collection. An entity that is there once per tenant
-    /// has none: its path is that of the item.
+    /// Whether an access pattern has the path of its entity's collection. An entity with one item per tenant has no
+    /// collection: its path is that of the item.
     pub fn lists_collection(&self, access: &Access) -> bool {
         let entity = &self.entities[access.entity];
         !entity.id_fields().is_empty() && access.answers_at(&entity.path)
     }
 }
 
-/// A path with its parameters' names left out: a server cannot tell apart paths that differ in these only.
-pub(crate) fn shape(path: &str) -> String {
+/// A path without the names of its parameters: paths that differ only in these names are the same route.
+pub(crate) fn without_parameter_names(path: &str) -> String {
     let segment = |segment| if str::starts_with(segment, '{') { "{}" } else { segment };
     path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }

@@ -1,4 +1,4 @@
-//! What an access pattern becomes: one query on one partition.
+//! The query of an access pattern: one query on one partition.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use crate::{
     condition::{Condition, Literal, Operator, Term},
     design::{Access, Bound, Design, KeyTemplates, Returns},
     field::{Field, Type},
-    form::Precision,
     template::{Fields, Scalar, Slot, Template, Unfit},
+    text_syntax::Precision,
 };
 
 /// A query, with its keys filled in.
@@ -25,11 +25,11 @@ pub struct Query {
     pub partition: String,
     /// The sort attribute.
     pub sort_attribute: String,
-    /// What the sort key has to be.
+    /// The condition on the sort key.
     pub sort: Sort,
-    /// Whether it runs from the end.
+    /// Whether the order is descending.
     pub descending: bool,
-    /// The discriminator that tells the entity's items from others in the partition.
+    /// The discriminator of the entity.
     pub discriminator: Option<(String, String)>,
     /// The condition on what is returned.
     pub filter: Option<Condition>,
@@ -37,7 +37,7 @@ pub struct Query {
     pub projection: Vec<String>,
     /// Page size.
     pub limit: u32,
-    /// What it gives.
+    /// What it returns.
     pub returns: Returns,
 }
 
@@ -46,17 +46,17 @@ pub struct Query {
 pub enum Sort {
     /// None.
     Any,
-    /// It is this.
+    /// Equal to this.
     Equal(String),
-    /// It begins so.
+    /// Starts with this.
     BeginsWith(String),
-    /// It is between these two, both included.
+    /// Between these two, inclusive.
     Between(String, String),
-    /// It is this or comes after.
+    /// This or greater.
     AtLeast(String),
-    /// It comes before this.
+    /// Less than this.
     Below(String),
-    /// No key can be in the range: there is nothing to ask for.
+    /// No key can be in the range; the query returns nothing.
     Nothing,
 }
 
@@ -65,15 +65,15 @@ pub enum Sort {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// The field that it is a value of.
+    /// The field whose value it is.
     pub field: String,
-    /// Whether the query cannot be asked without it.
+    /// Whether it has to be given.
     pub required: bool,
-    /// Whether it comes from the token and never from the request.
+    /// Whether it comes from the token, not from the request.
     pub from_token: bool,
 }
 
-/// Sorts after everything that an ordered value can start with: digits, capitals and the letters of prefixes.
+/// Sorts after the first character of every ordered value: digits, capitals and the letters of prefixes.
 const AFTER_ALL: char = '~';
 
 impl Design {
@@ -105,21 +105,20 @@ impl Design {
         found
     }
 
-    /// The query that an access pattern becomes with these parameters.
+    /// The query of an access pattern with these parameters.
     ///
-    /// Parameters are looked up by name: the fields that the pattern is asked by, `from`, `to`, and those of the
-    /// filter.
+    /// Parameters are looked up by name: the fields of `by`, `from`, `to`, and those of the filter.
     pub fn query(&self, access: &Access, parameters: &(impl Fields + ?Sized)) -> Result<Query, Unfit> {
-        // The token is believed: a tenant that the entity does not take has no items of it.
+        // The tenant comes from a verified token and is not checked: a tenant that the field does not accept has no items.
         let tenant = self.entities[access.entity].implied_tenant(self.wall_of(access));
         let fill = |slot: &Slot, name: &str, out: &mut String| match parameters.scalar(name) {
             Some(Scalar::Text(text)) if access.bound == Bound::Prefix(name.to_owned()) => {
-                slot.render_beginning(text, out);
+                slot.render_prefix(text, out);
                 Ok(true)
             }
             Some(value) => {
                 let bounds = matches!(name, "from" | "to") && slot.path != name;
-                // A number may lie beyond the field's own bounds; `to` does so to mean "all".
+                // A bound may exceed the limits of the field: `to` does so to mean "all".
                 let judged = if bounds { !slot.is_number() } else { tenant != Some(name) };
                 if judged && matches!(value, Scalar::Text(text) if !slot.form.accepts(text)) {
                     return Err(Unfit { field: name.to_owned(), reason: "is not a value of its field's type" });
@@ -152,7 +151,7 @@ impl Design {
         Ok(query)
     }
 
-    /// The query for people: what is `known` filled in, `<name>` in the place of every other parameter.
+    /// The query for display: `known` values filled in, `<name>` for every other parameter.
     pub fn query_outline(&self, access: &Access, known: &(impl Fields + ?Sized)) -> Query {
         let fill = |slot: &Slot, name: &str, out: &mut String| {
             let start = out.len();
@@ -214,9 +213,9 @@ struct Given<'f> {
 /// Writes the parameter with this name as the value of a slot; `false` when it is not given.
 type Fill<'f> = &'f dyn Fn(&Slot, &str, &mut String) -> Result<bool, Unfit>;
 
-/// Writes the beginning of a template, up to the field after the first `bound` ones.
+/// Writes a template up to the field after the first `bound` ones.
 fn leading(template: &Template, bound: usize, fill: Fill<'_>, out: &mut String) -> Result<(), Unfit> {
-    template.leading(bound, out, &mut |slot, out| match fill(slot, &slot.path, out)? {
+    template.render_leading(bound, out, &mut |slot, out| match fill(slot, &slot.path, out)? {
         true => Ok(()),
         false => Err(Unfit { field: slot.path.clone(), reason: "is missing" }),
     })
@@ -237,7 +236,7 @@ fn sort(access: &Access, key: &KeyTemplates, given: &Given<'_>) -> Result<Sort, 
     })
 }
 
-/// The sort key that starts with `prefix` and goes on with the parameter of this name.
+/// The sort key that consists of `prefix` and the parameter with this name.
 fn limit(
     access: &Access,
     key: &KeyTemplates,
@@ -250,12 +249,12 @@ fn limit(
     Ok((given.fill)(slot, name, &mut text)?.then_some(text))
 }
 
-/// The condition of a range: `from` counts, `to` does not.
+/// The condition of a range: `from` is inclusive, `to` is exclusive.
 fn range(access: &Access, key: &KeyTemplates, given: &Given<'_>, prefix: String) -> Result<Sort, Unfit> {
     let reversed = Err(Unfit { field: "to".to_owned(), reason: "is not after `from`" });
     let (from, to) = ((given.number)("from"), (given.number)("to"));
     let bounds = key.sort.slots().nth(access.fixed).and_then(Slot::number_bounds);
-    // A number that leaves nothing out is no limit; its text would not even have the right length.
+    // A bound outside of the field's limits excludes nothing, and its text would not have the right length.
     let (mut from_counts, mut to_counts) = (true, true);
     if let Some((least, most)) = bounds {
         if from.zip(to).is_some_and(|(from, to)| from >= to) {
@@ -275,7 +274,7 @@ fn range(access: &Access, key: &KeyTemplates, given: &Given<'_>, prefix: String)
     let last = key.sort.slots().count() == access.fixed + 1 && key.sort.ends_with_slot();
     let to = match to {
         Some(to) if from.is_none() && prefix.is_empty() => return Ok(Sort::Below(to)),
-        // A key that goes on after the bound lies beyond it anyway; one that ends with it needs the value before.
+        // A longer key sorts after the bound and is excluded anyway. A key that ends here needs the value before the bound.
         Some(to) if last && given.exact => match before(key, access.fixed, &prefix, &to) {
             Some(upper) => Some(upper),
             None => return Ok(Sort::Nothing),
@@ -295,13 +294,13 @@ fn range(access: &Access, key: &KeyTemplates, given: &Given<'_>, prefix: String)
 /// The greatest sort key below `to`, whose last field is at position `fixed`.
 fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str) -> Option<String> {
     let slot = key.sort.slots().nth(fixed)?;
-    let value = slot.form.before(&to[prefix.len()..])?;
+    let value = slot.form.predecessor(&to[prefix.len()..])?;
     let mut upper = prefix.to_owned();
     slot.render(Scalar::Text(&value), &mut upper).ok()?;
     Some(upper)
 }
 
-/// A parameter as a value of its field: requests carry numbers and truth values as text.
+/// A parameter as a value of its field: requests carry numbers and booleans as text.
 fn typed(given: Scalar<'_>, field: Option<&Field>) -> Option<Value> {
     let Scalar::Text(text) = given else {
         return Some(match given {

@@ -1,4 +1,4 @@
-//! References seen from their target: what refers to an entity, and how all of it is found.
+//! References seen from their target: which fields refer to an entity, and how the referring items are found.
 
 use crate::{
     design::{Access, Bound, Design, Entity, Returns, Wall},
@@ -21,19 +21,19 @@ pub struct Referer<'d> {
 /// How the items that refer to one target are found.
 #[derive(Debug, Clone)]
 pub enum Way<'d> {
-    /// There is at most one, and its key is made of the target's id.
+    /// By key: there is at most one, and its key consists of the target's id.
     Key,
     /// By an access pattern.
     Access {
         /// The pattern.
         access: &'d Access,
-        /// The parameter that takes the target's id; `None`: the tenant is all that it needs.
+        /// The parameter for the target's id; `None`: the tenant is enough.
         parameter: Option<&'d str>,
     },
 }
 
 impl Design {
-    /// What refers to an entity.
+    /// The fields that refer to an entity.
     pub fn referers<'d>(&'d self, target: &Entity) -> Vec<Referer<'d>> {
         let mut found = Vec::new();
         for entity in &self.entities {
@@ -41,7 +41,7 @@ impl Design {
                 let Some(reference) = field.reference.as_ref().filter(|each| each.entity == target.name) else {
                     continue;
                 };
-                if let Some(way) = self.way_back(entity, field, target) {
+                if let Some(way) = self.referer_lookup(entity, field, target) {
                     found.push(Referer { entity, field, on_delete: reference.on_delete, way });
                 }
             }
@@ -50,9 +50,14 @@ impl Design {
     }
 
     /// How all items that refer to one target by this field are found, without a scan.
-    pub(crate) fn way_back<'d>(&'d self, entity: &'d Entity, field: &'d Field, target: &Entity) -> Option<Way<'d>> {
+    pub(crate) fn referer_lookup<'d>(
+        &'d self,
+        entity: &'d Entity,
+        field: &'d Field,
+        target: &Entity,
+    ) -> Option<Way<'d>> {
         let is_tenant = entity.tenant.as_deref() == Some(field.name.as_str());
-        // An operator, who deletes what belongs to no tenant, has to find the items of all of them.
+        // An operator deletes items without a tenant, and has to find the referring items of all tenants.
         let of_all = target.wall == Wall::System || target.tenant.is_none();
         let reaches = |wall: Wall| !of_all || entity.implied_tenant(wall).is_none();
         if entity.id_fields() == [field.name.as_str()] && reaches(entity.wall) {
@@ -63,7 +68,7 @@ impl Design {
             let whole = access.returns == Returns::Many
                 && !matches!(access.bound, Bound::Prefix(_))
                 && sparse.is_none_or(|when| when.is_presence_of(&field.name))
-                && access.filter.as_ref().is_none_or(|filter| filter.is_pin_of(&field.name));
+                && access.filter.as_ref().is_none_or(|filter| filter.only_compares_with_parameter(&field.name));
             let by =
                 access.by == [field.name.as_str()] || (is_tenant || access.filter.is_some()) && access.by.is_empty();
             whole && by && reaches(self.wall_of(access))

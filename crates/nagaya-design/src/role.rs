@@ -1,19 +1,19 @@
-//! Roles: who may do what, on their side of the wall.
+//! Roles and permissions.
 
 use std::fmt;
 
 use crate::{design::Design, template::is_field_name};
 
-/// What people of a kind may do.
+/// A role and its permissions.
 #[derive(Debug, Clone)]
 pub struct Role {
     /// Its name, as tokens carry it.
     pub name: String,
-    /// Whose role it is.
+    /// Who has it.
     pub description: Option<String>,
-    /// What it permits; empty only for an operator, who then may do everything that an operator reaches.
+    /// Its permissions; empty only for operators, who then may do everything.
     pub may: Vec<Permission>,
-    /// Whether it acts for the system itself, and so alone reaches what is behind the wall `system`.
+    /// Whether it is a role of operators. Only operators reach what is behind the wall `system`.
     pub operator: bool,
 }
 
@@ -23,13 +23,13 @@ impl Role {
         self.is_unlimited() || self.may.iter().any(|permission| permission.covers(entity, verb))
     }
 
-    /// Whether it is that of an operator of whom nothing else is said.
+    /// Whether it is a role of operators without a list of permissions.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.operator && self.may.is_empty()
     }
 }
 
-/// Something that a role permits.
+/// A permission of a role.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Permission {
     /// The entity that it is about. `None`: every entity.
@@ -53,7 +53,7 @@ impl Permission {
         }
     }
 
-    /// Whether it permits to do this with that entity.
+    /// Whether it permits a verb on an entity.
     pub fn covers(&self, entity: &str, verb: Verb) -> bool {
         self.entity.as_ref().is_none_or(|each| each == entity) && self.verb.is_none_or(|each| each == verb)
     }
@@ -69,14 +69,14 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What can be done with items of an entity. To list them is to read them.
+/// What a caller does with items of an entity. Listing is reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Making one.
+    /// Creating one.
     Create,
-    /// Looking at one, listing and counting them.
+    /// Reading, listing and counting them.
     Read,
-    /// Changing one.
+    /// Updating one.
     Update,
     /// Deleting one.
     Delete,
@@ -106,17 +106,17 @@ impl fmt::Display for Verb {
     }
 }
 
-/// The role that acts for the system in a design without roles.
+/// The role of operators in a design without roles.
 const OPERATOR: &str = "operator";
 
 impl Design {
-    /// Whether somebody with these roles may do this. A design without roles lets everybody do everything on their side
-    /// of the wall; a role that the design does not have permits nothing.
+    /// Whether a caller with these roles may do this. Without roles in the design every caller may do everything behind
+    /// their own wall; a role that the design does not have permits nothing.
     pub fn permits(&self, roles: &[String], entity: &str, verb: Verb) -> bool {
         self.roles.is_empty() || self.held(roles).any(|role| role.permits(entity, verb))
     }
 
-    /// Whether one of these roles acts for the system itself. In a design without roles that is the role `operator`.
+    /// Whether one of these roles is a role of operators. In a design without roles that is `operator`.
     pub fn is_operator(&self, roles: &[String]) -> bool {
         match self.roles.as_slice() {
             [] => roles.iter().any(|role| role == OPERATOR),
@@ -124,13 +124,13 @@ impl Design {
         }
     }
 
-    /// The names of the roles that permit this, on the operators' side of the walls or on that of the tenants.
+    /// The names of the roles that permit this, among those of operators or among those of tenants.
     pub fn roles_permitting(&self, entity: &str, verb: Verb, operator: bool) -> Vec<&str> {
         let would = self.roles.iter().filter(|role| role.operator == operator && role.permits(entity, verb));
         would.map(|role| role.name.as_str()).collect()
     }
 
-    /// The names of the roles that act for the system itself.
+    /// The names of the operators' roles.
     pub fn operator_roles(&self) -> Vec<&str> {
         match self.roles.as_slice() {
             [] => vec![OPERATOR],

@@ -1,4 +1,4 @@
-//! From a stored key back to the entity and the fields that it was made from.
+//! From a stored key back to its entity and fields.
 
 use std::{borrow::Cow, cmp::Reverse};
 
@@ -7,53 +7,53 @@ use crate::{
     template::Template,
 };
 
-/// Finds the entity of a key. Made once per design; routing allocates nothing but its result.
+/// Finds the entity of a key. Build it once per design; routing allocates only its result.
 #[derive(Debug)]
 pub struct Router<'d> {
     design: &'d Design,
-    /// For each table its key, then its indexes.
-    places: Vec<Vec<Lanes<'d>>>,
+    /// For each table the candidates of its key, then those of its indexes.
+    keys: Vec<Vec<Candidates<'d>>>,
 }
 
-/// The keys that can lie in one place, those with the longest beginning first.
-type Lanes<'d> = Vec<Lane<'d>>;
+/// The templates that a key or index key can come from, those with the longest literal prefix first.
+type Candidates<'d> = Vec<Candidate<'d>>;
 
 #[derive(Debug, Clone, Copy)]
-struct Lane<'d> {
+struct Candidate<'d> {
     entity: &'d Entity,
     key: &'d KeyTemplates,
     former: bool,
-    /// The first bytes that its sort keys have, and which of them count.
-    head: u64,
+    /// The first bytes of its sort keys, and a mask of the bytes to compare.
+    first_bytes: u64,
     mask: u64,
 }
 
-/// The first eight bytes of a text, the first one highest; zeros where it is shorter.
-fn head(text: &str) -> u64 {
+/// The first eight bytes of a text as a big-endian number, padded with zeros.
+fn first_bytes(text: &str) -> u64 {
     let mut bytes = [0; 8];
     let length = text.len().min(8);
     bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
     u64::from_be_bytes(bytes)
 }
 
-/// What a key turned out to be.
+/// The entity and fields of a key.
 #[derive(Debug, Clone)]
 pub struct Routed<'d, 'k> {
     /// Name of the entity.
     pub entity: &'d str,
     /// The fields that are in the key.
     pub fields: Vec<(&'d str, Cow<'k, str>)>,
-    /// Whether it has the form of an older key.
+    /// Whether it is a former key.
     pub former: bool,
-    /// The templates that it was made from.
+    /// The templates of the key.
     pub key: &'d KeyTemplates,
 }
 
 impl<'d> Router<'d> {
-    /// Prepares the routes of a design.
+    /// Prepares a router for a design.
     pub fn new(design: &'d Design) -> Self {
-        let places = design.tables.iter().enumerate().map(|(at, table)| table_lanes(design, at, table)).collect();
-        Router { design, places }
+        let keys = design.tables.iter().enumerate().map(|(at, table)| table_candidates(design, at, table)).collect();
+        Router { design, keys }
     }
 
     /// The entity whose key this is, in the table with this name in the design.
@@ -61,12 +61,12 @@ impl<'d> Router<'d> {
         self.find(table, None, partition, sort, true)?.next()
     }
 
-    /// The entities whose index key this is: in an index, several can have the same.
+    /// The entities whose index key this is: several entities can share one index key.
     pub fn route_index<'k>(&self, table: &str, index: &str, partition: &'k str, sort: &'k str) -> Vec<Routed<'d, 'k>> {
         self.find(table, Some(index), partition, sort, true).into_iter().flatten().collect()
     }
 
-    /// All that a key of a table (or of one of its indexes) can be; `None` when there is no such place.
+    /// Every entity that a key of a table or index can belong to; `None` when there is no such table or index.
     pub(crate) fn find<'k>(
         &self,
         table: &str,
@@ -76,36 +76,38 @@ impl<'d> Router<'d> {
         typed: bool,
     ) -> Option<impl Iterator<Item = Routed<'d, 'k>>> {
         let at = self.design.tables.iter().position(|each| each.id == table)?;
-        let place = match index {
+        let position = match index {
             None => 0,
             Some(index) => 1 + self.design.tables[at].indexes.iter().position(|each| each.name == index)?,
         };
-        let head = head(sort);
-        let candidates = self.places[at][place].iter().filter(move |lane| head & lane.mask == lane.head);
-        Some(candidates.filter_map(move |lane| lane.read(partition, sort, typed)))
+        let first_bytes = first_bytes(sort);
+        let candidates = self.keys[at][position]
+            .iter()
+            .filter(move |candidate| first_bytes & candidate.mask == candidate.first_bytes);
+        Some(candidates.filter_map(move |candidate| candidate.read(partition, sort, typed)))
     }
 }
 
-fn table_lanes<'d>(design: &'d Design, table: usize, of: &Table) -> Vec<Lanes<'d>> {
-    let mut places: Vec<Lanes<'d>> = vec![Vec::new(); of.indexes.len() + 1];
+fn table_candidates<'d>(design: &'d Design, table: usize, of: &Table) -> Vec<Candidates<'d>> {
+    let mut keys: Vec<Candidates<'d>> = vec![Vec::new(); of.indexes.len() + 1];
     for entity in design.entities.iter().filter(|entity| entity.table == table) {
-        places[0].push(Lane::new(entity, &entity.key, false));
-        places[0].extend(entity.former_keys.iter().map(|former| Lane::new(entity, former, true)));
+        keys[0].push(Candidate::new(entity, &entity.key, false));
+        keys[0].extend(entity.former_keys.iter().map(|former| Candidate::new(entity, former, true)));
         for mapping in &entity.indexes {
-            places[1 + mapping.index].push(Lane::new(entity, &mapping.key, false));
+            keys[1 + mapping.index].push(Candidate::new(entity, &mapping.key, false));
         }
     }
-    for lanes in &mut places {
-        lanes.sort_by_key(|lane| Reverse(lane.key.sort.literal_prefix().len()));
+    for candidates in &mut keys {
+        candidates.sort_by_key(|candidate| Reverse(candidate.key.sort.literal_prefix().len()));
     }
-    places
+    keys
 }
 
-impl<'d> Lane<'d> {
+impl<'d> Candidate<'d> {
     fn new(entity: &'d Entity, key: &'d KeyTemplates, former: bool) -> Self {
         let prefix = key.sort.literal_prefix();
         let mask = if prefix.len() >= 8 { u64::MAX } else { !(u64::MAX >> (8 * prefix.len())) };
-        Lane { entity, key, former, head: head(prefix), mask }
+        Candidate { entity, key, former, first_bytes: first_bytes(prefix), mask }
     }
 
     fn read<'k>(&self, partition: &'k str, sort: &'k str, typed: bool) -> Option<Routed<'d, 'k>> {
@@ -116,7 +118,7 @@ impl<'d> Lane<'d> {
     }
 }
 
-/// Adds the values of a key; one that is there already has to be the same.
+/// Adds the values of a key. A field that occurs twice must have the same value.
 fn read<'d, 'k>(
     template: &'d Template,
     key: &'k str,

@@ -1,13 +1,13 @@
 //! Key templates: `AUDIT#{timestamp}#{uuid}` turns fields into a key and a key back into fields.
 //!
-//! A template is parsed once, when the design is. Rendering and parsing are exact inverses: a value is escaped
-//! so that the mark after it cannot occur in it, or has a fixed length that it is cut by.
+//! A template is parsed once, with its design. Rendering and parsing are exact inverses: a value either has a fixed length,
+//! or its terminating character is escaped inside it.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use crate::{
     diagnostic::Span,
-    form::{Form, Material, Precision, escape, strip},
+    text_syntax::{Precision, ScalarType, TextSyntax, escape, strip_literal},
 };
 
 /// A parsed key template, bound to the fields of its entity.
@@ -24,19 +24,19 @@ pub(crate) enum Part {
     Slot(Slot),
 }
 
-/// The place of a field in a template.
+/// A field in a template.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     /// The field's name; dots lead into maps.
     pub(crate) path: String,
     pub(crate) pad: Option<usize>,
-    /// Where it stands in the template's text.
+    /// Its range in the template's text.
     pub(crate) range: Span,
-    pub(crate) form: Arc<Form>,
+    pub(crate) form: Arc<TextSyntax>,
     pub(crate) end: End,
 }
 
-/// How a parser knows where a value ends.
+/// How a parser finds the end of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// At the end of the key.
@@ -49,22 +49,22 @@ pub(crate) enum End {
 
 /// A template as written, before its fields are known.
 #[derive(Debug, Clone)]
-pub(crate) enum Raw {
+pub(crate) enum RawPart {
     Literal(String),
     Field { path: String, pad: Option<usize>, range: Span },
 }
 
-/// Why a template's text cannot be read, and where.
+/// Why a template cannot be parsed, and where.
 #[derive(Debug)]
-pub(crate) struct Malformed {
+pub(crate) struct SyntaxError {
     pub(crate) range: Span,
     pub(crate) message: &'static str,
     pub(crate) help: &'static str,
 }
 
-/// Splits a template into literals and fields.
-pub(crate) fn split(text: &str) -> Result<Vec<Raw>, Malformed> {
-    let fail = |range, message, help| Err(Malformed { range, message, help });
+/// Parses a template into literals and fields.
+pub(crate) fn parse_parts(text: &str) -> Result<Vec<RawPart>, SyntaxError> {
+    let fail = |range, message, help| Err(SyntaxError { range, message, help });
     let mut parts = Vec::new();
     let mut at = 0;
     if text.is_empty() {
@@ -79,7 +79,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Raw>, Malformed> {
         let open = rest.find('{').unwrap_or(rest.len());
         let literal = &rest[..open];
         if let Some(close) = literal.find('}') {
-            return fail(at + close..at + close + 1, "a `}` without its `{`", "fields are written `{name}`");
+            return fail(at + close..at + close + 1, "a `}` without a `{`", "fields are written `{name}`");
         }
         if let Some(percent) = literal.find('%') {
             let range = at + percent..at + percent + 1;
@@ -90,16 +90,20 @@ pub(crate) fn split(text: &str) -> Result<Vec<Raw>, Malformed> {
             );
         }
         if literal.chars().any(char::is_control) {
-            return fail(at..at + open, "a template cannot hold control characters", "write visible characters only");
+            return fail(
+                at..at + open,
+                "a template cannot contain control characters",
+                "write visible characters only",
+            );
         }
         if !literal.is_empty() {
-            parts.push(Raw::Literal(literal.to_owned()));
+            parts.push(RawPart::Literal(literal.to_owned()));
         }
         if open == rest.len() {
             break;
         }
         let Some(close) = rest[open..].find('}').map(|close| open + close) else {
-            return fail(at + open..text.len(), "a `{` without its `}`", "fields are written `{name}`");
+            return fail(at + open..text.len(), "a `{` without a `}`", "fields are written `{name}`");
         };
         let range = at + open..at + close + 1;
         let inside = &rest[open + 1..close];
@@ -123,7 +127,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Raw>, Malformed> {
                 "write `{name}`, or `{map.name}` for a field inside a map",
             );
         }
-        parts.push(Raw::Field { path: path.to_owned(), pad, range });
+        parts.push(RawPart::Field { path: path.to_owned(), pad, range });
         at += close + 1;
     }
     Ok(parts)
@@ -135,18 +139,18 @@ pub(crate) fn is_field_name(name: &str) -> bool {
         && name.chars().all(|each| each.is_ascii_alphanumeric() || each == '_')
 }
 
-/// A value that goes into a key.
+/// A value in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar<'a> {
     /// A text, date, timestamp or id.
     Text(&'a str),
     /// A whole number.
     Integer(i64),
-    /// A truth value.
+    /// A boolean.
     Boolean(bool),
 }
 
-/// Something that fields can be read from by path.
+/// A source of field values.
 pub trait Fields {
     /// The value at `path`; dots lead into maps.
     fn scalar(&self, path: &str) -> Option<Scalar<'_>>;
@@ -179,22 +183,15 @@ impl<const N: usize> Fields for [(&str, &str); N] {
     }
 }
 
-/// Why a key cannot be made from these fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a key cannot be rendered: a field is missing or invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` {reason}")]
 pub struct Unfit {
     /// The field.
     pub field: String,
-    /// What is wrong with its value.
+    /// What is wrong.
     pub reason: &'static str,
 }
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.field, self.reason)
-    }
-}
-
-impl std::error::Error for Unfit {}
 
 impl Template {
     pub(crate) fn new(text: String, span: Span, parts: Vec<Part>) -> Self {
@@ -218,12 +215,12 @@ impl Template {
         self.slots().map(|slot| slot.path.as_str())
     }
 
-    /// Whether it is the same text for every item.
+    /// Whether it has no fields.
     pub fn is_constant(&self) -> bool {
         self.slots().next().is_none()
     }
 
-    /// What every key of this template starts with.
+    /// The literal at the start; may be empty.
     pub fn literal_prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Literal(literal)) => literal,
@@ -238,14 +235,14 @@ impl Template {
         Ok(key)
     }
 
-    /// Whether `key` is the key of these fields: what [`Template::render`] gives, compared without being written down.
+    /// Whether [`Template::render`] would give `key`; compares without allocating.
     pub fn renders(&self, fields: &(impl Fields + ?Sized), key: &str) -> bool {
         let mut rest = key;
         for part in &self.parts {
             let after = match part {
-                Part::Literal(literal) => strip(rest, literal),
+                Part::Literal(literal) => strip_literal(rest, literal),
                 Part::Slot(slot) => match fields.scalar(&slot.path) {
-                    Some(Scalar::Text(text)) if slot.is_plain(text) => rest.strip_prefix(text),
+                    Some(Scalar::Text(text)) if slot.is_unescaped(text) => rest.strip_prefix(text),
                     Some(value) => {
                         let mut rendered = String::new();
                         slot.render(value, &mut rendered).ok().and_then(|()| rest.strip_prefix(rendered.as_str()))
@@ -275,8 +272,8 @@ impl Template {
         Ok(())
     }
 
-    /// Appends the beginning that all keys with the same first `bound` fields share, each field by `write`.
-    pub(crate) fn leading(
+    /// Appends the template up to the field after the first `bound` ones, each field by `write`.
+    pub(crate) fn render_leading(
         &self,
         bound: usize,
         out: &mut String,
@@ -296,14 +293,14 @@ impl Template {
         Ok(())
     }
 
-    /// Whether nothing follows its last field.
+    /// Whether it ends with a field.
     pub(crate) fn ends_with_slot(&self) -> bool {
         matches!(self.parts.last(), Some(Part::Slot(_)))
     }
 
-    /// The values that `key` was made from, in the order of the template's fields.
+    /// The values in `key`, in the order of the template's fields.
     ///
-    /// With `typed`, values that their field would not accept do not match.
+    /// With `typed`, a value that its field does not accept is no match.
     pub(crate) fn parse<'t, 'k>(
         &'t self,
         key: &'k str,
@@ -313,7 +310,7 @@ impl Template {
         let mut rest = key;
         for part in &self.parts {
             match part {
-                Part::Literal(literal) => rest = strip(rest, literal)?,
+                Part::Literal(literal) => rest = strip_literal(rest, literal)?,
                 Part::Slot(slot) => {
                     let length = match slot.end {
                         End::Last => rest.len(),
@@ -342,19 +339,19 @@ impl Slot {
         Unfit { field: self.path.clone(), reason }
     }
 
-    /// The mark that has to be escaped in its values, besides `#` and `%`.
-    pub(crate) fn stop(&self) -> Option<char> {
+    /// The character after the value, which is escaped inside it like `#` and `%`.
+    pub(crate) fn terminator(&self) -> Option<char> {
         match self.end {
             End::Before(mark) => Some(mark),
             End::Last | End::After(_) => None,
         }
     }
 
-    /// Whether a text is the same in a key.
-    fn is_plain(&self, text: &str) -> bool {
-        let stop = self.stop().unwrap_or('#');
+    /// Whether a text is rendered without escaping.
+    fn is_unescaped(&self, text: &str) -> bool {
+        let stop = self.terminator().unwrap_or('#');
         let marked = match u8::try_from(stop).ok().filter(u8::is_ascii) {
-            // Every item that is read comes by here: bytes are quicker than characters.
+            // This runs for every item that is read: comparing bytes is faster than comparing characters.
             Some(stop) => text.bytes().any(|each| each == b'#' || each == b'%' || each == stop),
             None => text.contains(['#', '%', stop]),
         };
@@ -362,14 +359,14 @@ impl Slot {
     }
 
     pub(crate) fn is_number(&self) -> bool {
-        matches!(self.form.material, Material::Integer | Material::Timestamp(Precision::Epoch))
+        matches!(self.form.scalar_type, ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch))
     }
 
-    /// The least and the greatest number that it holds.
+    /// The least and the greatest number.
     pub(crate) fn number_bounds(&self) -> Option<(i64, i64)> {
-        match self.form.material {
-            Material::Integer => self.form.bounds.0.zip(self.form.bounds.1),
-            Material::Timestamp(Precision::Epoch) => Some((0, 9_999_999_999)),
+        match self.form.scalar_type {
+            ScalarType::Integer => self.form.bounds.0.zip(self.form.bounds.1),
+            ScalarType::Timestamp(Precision::Epoch) => Some((0, 9_999_999_999)),
             _ => None,
         }
     }
@@ -381,8 +378,8 @@ impl Slot {
                 let number = text.parse().map_err(|_| self.unfit("is not a whole number"))?;
                 return self.render(Scalar::Integer(number), out);
             }
-            Scalar::Text("") => return Err(self.unfit("is empty, and a key cannot hold an empty value")),
-            Scalar::Text(text) => escape(text, self.stop(), out),
+            Scalar::Text("") => return Err(self.unfit("is empty, and a key cannot contain an empty value")),
+            Scalar::Text(text) => escape(text, self.terminator(), out),
             Scalar::Boolean(flag) => out.push_str(if flag { "true" } else { "false" }),
             Scalar::Integer(number) => self.render_number(number, out)?,
         }
@@ -394,9 +391,9 @@ impl Slot {
         }
     }
 
-    /// Appends the beginning of a value: whatever starts with it starts so in the key.
-    pub(crate) fn render_beginning(&self, text: &str, out: &mut String) {
-        escape(text, self.stop(), out);
+    /// Appends the prefix of a value.
+    pub(crate) fn render_prefix(&self, text: &str, out: &mut String) {
+        escape(text, self.terminator(), out);
     }
 
     fn render_number(&self, number: i64, out: &mut String) -> Result<(), Unfit> {
@@ -410,7 +407,7 @@ impl Slot {
         }
         if let Some(pad) = self.pad {
             if number < 0 {
-                return Err(self.unfit("is negative, and a padded number cannot be"));
+                return Err(self.unfit("is negative, but a padded number cannot be"));
             }
             if digits.len() - at > pad {
                 return Err(self.unfit("has more digits than its padding"));
@@ -432,7 +429,7 @@ impl Slot {
         (!typed || self.form.accepts(&value)).then_some(value)
     }
 
-    /// A number is stored without its zeros, and in one spelling.
+    /// The number without its padding; `None` unless it is written exactly as it would be rendered.
     fn unpad<'k>(&self, digits: Cow<'k, str>) -> Option<Cow<'k, str>> {
         let number: i64 = digits.parse().ok()?;
         let mut again = String::with_capacity(digits.len());
@@ -454,9 +451,9 @@ impl Slot {
             }
         }
         let value = String::from_utf8(bytes).ok()?;
-        // Only what escaping produces is a key; another spelling of the same value is not.
+        // Only the canonical escaping of a value is a valid key.
         let mut again = String::with_capacity(raw.len());
-        escape(&value, self.stop(), &mut again);
+        escape(&value, self.terminator(), &mut again);
         (again == raw).then_some(value)
     }
 }

@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 use crate::{
     ecma,
     field::{Default, FREE_ELEMENT, Field, TOO_LARGE, Type},
-    form::{Form, Format, Material, Precision, ULID, UUID},
+    text_syntax::{Format, Precision, ScalarType, TextSyntax, ULID, UUID},
 };
 
 impl Field {
     /// The JSON Schema (2020-12) of the values that it accepts, as narrow as JSON Schema can be.
     ///
-    /// It accepts everything that [`Field::check`] accepts, and a little more: limits in bytes are only told, and the last
-    /// hours of the year 9999 are beyond what instants can be.
+    /// It accepts everything that [`Field::check`] accepts, and a little more: limits in bytes are only described, and it
+    /// allows the last hours of the year 9999, which timestamps cannot represent.
     pub fn json_schema(&self) -> Value {
         let mut schema = Map::new();
         let (types, told) = self.values(&mut schema);
@@ -42,7 +42,7 @@ impl Field {
         schema.into()
     }
 
-    /// Says what the values are; gives their types, and in words what a schema cannot say.
+    /// Adds the rules of the values; returns their types, and a description of what a schema cannot express.
     fn values(&self, schema: &mut Map<String, Value>) -> (&'static [&'static str], Option<String>) {
         let mut say = |key: &str, value: Value| schema.insert(key.to_owned(), value);
         let bytes = |limit: usize| Some(format!("At most {limit} bytes as JSON."));
@@ -92,13 +92,13 @@ impl Field {
     }
 }
 
-impl Form {
-    /// Says what the texts are.
+impl TextSyntax {
+    /// Adds the rules of texts.
     fn texts(&self, schema: &mut Map<String, Value>) {
         let mut say = |key: &str, value: Value| schema.insert(key.to_owned(), value);
-        if self.material == Material::Text {
+        if self.scalar_type == ScalarType::Text {
             if !self.one_of.is_empty() {
-                // The checker has held each choice to all the rest.
+                // The checker ensures that each choice satisfies the other rules.
                 say("enum", json!(self.one_of));
                 return;
             }
@@ -108,10 +108,10 @@ impl Form {
             }
             say("maxLength", self.max_chars.min(longest).into());
         }
-        match self.material {
-            Material::Timestamp(_) => say("format", "date-time".into()),
-            Material::Date => say("format", "date".into()),
-            Material::Uuid if self.prefix.is_empty() && self.also.is_none() => say("format", "uuid".into()),
+        match self.scalar_type {
+            ScalarType::Timestamp(_) => say("format", "date-time".into()),
+            ScalarType::Date => say("format", "date".into()),
+            ScalarType::Uuid if self.prefix.is_empty() && self.also.is_none() => say("format", "uuid".into()),
             _ => None,
         };
         match self.conditions().as_slice() {
@@ -119,7 +119,7 @@ impl Form {
             [only] => {
                 say("pattern", json!(only));
             }
-            // All hold together, and a schema has room for one pattern.
+            // A schema has only one `pattern`, so several are combined.
             several => {
                 say("allOf", several.iter().map(|pattern| json!({ "pattern": pattern })).collect());
             }
@@ -129,22 +129,22 @@ impl Form {
     /// The expressions that a text has to match, each as a whole.
     fn conditions(&self) -> Vec<String> {
         let prefix = ecma::escape(&self.prefix);
-        let own = match self.material {
-            Material::Text => {
+        let own = match self.scalar_type {
+            ScalarType::Text => {
                 let pattern = self.pattern.as_ref().and_then(|pattern| ecma::translate(&pattern.text));
-                // Most patterns of texts with a prefix begin with it. What is repeated stands in a group of its own.
+                // Most patterns of texts with a prefix begin with the prefix. A repeated part is in its own group.
                 let said = pattern.as_ref().is_some_and(|own| own.starts_with(&prefix) && !own.contains('|'));
                 let prefix = (!prefix.is_empty() && !said).then(|| format!(r"{prefix}[\s\S]*"));
                 let format = self.format.map(Format::expression);
                 return [prefix, pattern, format].into_iter().flatten().map(|own| format!("^(?:{own})$")).collect();
             }
-            Material::Timestamp(Precision::Seconds) => format!("{DAY}T{TIME}Z"),
-            Material::Timestamp(Precision::Millis) => format!(r"{DAY}T{TIME}\.[0-9]{{3}}Z"),
-            Material::Timestamp(Precision::Micros) => format!(r"{DAY}T{TIME}\.[0-9]{{6}}Z"),
-            Material::Date => DAY.to_owned(),
-            Material::Ulid => format!("{prefix}{ULID}"),
-            Material::Uuid => format!("{prefix}{UUID}"),
-            Material::Timestamp(_) | Material::Integer | Material::Boolean => return Vec::new(),
+            ScalarType::Timestamp(Precision::Seconds) => format!("{DAY}T{TIME}Z"),
+            ScalarType::Timestamp(Precision::Millis) => format!(r"{DAY}T{TIME}\.[0-9]{{3}}Z"),
+            ScalarType::Timestamp(Precision::Micros) => format!(r"{DAY}T{TIME}\.[0-9]{{6}}Z"),
+            ScalarType::Date => DAY.to_owned(),
+            ScalarType::Ulid => format!("{prefix}{ULID}"),
+            ScalarType::Uuid => format!("{prefix}{UUID}"),
+            ScalarType::Timestamp(_) | ScalarType::Integer | ScalarType::Boolean => return Vec::new(),
         };
         let also = self.also.as_ref().and_then(|also| ecma::translate(&also.text));
         vec![format!("^(?:{})$", [own].into_iter().chain(also).collect::<Vec<_>>().join("|"))]
@@ -157,9 +157,9 @@ const DAY: &str = "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])\
                    |(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
 const TIME: &str = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]";
 
-/// White space, which ECMA-262 and Rust see differently under the same name.
+/// White space as Rust defines it; `\s` in ECMA-262 is a different set.
 const SPACE: &str = r"\u0009-\u000d \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
-/// What a label of a host name does not hold, the hyphen aside.
+/// Characters that a label of a host name cannot contain, except the hyphen.
 const NO_LETTER: &str = r"\u0000-,.\/:-@\[-`\{-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
 
 impl Format {
@@ -182,7 +182,7 @@ fn ip() -> String {
     const GROUP: &str = "[0-9A-Fa-f]{1,4}";
     let v4 = format!(r"{BYTE}(?:\.{BYTE}){{3}}");
     let mut forms = vec![v4.clone(), format!("(?:{GROUP}:){{7}}{GROUP}"), format!("(?:{GROUP}:){{6}}{v4}")];
-    // `::` stands for one group of zeros or more, in the place of what the eight lack.
+    // `::` stands for one or more groups of zeros.
     for before in 0..8 {
         let head = if before == 0 { String::new() } else { format!("(?:{GROUP}:){{{}}}{GROUP}", before - 1) };
         let groups = (before < 7).then(|| format!("{GROUP}(?::{GROUP}){{0,{}}}", 6 - before));

@@ -5,9 +5,9 @@ use std::{fmt, str::FromStr};
 /// A version of a design or of an entity's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// Grows with breaking changes.
+    /// Increases with breaking changes.
     pub major: u32,
-    /// Grows with the others.
+    /// Increases with other changes.
     pub minor: u32,
 }
 
@@ -27,7 +27,8 @@ impl FromStr for Version {
 }
 
 /// The text is not `major.minor`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the version is not of the form major.minor")]
 pub struct NotAVersion;
 
 /// One spelling per number: no sign, no leading zero.

@@ -6,7 +6,7 @@ use nagaya_design::{Design, Engine, Explanation, Fields, KeyPart, Router, Scalar
 use serde_json::{Map, Value, json};
 
 mod common;
-use common::{accepted, design, errors, finds, lies_at, query, source};
+use common::{accepted, derived_keys, design, errors, finds, query, source};
 
 /// Every design, and the engine that its document is written for.
 const DESIGNS: [(&str, Engine); 5] = [
@@ -33,7 +33,7 @@ impl Example {
         self.item.as_object().expect("an item is an object")
     }
 
-    /// The text of a field, the way that it goes into a key.
+    /// The value of a field as text, as in a key.
     fn text(&self, path: &str) -> Option<String> {
         self.fields().scalar(path).map(|value| match value {
             Scalar::Text(text) => text.to_owned(),
@@ -65,19 +65,19 @@ fn each_example(mut test: impl FnMut(&Design, &Example)) {
     assert!(seen > 70, "{seen} examples");
 }
 
-/// The warnings that no comment explains, and all errors.
-fn complaints(path: &str, engines: &[Engine]) -> Vec<String> {
+/// All errors, and the warnings without an explanation.
+fn open_diagnostics(path: &str, engines: &[Engine]) -> Vec<String> {
     let found = check(&source(path), engines).diagnostics.into_iter().filter(|each| each.explained.is_none());
     found.map(|each| format!("{} {} {}", each.severity(), each.code.id, each.message)).collect()
 }
 
 /// Proves N1.
 #[test]
-fn all_five_designs_pass_the_check_and_explain_what_it_warns_of() {
+fn all_five_designs_pass_the_check_with_every_warning_explained() {
     for (path, _) in DESIGNS {
         assert_eq!(errors(&source(path)), [], "{path}");
-        let complaints = complaints(path, &[]);
-        assert!(complaints.is_empty(), "{path}: {complaints:#?}");
+        let open = open_diagnostics(path, &[]);
+        assert!(open.is_empty(), "{path}: {open:#?}");
     }
 }
 
@@ -86,9 +86,9 @@ fn all_five_designs_pass_the_check_and_explain_what_it_warns_of() {
 fn each_design_passes_on_the_embedded_engine_and_on_the_one_that_its_document_is_written_for() {
     let mut wrong = Vec::new();
     for (path, engine) in DESIGNS {
-        let found = complaints(path, &[Engine::Embedded]).into_iter().filter(|each| each.starts_with("error"));
+        let found = open_diagnostics(path, &[Engine::Embedded]).into_iter().filter(|each| each.starts_with("error"));
         wrong.extend(found.map(|each| format!("{path} on embedded: {each}")));
-        wrong.extend(complaints(path, &[engine]).into_iter().map(|each| format!("{path} on {engine}: {each}")));
+        wrong.extend(open_diagnostics(path, &[engine]).into_iter().map(|each| format!("{path} on {engine}: {each}")));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
@@ -137,11 +137,11 @@ fn every_example_has_the_documented_key() {
         let documented = |name: &str| example.key[name].as_str().expect("a text");
         let (partition, sort) = (documented(&attributes.partition), documented(&attributes.sort));
         for (name, value) in &example.key {
-            assert_eq!(example.item.get(name), Some(value), "{}: the item carries its key", example.entity);
+            assert_eq!(example.item.get(name), Some(value), "{}: the item contains its key", example.entity);
         }
         let key = entity.key.render(example.fields()).expect("a key");
         if (key.partition.as_str(), key.sort.as_str()) != (partition, sort) {
-            // An item from before the key had its form is known by its old key.
+            // An older item is found by its former key.
             let table = &design.table_of(entity).id;
             let router = Router::new(design);
             let routed = router.route(table, partition, sort).unwrap_or_else(|| panic!("{sort} is nothing"));
@@ -177,7 +177,7 @@ fn every_example_has_the_documented_index_keys() {
             let key = mapping.key.render(example.fields()).expect("an index key");
             let rendered = json!({ &*attributes.partition: key.partition, &*attributes.sort: key.sort });
             assert_eq!(&rendered, documented, "{} in {index}", example.entity);
-            let all = lies_at(design, &example.entity, &example.item);
+            let all = derived_keys(design, &example.entity, &example.item);
             for (name, value) in documented.as_object().expect("a key") {
                 let value = value.as_str().expect("a text");
                 assert!(all.split(' ').any(|each| each == format!("{name}={value}")), "{all}");
@@ -190,7 +190,7 @@ fn every_example_has_the_documented_index_keys() {
 
 /// Proves N1.
 #[test]
-fn every_example_is_known_by_its_key() {
+fn every_example_is_routed_by_its_key() {
     each_example(|design, example| {
         let entity = design.entity(&example.entity).expect("an entity");
         let table = design.table_of(entity);
@@ -271,7 +271,7 @@ fn every_example_is_explained_by_its_index_keys() {
 
 /// Proves N1.
 #[test]
-fn a_key_that_no_entity_has_is_explained_as_nothing() {
+fn a_key_of_no_entity_has_no_explanation() {
     let check = |path: &str, key: [&str; 2]| {
         let design = design(path);
         let parts = key.map(|value| KeyPart { attribute: None, value: value.to_owned() });
@@ -306,7 +306,7 @@ fn every_example_is_found_by_its_access_patterns_and_not_by_those_of_another_ten
                 design.parameters(access).into_iter().filter(|each| each.name != "from" && each.name != "to");
             let parameters: Vec<_> = parameters
                 .map(|each| {
-                    // An optional field that is asked for, and that the item does not have, is asked for in vain.
+                    // An item without an optional field is not found by it.
                     let value = example.text(&each.field).unwrap_or_else(|| "none".to_owned());
                     (each, value)
                 })
@@ -332,25 +332,7 @@ fn every_example_is_found_by_its_access_patterns_and_not_by_those_of_another_ten
 
 /// Proves N1.
 #[test]
-fn access_patterns_are_explained_as_the_documents_write_them() {
-    let check = |path: &str, access: &str, outline: &str| {
-        let design = design(path);
-        let access = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
-        assert_eq!(design.query_outline(access, &[]).to_string(), outline);
-    };
-    let single = "aiagent/design/single.toml";
-    check(single, "users", "PK = TENANT#<tenantId> AND begins_with(SK, 'USER#')");
-    check(single, "executions", "PK = TENANT#<tenantId> AND begins_with(SK, 'EXEC#')");
-    check(single, "audit_between", "PK = TENANT#<tenantId> AND SK BETWEEN AUDIT#<from> AND AUDIT#<to>");
-    check("aiagent/design/multi.toml", "tenants_of_user", "GSI2PK = USER#<userId> AND begins_with(GSI2SK, 'TENANT#')");
-    check("todo/design/todo.toml", "todos_active", "GSI1PK = FAMILY#<familyId>#ACTIVE");
-    check("kondate/design/kondate.toml", "cooklogs", "PK = USER#<userId> AND begins_with(SK, 'COOKLOG#<date>')");
-    check("management/design/management.toml", "roles_of_user", "tenantId = <tenantId> AND userId = <userId>");
-}
-
-/// Proves N1.
-#[test]
-fn the_document_of_a_design_names_everything_in_it() {
+fn the_document_of_a_design_contains_everything_in_it() {
     for (path, _) in DESIGNS {
         let design = design(path);
         let (text, page, data) = (markdown(&design), html(&design), json(&design));
@@ -387,39 +369,43 @@ fn the_document_of_a_design_names_everything_in_it() {
             may.chain([format!("| `{}` |", role.name)]).chain(role.description.clone())
         });
         for expected in tables.chain(entities).chain(accesses).chain(roles) {
-            assert!(text.contains(&expected), "{path}: the document does not say {expected:?}");
+            assert!(text.contains(&expected), "{path}: the document does not contain {expected:?}");
         }
         assert!(text.contains("```mermaid"), "{path}: no diagram");
         assert!(page.contains("<html") && !page.contains("src=\"http"), "{path}: one self-contained page");
     }
 }
 
-/// What the design has against an item, by path.
-fn refused(design: &Design, entity: &str, item: &Value) -> BTreeSet<String> {
+/// The paths of the errors in an item.
+fn error_paths(design: &Design, entity: &str, item: &Value) -> BTreeSet<String> {
     let entity = design.entity(entity).expect("an entity");
     design.check_item(entity, item.as_object().expect("an object")).into_iter().map(|each| each.path).collect()
 }
 
 /// Proves N1.
 #[test]
-fn an_example_with_an_unknown_attribute_is_refused() {
+fn an_example_with_an_unknown_attribute_is_rejected() {
     each_example(|design, example| {
         let mut item = example.item.clone();
         item["colour"] = json!("blue");
-        assert_eq!(refused(design, &example.entity, &item), ["colour".to_owned()].into(), "{item}");
+        assert_eq!(error_paths(design, &example.entity, &item), ["colour".to_owned()].into(), "{item}");
     });
 }
 
 /// Proves N1.
 #[test]
-fn an_example_without_a_required_field_is_refused() {
+fn an_example_without_a_required_field_is_rejected() {
     let mut seen = 0;
     each_example(|design, example| {
         let entity = design.entity(&example.entity).expect("an entity");
         for field in entity.fields.iter().filter(|field| !field.optional && field.default.is_none()) {
             let mut item = example.item.clone();
             item.as_object_mut().expect("an object").remove(&field.name);
-            assert!(refused(design, &example.entity, &item).contains(&field.name), "without {}: {item}", field.name);
+            assert!(
+                error_paths(design, &example.entity, &item).contains(&field.name),
+                "without {}: {item}",
+                field.name
+            );
             seen += 1;
         }
     });
@@ -428,7 +414,7 @@ fn an_example_without_a_required_field_is_refused() {
 
 /// Proves N1.
 #[test]
-fn an_example_with_a_value_of_the_wrong_type_is_refused() {
+fn an_example_with_a_value_of_the_wrong_type_is_rejected() {
     let mut seen = 0;
     each_example(|design, example| {
         let entity = design.entity(&example.entity).expect("an entity");
@@ -444,7 +430,7 @@ fn an_example_with_a_value_of_the_wrong_type_is_refused() {
             for value in wrong {
                 let mut item = example.item.clone();
                 item[&field.name] = value;
-                assert!(refused(design, &example.entity, &item).contains(&field.name), "{}: {item}", field.name);
+                assert!(error_paths(design, &example.entity, &item).contains(&field.name), "{}: {item}", field.name);
                 seen += 1;
             }
         }
@@ -454,17 +440,17 @@ fn an_example_with_a_value_of_the_wrong_type_is_refused() {
 
 /// Proves N1.
 #[test]
-fn an_example_with_a_wrong_key_or_index_attribute_is_refused() {
+fn an_example_with_a_wrong_key_or_index_attribute_is_rejected() {
     let mut seen = 0;
     each_example(|design, example| {
         let entity = design.entity(&example.entity).expect("an entity");
         let indexes = example.indexes.values().flat_map(|key| key.as_object().expect("a key").keys());
-        // An attribute that is a field of its own has no other value to be held against.
+        // An attribute that is also a field cannot differ from it.
         for name in example.key.keys().chain(indexes).filter(|name| entity.field(name).is_none()) {
             for value in [json!("TENANT#other"), json!(""), json!(7), json!(null)] {
                 let mut item = example.item.clone();
                 item[name] = value;
-                assert!(refused(design, &example.entity, &item).contains(name), "{name}: {item}");
+                assert!(error_paths(design, &example.entity, &item).contains(name), "{name}: {item}");
                 seen += 1;
             }
         }
@@ -474,7 +460,7 @@ fn an_example_with_a_wrong_key_or_index_attribute_is_refused() {
 
 /// Proves N1.
 #[test]
-fn an_item_under_a_former_key_is_held_to_its_own_tenant() {
+fn an_item_with_a_former_key_must_belong_to_its_tenant() {
     let design = accepted(
         r#"
         name    = "moved"
@@ -499,12 +485,12 @@ fn an_item_under_a_former_key_is_held_to_its_own_tenant() {
     let check = |partition: &str, sort: &str, expected: &[&str]| {
         let item = json!({ "PK": partition, "SK": sort, "tenantId": "t1", "noteId": "n1" });
         let expected: BTreeSet<_> = expected.iter().map(|&name| name.to_owned()).collect();
-        assert_eq!(refused(&design, "note", &item), expected, "{item}");
+        assert_eq!(error_paths(&design, "note", &item), expected, "{item}");
     };
     check("TENANT#t1", "NOTE#n1", &[]);
     check("TENANT#t1", "MEMO#n1", &[]);
     check("TENANT#t2", "NOTE#n1", &["PK"]);
-    // A key is of one form as a whole: this is neither the present one nor the former one of these fields.
+    // Neither the present key nor the former key of these fields.
     check("TENANT#t2", "MEMO#n1", &["PK", "SK"]);
     check("TENANT#t1", "MEMO#n2", &["SK"]);
 }

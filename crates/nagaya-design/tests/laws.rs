@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use nagaya_design::{Design, Entity, Fields, Router, Scalar, check};
 use proptest::prelude::*;
 
-/// One entity for each way a value can end: last, before a mark, by its length.
+/// One entity for each way a value can end: at the end, before a character, by its length.
 const DESIGN: &str = r#"
     name    = "laws"
     version = "1.0"
@@ -46,7 +46,7 @@ fn design() -> &'static Design {
     &PARSED
 }
 
-/// Texts full of what keys are made of.
+/// Texts with many characters that are special in keys.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[#%_a-z0-9]{1,12}", "(TENANT|NOTE|#|%|%23|%25|_|USER#x|t1|T1|é|e\u{301}|日本|/|~){1,5}", "\\PC{1,12}",]
 }
@@ -55,7 +55,7 @@ fn uuid() -> impl Strategy<Value = String> {
     "user_[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 }
 
-/// Timestamps of every year that four digits write, in the form of the field.
+/// Timestamps of the years 0 to 9999, in the precision of the field.
 fn instant() -> impl Strategy<Value = String> {
     (0..9999u32, 1..13u32, 1..29u32, 0..24u32, 0..60u32, 0..60u32, 0..1000u32)
         .prop_map(|(y, mo, d, h, mi, s, ms)| format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}.{ms:03}Z"))
@@ -86,8 +86,8 @@ fn entity<'d>(design: &'d Design, name: &str) -> &'d Entity {
     design.entity(name).expect("declared above")
 }
 
-/// Rendering and routing give the same fields back, and rendering those the same key.
-fn there_and_back(name: &str, values: &Values) {
+/// Routing a rendered key gives the same fields, and rendering them gives the same key.
+fn check_round_trip(name: &str, values: &Values) {
     let design = design();
     let router = Router::new(design);
     let key = entity(design, name).key.render(values).expect("every field is given");
@@ -112,8 +112,8 @@ proptest! {
 
     #[test]
     fn a_rendered_key_gives_its_fields_back(note in note(), role in role()) {
-        there_and_back("note", &note);
-        there_and_back("role", &role);
+        check_round_trip("note", &note);
+        check_round_trip("role", &role);
     }
 
     #[test]
@@ -129,9 +129,9 @@ proptest! {
         }
     }
 
-    /// Values that differ in one place only are the likeliest to collide.
+    /// Values that differ in one position only are the most likely to collide.
     #[test]
-    fn moving_a_mark_between_fields_moves_the_key(kind in text(), title in text(), mark in "[#%_]{1,2}") {
+    fn moving_a_special_character_between_fields_changes_the_key(kind in text(), title in text(), mark in "[#%_]{1,2}") {
         let design = design();
         let key = |kind: String, title: String| {
             let values = Values(vec![("tenantId", "t".to_owned()), ("kind", kind), ("title", title)]);
@@ -151,11 +151,11 @@ proptest! {
             entity(design, "note").indexes[0].key.sort.render(&values).expect("every field is given")
         };
         prop_assert_eq!(sort(a, &s).cmp(&sort(b, &s)), a.cmp(&b));
-        // The fields of the instant were drawn apart, so comparing them compares time.
+        // All timestamps have the same format, so comparing their texts compares time.
         prop_assert_eq!(sort(a, &s).cmp(&sort(a, &t)), s.cmp(&t));
     }
 
-    /// A key that is nearly one: rendered, then edited.
+    /// An almost valid key: rendered, then edited.
     #[test]
     fn a_key_is_routed_to_at_most_what_it_renders_to(
         note in note(),
@@ -182,14 +182,14 @@ proptest! {
 }
 
 #[test]
-fn an_empty_value_is_refused_where_a_key_needs_one() {
+fn an_empty_value_in_a_key_is_rejected() {
     let values = [("tenantId", ""), ("kind", "a"), ("title", "b")];
     let unfit = entity(design(), "note").key.render(&values).expect_err("an empty tenant is no tenant");
-    assert_eq!(unfit.to_string(), "`tenantId` is empty, and a key cannot hold an empty value");
+    assert_eq!(unfit.to_string(), "`tenantId` is empty, and a key cannot contain an empty value");
 }
 
 #[test]
-fn nothing_is_folded_into_lower_case() {
+fn keys_are_case_sensitive() {
     let design = design();
     let key = |tenant| {
         entity(design, "note").key.render(&[("tenantId", tenant), ("kind", "k"), ("title", "t")]).expect("given")

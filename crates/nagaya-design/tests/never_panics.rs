@@ -1,4 +1,4 @@
-//! Whatever the file: a list of diagnostics, never a panic.
+//! Any file gives a list of diagnostics, never a panic.
 
 use nagaya_design::{Engine, check, diff, html, json, markdown};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ const DESIGNS: [&str; 5] = [
     include_str!("../../../systems/management/design/management.toml"),
 ];
 
-/// Checks a text and, when it is a design, everything that is derived from one.
+/// Checks a text and, if it is a valid design, everything that is derived from it.
 fn survives(source: &str) {
     let checked = check(source, &ENGINES);
     for diagnostic in &checked.diagnostics {
@@ -42,7 +42,7 @@ fn survives(source: &str) {
     }
 }
 
-/// Words of the language, and values that are nearly right.
+/// Words of the language, and almost valid values.
 fn word() -> impl Strategy<Value = String> {
     let words = [
         "name",
@@ -124,7 +124,7 @@ fn document() -> impl Strategy<Value = String> {
     proptest::collection::vec(line, 0..30).prop_map(|lines| lines.join("\n"))
 }
 
-/// A real design with a few pieces replaced: gets further into the checks than chance does.
+/// A real design with some parts replaced, which gets further into the checks than random text.
 fn mutated() -> impl Strategy<Value = String> {
     let edit = (any::<prop::sample::Index>(), 0..60usize, prop_oneof![value(), word(), "\\PC{0,8}"]);
     (proptest::sample::select(DESIGNS.to_vec()), proptest::collection::vec(edit, 1..4)).prop_map(|(design, edits)| {
@@ -167,7 +167,7 @@ fn designs_survive_being_cut_at_every_line() {
         let mut at = 0;
         for (number, line) in design.split_inclusive('\n').enumerate() {
             at += line.len();
-            // Every line of the short ones; enough of the long ones to end in every section.
+            // Every line of short designs; enough lines of long ones to end in every section.
             if design.len() < 10_000 || number % 7 == 0 {
                 survives(&design[..at]);
             }

@@ -1,10 +1,10 @@
-//! HTTP paths: where entities and access patterns answer.
+//! HTTP paths of entities and access patterns.
 
 #[path = "common/designs.rs"]
 mod designs;
 use designs::{design, errors};
 
-/// Where an access pattern answers, and what it is there.
+/// Checks the path of an access pattern, and whether it lists the collection or finds an item.
 fn check(path: &str, access: &str, expected: &str) {
     let design = design(path);
     let found = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
@@ -18,14 +18,14 @@ fn check(path: &str, access: &str, expected: &str) {
 }
 
 #[test]
-fn an_access_pattern_without_a_path_answers_at_its_name() {
+fn the_default_path_of_an_access_pattern_is_its_name() {
     check("aiagent/design/single.toml", "tasks_of_user", "/tasks-of-user");
     check("kondate/design/kondate.toml", "notifications_unread_count", "/notifications-unread-count");
     check("todo/design/todo.toml", "family_events", "/family-events");
 }
 
 #[test]
-fn a_name_or_path_that_is_the_entitys_own_lists_its_collection() {
+fn an_access_pattern_with_the_path_of_its_entity_lists_the_collection() {
     check("aiagent/design/single.toml", "tasks", "/tasks, the collection");
     check("aiagent/design/single.toml", "tenant_applications", "/tenant-applications, the collection");
     check("kondate/design/kondate.toml", "catalog_recipes", "/catalog/recipes, the collection");
@@ -36,7 +36,7 @@ fn a_name_or_path_that_is_the_entitys_own_lists_its_collection() {
 #[test]
 fn a_pattern_that_returns_one_at_the_path_of_an_item_replaces_reading_by_key() {
     check("kondate/design/kondate.toml", "recipe_by_id", "/recipes/{recipeId}, the item");
-    // The key of the catalog has more than the id, so this is a path of its own.
+    // The key of the catalog has more fields than the id, so this is a separate path.
     check("kondate/design/kondate.toml", "catalog_recipe_by_id", "/catalog/recipes/{recipeId}");
     check("aiagent/design/single.toml", "preferences_of_user", "/preferences-of-user");
 }
@@ -50,13 +50,13 @@ fn the_only_item_of_a_tenant_is_at_the_path_of_its_entity() {
     check_item("aiagent/design/single.toml", "user", "/users/{userId}");
     check_item("aiagent/design/single.toml", "audit", "/audits/{timestamp}/{uuid}");
     check_item("kondate/design/kondate.toml", "notification_settings", "/notification-settings");
-    // So the list of all tenants has to be elsewhere.
+    // So the list of all tenants needs another path.
     check("aiagent/design/single.toml", "tenants", "/all-tenants");
 }
 
 #[test]
-fn two_things_do_not_answer_at_one_path() {
-    // A folder has an id, the quota is there once, and these are the access patterns.
+fn two_routes_with_the_same_path_are_rejected() {
+    // A folder has an id; there is one quota per owner.
     let check = |accesses: &str, expected: &[&str]| {
         let found = errors(&format!(
             r#"
@@ -95,7 +95,7 @@ fields.ownerId  = {{ type = "string", max = 64 }}
     check("one = { entity = 'folder', by = ['folderId'], returns = 'one', path = '/folders/{folderId}' }", &[]);
     let many = "many = { entity = 'folder', by = ['folderId'], path = '/folders/{folderId}' }";
     check(many, &[many]);
-    // What has no path is in nobody's way, and nobody finds an item by it.
+    // Access patterns without a path cannot conflict.
     check("many = { entity = 'folder', by = ['folderId'], path = false }", &[]);
     check("folders = { entity = 'quota', path = false }", &[]);
     let count = "count = { entity = 'folder', prefix = 'folderId', returns = 'count', path = '/folders/{folderId}' }";

@@ -1,9 +1,9 @@
-//! A range finds what lies in it: `from` counts, `to` does not, whatever the type and wherever the field stands.
+//! A range finds exactly the items in it: `from` is inclusive, `to` is exclusive, for every type and position of the field.
 
 use nagaya_design::{Design, Fields, Scalar, Sort, check};
 use proptest::prelude::*;
 
-/// Each kind of ordered field, once with more after it in the key and once at the end.
+/// Each type of ordered field, once inside the key and once at its end.
 const DESIGN: &str = r#"
     name    = "ranges"
     version = "1.0"
@@ -84,7 +84,7 @@ fn finds(sort: &Sort, key: &str) -> bool {
     }
 }
 
-/// Small numbers, spread so that neighbours and equal ones are likely, as a value of each kind.
+/// A small number as a value of each type; neighbours and equal numbers are likely.
 fn value(kind: &str, number: u32) -> String {
     match kind {
         "millis" => format!("2026-01-31T23:{:02}:59.{:03}Z", number % 60, number % 1000),
@@ -95,7 +95,7 @@ fn value(kind: &str, number: u32) -> String {
     }
 }
 
-/// Limits may lie where no value can: numbers beyond the bounds of the field.
+/// A bound of a range, which may exceed the limits of the field.
 fn limit(kind: &str, number: u32) -> String {
     match kind {
         "padded" | "plain" => (number % 3000).to_string(),
@@ -150,7 +150,7 @@ proptest! {
 }
 
 #[test]
-fn a_limit_that_is_no_value_is_refused() {
+fn an_invalid_bound_is_rejected() {
     let design = design();
     for (access, name, value) in [
         ("millis_key", "from", "yesterday"),

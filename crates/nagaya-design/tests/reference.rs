@@ -1,4 +1,4 @@
-//! The documentation says what the language is, and all of it.
+//! The documentation covers the whole language.
 
 use std::{fs, path::PathBuf};
 
@@ -69,7 +69,7 @@ fn title(section: &str) -> String {
 }
 
 #[test]
-fn the_schema_in_the_repository_is_that_of_the_language() {
+fn the_schema_in_the_repository_is_up_to_date() {
     let stored: Value = serde_json::from_str(&read("docs/reference/design.schema.json")).expect("the schema is JSON");
     assert_eq!(stored, json_schema(), "run `nagaya schema > docs/reference/design.schema.json`");
 }
@@ -80,7 +80,7 @@ fn every_code_has_a_page_with_its_title_and_a_row_in_the_list() {
     for code in CODES {
         let page = read(&format!("docs/reference/errors/{}.md", code.id));
         assert!(page.starts_with(&format!("# {}: {}\n", code.id, code.title)), "the page of {}", code.id);
-        assert!(page.contains("\n## Remedy\n"), "the page of {} tells no remedy", code.id);
+        assert!(page.contains("\n## Remedy\n"), "the page of {} has no remedy", code.id);
         let severity = match code.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",

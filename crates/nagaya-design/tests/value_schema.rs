@@ -1,4 +1,4 @@
-//! The JSON Schema of a field's values: never narrower than the field, and as narrow as it can be.
+//! The JSON Schema of a field accepts every value that the field accepts, and as few others as possible.
 
 use std::{
     collections::HashMap,
@@ -43,13 +43,7 @@ fn fields(design: &Design) -> &[Field] {
     &design.entities[0].fields[2..]
 }
 
-fn accepts(field: &Field, value: &Value) -> bool {
-    let mut problems = Vec::new();
-    field.check(value, &field.name, &mut problems);
-    problems.is_empty()
-}
-
-/// Whether a schema accepts a value. It knows the words that fields use, and fails on others.
+/// Whether a schema accepts a value. It implements the keywords that fields use, and fails on others.
 fn valid(schema: &Value, value: &Value) -> bool {
     schema.as_object().expect("a schema is an object").iter().all(|(word, says)| match word.as_str() {
         "description" | "default" | "readOnly" | "writeOnly" | "format" => true,
@@ -100,7 +94,7 @@ fn count(value: &Value) -> u64 {
     value.as_u64().expect("a count")
 }
 
-/// Whether one number is below another; what is no number is below nothing.
+/// Whether one number is less than another; false unless both are numbers.
 fn less(one: &Value, other: &Value) -> bool {
     match (one.as_i64(), other.as_i64()) {
         (Some(one), Some(other)) => one < other,
@@ -119,21 +113,21 @@ fn matches(pattern: &Value, text: &str) -> bool {
         .is_match(text)
 }
 
-/// The schema and the field take these values, and refuse those.
+/// Both the schema and the field accept the first values and reject the second.
 fn check(field: &str, taken: &[Value], refused: &[Value]) {
     let design = with(&format!("x = {field}"));
     let found = &fields(&design)[0];
     let schema = found.json_schema();
     for (values, expected) in [(taken, true), (refused, false)] {
         for value in values {
-            assert_eq!(accepts(found, value), expected, "{field}: {value}");
+            assert_eq!(found.accepts(value), expected, "{field}: {value}");
             assert_eq!(valid(&schema, value), expected, "{field}: {value} by {schema:#}");
         }
     }
 }
 
 #[test]
-fn a_schema_takes_what_its_field_takes() {
+fn a_schema_accepts_what_its_field_accepts() {
     let text = |length: usize| json!("é".repeat(length));
     check("{ type = \"string\" }", &[json!(""), text(256)], &[text(257), json!(null), json!(1)]);
     check("{ type = \"string\", min = 2, max = 3 }", &[text(2), text(3)], &[text(1), text(4)]);
@@ -208,7 +202,7 @@ fn patterns_are_written_for_other_dialects() {
 }
 
 #[test]
-fn what_a_schema_cannot_say_is_told_and_nothing_of_a_field_is_lost() {
+fn rules_that_a_schema_cannot_express_are_in_its_description() {
     let check = |field: &str, expected: Value| {
         let design = with(&format!("x = {field}"));
         assert_eq!(fields(&design)[0].json_schema(), expected, "{field}");
@@ -335,7 +329,7 @@ fn texts() -> impl Strategy<Value = String> {
         "r\\.[0-7][0-9A-HJKMNP-TV-Z]{25}",
         "[a-z]{1,3}_[0-9]{1,4}",
         "(user_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-        // Years to 9998: the last hours of 9999 are beyond what instants can be.
+        // Years to 9998: timestamps cannot represent the last hours of 9999.
         "([0-8][0-9]{3}|2000|1900|2024)-(0[0-9]|1[0-3])-([0-2][0-9]|3[0-2])",
         "[0-8][0-9]{3}-(0[0-9]|1[0-3])-([0-2][0-9]|3[0-2])T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{3}|\\.[0-9]{6})?Z",
     ];
@@ -364,16 +358,16 @@ proptest! {
     fn a_schema_and_its_field_agree_on_texts(text in texts()) {
         for (field, schema) in kinds() {
             let value = json!(text);
-            prop_assert_eq!(valid(schema, &value), accepts(field, &value), "{}: {:?}", field.name, text);
+            prop_assert_eq!(valid(schema, &value), field.accepts(&value), "{}: {:?}", field.name, text);
         }
     }
 
-    /// Beyond ASCII a schema may take more than its field, but never less.
+    /// Beyond ASCII a schema may accept more than its field, but never less.
     #[test]
-    fn a_schema_takes_every_text_that_its_field_takes(text in "(\\PC|[a-z@.-]|é|日|٣){0,8}") {
+    fn a_schema_accepts_every_text_that_its_field_accepts(text in "(\\PC|[a-z@.-]|é|日|٣){0,8}") {
         for (field, schema) in kinds() {
             let value = json!(text);
-            prop_assert!(valid(schema, &value) || !accepts(field, &value), "{}: {:?}", field.name, text);
+            prop_assert!(valid(schema, &value) || !field.accepts(&value), "{}: {:?}", field.name, text);
         }
     }
 
@@ -400,7 +394,7 @@ proptest! {
                 json!(part * 1e125),
             ];
             for value in values {
-                prop_assert_eq!(valid(&field.json_schema(), &value), accepts(field, &value), "{}: {}", field.name, value);
+                prop_assert_eq!(valid(&field.json_schema(), &value), field.accepts(&value), "{}: {}", field.name, value);
             }
         }
     }

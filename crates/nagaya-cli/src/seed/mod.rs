@@ -3,7 +3,6 @@
 mod fill;
 mod item;
 mod links;
-mod pattern;
 mod plan;
 mod report;
 mod seeders;

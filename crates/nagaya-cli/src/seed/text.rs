@@ -4,7 +4,7 @@ use nagaya_design::{Default, Design, Field};
 use nagaya_seed::{DAY, DOMAINS, Person, Rng};
 use serde_json::Value as Json;
 
-use super::{item::ItemBuilder, links::words, pattern, value::fits, words::WORDS};
+use super::{item::ItemBuilder, links::words, value::fits, words::WORDS};
 
 /// A text that fits a field, by the words of its name; `None` if none is found.
 pub(super) fn text(builder: &mut ItemBuilder<'_>, field: &Field, words: &[String]) -> Option<String> {
@@ -30,7 +30,7 @@ pub(super) fn text(builder: &mut ItemBuilder<'_>, field: &Field, words: &[String
         .find(takes)
         .or_else(|| tries.iter().map(slugged).find(takes))
         // No word fits: build a text from the pattern.
-        .or_else(|| pattern::matching(field.pattern()?, &mut builder.rng).filter(takes))
+        .or_else(|| field.matching_text(&mut |count| builder.rng.below(count)).filter(takes))
         .or_else(|| field.example().as_str().map(str::to_owned).filter(takes))
 }
 

@@ -30,9 +30,7 @@ const OVER: [&str; 12] = [
 
 /// Whether a value fits a field.
 pub(super) fn fits(field: &Field, value: &Json) -> bool {
-    let mut problems = Vec::new();
-    field.check(value, &field.name, &mut problems);
-    problems.is_empty()
+    field.accepts(value)
 }
 
 fn has_word(words: &[String], any: &[&str]) -> bool {

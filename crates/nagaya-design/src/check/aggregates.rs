@@ -1,48 +1,50 @@
-//! Aggregates: events and head can be written together, and carry what replay needs.
+//! Aggregates: events and head can be written together, and have the fields that replay needs.
 
 use crate::{
     codes,
     design::{Aggregate, Design, Entity},
     diagnostic::{Diagnostic, list},
-    form::Material,
+    text_syntax::ScalarType,
 };
 
-/// What the items of an aggregate carry besides its id.
+/// The fields of an aggregate's entities besides its id.
 const EVENT_FIELDS: [&str; 4] = ["eventId", "eventType", "aggregateVersion", "data"];
 const HEAD_FIELDS: [&str; 2] = ["aggregateVersion", "lastEventId"];
 const SNAPSHOT_FIELDS: [&str; 3] = ["aggregateVersion", "lastEventId", "state"];
 const IDEMPOTENCY_FIELDS: [&str; 3] = ["idempotencyKey", "eventId", "requestHash"];
 
-pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for aggregate in &design.aggregates {
         let (events, head) = (&design.entities[aggregate.events], &design.entities[aggregate.head]);
-        carries(aggregate, events, &EVENT_FIELDS, problems);
-        carries(aggregate, head, &HEAD_FIELDS, problems);
+        carries(aggregate, events, &EVENT_FIELDS, diagnostics);
+        carries(aggregate, head, &HEAD_FIELDS, diagnostics);
         if let Some(snapshot) = aggregate.snapshot.map(|at| &design.entities[at]) {
-            carries(aggregate, snapshot, &SNAPSHOT_FIELDS, problems);
+            carries(aggregate, snapshot, &SNAPSHOT_FIELDS, diagnostics);
         }
         if let Some(keys) = aggregate.keys.map(|at| &design.entities[at]) {
             let kept =
                 ["subjectId", "key"].iter().filter(|name| keys.field(name).is_none()).copied().collect::<Vec<_>>();
             if !kept.is_empty() || !keys.is_secret("key") {
-                let message = format!("`{}` has to have `subjectId`, and `key` as a secret", keys.name);
-                problems.push(
-                    Diagnostic::new(&codes::BAD_AGGREGATE, aggregate.span.clone(), message)
-                        .also(keys.span.clone(), "the entity")
+                let message = format!("`{}` needs the fields `subjectId` and, as a secret, `key`", keys.name);
+                diagnostics.push(
+                    codes::BAD_AGGREGATE
+                        .at(&aggregate.span, message)
+                        .also(&keys.span, "the entity")
                         .help("give it `key = { type = \"string\", max = 64, secret = true }`"),
                 );
             }
         }
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) {
-            carries(aggregate, idempotency, &IDEMPOTENCY_FIELDS, problems);
+            carries(aggregate, idempotency, &IDEMPOTENCY_FIELDS, diagnostics);
         }
         let mut wrong = |message: String, help: &str| {
-            problems.push(Diagnostic::new(&codes::BAD_AGGREGATE, aggregate.span.clone(), message).help(help));
+            diagnostics.push(codes::BAD_AGGREGATE.at(&aggregate.span, message).help(help));
         };
         if events.table != head.table || events.key.partition.as_str() != head.key.partition.as_str() {
             wrong(
                 format!(
-                    "`{}` and `{}` lie in different partitions, so an event and its version cannot be written together everywhere",
+                    "`{}` and `{}` are in different partitions, so an event and its version cannot be \
+                     written together on every engine",
                     events.name, head.name
                 ),
                 "put both into one table, with the same partition template",
@@ -51,7 +53,7 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
         if !design.table_of(events).stream {
             wrong(
                 format!(
-                    "the changes of `{}` are not streamed, so nothing could be built from them",
+                    "the changes of `{}` are not streamed, so no projection can be built from them",
                     design.table_of(events).id
                 ),
                 "add `stream = true` to the table",
@@ -59,36 +61,33 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
         }
         let first = events.key.sort.slots().next();
         let ordered = first.is_some_and(|slot| match slot.path.as_str() {
-            "eventId" => slot.form.material == Material::Ulid,
+            "eventId" => slot.form.scalar_type == ScalarType::Ulid,
             "aggregateVersion" => slot.pad.is_some(),
             _ => false,
         });
         if !ordered {
             wrong(
                 format!("the sort key of `{}` does not put events in order", events.name),
-                "let it go on with `{eventId}`, a ulid, or with `{aggregateVersion:010}`",
+                "continue it with `{eventId}`, a ulid, or with `{aggregateVersion:010}`",
             );
         }
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at])
             && idempotency.ttl_after.is_none()
         {
-            wrong(format!("`{}` would be kept for ever", idempotency.name), "give it `ttl_after = \"24h\"`");
+            wrong(format!("`{}` items would never expire", idempotency.name), "give it `ttl_after = \"24h\"`");
         }
     }
 }
 
-fn carries(aggregate: &Aggregate, entity: &Entity, fields: &[&str], problems: &mut Vec<Diagnostic>) {
+fn carries(aggregate: &Aggregate, entity: &Entity, fields: &[&str], diagnostics: &mut Vec<Diagnostic>) {
     let all = fields.iter().copied().chain([aggregate.id.as_str()]);
     let missing: Vec<_> = all.filter(|name| entity.field(name).is_none()).collect();
     if !missing.is_empty() {
-        problems.push(
-            Diagnostic::new(
-                &codes::BAD_AGGREGATE,
-                aggregate.span.clone(),
-                format!("`{}` does not have {}", entity.name, list(&missing)),
-            )
-            .also(entity.span.clone(), "the entity")
-            .help("add the fields"),
+        diagnostics.push(
+            codes::BAD_AGGREGATE
+                .at(&aggregate.span, format!("`{}` does not have {}", entity.name, list(&missing)))
+                .also(&entity.span, "the entity")
+                .help("add the fields"),
         );
     }
 }

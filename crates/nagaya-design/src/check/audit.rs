@@ -1,4 +1,4 @@
-//! The audit: its entity is behind each tenant's wall, and its fields take what they are given.
+//! The audit: its entity is behind the tenant's wall, and its fields accept what is recorded.
 
 use serde_json::Value;
 
@@ -10,15 +10,19 @@ use crate::{
     field::{Field, Type},
 };
 
-pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
     let mut wrong = |span: &Span, message: String, help: String| {
-        problems.push(Diagnostic::new(&codes::BAD_AUDIT, span.clone(), message).help(help));
+        diagnostics.push(codes::BAD_AUDIT.at(span, message).help(help));
     };
     if entity.tenant.is_none() || !matches!(entity.wall, Wall::Key | Wall::Attribute) {
         wrong(
             &entity.span,
-            format!("`{}` items are not behind their tenant's wall, so a tenant could not see its own", entity.name),
+            format!(
+                "`{}` items are not behind their tenant's wall, so tenants could not read their own \
+                 entries",
+                entity.name
+            ),
             "give the entity the tenant, and a wall of `key` or `attribute`".to_owned(),
         );
     }
@@ -26,8 +30,8 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
     if !entity.unique.is_empty() || promised.is_some() {
         wrong(
             &entity.span,
-            format!("`{}` has a unique constraint or a reference, on which an entry could fail", entity.name),
-            "leave it out: an entry has to be writable whatever happened".to_owned(),
+            format!("`{}` has a unique constraint or a reference, so writing an entry could fail", entity.name),
+            "remove it: an entry has to be writable in any case".to_owned(),
         );
     }
     for (part, text) in audit.fields() {
@@ -48,20 +52,21 @@ pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
         wrong(
             &action,
             message,
-            "let the field take `entity.verb` for every audited entity, or add `audit = false` to the entity"
+            "let the field accept `entity.verb` for every audited entity, or add `audit = false` \
+             to the entity"
                 .to_owned(),
         );
     }
     for field in entity.fields.iter().filter(|field| !is_filled(entity, audit, field)) {
         wrong(
             &field.span,
-            format!("nothing fills `{}` of an entry", field.name),
+            format!("an entry has no value for `{}`", field.name),
             "make it optional, give it a default, or name it in `[audit]`".to_owned(),
         );
     }
 }
 
-/// Whether a field can take a part of an entry.
+/// Checks that a field can hold a part of an entry.
 fn takes(part: Part, entity: &Entity, field: &Field) -> Result<(), (String, String)> {
     let fits = match (part, &field.kind) {
         (Part::At, Type::Timestamp(_)) | (Part::Changes, Type::Any) => true,
@@ -76,11 +81,11 @@ fn takes(part: Part, entity: &Entity, field: &Field) -> Result<(), (String, Stri
     };
     let name = &field.name;
     if !fits {
-        let message = format!("`{name}` is {} and cannot take the {}", a(field.kind.name()), part.name());
+        let message = format!("`{name}` is {} and cannot hold the {}", a(field.kind.name()), part.name());
         return Err((message, format!("make it {wanted}")));
     }
     if field.secret || entity.tenant.as_deref() == Some(name) {
-        let message = format!("`{name}` is secret or the tenant and cannot take the {}", part.name());
+        let message = format!("`{name}` is secret or the tenant and cannot hold the {}", part.name());
         return Err((message, "name another field".to_owned()));
     }
     if !part.is_always_known() && !field.optional && field.default.is_none() {
@@ -90,21 +95,17 @@ fn takes(part: Part, entity: &Entity, field: &Field) -> Result<(), (String, Stri
     Ok(())
 }
 
-/// The first action that the field for actions does not take.
+/// The first action that the field for actions does not accept.
 fn refused_action(design: &Design, audit: &Audit, entity: &Entity) -> Option<(Span, String)> {
     let (_, text) = audit.fields().iter().find(|(part, _)| *part == Part::Action)?;
     let field = entity.fields.iter().find(|field| field.name == text.value && matches!(field.kind, Type::String))?;
     let audited = design.entities.iter().filter(|each| design.is_audited(each));
     let mut actions = audited.flat_map(|each| VERBS.map(|verb| format!("{}.{verb}", each.name)));
-    let refused = actions.find(|action| {
-        let mut misfits = Vec::new();
-        field.check(&Value::from(action.as_str()), &field.name, &mut misfits);
-        !misfits.is_empty()
-    })?;
+    let refused = actions.find(|action| !field.accepts(&Value::from(action.as_str())))?;
     Some((text.span.clone(), format!("`{}` can never be `{refused}`", field.name)))
 }
 
-/// Whether every entry gets a value of a field.
+/// Whether every entry has a value for a field.
 fn is_filled(entity: &Entity, audit: &Audit, field: &Field) -> bool {
     let named = audit.fields().iter().any(|(_, text)| text.value == field.name);
     let tenant = entity.tenant.as_deref().is_some_and(|path| path.split('.').next() == Some(&field.name));

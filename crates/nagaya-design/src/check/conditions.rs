@@ -1,4 +1,4 @@
-//! Conditions: their fields exist, and their values are of the field's type.
+//! Conditions: their fields exist, and their values have the type of the field.
 
 use serde_json::Value;
 
@@ -8,15 +8,15 @@ use crate::{
     design::{Access, Design, Entity, SCHEMA_ATTRIBUTE},
     diagnostic::{Diagnostic, did_you_mean},
     field::{Field, Type},
-    form::Precision,
     template::is_field_name,
-    tree::Text,
+    text_syntax::Precision,
+    tree::SpannedText,
     version::Version,
 };
 
-pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, source: &str, diagnostics: &mut Vec<Diagnostic>) {
     for entity in &design.entities {
-        let mut checker = Checker { entity, source, problems, parameters: false };
+        let mut checker = Checker { entity, source, diagnostics, parameters: false };
         for mapping in &entity.indexes {
             checker.condition(mapping.when.as_ref(), mapping.when_text.as_ref());
         }
@@ -29,7 +29,7 @@ pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic
     }
     for access in &design.accesses {
         let entity = &design.entities[access.entity];
-        let mut checker = Checker { entity, source, problems, parameters: true };
+        let mut checker = Checker { entity, source, diagnostics, parameters: true };
         checker.condition(access.filter.as_ref(), access.filter_text.as_ref());
         checker.shared_parameters(access);
     }
@@ -38,20 +38,20 @@ pub(super) fn check(design: &Design, source: &str, problems: &mut Vec<Diagnostic
 struct Checker<'a> {
     entity: &'a Entity,
     source: &'a str,
-    problems: &'a mut Vec<Diagnostic>,
-    /// Whether `{name}` may stand for a value.
+    diagnostics: &'a mut Vec<Diagnostic>,
+    /// Whether parameters such as `{name}` are allowed.
     parameters: bool,
 }
 
 impl Checker<'_> {
-    fn condition(&mut self, condition: Option<&Condition>, text: Option<&Text>) {
+    fn condition(&mut self, condition: Option<&Condition>, text: Option<&SpannedText>) {
         if let (Some(condition), Some(text)) = (condition, text) {
             condition.each_field(&mut |field, literals, equality| self.operand(field, literals, equality, text));
             self.one_type_each(condition, text);
         }
     }
 
-    /// A parameter of the filter that is also one of the fields asked by is a value of both.
+    /// A parameter of the filter with the name of a field in `by` has one value for both, so the types must match.
     fn shared_parameters(&mut self, access: &Access) {
         let (Some(filter), Some(text)) = (&access.filter, &access.filter_text) else { return };
         let kind = |path: &str| self.entity.field(path).map(|field| field.kind.name());
@@ -60,19 +60,19 @@ impl Checker<'_> {
             .into_iter()
             .find(|(name, path)| access.by.iter().any(|by| by == name) && kind(name) != kind(path));
         if let Some((name, path)) = clash {
-            self.problems.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    text.span.clone(),
-                    format!("`{{{name}}}` is asked by as `{name}`, and `{path}` is of another type"),
-                )
-                .help("give the filter's parameter another name"),
+            self.diagnostics.push(
+                codes::CONDITION_VALUE
+                    .at(
+                        &text.span,
+                        format!("`{{{name}}}` is also the field `{name}` in `by`, and `{path}` is of another type"),
+                    )
+                    .help("give the filter's parameter another name"),
             );
         }
     }
 
     /// A parameter has one value, so the fields that it is compared with have one type.
-    fn one_type_each(&mut self, condition: &Condition, text: &Text) {
+    fn one_type_each(&mut self, condition: &Condition, text: &SpannedText) {
         let parameters = condition.parameters();
         let kind = |path: &str| self.entity.field(path).map(|field| field.kind.name());
         let clash = parameters.iter().enumerate().find_map(|(at, (name, path))| {
@@ -80,43 +80,37 @@ impl Checker<'_> {
             (kind(earlier.1) != kind(path)).then_some((*name, earlier.1, *path))
         });
         if let Some((name, one, other)) = clash {
-            self.problems.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    text.span.clone(),
-                    format!("`{{{name}}}` cannot be compared with both `{one}` and `{other}`: their types differ"),
-                )
-                .help("use two parameters"),
+            self.diagnostics.push(
+                codes::CONDITION_VALUE
+                    .at(
+                        &text.span,
+                        format!("`{{{name}}}` cannot be compared with both `{one}` and `{other}`: their types differ"),
+                    )
+                    .help("use two parameters"),
             );
         }
     }
 
-    fn operand(&mut self, operand: &Operand, literals: &[Literal], equality: bool, text: &Text) {
-        let span = text.piece(self.source, operand.range.clone());
+    fn operand(&mut self, operand: &Operand, literals: &[Literal], equality: bool, text: &SpannedText) {
+        let span = text.span_of(self.source, operand.range.clone());
         if operand.path == SCHEMA_ATTRIBUTE && self.entity.schema.is_some() {
             literals.iter().for_each(|literal| self.schema_version(literal, text));
             return;
         }
         let Some(field) = self.entity.field(&operand.path) else {
             let names = self.entity.fields.iter().map(|field| field.name.as_str());
-            self.problems.push(
-                Diagnostic::new(
-                    &codes::CONDITION_FIELD,
-                    span,
-                    format!("`{}` has no field `{}`", self.entity.name, operand.path),
-                )
-                .help(did_you_mean(&operand.path, names)),
+            self.diagnostics.push(
+                codes::CONDITION_FIELD
+                    .at(&span, format!("`{}` has no field `{}`", self.entity.name, operand.path))
+                    .help(did_you_mean(&operand.path, names)),
             );
             return;
         };
         if self.entity.is_secret(&operand.path) {
-            self.problems.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    span,
-                    format!("`{}` is secret, and a condition on it would tell it", operand.path),
-                )
-                .help("use another field"),
+            self.diagnostics.push(
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{}` is secret, and a condition would reveal it", operand.path))
+                    .help("use another field"),
             );
         }
         for literal in literals {
@@ -124,44 +118,43 @@ impl Checker<'_> {
         }
     }
 
-    /// The schema version is no field, but conditions may ask for it.
-    fn schema_version(&mut self, literal: &Literal, text: &Text) {
+    /// The schema version is not a field, but conditions may use it.
+    fn schema_version(&mut self, literal: &Literal, text: &SpannedText) {
         let good = match &literal.value {
             Term::Parameter(_) => self.parameters,
             Term::Constant(value) => value.as_str().is_some_and(|version| version.parse::<Version>().is_ok()),
         };
         if !good {
-            let span = text.piece(self.source, literal.range.clone());
-            self.problems.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    span,
-                    format!("`{SCHEMA_ATTRIBUTE}` is never {}", literal.value),
-                )
-                .help("write a version in quotes, such as `'1.0'`"),
+            let span = text.span_of(self.source, literal.range.clone());
+            self.diagnostics.push(
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{SCHEMA_ATTRIBUTE}` is never {}", literal.value))
+                    .help("write a version in quotes, such as `'1.0'`"),
             );
         }
     }
 
-    fn literal(&mut self, field: &Field, literal: &Literal, equality: bool, text: &Text) {
-        let span = text.piece(self.source, literal.range.clone());
+    fn literal(&mut self, field: &Field, literal: &Literal, equality: bool, text: &SpannedText) {
+        let span = text.span_of(self.source, literal.range.clone());
         match &literal.value {
-            Term::Parameter(name) if !self.parameters => self.problems.push(
-                Diagnostic::new(
-                    &codes::CONDITION_VALUE,
-                    span,
-                    format!("`{{{name}}}` is a parameter, and only the filter of an access pattern has some"),
-                )
-                .help("write a constant"),
+            Term::Parameter(name) if !self.parameters => self.diagnostics.push(
+                codes::CONDITION_VALUE
+                    .at(
+                        &span,
+                        format!("`{{{name}}}` is a parameter, which only the filter of an access pattern can have"),
+                    )
+                    .help("write a constant"),
             ),
-            Term::Parameter(name) if !is_field_name(name) => self.problems.push(
-                Diagnostic::new(&codes::CONDITION_VALUE, span, format!("`{name}` cannot name a parameter"))
+            Term::Parameter(name) if !is_field_name(name) => self.diagnostics.push(
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{name}` is not a valid parameter name"))
                     .help("use letters, digits and `_`"),
             ),
             Term::Parameter(_) => {}
-            Term::Constant(value) if !fits(field, value, equality) => self.problems.push(
-                Diagnostic::new(&codes::CONDITION_VALUE, span, format!("`{}` is never {}", field.name, literal.value))
-                    .also(field.span.clone(), format!("it is {}", field.wanted()))
+            Term::Constant(value) if !fits(field, value, equality) => self.diagnostics.push(
+                codes::CONDITION_VALUE
+                    .at(&span, format!("`{}` is never {}", field.name, literal.value))
+                    .also(&field.span, format!("it is {}", field.wanted()))
                     .help("compare it with a value that it can have"),
             ),
             Term::Constant(_) => {}
@@ -173,12 +166,14 @@ fn fits(field: &Field, value: &Value, equality: bool) -> bool {
     match (&field.kind, value) {
         (Type::Any, _) => true,
         (Type::Boolean, Value::Bool(_)) => true,
-        (Type::Number, Value::Number(number)) => !equality || number.as_f64().is_some_and(|number| field.holds(number)),
+        (Type::Number, Value::Number(number)) => {
+            !equality || number.as_f64().is_some_and(|number| field.is_in_range(number))
+        }
         (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => {
-            let holds = |number| field.form.as_ref().is_none_or(|form| form.holds(number));
+            let holds = |number| field.form.as_ref().is_none_or(|form| form.is_in_bounds(number));
             !equality || number.as_i64().is_some_and(holds)
         }
-        // A comparison may name any text; only choices are known to be complete.
+        // A comparison may use any text, unless the field lists its choices.
         (Type::String, Value::String(text)) => !equality || field.one_of().is_empty() || field.one_of().contains(text),
         (Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid, Value::String(text)) => {
             !equality || field.form.as_ref().is_some_and(|form| form.accepts(text))

@@ -1,4 +1,4 @@
-//! What one engine cannot do, or does not have.
+//! Limits and missing features of one engine.
 
 use crate::{
     Engine, codes,
@@ -9,29 +9,29 @@ use crate::{
     template::Part,
 };
 
-pub(super) fn check(design: &Design, engine: Engine, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, engine: Engine, languages: &mut Languages, diagnostics: &mut Vec<Diagnostic>) {
     for table in &design.tables {
-        ignored_settings(table, engine, problems);
+        ignored_settings(table, engine, diagnostics);
     }
     if engine == Engine::Dynamodb {
-        dynamodb_filters(design, problems);
+        dynamodb_filters(design, diagnostics);
     }
     if engine == Engine::Cosmos {
         for table in &design.tables {
-            cosmos_ttl(table, problems);
+            cosmos_ttl(table, diagnostics);
         }
         for entity in &design.entities {
-            cosmos_id(design, entity, languages, problems);
-            cosmos_batches(design, entity, problems);
-            cosmos_numbers(entity, problems);
+            cosmos_id(design, entity, languages, diagnostics);
+            cosmos_batches(design, entity, diagnostics);
+            cosmos_numbers(entity, diagnostics);
         }
-        cosmos_queries(design, problems);
-        cosmos_audit(design, problems);
-        cosmos_changes(design, problems);
+        cosmos_queries(design, diagnostics);
+        cosmos_audit(design, diagnostics);
+        cosmos_changes(design, diagnostics);
     }
 }
 
-fn ignored_settings(table: &Table, engine: Engine, problems: &mut Vec<Diagnostic>) {
+fn ignored_settings(table: &Table, engine: Engine, diagnostics: &mut Vec<Diagnostic>) {
     let mut ignored = Vec::new();
     if engine != Engine::Cosmos {
         ignored.extend(table.consistency.as_ref().map(|_| "consistency"));
@@ -42,59 +42,53 @@ fn ignored_settings(table: &Table, engine: Engine, problems: &mut Vec<Diagnostic
         ignored.extend(table.kms.then_some("encryption"));
     }
     if !ignored.is_empty() {
-        problems.push(
-            Diagnostic::new(
-                &codes::SETTING_IGNORED,
-                table.span.clone(),
-                format!("the {engine} engine does not have {}", crate::diagnostic::list(&ignored)),
-            )
-            .help(if ignored.contains(&"encryption") {
-                "keep its directory on an encrypted disk"
-            } else {
-                "the design runs all the same"
-            }),
+        diagnostics.push(
+            codes::SETTING_IGNORED
+                .at(&table.span, format!("the {engine} engine ignores {}", crate::diagnostic::list(&ignored)))
+                .help(if ignored.contains(&"encryption") {
+                    "keep its directory on an encrypted disk"
+                } else {
+                    "the design runs without it"
+                }),
         );
     }
 }
 
-/// DynamoDB refuses a filter on the key that a query is asked by.
-fn dynamodb_filters(design: &Design, problems: &mut Vec<Diagnostic>) {
+/// DynamoDB rejects a filter on an attribute of the query's own key.
+fn dynamodb_filters(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for access in &design.accesses {
         let (attributes, _) = design.source_of(access);
         let (Some(filter), Some(text)) = (&access.filter, &access.filter_text) else { continue };
         filter.each_field(&mut |field, _, _| {
             if field.path == attributes.partition || field.path == attributes.sort {
-                problems.push(
-                    Diagnostic::new(
-                        &codes::DYNAMODB_FILTER,
-                        text.span.clone(),
-                        format!("`{}` is an attribute of the key that `{}` is asked by", field.path, access.name),
-                    )
-                    .help("ask by it (`by`, `range` or `prefix`), or use another index"),
+                diagnostics.push(
+                    codes::DYNAMODB_FILTER
+                        .at(
+                            &text.span,
+                            format!("`{}` is an attribute of the key that `{}` queries", field.path, access.name),
+                        )
+                        .help("use it in `by`, `range` or `prefix`, or use another index"),
                 );
             }
         });
     }
 }
 
-/// Cosmos DB has one name for the expiry.
-fn cosmos_ttl(table: &Table, problems: &mut Vec<Diagnostic>) {
+/// In Cosmos DB the expiry attribute is always `ttl`.
+fn cosmos_ttl(table: &Table, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(ttl) = table.ttl.as_ref().filter(|ttl| *ttl != "ttl") {
-        problems.push(
-            Diagnostic::new(
-                &codes::COSMOS_TTL,
-                table.span.clone(),
-                format!("the expiry of a document is in `ttl`, not in `{ttl}`"),
-            )
-            .help("write `ttl = \"ttl\"`"),
+        diagnostics.push(
+            codes::COSMOS_TTL
+                .at(&table.span, format!("the expiry of a document is in `ttl`, not in `{ttl}`"))
+                .help("write `ttl = \"ttl\"`"),
         );
     }
 }
 
-/// Characters that a Cosmos DB id cannot have.
+/// Characters that a Cosmos DB id cannot contain.
 const FORBIDDEN: [char; 4] = ['/', '\\', '?', '#'];
 
-fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, diagnostics: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
     let template = &entity.key.sort;
     let literal = template.parts.iter().find_map(|part| match part {
@@ -102,67 +96,62 @@ fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, proble
         Part::Slot(_) => None,
     });
     if let Some(mark) = literal {
-        problems.push(
-            Diagnostic::new(
-                &codes::COSMOS_ID,
-                template.span.clone(),
-                format!("the id of a document cannot hold `{mark}`"),
-            )
-            .also(table.span.clone(), "the sort key of this table becomes the id")
-            .help("join the parts of the sort key with `_`, `-`, `:` or `|`"),
+        diagnostics.push(
+            codes::COSMOS_ID
+                .at(&template.span, format!("the id of a document cannot contain `{mark}`"))
+                .also(&table.span, "the sort key of this table becomes the id")
+                .help("join the parts of the sort key with `_`, `-`, `:` or `|`"),
         );
         return;
     }
     // `#` is escaped in values; the others are not.
-    let free = template.slots().find(|slot| languages.can_hold(slot, "[/\\\\?]"));
+    let free = template.slots().find(|slot| languages.may_contain(slot, "[/\\\\?]"));
     if let Some(slot) = free {
-        problems.push(
-            Diagnostic::new(
-                &codes::COSMOS_ID,
-                template.span.clone(),
-                format!("`{}` may hold `/`, `\\` or `?`, which the id of a document cannot", slot.path),
-            )
-            .help("narrow it with a `pattern` such as `[A-Za-z0-9_-]+`"),
+        diagnostics.push(
+            codes::COSMOS_ID
+                .at(
+                    &template.span,
+                    format!("`{}` may contain `/`, `\\` or `?`, which the id of a document cannot", slot.path),
+                )
+                .help("narrow it with a `pattern` such as `[A-Za-z0-9_-]+`"),
         );
     }
 }
 
-fn cosmos_queries(design: &Design, problems: &mut Vec<Diagnostic>) {
+fn cosmos_queries(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for access in &design.accesses {
         let table = design.table_of(&design.entities[access.entity]);
         let (attributes, _) = design.source_of(access);
         if attributes.partition != table.key.partition {
-            problems.push(
-                Diagnostic::new(
-                    &codes::COSMOS_CROSS_QUERY,
-                    access.span.clone(),
-                    format!("the query of `{}` asks every partition of the container", access.name),
-                )
-                .help(format!(
-                    "start its index with `{}` where the tenant is known, or say why it is fine: `# NG0901: …` above \
-                     this line",
-                    table.key.partition
-                )),
+            diagnostics.push(
+                codes::COSMOS_CROSS_QUERY
+                    .at(&access.span, format!("the query of `{}` reads every partition of the container", access.name))
+                    .help(format!(
+                        "start its index with `{}` where the tenant is known, or explain why it is fine: `# \
+                         NG0901: …` above this line",
+                        table.key.partition
+                    )),
             );
         }
     }
 }
 
-fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn cosmos_batches(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let tenant = entity.tenant.as_deref();
     let one_partition = entity.key.partition.fields().all(|path| Some(path) == tenant);
     for unique in &entity.unique {
         if !unique.within_tenant || !one_partition {
-            problems.push(
-                Diagnostic::new(
-                    &codes::COSMOS_BATCH,
-                    unique.span.clone(),
-                    format!(
-                        "the item and the mark that keeps {} unique lie in different partitions, and a batch has one: they are written in steps",
-                        crate::diagnostic::list(&unique.fields)
-                    ),
-                )
-                .help("make it unique within a tenant whose partition is the container's"),
+            diagnostics.push(
+                codes::COSMOS_BATCH
+                    .at(
+                        &unique.span,
+                        format!(
+                            "the item and the marker that keeps {} unique are in different partitions, and a batch \
+                             has only one: they are written in steps",
+                            crate::diagnostic::list(&unique.fields)
+                        ),
+                    )
+                    .help("make it unique within a tenant whose partition is the container's"),
             );
         }
     }
@@ -175,86 +164,93 @@ fn cosmos_batches(design: &Design, entity: &Entity, problems: &mut Vec<Diagnosti
             target.table != entity.table || target.key.partition.as_str() != entity.key.partition.as_str()
         });
         if elsewhere {
-            problems.push(
-                Diagnostic::new(
-                    &codes::COSMOS_BATCH,
-                    reference.span.clone(),
-                    format!(
-                        "`{}` and its `{}` items lie in different partitions, and a batch has one: they are written in steps",
-                        reference.entity, entity.name
-                    ),
-                )
-                .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`"),
+            diagnostics.push(
+                codes::COSMOS_BATCH
+                    .at(
+                        &reference.span,
+                        format!(
+                            "`{}` and its `{}` items are in different partitions, and a batch has only one: they \
+                             are written in steps",
+                            reference.entity, entity.name
+                        ),
+                    )
+                    .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`"),
             );
         }
     }
 }
 
-fn cosmos_audit(design: &Design, problems: &mut Vec<Diagnostic>) {
+fn cosmos_audit(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(audit), Some(entries)) = (&design.audit, design.audit_entity()) else { return };
     let apart = |entity: &&Entity| {
         entity.table != entries.table || entity.key.partition.as_str() != entries.key.partition.as_str()
     };
     let audited: Vec<_> = design.entities.iter().filter(|entity| design.is_audited(entity)).filter(apart).collect();
     if let (Some(first), Some((_, action))) = (audited.first(), audit.fields().first()) {
-        problems.push(
-            Diagnostic::new(
-                &codes::COSMOS_BATCH,
-                action.span.clone(),
-                format!(
-                    "`{}` items and `{}` items lie in different partitions, and a batch has one: they are written in steps",
-                    entries.name, first.name
+        diagnostics.push(
+            codes::COSMOS_BATCH
+                .at(
+                    &action.span,
+                    format!(
+                        "`{}` items and `{}` items are in different partitions, and a batch has only one: they \
+                         are written in steps",
+                        entries.name, first.name
+                    ),
+                )
+                .help(
+                    "keep both in one partition of one container, or explain why it is fine: `# NG0903: …` \
+                     above this line",
                 ),
-            )
-            .help("keep both in one partition of one container, or say why it is fine: `# NG0903: …` above this line"),
         );
     }
 }
 
-fn cosmos_numbers(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn cosmos_numbers(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     for field in entity.fields.iter().filter(|field| matches!(field.kind, Type::Integer)) {
         let within = |bound: Option<f64>| bound.is_some_and(|bound| bound.abs() <= EXACT);
         if !within(field.range.0) || !within(field.range.1) {
-            problems.push(
-                Diagnostic::new(
-                    &codes::COSMOS_NUMBER,
-                    field.span.clone(),
-                    format!("`{}` may exceed 2^53, beyond which numbers lose digits", field.name),
-                )
-                .help("give it a `min` and a `max`, or keep it as a string"),
+            diagnostics.push(
+                codes::COSMOS_NUMBER
+                    .at(&field.span, format!("`{}` may exceed 2^53, beyond which numbers lose digits", field.name))
+                    .help("give it a `min` and a `max`, or keep it as a string"),
             );
         }
     }
 }
 
-fn cosmos_changes(design: &Design, problems: &mut Vec<Diagnostic>) {
+fn cosmos_changes(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for aggregate in &design.aggregates {
         let events = &design.entities[aggregate.events];
         let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) else { continue };
         if idempotency.key.partition.as_str() != events.key.partition.as_str() || idempotency.table != events.table {
-            problems.push(
-                Diagnostic::new(
-                    &codes::COSMOS_BATCH,
-                    aggregate.span.clone(),
-                    format!(
-                        "`{}` and `{}` lie in different partitions, and a batch has one: they are written in steps",
-                        idempotency.name, events.name
-                    ),
-                )
-                .also(idempotency.key.partition.span.clone(), "its partition")
-                .help("give both the same partition"),
+            diagnostics.push(
+                codes::COSMOS_BATCH
+                    .at(
+                        &aggregate.span,
+                        format!(
+                            "`{}` and `{}` are in different partitions, and a batch has only one: they are written \
+                             in steps",
+                            idempotency.name, events.name
+                        ),
+                    )
+                    .also(&idempotency.key.partition.span, "its partition")
+                    .help("give both the same partition"),
             );
         }
     }
     for table in design.tables.iter().filter(|table| table.stream) {
-        problems.push(
-            Diagnostic::new(
-                &codes::COSMOS_CHANGES,
-                table.span.clone(),
-                "the change feed tells the newest version of a document, without the old one and without deletions",
-            )
-            .help("consumers that need old images or deletions have to keep them, for instance by soft delete"),
+        diagnostics.push(
+            codes::COSMOS_CHANGES
+                .at(
+                    &table.span,
+                    "the change feed has the newest version of a document only: no old images and no \
+                     deletions",
+                )
+                .help(
+                    "if consumers need old images or deletions, keep them in the data, for instance by \
+                     soft delete",
+                ),
         );
     }
 }

@@ -1,85 +1,76 @@
-//! Attributes: each is one thing only, and an item lies just in the indexes that it says.
+//! Key attributes: each has one meaning, and an item is only in the indexes that its entity declares.
 
 use crate::{
     codes,
     design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE, Table},
     diagnostic::{Diagnostic, Span},
     field::Field,
-    form::{Material, Precision},
     template::Template,
+    text_syntax::{Precision, ScalarType},
 };
 
-pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for entity in &design.entities {
         let table = design.table_of(entity);
-        attributes_are_derived(table, entity, problems);
-        managed_attributes(table, entity, problems);
-        undeclared_indexes(table, entity, problems);
+        attributes_are_derived(table, entity, diagnostics);
+        managed_attributes(table, entity, diagnostics);
+        undeclared_indexes(table, entity, diagnostics);
     }
 }
 
 /// The attributes of an entity's keys, with their templates.
 fn templates<'d>(table: &'d Table, entity: &'d Entity) -> Vec<(&'d str, &'d Template)> {
-    fn both<'d>(attributes: &'d KeyAttributes, key: &'d KeyTemplates) -> [(&'d str, &'d Template); 2] {
-        [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)]
-    }
-    let mut found = both(&table.key, &entity.key).to_vec();
-    for mapping in &entity.indexes {
-        found.extend(both(&table.indexes[mapping.index].key, &mapping.key));
-    }
-    found
+    let pairs = |(attributes, key): (&'d KeyAttributes, &'d KeyTemplates)| {
+        [(attributes.partition.as_str(), &key.partition), (attributes.sort.as_str(), &key.sort)]
+    };
+    table.keys_of(entity).flat_map(pairs).collect()
 }
 
-/// An attribute of a key is a field only where the template is that field and nothing else, and two keys that share
-/// an attribute give it the same value.
-fn attributes_are_derived(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+/// A key attribute may also be a field only if the template is exactly that field. Keys that share an attribute have the
+/// same template for it.
+fn attributes_are_derived(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let templates = templates(table, entity);
     for (at, (attribute, template)) in templates.iter().enumerate() {
         if let Some(field) = entity.field(attribute)
             && (template.as_str() != format!("{{{attribute}}}") || !is_stored_as_text(field))
         {
-            problems.push(
-                Diagnostic::new(
-                    &codes::ATTRIBUTE_IS_FIELD,
-                    template.span.clone(),
-                    format!("`{attribute}` would be both a derived attribute and a field"),
-                )
-                .also(field.span.clone(), "the field")
-                .help(if is_stored_as_text(field) {
-                    format!(
-                        "rename the field, or derive the attribute from it alone: `{attribute} = \"{{{attribute}}}\"`"
-                    )
-                } else {
-                    "key attributes hold texts: derive it under another name, padded if it is a number".to_owned()
-                }),
+            diagnostics.push(
+                codes::ATTRIBUTE_IS_FIELD
+                    .at(&template.span, format!("`{attribute}` would be both a derived attribute and a field"))
+                    .also(&field.span, "the field")
+                    .help(if is_stored_as_text(field) {
+                        format!(
+                            "rename the field, or derive the attribute from it alone: `{attribute} = \
+                             \"{{{attribute}}}\"`"
+                        )
+                    } else {
+                        "key attributes are strings: derive it under another name, padded if it is a number".to_owned()
+                    }),
             );
         }
         if table.discriminator.as_deref() == Some(*attribute)
             && Some(template.as_str()) != entity.discriminator.as_deref()
         {
-            problems.push(
-                Diagnostic::new(
-                    &codes::ATTRIBUTE_IS_FIELD,
-                    template.span.clone(),
-                    format!("`{attribute}` tells entities apart, so it cannot be `{template}` here"),
-                )
-                .help(format!(
-                    "write `{attribute} = \"{}\"`, the entity's discriminator",
-                    entity.discriminator.as_deref().unwrap_or_default()
-                )),
+            diagnostics.push(
+                codes::ATTRIBUTE_IS_FIELD
+                    .at(
+                        &template.span,
+                        format!("`{attribute}` is the discriminator, so it cannot be `{template}` here"),
+                    )
+                    .help(format!(
+                        "write `{attribute} = \"{}\"`, the entity's discriminator",
+                        entity.discriminator.as_deref().unwrap_or_default()
+                    )),
             );
         }
         let earlier =
             templates[..at].iter().find(|(name, other)| name == attribute && other.as_str() != template.as_str());
         if let Some((_, other)) = earlier {
-            problems.push(
-                Diagnostic::new(
-                    &codes::KEY_ATTRIBUTES,
-                    template.span.clone(),
-                    format!("`{attribute}` cannot be `{template}` and `{other}` at once"),
-                )
-                .also(other.span.clone(), "the other template")
-                .help("an attribute that several keys share needs the same template in each"),
+            diagnostics.push(
+                codes::KEY_ATTRIBUTES
+                    .at(&template.span, format!("`{attribute}` cannot be `{template}` and `{other}` at once"))
+                    .also(&other.span, "the other template")
+                    .help("an attribute that several keys share needs the same template in each"),
             );
         }
     }
@@ -87,23 +78,20 @@ fn attributes_are_derived(table: &Table, entity: &Entity, problems: &mut Vec<Dia
 
 const EXPIRY: &str = "the expiry";
 
-fn managed_attributes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn managed_attributes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let mut managed: Vec<(&str, &str)> = Vec::new();
     managed.extend(entity.version.as_deref().map(|name| (name, "the optimistic version")));
     managed.extend(table.discriminator.as_deref().map(|name| (name, "the discriminator")));
     managed.extend(entity.schema.map(|_| (SCHEMA_ATTRIBUTE, "the schema version")));
     managed.extend(table.ttl.as_deref().map(|name| (name, EXPIRY)));
     for (name, what) in &managed {
-        // Without `ttl_after` the application sets the expiry itself, so it is a field.
+        // Without `ttl_after` the application sets the expiry, so it is a field.
         let free = *what == EXPIRY && entity.ttl_after.is_none();
         if let Some(field) = entity.fields.iter().find(|field| field.name == *name && !free) {
-            problems.push(
-                Diagnostic::new(
-                    &codes::MANAGED_ATTRIBUTE,
-                    field.span.clone(),
-                    format!("`{name}` is {what}, which the design manages"),
-                )
-                .help("leave the field out: the attribute is there without it"),
+            diagnostics.push(
+                codes::MANAGED_ATTRIBUTE
+                    .at(&field.span, format!("`{name}` is {what}, which the design manages"))
+                    .help("remove the field: the attribute exists without it"),
             );
         }
     }
@@ -114,20 +102,17 @@ fn managed_attributes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
         let clash = clash.or(key.then_some("a key attribute"));
         if let Some(clash) = clash {
             let span: Span = entity.spans.version.clone().unwrap_or_else(|| entity.span.clone());
-            problems.push(
-                Diagnostic::new(
-                    &codes::MANAGED_ATTRIBUTE,
-                    span,
-                    format!("`{name}` cannot be {clash} and {what} at once"),
-                )
-                .help("give one of them another name"),
+            diagnostics.push(
+                codes::MANAGED_ATTRIBUTE
+                    .at(&span, format!("`{name}` cannot be {clash} and {what} at once"))
+                    .help("give one of them another name"),
             );
         }
     }
 }
 
-/// The store puts every item into an index that has both of its attributes, whatever a condition says.
-fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+/// The store puts every item with both attributes of an index into the index, regardless of conditions.
+fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let derived = templates(table, entity);
     let carries = |attribute: &str| {
         entity.fields.iter().any(|field| field.name == attribute)
@@ -142,40 +127,43 @@ fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
     for index in table.indexes.iter().filter(|index| entity.mapping(&index.name).is_none()) {
         let KeyAttributes { partition, sort } = &index.key;
         if carries(partition) && carries(sort) {
-            problems.push(
-                Diagnostic::new(
-                    &codes::UNDECLARED_INDEX,
-                    entity.span.clone(),
-                    format!(
-                        "`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`",
-                        entity.name, index.name
-                    ),
-                )
-                .also(index.span.clone(), "the index")
-                .help(format!(
-                    "say so: `index.{} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`, or rename a field",
-                    index.name,
-                    template(partition),
-                    template(sort),
-                )),
+            diagnostics.push(
+                codes::UNDECLARED_INDEX
+                    .at(
+                        &entity.span,
+                        format!(
+                            "`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`",
+                            entity.name, index.name
+                        ),
+                    )
+                    .also(&index.span, "the index")
+                    .help(format!(
+                        "declare it: `index.{} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`, or rename a field",
+                        index.name,
+                        template(partition),
+                        template(sort),
+                    )),
             );
         }
     }
-    // An attribute of an index holds a text in every item of the table, whether the item is meant to lie there or not.
+    // An index attribute is a string in every item of the table, whether the item is in the index or not.
     for index in &table.indexes {
         for attribute in [&index.key.partition, &index.key.sort] {
             let field = entity.fields.iter().find(|field| field.name == *attribute && !is_stored_as_text(field));
             let mapped = derived.iter().any(|(name, _)| name == attribute);
             let version = entity.version.as_ref() == Some(attribute) && !mapped;
             if let (Some(span), false) = (field.map(|field| &field.span).or(version.then_some(&entity.span)), mapped) {
-                problems.push(
-                    Diagnostic::new(
-                        &codes::ATTRIBUTE_IS_FIELD,
-                        span.clone(),
-                        format!("`{attribute}` is an attribute of the index `{}`, and those hold texts", index.name),
-                    )
-                    .also(index.span.clone(), "the index")
-                    .help("rename one of the two"),
+                diagnostics.push(
+                    codes::ATTRIBUTE_IS_FIELD
+                        .at(
+                            span,
+                            format!(
+                                "`{attribute}` is an attribute of the index `{}`, and index attributes are strings",
+                                index.name
+                            ),
+                        )
+                        .also(&index.span, "the index")
+                        .help("rename one of the two"),
                 );
             }
         }
@@ -184,33 +172,33 @@ fn undeclared_indexes(table: &Table, entity: &Entity, problems: &mut Vec<Diagnos
         let (Some(when), Some(text)) = (&mapping.when, &mapping.when_text) else { continue };
         let KeyAttributes { partition, sort } = &table.indexes[mapping.index].key;
         let own = |attribute: &str| table.key.partition == attribute || table.key.sort == attribute;
-        // What is only in this index can be left out; a field is there as long as the item has it.
+        // An attribute of this index alone can be left out; a field is present as long as the item has it.
         let stays = |attribute: &str| own(attribute) || carries_anyway(table, entity, attribute);
         let leaves = [partition, sort].iter().any(|attribute| !stays(attribute) || when.is_presence_of(attribute));
         if !leaves {
-            problems.push(
-                Diagnostic::new(
-                    &codes::UNDECLARED_INDEX,
-                    text.span.clone(),
-                    format!(
-                        "`{partition}` and `{sort}` are fields, so the item stays in `{}` when this ends",
-                        mapping.name
-                    ),
-                )
-                .help("give the index an attribute of its own, which can be left out"),
+            diagnostics.push(
+                codes::UNDECLARED_INDEX
+                    .at(
+                        &text.span,
+                        format!(
+                            "`{partition}` and `{sort}` are fields, so the item stays in `{}` when this becomes false",
+                            mapping.name
+                        ),
+                    )
+                    .help("give the index an attribute that is not a field"),
             );
         }
     }
 }
 
-/// Key attributes hold texts.
+/// Key attributes are strings.
 fn is_stored_as_text(field: &Field) -> bool {
     field.form.as_ref().is_some_and(|form| {
-        !matches!(form.material, Material::Integer | Material::Boolean | Material::Timestamp(Precision::Epoch))
+        !matches!(form.scalar_type, ScalarType::Integer | ScalarType::Boolean | ScalarType::Timestamp(Precision::Epoch))
     })
 }
 
-/// Whether an item has an attribute even when an index does not ask for it.
+/// Whether an item has an attribute even when an index leaves it out.
 fn carries_anyway(table: &Table, entity: &Entity, attribute: &str) -> bool {
     entity.fields.iter().any(|field| field.name == attribute) || table.discriminator.as_deref() == Some(attribute)
 }

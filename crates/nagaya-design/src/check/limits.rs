@@ -1,90 +1,87 @@
-//! Limits that DynamoDB sets and the store port takes over for all engines.
+//! Limits of DynamoDB, which apply to all engines.
 
 use crate::{
     codes,
-    design::{Design, Entity, KeyAttributes, KeyTemplates, Table},
+    design::{Design, Entity, Table},
     diagnostic::Diagnostic,
     language::Languages,
     template::{Part, Template},
 };
 
-/// Bytes of the largest item.
+/// The maximum size of an item in bytes.
 pub(crate) const MAX_ITEM: usize = 400 * 1024;
-/// Bytes of the longest partition key and of the longest sort key.
+/// The maximum sizes of a partition key and of a sort key in bytes.
 const MAX_PARTITION: usize = 2048;
 const MAX_SORT: usize = 1024;
 const MAX_INDEXES: usize = 20;
 
-pub(super) fn check(design: &Design, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, languages: &mut Languages, diagnostics: &mut Vec<Diagnostic>) {
     for (at, table) in design.tables.iter().enumerate() {
-        too_many_indexes(table, problems);
-        table_name(design, at, problems);
+        too_many_indexes(table, diagnostics);
+        table_name(design, at, diagnostics);
     }
     for entity in &design.entities {
         let table = design.table_of(entity);
-        for (attributes, key) in keys(table, entity) {
-            key_length(&attributes.partition, &key.partition, MAX_PARTITION, languages, problems);
-            key_length(&attributes.sort, &key.sort, MAX_SORT, languages, problems);
+        for (attributes, key) in table.keys_of(entity) {
+            key_length(&attributes.partition, &key.partition, MAX_PARTITION, languages, diagnostics);
+            key_length(&attributes.sort, &key.sort, MAX_SORT, languages, diagnostics);
         }
-        item_size(design, entity, languages, problems);
+        item_size(design, entity, languages, diagnostics);
     }
 }
 
-fn keys<'d>(table: &'d Table, entity: &'d Entity) -> impl Iterator<Item = (&'d KeyAttributes, &'d KeyTemplates)> {
-    let indexes = entity.indexes.iter().map(|mapping| (&table.indexes[mapping.index].key, &mapping.key));
-    std::iter::once((&table.key, &entity.key)).chain(indexes)
-}
-
-fn too_many_indexes(table: &Table, problems: &mut Vec<Diagnostic>) {
+fn too_many_indexes(table: &Table, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(index) = table.indexes.get(MAX_INDEXES) {
-        problems.push(
-            Diagnostic::new(
-                &codes::TOO_MANY_INDEXES,
-                index.span.clone(),
-                format!("`{}` has {} indexes, and a table can have {MAX_INDEXES}", table.id, table.indexes.len()),
-            )
-            .help("let entities share an index (each with its own templates), or split the table"),
+        diagnostics.push(
+            codes::TOO_MANY_INDEXES
+                .at(
+                    &index.span,
+                    format!(
+                        "`{}` has {} indexes, but a table can have at most {MAX_INDEXES}",
+                        table.id,
+                        table.indexes.len()
+                    ),
+                )
+                .help("let entities share an index (each with its own templates), or split the table"),
         );
     }
 }
 
-fn table_name(design: &Design, at: usize, problems: &mut Vec<Diagnostic>) {
+fn table_name(design: &Design, at: usize, diagnostics: &mut Vec<Diagnostic>) {
     let table = &design.tables[at];
     let name = table.physical_name(&design.name);
-    // The name of the design is judged by itself.
+    // The name of the design is checked elsewhere.
     let sample = table.physical_name("base");
     let good = (3..=255).contains(&sample.len())
         && sample.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
     if !good {
-        problems.push(
-            Diagnostic::new(&codes::TABLE_NAME, table.name_span.clone(), format!("`{name}` cannot name a table"))
+        diagnostics.push(
+            codes::TABLE_NAME
+                .at(&table.name_span, format!("`{name}` is not a valid table name"))
                 .help("3 to 255 letters, digits, `_`, `-` and `.`; `{base}` is the only placeholder"),
         );
     }
     if let Some(other) = design.tables[..at].iter().find(|other| other.physical_name(&design.name) == name) {
-        problems.push(
-            Diagnostic::new(
-                &codes::TABLE_NAME,
-                table.name_span.clone(),
-                format!("`{}` and `{}` would be the same table `{name}`", other.id, table.id),
-            )
-            .also(other.name_span.clone(), "the other table")
-            .help("give one of them another name"),
+        diagnostics.push(
+            codes::TABLE_NAME
+                .at(&table.name_span, format!("`{}` and `{}` would be the same table `{name}`", other.id, table.id))
+                .also(&other.name_span, "the other table")
+                .help("give one of them another name"),
         );
     }
 }
 
-/// The most bytes of a key.
+/// The maximum length of a key in bytes.
 fn longest(template: &Template, languages: &mut Languages) -> usize {
     template.parts.iter().fold(0, |sum: usize, part| {
         sum.saturating_add(match part {
             Part::Literal(literal) => literal.len(),
             Part::Slot(slot) => {
                 let plain = slot.form.max_bytes(slot.pad);
-                // An escaped mark takes three bytes, any other character at most four.
-                let wide = slot.stop().map_or(4, |stop| 4.max(3 * stop.len_utf8()));
+                // An escaped ASCII character takes three bytes, any other character at most four.
+                let wide = slot.terminator().map_or(4, |stop| 4.max(3 * stop.len_utf8()));
                 let characters = slot.form.max_chars.saturating_mul(wide);
-                if languages.holds_marks(slot) {
+                if languages.may_need_escaping(slot) {
                     plain.saturating_mul(wide.max(3)).min(characters.max(plain))
                 } else {
                     plain
@@ -99,22 +96,22 @@ fn key_length(
     template: &Template,
     limit: usize,
     languages: &mut Languages,
-    problems: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     let longest = longest(template, languages);
     if longest > limit {
-        problems.push(
-            Diagnostic::new(
-                &codes::KEY_TOO_LONG,
-                template.span.clone(),
-                format!("`{attribute}` can grow to {longest} bytes, and {limit} are possible"),
-            )
-            .help("give the fields in it a `max` (a character counts up to four bytes) or a bounded `pattern`"),
+        diagnostics.push(
+            codes::KEY_TOO_LONG
+                .at(&template.span, format!("`{attribute}` can have {longest} bytes, but the limit is {limit}"))
+                .help(
+                    "give the fields in it a `max` (a character counts up to four bytes) or a bounded \
+                     `pattern`",
+                ),
         );
     }
 }
 
-/// The most bytes that an item can take, as the stores count them.
+/// The maximum size of an item in bytes, as the stores count them.
 pub(crate) fn worst_case(design: &Design, entity: &Entity) -> usize {
     worst_case_with(design, entity, &mut Languages::default())
 }
@@ -123,7 +120,7 @@ fn worst_case_with(design: &Design, entity: &Entity, languages: &mut Languages) 
     let table = design.table_of(entity);
     let mut sum = entity.fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.max_bytes()));
     let mut counted: Vec<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
-    for (attributes, key) in keys(table, entity) {
+    for (attributes, key) in table.keys_of(entity) {
         for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
             if !counted.contains(&attribute.as_str()) {
                 counted.push(attribute);
@@ -135,18 +132,17 @@ fn worst_case_with(design: &Design, entity: &Entity, languages: &mut Languages) 
     sum.saturating_add(200)
 }
 
-fn item_size(design: &Design, entity: &Entity, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+fn item_size(design: &Design, entity: &Entity, languages: &mut Languages, diagnostics: &mut Vec<Diagnostic>) {
     let size = worst_case_with(design, entity, languages);
     if size > MAX_ITEM {
         let largest = entity.fields.iter().max_by_key(|field| field.max_bytes());
-        let mut diagnostic = Diagnostic::new(
-            &codes::ITEM_TOO_LARGE,
-            entity.span.clone(),
-            format!("`{}` can grow to {} KB, and an item can have 400 KB", entity.name, size / 1024),
+        let mut diagnostic = codes::ITEM_TOO_LARGE.at(
+            &entity.span,
+            format!("`{}` can have {} KB, but the limit of an item is 400 KB", entity.name, size / 1024),
         );
         if let Some(field) = largest {
-            diagnostic = diagnostic.also(field.span.clone(), format!("up to {} KB of it", field.max_bytes() / 1024));
+            diagnostic = diagnostic.also(&field.span, format!("up to {} KB of it", field.max_bytes() / 1024));
         }
-        problems.push(diagnostic.help("lower `max` of its texts and lists, or keep long content in object storage"));
+        diagnostics.push(diagnostic.help("lower `max` of its texts and lists, or keep long content in object storage"));
     }
 }

@@ -1,16 +1,16 @@
-//! The checks: everything that can be known to be wrong with a design before it runs.
+//! The checks of a design, one module for each kind.
 
 mod aggregates;
 mod audit;
 mod collisions;
 mod conditions;
+mod constraints;
 mod engines;
-mod given;
 mod keys;
 mod limits;
-mod promises;
 mod routes;
 mod schema;
+mod system_fields;
 mod walls;
 
 pub(crate) use limits::{MAX_ITEM, worst_case};
@@ -22,68 +22,65 @@ use crate::{
     language::Languages,
 };
 
-/// Runs every check; those for one engine only when it is asked for.
-pub(crate) fn check(design: &Design, source: &str, engines: &[Engine], problems: &mut Vec<Diagnostic>) {
+/// Runs every check, and those of the given engines.
+pub(crate) fn check(design: &Design, source: &str, engines: &[Engine], diagnostics: &mut Vec<Diagnostic>) {
     let mut languages = Languages::default();
-    walls::check(design, source, &mut languages, problems);
-    keys::check(design, problems);
-    conditions::check(design, source, problems);
-    collisions::check(design, &mut languages, problems);
-    promises::check(design, problems);
-    given::check(design, problems);
-    schema::check(design, problems);
-    limits::check(design, &mut languages, problems);
-    routes::check(design, problems);
-    aggregates::check(design, problems);
-    audit::check(design, problems);
+    walls::check(design, source, &mut languages, diagnostics);
+    keys::check(design, diagnostics);
+    conditions::check(design, source, diagnostics);
+    collisions::check(design, &mut languages, diagnostics);
+    constraints::check(design, diagnostics);
+    system_fields::check(design, diagnostics);
+    schema::check(design, diagnostics);
+    limits::check(design, &mut languages, diagnostics);
+    routes::check(design, diagnostics);
+    aggregates::check(design, diagnostics);
+    audit::check(design, diagnostics);
     for engine in engines {
-        engines::check(design, *engine, &mut languages, problems);
+        engines::check(design, *engine, &mut languages, diagnostics);
     }
 }
 
-/// Marks the warnings that a comment of the design explains: `# NG0304: a handful of tenants a day`. A comment that
-/// explains nothing is a warning of its own.
+/// Marks the warnings that a comment in the design explains: `# NG0304: a handful of tenants a day`. A comment without
+/// such a warning is reported.
 ///
-/// The comment stands at the end of the line, or directly above it, or above the header of its section.
-pub(crate) fn mark_explained(source: &str, engines: &[Engine], problems: &mut Vec<Diagnostic>) {
+/// The comment is at the end of the line, directly above it, or above the header of its section.
+pub(crate) fn mark_explained(source: &str, engines: &[Engine], diagnostics: &mut Vec<Diagnostic>) {
     let mut starts = vec![0];
     starts.extend(source.match_indices('\n').map(|(at, _)| at + 1));
     let lines: Vec<&str> = source.lines().collect();
     let mut used = Vec::new();
-    for problem in problems.iter_mut().filter(|problem| problem.severity() == Severity::Warning) {
-        let line = starts.partition_point(|start| *start <= problem.span().start).saturating_sub(1);
+    for diagnostic in diagnostics.iter_mut().filter(|diagnostic| diagnostic.severity() == Severity::Warning) {
+        let line = starts.partition_point(|start| *start <= diagnostic.span().start).saturating_sub(1);
         let header = (0..line).rev().find(|at| lines[*at].trim_start().starts_with('['));
-        let comments = [Some(line), Some(line).and_then(|line| above(&lines, line, problem.code.id))];
-        let header = header.and_then(|header| above(&lines, header, problem.code.id));
+        let comments = [Some(line), Some(line).and_then(|line| above(&lines, line, diagnostic.code.id))];
+        let header = header.and_then(|header| above(&lines, header, diagnostic.code.id));
         let found = comments.into_iter().flatten().chain(header).find_map(|at| {
             let (code, reason) = explanation(lines.get(at)?)?;
-            (code == problem.code.id).then_some((at, reason))
+            (code == diagnostic.code.id).then_some((at, reason))
         });
         if let Some((at, reason)) = found {
             used.push(at);
-            problem.explained = Some(reason.to_owned());
+            diagnostic.explained = Some(reason.to_owned());
         }
     }
-    let failed = problems.iter().any(|problem| problem.severity() == Severity::Error);
+    let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error);
     for (at, line) in lines.iter().enumerate() {
         let Some((code, _)) = explanation(line) else { continue };
-        // Warnings of one engine come only with that engine, and others may come once the errors are gone.
+        // Warnings of an engine occur only when it is checked, and errors may hide other warnings.
         let expected = !failed && (!code.starts_with("NG09") || engines.len() == Engine::ALL.len());
         if expected && !used.contains(&at) {
             let start = starts[at] + comment(line).map_or(0, |comment| line.len() - comment.len() - 1);
-            problems.push(
-                Diagnostic::new(
-                    &codes::STALE_EXPLANATION,
-                    start..starts[at] + line.len(),
-                    format!("there is no {code} here to explain"),
-                )
-                .help("leave the comment out, or put it directly above the line that the warning points at"),
+            diagnostics.push(
+                codes::STALE_EXPLANATION
+                    .at(&(start..starts[at] + line.len()), format!("{code} does not occur here"))
+                    .help("remove the comment, or put it directly above the line that the warning points at"),
             );
         }
     }
 }
 
-/// The line above, among those that are comments, that explains a code.
+/// The line with the explanation of a code among the comment lines directly above a line.
 fn above(lines: &[&str], line: usize, code: &str) -> Option<usize> {
     let comments = (0..line).rev().take_while(|at| lines[*at].trim_start().starts_with('#'));
     comments.into_iter().find(|at| explanation(lines[*at]).is_some_and(|(found, _)| found == code))
@@ -96,7 +93,7 @@ fn explanation(line: &str) -> Option<(&str, &str)> {
     (is_code && !reason.trim().is_empty()).then(|| (code, reason.trim()))
 }
 
-/// What follows the `#` of a line, outside of texts.
+/// The text after the `#` of a line, if the `#` is not inside a string.
 fn comment(line: &str) -> Option<&str> {
     let mut quote = None;
     let mut escaped = false;

@@ -1,4 +1,4 @@
-//! HTTP paths: each says one thing, and its parameters exist.
+//! HTTP paths: each has one meaning, and its parameters exist.
 
 use std::collections::HashMap;
 
@@ -6,50 +6,47 @@ use crate::{
     codes,
     design::{Access, Bound, Design},
     diagnostic::{Diagnostic, Span, list},
-    path::shape,
+    path::without_parameter_names,
     template::is_field_name,
 };
 
-pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
-    // A route, without the names of its parameters, and who has it.
+pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
+    // Each route, without the names of its parameters, with its owner.
     let mut taken: HashMap<String, (String, Span)> = HashMap::new();
     for entity in &design.entities {
         let span = entity.spans.path.as_ref().unwrap_or(&entity.span);
-        if !well_formed(&entity.path, span, problems) {
+        if !well_formed(&entity.path, span, diagnostics) {
             continue;
         }
         for name in names(&entity.path).filter(|name| entity.field(name).is_none()) {
-            problems.push(
-                Diagnostic::new(
-                    &codes::BAD_PATH,
-                    span.clone(),
-                    format!("`{{{name}}}` is not a field of `{}`", entity.name),
-                )
-                .help("name one of its fields, or leave the parameter out"),
+            diagnostics.push(
+                codes::BAD_PATH
+                    .at(span, format!("`{{{name}}}` is not a field of `{}`", entity.name))
+                    .help("name one of its fields, or leave the parameter out"),
             );
         }
         let who = format!("entity `{}`", entity.name);
-        take(shape(&entity.path), &who, span, OTHER, &mut taken, problems);
+        take(without_parameter_names(&entity.path), &who, span, OTHER, &mut taken, diagnostics);
         if !entity.id_fields().is_empty() {
-            take(shape(&entity.item_path()), &who, span, OTHER, &mut taken, problems);
+            take(without_parameter_names(&entity.item_path()), &who, span, OTHER, &mut taken, diagnostics);
         }
     }
     for access in &design.accesses {
         let Some(path) = &access.path else { continue };
         let span = access.path_span.as_ref().unwrap_or(&access.span);
-        if !well_formed(path, span, problems) {
+        if !well_formed(path, span, diagnostics) {
             continue;
         }
-        parameters(access, path, span, problems);
-        // At the paths of its own entity, one pattern lists the collection and one finds an item otherwise than by key.
-        let shape = shape(path);
+        parameters(access, path, span, diagnostics);
+        // At the paths of its own entity one pattern may list the collection, and one may replace reading by key.
+        let pattern = without_parameter_names(path);
         let route = match (design.lists_collection(access), design.is_lookup(access)) {
-            (true, _) => format!("list {shape}"),
-            (false, true) => format!("find {shape}"),
-            (false, false) => shape,
+            (true, _) => format!("list {pattern}"),
+            (false, true) => format!("find {pattern}"),
+            (false, false) => pattern,
         };
-        let help = if access.path_span.is_some() { OTHER } else { "its path is made of its name: give it a `path`" };
-        take(route, &format!("access pattern `{}`", access.name), span, help, &mut taken, problems);
+        let help = if access.path_span.is_some() { OTHER } else { "its path comes from its name: give it a `path`" };
+        take(route, &format!("access pattern `{}`", access.name), span, help, &mut taken, diagnostics);
     }
 }
 
@@ -61,17 +58,14 @@ fn take(
     span: &Span,
     help: &str,
     taken: &mut HashMap<String, (String, Span)>,
-    problems: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     if let Some((other, other_span)) = taken.get(&route) {
-        problems.push(
-            Diagnostic::new(
-                &codes::SAME_ROUTE,
-                span.clone(),
-                format!("the {who} and the {other} would answer at the same path"),
-            )
-            .also(other_span.clone(), format!("the {other}"))
-            .help(help),
+        diagnostics.push(
+            codes::SAME_ROUTE
+                .at(span, format!("the {who} and the {other} have the same path"))
+                .also(other_span, format!("the {other}"))
+                .help(help),
         );
         return;
     }
@@ -82,7 +76,7 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }
 
-fn well_formed(path: &str, span: &Span, problems: &mut Vec<Diagnostic>) -> bool {
+fn well_formed(path: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) -> bool {
     let literal = |segment: &str| {
         !segment.is_empty() && segment.chars().all(|each| each.is_ascii_alphanumeric() || "-_.~:".contains(each))
     };
@@ -92,14 +86,15 @@ fn well_formed(path: &str, span: &Span, problems: &mut Vec<Diagnostic>) -> bool 
     };
     let good = path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
     if !good {
-        problems.push(Diagnostic::new(&codes::BAD_PATH, span.clone(), format!("`{path}` cannot be a path")).help(
-            "write it like `/users` or `/users/{userId}/roles`: a slash first, none last, parameters as whole segments",
+        diagnostics.push(codes::BAD_PATH.at(span, format!("`{path}` is not a valid path")).help(
+            "write it like `/users` or `/users/{userId}/roles`: a slash first, none last, \
+             parameters as whole segments",
         ));
     }
     good
 }
 
-fn parameters(access: &Access, path: &str, span: &Span, problems: &mut Vec<Diagnostic>) {
+fn parameters(access: &Access, path: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
     let mut known: Vec<&str> = access.by.iter().map(String::as_str).collect();
     known.extend(access.filter.iter().flat_map(|filter| filter.parameters()).map(|(name, _)| name));
     match &access.bound {
@@ -108,13 +103,10 @@ fn parameters(access: &Access, path: &str, span: &Span, problems: &mut Vec<Diagn
         Bound::Open | Bound::Full => {}
     }
     for name in names(path).filter(|name| !known.contains(name)) {
-        problems.push(
-            Diagnostic::new(
-                &codes::BAD_PATH,
-                span.clone(),
-                format!("`{{{name}}}` is not a parameter of `{}`", access.name),
-            )
-            .help(format!("its parameters are {}", list(&known))),
+        diagnostics.push(
+            codes::BAD_PATH
+                .at(span, format!("`{{{name}}}` is not a parameter of `{}`", access.name))
+                .help(format!("its parameters are {}", list(&known))),
         );
     }
 }

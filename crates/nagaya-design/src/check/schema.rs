@@ -1,4 +1,4 @@
-//! Schema versions: an unbroken chain of steps, each of which fits the fields that it finds.
+//! Schema versions: the steps form a chain, and each step matches the fields of its versions.
 
 use std::collections::BTreeSet;
 
@@ -9,46 +9,43 @@ use crate::{
     version::Version,
 };
 
-pub(super) fn check(design: &Design, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for entity in &design.entities {
         let (Some(current), false) = (entity.schema, entity.changes.is_empty()) else {
-            missing_schema(entity, problems);
+            missing_schema(entity, diagnostics);
             continue;
         };
         let mut steps: Vec<&Change> = entity.changes.iter().collect();
         steps.sort_by_key(|step| step.from);
-        let before = problems.len();
-        chain(entity, current, &steps, problems);
+        let before = diagnostics.len();
+        chain(entity, current, &steps, diagnostics);
         for step in &steps {
-            bump(step, problems);
+            bump(step, diagnostics);
         }
-        if problems.len() == before {
-            fit(entity, current, &steps, problems);
+        if diagnostics.len() == before {
+            fit(entity, current, &steps, diagnostics);
         }
     }
 }
 
-fn missing_schema(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn missing_schema(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     if let (None, Some(step)) = (entity.schema, entity.changes.first()) {
-        problems.push(
-            Diagnostic::new(
-                &codes::SCHEMA_GAP,
-                step.span.clone(),
-                format!("`{}` has steps but no schema version", entity.name),
-            )
-            .help(format!("say which version is written: `schema = \"{}\"`", step.to)),
+        diagnostics.push(
+            codes::SCHEMA_GAP
+                .at(&step.span, format!("`{}` has schema steps but no schema version", entity.name))
+                .help(format!("set the version that is written: `schema = \"{}\"`", step.to)),
         );
     }
 }
 
-fn chain(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<Diagnostic>) {
+fn chain(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |step: &Change, message: String, help: String| {
-        problems.push(Diagnostic::new(&codes::SCHEMA_GAP, step.span.clone(), message).help(help));
+        diagnostics.push(codes::SCHEMA_GAP.at(&step.span, message).help(help));
     };
     for step in steps.iter().filter(|step| step.to <= step.from) {
         wrong(
             step,
-            format!("a step from {} to {} does not lead on", step.from, step.to),
+            format!("the step from {} to {} does not go forward", step.from, step.to),
             "`to` has to be later than `from`".to_owned(),
         );
     }
@@ -57,7 +54,7 @@ fn chain(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Ve
             wrong(
                 pair[1],
                 format!("two steps start from {}", pair[1].from),
-                "leave one: a chain does not fork".to_owned(),
+                "keep only one: a chain does not branch".to_owned(),
             );
         } else if pair[0].to != pair[1].from {
             wrong(
@@ -69,67 +66,58 @@ fn chain(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Ve
     }
     let reached = steps.iter().any(|step| step.from == current || step.to == current);
     if !reached && let Some(span) = &entity.spans.schema {
-        problems.push(
-            Diagnostic::new(
-                &codes::SCHEMA_GAP,
-                span.clone(),
-                format!("no step leads to or from the version {current}"),
-            )
-            .help(format!("add a step to {current}, or write the version that the steps lead to")),
+        diagnostics.push(
+            codes::SCHEMA_GAP
+                .at(span, format!("no step leads to or from the version {current}"))
+                .help(format!("add a step to {current}, or write the version that the steps lead to")),
         );
     }
 }
 
-fn bump(step: &Change, problems: &mut Vec<Diagnostic>) {
+fn bump(step: &Change, diagnostics: &mut Vec<Diagnostic>) {
     if step.is_breaking() && step.to.major == step.from.major {
-        problems.push(
-            Diagnostic::new(
-                &codes::SCHEMA_BUMP,
-                step.span.clone(),
-                format!("the step from {} to {} removes or changes fields", step.from, step.to),
-            )
-            .help(format!(
-                "readers of {} would fail: lead to {}.0 instead",
-                step.from,
-                step.from.major.saturating_add(1)
-            )),
+        diagnostics.push(
+            codes::SCHEMA_BUMP
+                .at(&step.span, format!("the step from {} to {} removes or changes fields", step.from, step.to))
+                .help(format!(
+                    "readers of {} would fail: lead to {}.0 instead",
+                    step.from,
+                    step.from.major.saturating_add(1)
+                )),
         );
     }
 }
 
-/// Walks from the declared fields forward through planned steps and back through past ones.
-fn fit(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<Diagnostic>) {
+/// Follows the fields forward through future steps and back through past ones, starting at the declared fields.
+fn fit(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut Vec<Diagnostic>) {
     let declared: BTreeSet<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
     let mut wrong = |step: &Change, name: &str, reason: &str| {
-        problems.push(
-            Diagnostic::new(
-                &codes::SCHEMA_STEP,
-                step.span.clone(),
-                format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to),
-            )
-            .help("steps name the fields of the versions that they lead from and to"),
+        diagnostics.push(
+            codes::SCHEMA_STEP
+                .at(&step.span, format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to))
+                .help("a step can use the fields of the version before it and of the version after it"),
         );
     };
     let mut fields = declared.clone();
     for step in steps.iter().filter(|step| step.from >= current) {
         for name in step.drop.iter().chain(step.rename.iter().map(|(old, _)| old)) {
             if !fields.remove(name.as_str()) {
-                wrong(step, name, "is not a field then");
+                wrong(step, name, "is not a field at that version");
             }
         }
         fields.extend(step.add.iter().map(|(name, _)| name.as_str()));
         fields.extend(step.rename.iter().map(|(_, new)| new.as_str()));
         for (name, _) in step.set.iter().filter(|(name, _)| !fields.contains(name.as_str())) {
-            wrong(step, name, "is not a field then");
+            wrong(step, name, "is not a field at that version");
         }
         for name in copied(step).filter(|name| !fields.contains(name) && !step.drop.iter().any(|gone| gone == name)) {
-            wrong(step, name, "is not a field then");
+            wrong(step, name, "is not a field at that version");
         }
     }
     let mut fields = declared.clone();
     for step in steps.iter().rev().filter(|step| step.to <= current) {
         for (name, _) in step.set.iter().filter(|(name, _)| !fields.contains(name.as_str())) {
-            wrong(step, name, "is not a field then");
+            wrong(step, name, "is not a field at that version");
         }
         for name in step.add.iter().map(|(name, _)| name).chain(step.rename.iter().map(|(_, new)| new)) {
             if !fields.remove(name.as_str()) {
@@ -142,18 +130,14 @@ fn fit(entity: &Entity, current: Version, steps: &[&Change], problems: &mut Vec<
             }
         }
         for name in copied(step).filter(|name| !fields.contains(name)) {
-            wrong(step, name, "is not a field then");
+            wrong(step, name, "is not a field at that version");
         }
     }
     for step in steps {
         let constants = step.set.iter().filter(|(_, value)| placeholder(value).is_none());
         for (name, value) in step.add.iter().chain(constants) {
-            let mut misfits = Vec::new();
-            if let Some(field) = entity.field(name) {
-                field.check(value, name, &mut misfits);
-            }
-            if !misfits.is_empty() {
-                wrong(step, name, "does not accept the value it is given");
+            if entity.field(name).is_some_and(|field| !field.accepts(value)) {
+                wrong(step, name, "does not accept the value");
             }
         }
     }

@@ -1,67 +1,58 @@
-//! Walls: every entity and every index keeps tenants apart, or says how it is meant.
+//! Walls: every entity and every index separates tenants, or declares another wall.
 
 use crate::{
     codes,
     design::{Design, Entity, KeyTemplates, Mapping, Wall},
     diagnostic::{Diagnostic, Span, a, list},
-    form::Material,
     language::Languages,
     template::{Part, Template},
-    tree::Text,
+    text_syntax::ScalarType,
+    tree::SpannedText,
 };
 
-pub(super) fn check(design: &Design, source: &str, languages: &mut Languages, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(design: &Design, source: &str, languages: &mut Languages, diagnostics: &mut Vec<Diagnostic>) {
     for (at, entity) in design.entities.iter().enumerate() {
-        tenant_field(design, entity, problems);
-        entity_wall(entity, problems);
-        former_walls(entity, problems);
+        tenant_field(design, entity, diagnostics);
+        entity_wall(entity, diagnostics);
+        former_walls(entity, diagnostics);
         for mapping in &entity.indexes {
-            index_wall(entity, mapping, problems);
+            index_wall(entity, mapping, diagnostics);
         }
-        personal_in_keys(design, entity, source, problems);
+        personal_in_keys(design, entity, source, diagnostics);
         for other in design.entities[at..].iter().filter(|other| other.table == entity.table) {
-            shared_partitions(design, entity, other, languages, problems);
+            shared_partitions(design, entity, other, languages, diagnostics);
         }
     }
-    // One that could not be read may be public.
+    // An entity that could not be read may be public.
     let public = design.entities.iter().any(|entity| entity.wall == Wall::Public);
     if design.visitors && !public && design.unread.is_empty() {
-        problems.push(
-            Diagnostic::new(
-                &codes::DOES_NOT_APPLY,
-                design.visitors_span.clone(),
-                "`visitors` read what is public, and nothing in the design is",
-            )
-            .help("leave it out, or let an entity have `wall = \"public\"`"),
+        diagnostics.push(
+            codes::DOES_NOT_APPLY
+                .at(&design.visitors_span, "`visitors` can read public entities, but the design has none")
+                .help("remove it, or give an entity `wall = \"public\"`"),
         );
     }
 }
 
-fn tenant_field(design: &Design, entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn tenant_field(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let Some((path, field)) = entity.tenant.as_ref().and_then(|path| Some((path, entity.field(path)?))) else { return };
     let span = entity.spans.tenant.clone().unwrap_or_else(|| field.span.clone());
     let textual = field
         .form
         .as_ref()
-        .is_some_and(|form| matches!(form.material, Material::Text | Material::Ulid | Material::Uuid));
+        .is_some_and(|form| matches!(form.scalar_type, ScalarType::Text | ScalarType::Ulid | ScalarType::Uuid));
     if !textual {
-        problems.push(
-            Diagnostic::new(
-                &codes::NO_TENANT_FIELD,
-                span,
-                format!("`{path}` is {}, which cannot name a tenant", a(field.kind.name())),
-            )
-            .help("a tenant is named by a string, ulid or uuid"),
+        diagnostics.push(
+            codes::NO_TENANT_FIELD
+                .at(&span, format!("`{path}` is {}, which cannot identify a tenant", a(field.kind.name())))
+                .help("use a string, ulid or uuid"),
         );
     } else if entity.is_optional(path) {
-        problems.push(
-            Diagnostic::new(
-                &codes::NO_TENANT_FIELD,
-                span,
-                format!("`{path}` is optional: an item without a tenant would be behind no wall"),
-            )
-            .also(design.tenant.span.clone(), "the tenant of the design")
-            .help("make it required"),
+        diagnostics.push(
+            codes::NO_TENANT_FIELD
+                .at(&span, format!("`{path}` is optional, but an item without a tenant is behind no wall"))
+                .also(&design.tenant.span, "the tenant of the design")
+                .help("make it required"),
         );
     }
 }
@@ -70,71 +61,66 @@ fn carries_tenant(entity: &Entity, key: &KeyTemplates) -> bool {
     entity.tenant.as_deref().is_some_and(|tenant| key.partition.fields().any(|path| path == tenant))
 }
 
-fn entity_wall(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+fn entity_wall(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let partition = &entity.key.partition;
     match (entity.wall, &entity.spans.wall) {
         (Wall::Key, declared) if entity.tenant.is_some() && !carries_tenant(entity, &entity.key) => {
             let tenant = entity.tenant.as_deref().unwrap_or_default();
             let help = format!(
-                "put `{{{tenant}}}` into the partition, or say which wall is meant: `wall = \"attribute\"`, `\"public\"` or `\"system\"`"
+                "put `{{{tenant}}}` into the partition, or declare another wall: `wall = \
+                 \"attribute\"`, `\"public\"` or `\"system\"`"
             );
-            problems.push(match declared {
-                Some(declared) => Diagnostic::new(
-                    &codes::WALL_NOT_IN_KEY,
-                    partition.span.clone(),
-                    format!("the partition of `{}` does not carry the tenant", entity.name),
-                )
-                .also(declared.clone(), "the wall is said to be in the key")
-                .help(help),
-                None => Diagnostic::new(
-                    &codes::NO_WALL,
-                    partition.span.clone(),
-                    format!("`{}` has no wall: tenants would share this partition", entity.name),
-                )
-                .here("no tenant here")
-                .help(help),
+            diagnostics.push(match declared {
+                Some(declared) => codes::WALL_NOT_IN_KEY
+                    .at(&partition.span, format!("the partition of `{}` does not contain the tenant", entity.name))
+                    .also(declared, "this declares the wall in the key")
+                    .help(help),
+                None => codes::NO_WALL
+                    .at(&partition.span, format!("`{}` has no wall: tenants would share this partition", entity.name))
+                    .here("no tenant here")
+                    .help(help),
             });
         }
-        (Wall::Key | Wall::Attribute, _) if entity.spans.tenantless => problems.push(
-            Diagnostic::new(
-                &codes::NO_WALL,
-                entity.span.clone(),
-                format!("`{}` belongs to no tenant, so nothing tells whose it is", entity.name),
-            )
-            .help("say which wall is meant: `wall = \"public\"` or `\"system\"`"),
+        (Wall::Key | Wall::Attribute, _) if entity.spans.tenantless => diagnostics.push(
+            codes::NO_WALL
+                .at(&entity.span, format!("`{}` belongs to no tenant, so it needs a wall without one", entity.name))
+                .help("declare it: `wall = \"public\"` or `\"system\"`"),
         ),
         (Wall::Attribute, declared) => {
-            problems.push(attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span)));
+            diagnostics.push(attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span)));
         }
-        (Wall::Public, _) if entity.tenant.is_none() && entity.spans.tenant.is_none() => problems.push(
-            Diagnostic::new(
-                &codes::NO_OWNER,
-                entity.span.clone(),
-                format!("everybody reads `{}`, but nobody is said to write it", entity.name),
-            )
-            .help("name the owner's field with `tenant = \"…\"`, or write `tenant = false` if only an operator does"),
+        (Wall::Public, _) if entity.tenant.is_none() && entity.spans.tenant.is_none() => diagnostics.push(
+            codes::NO_OWNER
+                .at(&entity.span, format!("`{}` is public, but has no owner who writes it", entity.name))
+                .help(
+                    "name the owner's field with `tenant = \"…\"`, or write `tenant = false` if only \
+                     operators write it",
+                ),
         ),
         _ => {}
     }
     if matches!(entity.wall, Wall::Public | Wall::System) {
-        exposed(entity, entity.wall, entity.spans.wall.as_ref().unwrap_or(&entity.span), problems);
+        exposed(entity, entity.wall, entity.spans.wall.as_ref().unwrap_or(&entity.span), diagnostics);
     }
 }
 
-fn index_wall(entity: &Entity, mapping: &Mapping, problems: &mut Vec<Diagnostic>) {
+fn index_wall(entity: &Entity, mapping: &Mapping, diagnostics: &mut Vec<Diagnostic>) {
     let span = mapping.wall_span.as_ref().unwrap_or(&mapping.span);
     let wider = matches!(
         (entity.wall, mapping.wall),
         (Wall::System, Wall::Key | Wall::Attribute | Wall::Public) | (Wall::Key | Wall::Attribute, Wall::Public)
     );
     if wider {
-        problems.push(
-            Diagnostic::new(
-                &codes::WIDER_INDEX_WALL,
-                span.clone(),
-                format!("the wall of `{}` is `{}`, and this index would open it", entity.name, entity.wall),
-            )
-            .help("an index can be narrower than its entity, not wider: leave `wall` out or write `\"system\"`"),
+        diagnostics.push(
+            codes::WIDER_INDEX_WALL
+                .at(
+                    span,
+                    format!("the wall of `{}` is `{}`, and the wall of this index is wider", entity.name, entity.wall),
+                )
+                .help(
+                    "an index can have a narrower wall than its entity, not a wider one: remove `wall` or \
+                     write `\"system\"`",
+                ),
         );
         return;
     }
@@ -142,32 +128,39 @@ fn index_wall(entity: &Entity, mapping: &Mapping, problems: &mut Vec<Diagnostic>
     match mapping.wall {
         Wall::Key if !carries && (entity.tenant.is_some() || mapping.wall_span.is_some()) => {
             let tenant = entity.tenant.as_deref().unwrap_or_default();
-            problems.push(
-                Diagnostic::new(&codes::WALL_NOT_IN_INDEX, mapping.key.partition.span.clone(), format!("the partition of `{}` does not carry the tenant of `{}`", mapping.name, entity.name))
+            diagnostics.push(
+                codes::WALL_NOT_IN_INDEX
+                    .at(
+                        &mapping.key.partition.span,
+                        format!("the partition of `{}` does not contain the tenant of `{}`", mapping.name, entity.name),
+                    )
                     .here("tenants would share this partition")
-                    .help(format!("put `{{{tenant}}}` into it, or say what is meant: `wall = \"system\"` for operators only, `\"attribute\"` to check each item")),
+                    .help(format!(
+                        "put `{{{tenant}}}` into it, or declare another wall: `wall = \"system\"` for \
+                         operators only, `\"attribute\"` to check each item"
+                    )),
             );
         }
-        Wall::Attribute if mapping.wall_span.is_some() => problems.push(attribute_wall(&mapping.name, span)),
+        Wall::Attribute if mapping.wall_span.is_some() => diagnostics.push(attribute_wall(&mapping.name, span)),
         _ => {}
     }
     if mapping.wall_span.is_some() && mapping.wall != entity.wall && matches!(mapping.wall, Wall::Public | Wall::System)
     {
-        exposed(entity, mapping.wall, span, problems);
+        exposed(entity, mapping.wall, span, diagnostics);
     }
 }
 
-/// Older keys are behind the same wall.
-fn former_walls(entity: &Entity, problems: &mut Vec<Diagnostic>) {
+/// Former keys are behind the same wall.
+fn former_walls(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     for former in &entity.former_keys {
         if entity.wall == Wall::Key && entity.tenant.is_some() && !carries_tenant(entity, former) {
-            problems.push(
-                Diagnostic::new(
-                    &codes::WALL_NOT_IN_KEY,
-                    former.partition.span.clone(),
-                    format!("the former partition of `{}` does not carry the tenant", entity.name),
-                )
-                .help("items behind no wall have to be moved before they can be read"),
+            diagnostics.push(
+                codes::WALL_NOT_IN_KEY
+                    .at(
+                        &former.partition.span,
+                        format!("the former partition of `{}` does not contain the tenant", entity.name),
+                    )
+                    .help("move such items to a key with the tenant before they are read"),
             );
         }
     }
@@ -187,19 +180,19 @@ fn partitions(entity: &Entity, index: Option<usize>) -> Vec<(&Template, Wall)> {
     }
 }
 
-/// A partition that keeps a tenant's items together holds nobody else's: `{tenant}#{x}` beside `{x}#{tenant}`, or
-/// `T#{tenant}` beside a public `T#{slug}`, would give one partition to two.
+/// Reports partitions that two tenants can share, such as `{tenant}#{x}` and `{x}#{tenant}`, or `T#{tenant}` and a public
+/// `T#{slug}`.
 fn shared_partitions(
     design: &Design,
     entity: &Entity,
     other: &Entity,
     languages: &mut Languages,
-    problems: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     let places = std::iter::once(None).chain((0..design.table_of(entity).indexes.len()).map(Some));
     for place in places {
         for (at, (mine, my_wall)) in partitions(entity, place).into_iter().enumerate() {
-            // Of one entity, each pair of forms is looked at once.
+            // Within one entity, each pair of templates is compared once.
             let first = if entity.name == other.name { at + 1 } else { 0 };
             for (theirs, their_wall) in partitions(other, place).into_iter().skip(first) {
                 let walled = my_wall == Wall::Key || their_wall == Wall::Key;
@@ -209,32 +202,35 @@ fn shared_partitions(
                 if !walled || same || is_system(design, mine) || is_system(design, theirs) {
                     continue;
                 }
-                let Some(shared) = languages.shared(mine, theirs) else { continue };
-                problems.push(
-                    Diagnostic::new(
-                        &codes::SHARED_PARTITION,
-                        theirs.span.clone(),
-                        format!(
-                            "`{}` and `{}` items of different tenants can share a partition",
-                            entity.name, other.name
+                let Some(shared) = languages.common_key(mine, theirs) else { continue };
+                diagnostics.push(
+                    codes::SHARED_PARTITION
+                        .at(
+                            &theirs.span,
+                            format!(
+                                "`{}` and `{}` items of different tenants can share a partition",
+                                entity.name, other.name
+                            ),
+                        )
+                        .here(format!("such as `{shared}`"))
+                        .also(&mine.span, "the other partition")
+                        .help(
+                            "put the tenant at the same position in both, after the same constant and before `#`; \
+                             start other partitions with a different constant",
                         ),
-                    )
-                    .here(format!("such as `{shared}`"))
-                    .also(mine.span.clone(), "the other partition")
-                    .help("put the tenant at the same place of both, after the same constant, and `#` after it; start others with a constant of their own"),
                 );
             }
         }
     }
 }
 
-/// Whether a partition is the system's own: a constant that names the system tenant, which nobody else can be.
+/// Whether a partition belongs to the system: a constant with the system tenant, which no other tenant can be.
 fn is_system(design: &Design, template: &Template) -> bool {
     let system = design.tenant.system.as_deref();
     template.is_constant() && system.is_some_and(|system| template.as_str().split('#').any(|part| part == system))
 }
 
-/// The template up to the tenant, without the names of fields: what they look like and how they end is what counts.
+/// The template up to the tenant, without field names: only the syntax and the end of each field matter.
 fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<String> {
     let is_tenant =
         |part: &Part| matches!(part, Part::Slot(slot) if Some(slot.path.as_str()) == entity.tenant.as_deref());
@@ -247,31 +243,28 @@ fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<String> {
 }
 
 fn attribute_wall(name: &str, span: &Span) -> Diagnostic {
-    Diagnostic::new(
-        &codes::ATTRIBUTE_WALL,
-        span.clone(),
-        format!("only a condition on each item guards `{name}`: no IAM leading-key policy can"),
-    )
-    .help("put the tenant into the partition where you can; where you cannot, say why: `# NG0105: …` above this line")
+    codes::ATTRIBUTE_WALL
+        .at(span, format!("only a condition on each item protects `{name}`: no IAM leading-key policy can"))
+        .help(
+            "put the tenant into the partition where you can; where you cannot, explain why: `# \
+             NG0105: …` above this line",
+        )
 }
 
-fn exposed(entity: &Entity, wall: Wall, span: &Span, problems: &mut Vec<Diagnostic>) {
+fn exposed(entity: &Entity, wall: Wall, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
     let personal = entity.personal_fields();
     if personal.is_empty() {
         return;
     }
     let reader = if wall == Wall::Public { "every tenant reads" } else { "operators read across tenants" };
-    problems.push(
-        Diagnostic::new(
-            &codes::EXPOSED_PERSONAL_DATA,
-            span.clone(),
-            format!("{reader} the personal data of `{}`: {}", entity.name, list(&personal)),
-        )
-        .help("keep it out, or say why it has to be: `# NG0106: …` above this line"),
+    diagnostics.push(
+        codes::EXPOSED_PERSONAL_DATA
+            .at(span, format!("{reader} the personal data of `{}`: {}", entity.name, list(&personal)))
+            .help("remove it, or explain why it is needed: `# NG0106: …` above this line"),
     );
 }
 
-fn personal_in_keys(design: &Design, entity: &Entity, source: &str, problems: &mut Vec<Diagnostic>) {
+fn personal_in_keys(design: &Design, entity: &Entity, source: &str, diagnostics: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
     let keys = std::iter::once((&table.key, &entity.key))
         .chain(entity.indexes.iter().map(|mapping| (&table.indexes[mapping.index].key, &mapping.key)));
@@ -279,14 +272,14 @@ fn personal_in_keys(design: &Design, entity: &Entity, source: &str, problems: &m
         for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
             let own = entity.field(attribute).is_some();
             for slot in template.slots().filter(|slot| !own && entity.is_personal(&slot.path)) {
-                let text = Text { value: template.as_str().to_owned(), span: template.span.clone() };
-                problems.push(
-                    Diagnostic::new(
-                        &codes::PERSONAL_IN_KEY,
-                        text.piece(source, slot.range.clone()),
-                        format!("`{}` is personal data, and keys show in logs, metrics and cursors", slot.path),
-                    )
-                    .help("use an id or a hash of it, or say why it has to be: `# NG0110: …` above this line"),
+                let text = SpannedText { value: template.as_str().to_owned(), span: template.span.clone() };
+                diagnostics.push(
+                    codes::PERSONAL_IN_KEY
+                        .at(
+                            &text.span_of(source, slot.range.clone()),
+                            format!("`{}` is personal data, and keys appear in logs, metrics and cursors", slot.path),
+                        )
+                        .help("use an id or a hash of it, or explain why it is needed: `# NG0110: …` above this line"),
                 );
             }
         }

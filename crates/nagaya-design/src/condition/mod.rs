@@ -18,7 +18,7 @@ pub enum Condition {
         field: Operand,
         /// The comparison.
         operator: Operator,
-        /// What it is compared with.
+        /// The value to compare with.
         value: Literal,
     },
     /// `field in ('a', 'b')`.
@@ -32,11 +32,11 @@ pub enum Condition {
     Exists(Operand),
     /// `absent field`.
     Absent(Operand),
-    /// All hold.
+    /// All are true.
     And(Vec<Condition>),
-    /// At least one holds.
+    /// At least one is true.
     Or(Vec<Condition>),
-    /// It does not hold.
+    /// It is false.
     Not(Box<Condition>),
 }
 
@@ -48,7 +48,7 @@ pub struct Operand {
     pub(crate) range: Span,
 }
 
-/// What a field is compared with.
+/// The right side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Literal {
     /// The value.
@@ -59,13 +59,13 @@ pub struct Literal {
 /// A constant or a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Term {
-    /// A text, number or truth value.
+    /// A text, number or boolean.
     Constant(Value),
-    /// `{name}`: given with the request.
+    /// `{name}`: a parameter of the request.
     Parameter(String),
 }
 
-/// A comparison.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// `=`
@@ -83,7 +83,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Longer ones first, so that `<=` is not read as `<`.
+    /// Longer ones first, so that `<=` is not parsed as `<`.
     const ALL: [(&'static str, Operator); 6] = [
         ("<=", Operator::LessOrEqual),
         (">=", Operator::GreaterOrEqual),
@@ -113,7 +113,7 @@ impl fmt::Display for Operator {
 }
 
 impl Condition {
-    /// Whether it holds for an item. A comparison with an absent field does not hold; a parameter counts as absent.
+    /// Whether it is true for an item. A comparison with an absent field or with a parameter is false.
     pub fn holds(&self, item: &Map<String, Value>) -> bool {
         match self {
             Condition::Compare { field, operator, value: Literal { value: Term::Constant(value), .. } } => {
@@ -134,7 +134,7 @@ impl Condition {
         }
     }
 
-    /// Whether it can only hold where `path` is present.
+    /// Whether it can be true only if `path` is present.
     pub(crate) fn requires(&self, path: &str) -> bool {
         match self {
             Condition::Compare { field, .. } | Condition::In { field, .. } | Condition::Exists(field) => {
@@ -146,14 +146,15 @@ impl Condition {
         }
     }
 
-    /// Whether it holds just where `path` is present.
+    /// Whether it is `exists path`.
     pub(crate) fn is_presence_of(&self, path: &str) -> bool {
         matches!(self, Condition::Exists(field) if field.path == path)
     }
 
-    /// Every field it reads, with the values it is compared with.
+    /// Visits every field with the values it is compared with.
     ///
-    /// Whether equality is asked comes third: a bound of an order need not be a value that the field can have.
+    /// The third argument says whether the comparison is for equality: the bound of a range need not be a valid value of
+    /// the field.
     pub(crate) fn each_field<'c>(&'c self, visit: &mut impl FnMut(&'c Operand, &'c [Literal], bool)) {
         match self {
             Condition::Compare { field, operator, value } => {
@@ -166,22 +167,22 @@ impl Condition {
         }
     }
 
-    /// The fields that it pins to a parameter: `status = {status}`.
-    pub(crate) fn pinned(&self) -> Vec<&str> {
+    /// The fields that must be equal to a parameter: `status = {status}`.
+    pub(crate) fn equal_to_parameters(&self) -> Vec<&str> {
         match self {
             Condition::Compare {
                 field,
                 operator: Operator::Equal,
                 value: Literal { value: Term::Parameter(_), .. },
             } => vec![&field.path],
-            Condition::And(all) => all.iter().flat_map(Condition::pinned).collect(),
+            Condition::And(all) => all.iter().flat_map(Condition::equal_to_parameters).collect(),
             _ => Vec::new(),
         }
     }
 
-    /// Whether it does nothing but pin this field to a parameter.
-    pub(crate) fn is_pin_of(&self, path: &str) -> bool {
-        matches!(self, Condition::Compare { .. }) && self.pinned() == [path]
+    /// Whether it is exactly `path = {parameter}`.
+    pub(crate) fn only_compares_with_parameter(&self, path: &str) -> bool {
+        matches!(self, Condition::Compare { .. }) && self.equal_to_parameters() == [path]
     }
 
     /// The fields that it reads.
@@ -191,7 +192,7 @@ impl Condition {
         found
     }
 
-    /// The parameters that it needs, each with the field that it is compared with.
+    /// Its parameters, each with the field that it is compared with.
     pub fn parameters(&self) -> Vec<(&str, &str)> {
         let mut found = Vec::new();
         self.each_field(&mut |field, literals, _| {

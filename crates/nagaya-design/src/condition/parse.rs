@@ -1,19 +1,19 @@
-//! Reading a condition from its text.
+//! The parser of conditions.
 
 use serde_json::Value;
 
 use super::{Condition, Literal, Operand, Operator, Term};
 use crate::diagnostic::Span;
 
-/// Why a condition cannot be read, and where.
+/// Why a condition cannot be parsed, and where.
 #[derive(Debug)]
-pub(crate) struct Malformed {
+pub(crate) struct SyntaxError {
     pub(crate) range: Span,
     pub(crate) message: String,
 }
 
-/// Reads a condition.
-pub(crate) fn parse(text: &str) -> Result<Condition, Malformed> {
+/// Parses a condition.
+pub(crate) fn parse(text: &str) -> Result<Condition, SyntaxError> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let condition = parser.any()?;
     parser.skip_space();
@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Condition, Malformed> {
     Ok(condition)
 }
 
-/// Deeper nesting than any condition a person writes.
+/// The limit of nesting, so that recursion is bounded.
 const MAX_DEPTH: usize = 32;
 
 struct Parser<'t> {
@@ -33,7 +33,7 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn any(&mut self) -> Result<Condition, Malformed> {
+    fn any(&mut self) -> Result<Condition, SyntaxError> {
         let mut found = vec![self.all()?];
         while self.word("or") {
             found.push(self.all()?);
@@ -41,7 +41,7 @@ impl<'t> Parser<'t> {
         Ok(if found.len() == 1 { found.swap_remove(0) } else { Condition::Or(found) })
     }
 
-    fn all(&mut self) -> Result<Condition, Malformed> {
+    fn all(&mut self) -> Result<Condition, SyntaxError> {
         let mut found = vec![self.one()?];
         while self.word("and") {
             found.push(self.one()?);
@@ -49,7 +49,7 @@ impl<'t> Parser<'t> {
         Ok(if found.len() == 1 { found.swap_remove(0) } else { Condition::And(found) })
     }
 
-    fn one(&mut self) -> Result<Condition, Malformed> {
+    fn one(&mut self) -> Result<Condition, SyntaxError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.fail("fewer nested conditions");
@@ -71,7 +71,7 @@ impl<'t> Parser<'t> {
         Ok(condition)
     }
 
-    fn comparison(&mut self) -> Result<Condition, Malformed> {
+    fn comparison(&mut self) -> Result<Condition, SyntaxError> {
         let field = self.field()?;
         if self.word("in") {
             self.expect("(")?;
@@ -90,7 +90,7 @@ impl<'t> Parser<'t> {
         self.fail("a comparison such as `=`, `!=`, `<` or `in`")
     }
 
-    fn field(&mut self) -> Result<Operand, Malformed> {
+    fn field(&mut self) -> Result<Operand, SyntaxError> {
         let name = self.name();
         if name.is_empty() {
             return self.fail("the name of a field");
@@ -98,7 +98,7 @@ impl<'t> Parser<'t> {
         Ok(Operand { path: name.to_owned(), range: self.at - name.len()..self.at })
     }
 
-    fn literal(&mut self) -> Result<Literal, Malformed> {
+    fn literal(&mut self) -> Result<Literal, SyntaxError> {
         self.skip_space();
         let start = self.at;
         let value = if self.rest().starts_with('\'') {
@@ -117,20 +117,20 @@ impl<'t> Parser<'t> {
         Ok(Literal { value, range: start..self.at })
     }
 
-    fn quoted(&mut self) -> Result<String, Malformed> {
+    fn quoted(&mut self) -> Result<String, SyntaxError> {
         let start = self.at;
         let mut text = String::new();
         self.at += 1;
         loop {
             let Some(end) = self.rest().find('\'') else {
-                return Err(Malformed {
+                return Err(SyntaxError {
                     range: start..self.text.len(),
-                    message: "this text does not end: its `'` is missing".to_owned(),
+                    message: "this text has no closing `'`".to_owned(),
                 });
             };
             text.push_str(&self.rest()[..end]);
             self.at += end + 1;
-            // A quote inside a text is written twice.
+            // A quote inside a text is doubled.
             if !self.rest().starts_with('\'') {
                 return Ok(text);
             }
@@ -139,7 +139,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn number(&mut self) -> Result<Value, Malformed> {
+    fn number(&mut self) -> Result<Value, SyntaxError> {
         let length = self
             .rest()
             .find(|each: char| !each.is_ascii_digit() && each != '-' && each != '.')
@@ -173,7 +173,7 @@ impl<'t> Parser<'t> {
         &rest[..length]
     }
 
-    /// Takes a whole word.
+    /// Consumes a whole word.
     fn word(&mut self, word: &str) -> bool {
         let start = self.at;
         let found = self.name() == word;
@@ -192,11 +192,11 @@ impl<'t> Parser<'t> {
         found
     }
 
-    fn expect(&mut self, sign: &str) -> Result<(), Malformed> {
+    fn expect(&mut self, sign: &str) -> Result<(), SyntaxError> {
         if self.sign(sign) { Ok(()) } else { self.fail(&format!("`{sign}`")) }
     }
 
-    fn fail<T>(&mut self, expected: &str) -> Result<T, Malformed> {
+    fn fail<T>(&mut self, expected: &str) -> Result<T, SyntaxError> {
         self.skip_space();
         let rest = self.rest();
         let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -205,6 +205,6 @@ impl<'t> Parser<'t> {
         } else {
             format!("expected {expected}, found `{}`", &rest[..length])
         };
-        Err(Malformed { range: self.at..self.at + length, message })
+        Err(SyntaxError { range: self.at..self.at + length, message })
     }
 }

@@ -1,31 +1,31 @@
-//! What is written down of changes, and where.
+//! The audit: which changes are recorded, and where.
 
-use super::{Differences, READERS};
+use super::{Differences, READERS, text};
 use crate::{
-    audit::{Audit, Part},
+    audit::Part,
     design::{Design, Entity},
 };
 
-const UNSEEN: &str = "what happens is no longer written down";
+const UNRECORDED: &str = "changes are no longer recorded";
 
 impl Differences {
     pub(super) fn audit(&mut self, old: &Design, new: &Design) {
         let (before, after) = match (&old.audit, &new.audit) {
             (Some(before), Some(after)) => (before, after),
-            (Some(_), None) => return self.add("audit", "removed", Some(UNSEEN)),
+            (Some(_), None) => return self.add("audit", "removed", Some(UNRECORDED)),
             (None, Some(_)) => return self.add("audit", "added", None),
             (None, None) => return,
         };
-        let entity = |design: &Design, audit: &Audit| design.entities[audit.entity].name.clone();
-        self.changed("audit", "the entity", &entity(old, before), &entity(new, after), Some(READERS));
+        let (old_entity, new_entity) = (&old.entities[before.entity], &new.entities[after.entity]);
+        self.changed("audit", "the entity", &old_entity.name, &new_entity.name, Some(READERS));
         for part in Part::ALL {
-            let field = |audit: &Audit| audit.field(part).unwrap_or_default().to_owned();
-            let breaks = before.field(part).map(|_| READERS);
-            self.changed("audit", &format!("the field for the {}", part.name()), &field(before), &field(after), breaks);
+            let (before, after) = (before.field(part), after.field(part));
+            let what = format!("the field for the {}", part.name());
+            self.changed("audit", &what, text(&before), text(&after), before.map(|_| READERS));
         }
     }
 
     pub(super) fn audited(&mut self, path: &str, old: &Entity, new: &Entity) {
-        self.flag(path, "its audit", old.audited, new.audited, old.audited.then_some(UNSEEN));
+        self.flag(path, "its audit", old.audited, new.audited, old.audited.then_some(UNRECORDED));
     }
 }

@@ -1,10 +1,10 @@
-//! Pictures of a design: Mermaid for Markdown, SVG for a page that needs nothing else.
+//! Diagrams of a design: Mermaid for Markdown, SVG for the self-contained page.
 
 use std::fmt::Write as _;
 
 use crate::design::{Design, Table, Wall};
 
-/// A flow chart: tables with their entities, indexes, references, and what is built from events.
+/// A flow chart: tables with their entities, indexes, references and projections.
 pub(super) fn mermaid(design: &Design) -> String {
     let mut out = String::from("flowchart LR\n");
     // Writing to a string does not fail.
@@ -35,7 +35,7 @@ pub(super) fn mermaid(design: &Design) -> String {
     out
 }
 
-/// Mermaid reads `#` as the start of a character's name, and quotes end a label.
+/// Escapes `#`, which starts a character entity in Mermaid, and quotes, which end a label.
 fn label(text: &str) -> String {
     text.replace('#', "#35;").replace('"', "#quot;").replace('{', "#123;").replace('}', "#125;").replace('<', "#lt;")
 }
@@ -45,7 +45,7 @@ const LEFT: usize = 190;
 const COLUMN: usize = 92;
 const TOP: usize = 58;
 
-/// Who lies where: a row for each entity of a table, a column for its key and each index, coloured by wall.
+/// One table for each table: a row for each entity, a column for the key and each index, coloured by wall.
 pub(super) fn svg(design: &Design) -> String {
     let mut out = String::new();
     for (at, table) in design.tables.iter().enumerate() {
@@ -60,7 +60,7 @@ fn table_svg(design: &Design, at: usize, table: &Table) -> String {
     let height = TOP + ROW * entities.len() + 12;
     let mut out = format!(
         "<svg class=\"lanes\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"Where the entities of {name} lie\">\n<text class=\"title\" x=\"8\" y=\"22\">{name}</text>\n",
+         aria-label=\"The entities of {name} and their indexes\">\n<text class=\"title\" x=\"8\" y=\"22\">{name}</text>\n",
         name = escape(&table.name),
     );
     let columns = std::iter::once("key").chain(table.indexes.iter().map(|index| index.name.as_str()));
@@ -74,7 +74,7 @@ fn table_svg(design: &Design, at: usize, table: &Table) -> String {
             out,
             "<line x1=\"8\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\"/><a href=\"#{}\"><text x=\"8\" y=\"{}\" class=\"name\">{}</text></a>",
             width - 8,
-            super::markdown::anchor(&entity.name),
+            super::describe::anchor(&entity.name),
             y + 4,
             escape(&entity.name),
         );
@@ -87,7 +87,7 @@ fn table_svg(design: &Design, at: usize, table: &Table) -> String {
     out + "</svg>\n"
 }
 
-/// A filled dot where an entity lies, hollow where the index is sparse.
+/// A filled dot for an entity in an index, a hollow one if the index is sparse.
 fn dot(column: usize, y: usize, wall: Wall, sparse: bool, partition: &str, sort: &str) -> String {
     let x = LEFT + COLUMN * column + COLUMN / 2;
     let class = if sparse { format!("{wall} sparse") } else { wall.to_string() };
@@ -95,7 +95,7 @@ fn dot(column: usize, y: usize, wall: Wall, sparse: bool, partition: &str, sort:
     format!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"7\"><title>{}</title></circle>\n", escape(&title))
 }
 
-/// The text with the characters that HTML reads as markup written out.
+/// Escapes a text for HTML.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,11 +1,8 @@
-//! A design as one HTML page that needs nothing else: no script, no font, no network.
+//! A design as one self-contained HTML page: no script, no font, no network.
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
 
-use super::{
-    diagram,
-    markdown::{anchor, markdown},
-};
+use super::{describe::anchor, diagram, markdown::markdown};
 use crate::design::Design;
 
 /// The document of a design as one self-contained HTML page.
@@ -57,7 +54,7 @@ fn body(design: &Design, source: &str) -> (String, String) {
                     heading.push_str(&text);
                 }
             }
-            // A wide table scrolls by itself instead of widening the page.
+            // A wide table scrolls instead of widening the page.
             Event::Start(Tag::Table(alignment)) => {
                 events.push(Event::Html(CowStr::Borrowed("<div class=\"wide\">")));
                 events.push(Event::Start(Tag::Table(alignment)));
@@ -66,7 +63,7 @@ fn body(design: &Design, source: &str) -> (String, String) {
                 events.push(Event::End(TagEnd::Table));
                 events.push(Event::Html(CowStr::Borrowed("</div>\n")));
             }
-            // The only markup in the source is the line break that it puts into table cells itself.
+            // The only markup in the source is the line break in table cells.
             Event::InlineHtml(html) if &*html != "<br>" => events.push(Event::Text(html)),
             Event::Html(html) => events.push(Event::Text(html)),
             other => events.push(other),

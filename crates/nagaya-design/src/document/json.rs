@@ -7,7 +7,7 @@ use crate::{
     design::{Design, KeyAttributes, KeyTemplates, Returns},
 };
 
-/// Tables, entities and access patterns of a design, with the query that each pattern becomes.
+/// Tables, entities and access patterns of a design, with the query of each pattern.
 pub fn json(design: &Design) -> Value {
     let attributes = |key: &KeyAttributes| json!([key.partition, key.sort]);
     let templates = |attributes: &KeyAttributes, key: &KeyTemplates| -> Value {

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::diagram;
+use super::{
+    describe::{anchor, code, constraint_notes, field_rows, role, verb_note, wall_in_words},
+    diagram,
+};
 use crate::{
     audit::Part,
     check::worst_case,
-    design::{Access, Aggregate, Design, Entity, Returns, Table, Wall},
-    field::{Default, Field, OnDelete, Type},
-    form::Precision,
-    role::{Role, Verb},
+    design::{Access, Aggregate, Design, Entity, Returns, Table},
 };
 
 /// The document of a design, in Markdown with a Mermaid diagram.
@@ -61,16 +61,16 @@ impl Page<'_> {
         }
         let tenant = &design.tenant;
         let system = match &tenant.system {
-            Some(system) => format!(" The tenant {} owns the rows of the system itself.", code(system)),
+            Some(system) => format!(" The tenant {} owns the items of the system itself.", code(system)),
             None => String::new(),
         };
         let member_of = match &tenant.member_of {
             Some(claim) => {
-                format!(" Where a token lists tenants in its claim {}, its own has to be one of them.", code(claim))
+                format!(" If a token lists tenants in its claim {}, its tenant has to be one of them.", code(claim))
             }
             None => String::new(),
         };
-        let visitors = if design.visitors { " What is public can be read without a token." } else { "" };
+        let visitors = if design.visitors { " Public items can be read without a token." } else { "" };
         self.paragraph(format!(
             "Design version {}. A tenant is named by the field {}, which comes from the token's claim {} and never from a \
              request.{member_of}{system}{visitors}",
@@ -120,10 +120,10 @@ impl Page<'_> {
             Some((min, max)) => format!("Scales from {min} to {max} units (RU/s) a second."),
         });
         settings.push(match table.kms {
-            true => "Encrypted with a key of one's own (KMS).".to_owned(),
+            true => "Encrypted with a customer-managed key (KMS).".to_owned(),
             false => "Encrypted with the store's key.".to_owned(),
         });
-        settings.extend(table.point_in_time.then(|| "Can be restored to a past instant.".to_owned()));
+        settings.extend(table.point_in_time.then(|| "Can be restored to a past time.".to_owned()));
         settings.extend(table.stream.then(|| "Changes are streamed.".to_owned()));
         settings.extend(table.consistency.as_ref().map(|level| format!("Consistency (Cosmos DB): {level}.")));
         settings.extend(table.indexing.as_ref().map(|policy| {
@@ -198,7 +198,7 @@ impl Page<'_> {
         field_rows(&entity.fields, "", &mut rows);
         self.table(&["field", "type", "default", "notes"], &rows);
         let mut notes = vec![self.reached(entity)];
-        notes.extend(promises(entity));
+        notes.extend(constraint_notes(entity));
         notes.push(format!("At most {} KB.", worst_case(self.design, entity).div_ceil(1024)));
         for note in notes {
             self.line(format!("- {note}"));
@@ -209,23 +209,23 @@ impl Page<'_> {
         self.paragraph("```");
     }
 
-    /// Where an entity is found over HTTP.
+    /// The HTTP paths of an entity.
     fn reached(&self, entity: &Entity) -> String {
         let path = |path: &str| code(&format!("{}{path}", self.design.http_prefix));
         let item = path(&entity.item_path());
         let at = self.design.entities.iter().position(|each| each.name == entity.name);
-        let keeper = self.design.aggregates.iter().find(|aggregate| at.is_some_and(|at| aggregate.keeps(at)));
-        match keeper {
-            Some(keeper) if at.is_some_and(|at| keeper.projections.contains(&at)) => {
+        let aggregate = self.design.aggregates.iter().find(|aggregate| at.is_some_and(|at| aggregate.keeps(at)));
+        match aggregate {
+            Some(aggregate) if at.is_some_and(|at| aggregate.projections.contains(&at)) => {
                 format!(
                     "HTTP path of one item {item}, for reading: it is built from the events of {}.",
-                    code(&keeper.name)
+                    code(&aggregate.name)
                 )
             }
-            Some(keeper) => format!("No HTTP path of its own: the commands of {} write it.", code(&keeper.name)),
+            Some(aggregate) => format!("No HTTP path of its own: the commands of {} write it.", code(&aggregate.name)),
             None if entity.routes.is_empty() => "No HTTP routes but those of its access patterns.".to_owned(),
-            None if entity.id_fields().is_empty() => format!("HTTP path {}{}.", path(&entity.path), purpose(entity)),
-            None => format!("HTTP path {}, of one item {item}{}.", path(&entity.path), purpose(entity)),
+            None if entity.id_fields().is_empty() => format!("HTTP path {}{}.", path(&entity.path), verb_note(entity)),
+            None => format!("HTTP path {}, of one item {item}{}.", path(&entity.path), verb_note(entity)),
         }
     }
 
@@ -234,7 +234,7 @@ impl Page<'_> {
             return;
         }
         self.paragraph("## Access patterns");
-        self.paragraph("These are the only ways to list things. A single item is read by its key.");
+        self.paragraph("These are the only ways to list items. A single item is read by its key.");
         let rows: Vec<_> = self.design.accesses.iter().map(|access| self.access(access)).collect();
         self.table(&["pattern", "gives", "query", "parameters", "HTTP path", "wall"], &rows);
     }
@@ -314,7 +314,7 @@ impl Page<'_> {
         let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
         self.paragraph("## Audit");
         self.paragraph(format!(
-            "Every change is written down as an entry in {} of its tenant, in the same write. Personal data is masked, secrets are left out.",
+            "Every change is recorded as an entry in {} of its tenant, in the same write. Personal data is masked, secrets are left out.",
             code(&entity.name)
         ));
         let rows: Vec<_> = Part::ALL
@@ -324,7 +324,7 @@ impl Page<'_> {
         self.table(&["part", "field"], &rows);
         let unseen: Vec<_> = design.entities.iter().filter(|each| !each.audited).map(|each| code(&each.name)).collect();
         if !unseen.is_empty() {
-            self.paragraph(format!("Not written down: changes of {}.", unseen.join(", ")));
+            self.paragraph(format!("Not recorded: changes of {}.", unseen.join(", ")));
         }
     }
 
@@ -333,13 +333,13 @@ impl Page<'_> {
         let mut text =
             format!("Events are {} items, its version is in {}", name(aggregate.events), name(aggregate.head));
         if let Some(at) = aggregate.idempotency {
-            let _ = write!(text, ", repeated requests are told by {}", name(at));
+            let _ = write!(text, ", repeated requests are recognized by {}", name(at));
         }
         if let Some(at) = aggregate.snapshot {
-            let _ = write!(text, ", its state is kept in {}", name(at));
+            let _ = write!(text, ", snapshots of its state are in {}", name(at));
         }
         if let Some(at) = aggregate.keys {
-            let _ = write!(text, ", personal fields are sealed with keys in {}", name(at));
+            let _ = write!(text, ", personal fields are encrypted with keys in {}", name(at));
         }
         let projections: Vec<_> = aggregate.projections.iter().map(|at| name(*at)).collect();
         if !projections.is_empty() {
@@ -360,176 +360,5 @@ impl Page<'_> {
             })
             .collect();
         self.table(&["event", "data"], &rows);
-    }
-}
-
-fn role(role: &Role) -> Vec<String> {
-    let may: Vec<_> = role.may.iter().map(|permission| code(&permission.to_string())).collect();
-    let may = if role.is_unlimited() { "everything that an operator reaches".to_owned() } else { may.join(", ") };
-    let mut notes: Vec<_> = role.description.iter().map(String::as_str).collect();
-    notes.extend(role.operator.then_some("Acts for the system itself."));
-    vec![code(&role.name), may, notes.join(" ")]
-}
-
-fn code(text: &str) -> String {
-    format!("`{text}`")
-}
-
-/// The anchor that Markdown renderers give a heading.
-pub(super) fn anchor(heading: &str) -> String {
-    let kept = heading
-        .to_lowercase()
-        .chars()
-        .filter(|each| each.is_alphanumeric() || "-_ ".contains(*each))
-        .collect::<String>();
-    kept.replace(' ', "-")
-}
-
-fn wall_in_words(entity: &Entity) -> String {
-    let tenant = entity.tenant.as_deref().map(code);
-    match (entity.wall, tenant) {
-        (Wall::Key, Some(tenant)) => {
-            format!("Wall: the key. The partition carries {tenant}, so a tenant reaches its own items only.")
-        }
-        (Wall::Attribute, Some(tenant)) => {
-            format!(
-                "Wall: the attribute {tenant}, checked on every item read and written. No IAM leading-key policy covers it."
-            )
-        }
-        (Wall::Public, Some(tenant)) => format!("Wall: public. Every tenant reads it, the one in {tenant} writes it."),
-        (Wall::Public, None) => "Wall: public. Every tenant reads it, only an operator writes it.".to_owned(),
-        (Wall::System, _) => {
-            "Wall: system. Only an operator reads and writes it, with a reason, and audited.".to_owned()
-        }
-        (Wall::Key | Wall::Attribute, None) => String::new(),
-    }
-}
-
-fn field_rows(fields: &[Field], parent: &str, rows: &mut Vec<Vec<String>>) {
-    for field in fields {
-        let path = format!("{parent}{}", field.name);
-        rows.push(vec![code(&path), type_in_words(field), default_in_words(field), field_notes(field).join(", ")]);
-        match &field.kind {
-            Type::Map(inner) => field_rows(inner, &format!("{path}."), rows),
-            Type::List(Some(element)) => {
-                if let Type::Map(inner) = &element.kind {
-                    field_rows(inner, &format!("{path}[]."), rows);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-fn type_in_words(field: &Field) -> String {
-    match &field.kind {
-        Type::Timestamp(Precision::Millis) => "timestamp (ms)".to_owned(),
-        Type::Timestamp(Precision::Micros) => "timestamp (µs)".to_owned(),
-        Type::Timestamp(Precision::Epoch) => "timestamp (epoch)".to_owned(),
-        Type::List(Some(element)) => format!("list of {}", element.kind.name()),
-        other => match field.prefix() {
-            "" => other.name().to_owned(),
-            prefix => format!("{} + {}", code(prefix), other.name()),
-        },
-    }
-}
-
-fn default_in_words(field: &Field) -> String {
-    match &field.default {
-        None => String::new(),
-        Some(Default::New) => "new id".to_owned(),
-        Some(Default::Now) => "now".to_owned(),
-        Some(Default::Constant(value)) => code(&value.to_string()),
-    }
-}
-
-fn field_notes(field: &Field) -> Vec<String> {
-    let mut notes = Vec::new();
-    notes.extend(field.description.clone());
-    notes.extend(field.optional.then(|| "optional".to_owned()));
-    if !field.one_of().is_empty() {
-        notes.push(format!(
-            "one of {}",
-            field.one_of().iter().map(|choice| code(choice)).collect::<Vec<_>>().join(", ")
-        ));
-    }
-    notes.extend(field.pattern().map(|pattern| format!("matches {}", code(pattern))));
-    if let Some(format) = field.form.as_ref().and_then(|form| form.format) {
-        notes.push(format!("{format:?}").to_lowercase());
-    }
-    match (&field.kind, field.range) {
-        (Type::Number | Type::Integer, (Some(min), Some(max))) => notes.push(format!("{min} to {max}")),
-        (Type::Number | Type::Integer, (Some(min), None)) => notes.push(format!("at least {min}")),
-        (Type::Number | Type::Integer, (None, Some(max))) => notes.push(format!("at most {max}")),
-        (Type::String, (_, Some(max))) if field.pattern().is_none() => notes.push(format!("up to {max} characters")),
-        (Type::List(_), _) => notes.push(format!("up to {} elements", field.size)),
-        _ => {}
-    }
-    notes.extend(field.immutable.then(|| "immutable".to_owned()));
-    match &field.since {
-        Some(condition) => notes.push(format!("since when {}", code(&condition.to_string()))),
-        None => notes.extend(field.readonly.then(|| "set by the system".to_owned())),
-    }
-    notes.extend(field.personal.then(|| "**personal**".to_owned()));
-    notes.extend(field.secret.then(|| "**secret**".to_owned()));
-    notes.extend(field.reference.as_ref().map(|reference| {
-        let on_delete = match reference.on_delete {
-            OnDelete::Restrict => "which cannot be deleted before",
-            OnDelete::Cascade => "deleted with it",
-        };
-        format!("refers to [{}](#{}), {on_delete}", reference.entity, anchor(&reference.entity))
-    }));
-    notes
-}
-
-/// What callers do with single items, where that is not everything.
-fn purpose(entity: &Entity) -> String {
-    if entity.routes == Verb::ALL {
-        return String::new();
-    }
-    let verbs: Vec<_> = entity.routes.iter().map(|verb| verb.name()).collect();
-    format!(", to {} only", verbs.join(" and "))
-}
-
-fn promises(entity: &Entity) -> Vec<String> {
-    let mut notes = Vec::new();
-    notes.extend(entity.version.as_ref().map(|version| format!("Optimistic version in {}.", code(version))));
-    for unique in &entity.unique {
-        let fields = unique.fields.iter().map(|field| code(field)).collect::<Vec<_>>().join(" and ");
-        let within = if unique.within_tenant { "within a tenant" } else { "among all tenants" };
-        let when = unique
-            .when
-            .as_ref()
-            .map_or_else(String::new, |when| format!(", counting items with {}", code(&when.to_string())));
-        notes.push(format!("Unique {within}: {fields}{when}."));
-    }
-    notes.extend(entity.ttl_after.map(|seconds| format!("Lives for {} after its last write.", duration(seconds))));
-    if let Some(soft) = &entity.soft_delete {
-        let mut marks: Vec<String> =
-            soft.mark.iter().map(|(field, value)| format!("{} = {}", code(field), code(&value.to_string()))).collect();
-        marks.extend([&soft.at, &soft.by].into_iter().flatten().map(|field| code(field)));
-        notes.push(format!("Deleting keeps it, marked by {}.", marks.join(", ")));
-    }
-    for former in &entity.former_keys {
-        notes.push(format!(
-            "Older items have the key {} / {}.",
-            code(former.partition.as_str()),
-            code(former.sort.as_str())
-        ));
-    }
-    if let Some(schema) = entity.schema {
-        let steps: Vec<_> = entity.changes.iter().map(|step| format!("{} → {}", step.from, step.to)).collect();
-        let steps = if steps.is_empty() { String::new() } else { format!(" Steps: {}.", steps.join(", ")) };
-        notes.push(format!("Schema version {schema}.{steps}"));
-    }
-    notes
-}
-
-fn duration(seconds: u64) -> String {
-    match seconds {
-        seconds if seconds % 86_400 == 0 => format!("{} days", seconds / 86_400),
-        seconds if seconds % 3_600 == 0 => format!("{} hours", seconds / 3_600),
-        seconds if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
-        seconds => format!("{seconds} seconds"),
     }
 }

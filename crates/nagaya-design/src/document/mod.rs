@@ -1,5 +1,6 @@
-//! The document that engineers write by hand: tables, keys, indexes, entities, access patterns, made from a design.
+//! The documentation of a design: tables, keys, indexes, entities, access patterns.
 
+mod describe;
 mod diagram;
 mod html;
 mod json;

@@ -1,13 +1,13 @@
-//! Access patterns: which key or index serves each, and what its query binds.
+//! Access patterns: the key or index of each, and the fields that its query binds.
 
-use super::{Lower, PAGE, values};
+use super::{DEFAULT_PAGE_SIZE, Lower, values};
 use crate::{
     codes,
     condition::Condition,
-    design::{Access, Bound, Design, Entity, KeyTemplates, MAX_PAGE, Returns},
-    diagnostic::{Diagnostic, did_you_mean, list},
+    design::{Access, Bound, Design, Entity, KeyTemplates, MAX_PAGE, Returns, Wall},
+    diagnostic::{Diagnostic, Span, did_you_mean, list},
     template::Template,
-    tree::{Entry, Text, Value},
+    tree::{Entry, SpannedText, Value},
 };
 
 impl Lower<'_> {
@@ -26,15 +26,16 @@ impl Lower<'_> {
         let key = mapping.map_or(&entity.key, |at| &entity.indexes[at].key);
         let given = node.get("by").map(|_| node.texts("by"));
         let (range, prefix) = (node.text("range"), node.text("prefix"));
-        let asked = Asked { by: given.as_deref(), range: range.as_ref(), prefix: prefix.as_ref() };
-        let (by, fixed, bound) = self.serve(entry, entity, key, mapping, design, &asked)?;
+        let selection = Selection { by: given.as_deref(), range: range.as_ref(), prefix: prefix.as_ref() };
+        let (by, fixed, bound) = self.match_key(entry, entity, key, mapping, design, &selection)?;
         self.parameter_names(&filter, filter_text.as_ref(), entry, &by, &bound);
-        let limit = node.get("limit").zip(node.whole("limit"));
+        let limit = node.get("limit").zip(node.integer("limit"));
         if let Some((node, limit)) = limit
             && !usize::try_from(limit).is_ok_and(|limit| (1..=MAX_PAGE).contains(&limit))
         {
             self.report(
-                Diagnostic::new(&codes::BAD_SELECTION, node.span.clone(), format!("a page cannot have {limit} items"))
+                codes::BAD_SELECTION
+                    .at(&node.span, format!("a page cannot have {limit} items"))
                     .help("write 1 to 1000"),
             );
         }
@@ -50,7 +51,7 @@ impl Lower<'_> {
             filter,
             filter_text,
             projection: self.projection(node.texts("projection"), entity),
-            limit: limit.and_then(|(_, limit)| u32::try_from(limit).ok()).unwrap_or(PAGE),
+            limit: limit.and_then(|(_, limit)| u32::try_from(limit).ok()).unwrap_or(DEFAULT_PAGE_SIZE),
             returns: match node.string("returns").as_deref() {
                 Some("one") => Returns::One,
                 Some("count") => Returns::Count,
@@ -65,176 +66,133 @@ impl Lower<'_> {
     fn access_path(&mut self, entry: &Entry) -> Option<String> {
         let given = entry.node.get("path");
         match given.map(|node| (&node.value, &node.span)) {
-            Some((Value::Flag(false), _)) => return None,
-            Some((Value::Flag(true), span)) => self.report(
-                Diagnostic::new(&codes::BAD_PATH, span.clone(), "`path` is where it answers, or `false`")
-                    .help("leave it out to have one that is made of its name"),
+            Some((Value::Boolean(false), _)) => return None,
+            Some((Value::Boolean(true), span)) => self.report(
+                codes::BAD_PATH
+                    .at(span, "`path` has to be a path or `false`")
+                    .help("remove it to use a path made from the name"),
             ),
             _ => {}
         }
         Some(entry.node.string("path").unwrap_or_else(|| format!("/{}", entry.key.replace('_', "-"))))
     }
 
-    fn mapping(&mut self, index: &Text, entity: &Entity, design: &Design) -> Option<usize> {
+    fn mapping(&mut self, index: &SpannedText, entity: &Entity, design: &Design) -> Option<usize> {
         let found = entity.indexes.iter().position(|mapping| mapping.name == index.value);
         let declared =
             self.root.get("entity").and_then(|all| all.get(&entity.name)).map_or(&[][..], |node| node.section("index"));
         if found.is_none() && !declared.iter().any(|entry| entry.key == index.value) {
             let table = design.table_of(entity);
             let on_table = table.indexes.iter().any(|each| each.name == index.value);
-            let message = format!("`{}` does not lie in an index `{}`", entity.name, index.value);
+            let message = format!("`{}` has no index `{}`", entity.name, index.value);
             let names: Vec<_> = entity.indexes.iter().map(|mapping| mapping.name.as_str()).collect();
             let help = if on_table {
                 format!("give the entity `index.{} = {{ … }}` with a template for each of its attributes", index.value)
             } else {
                 did_you_mean(&index.value, names)
             };
-            self.report(
-                Diagnostic::new(&codes::UNKNOWN_NAME, index.span.clone(), message)
-                    .also(entity.span.clone(), "the entity")
-                    .help(help),
-            );
+            self.report(codes::UNKNOWN_NAME.at(&index.span, message).also(&entity.span, "the entity").help(help));
         }
         found
     }
 
-    /// Whether the key serves what is asked, and how.
-    fn serve(
+    /// Matches the selection of an access pattern with a key: the given fields, how many are fixed, and the bound.
+    fn match_key(
         &mut self,
         entry: &Entry,
         entity: &Entity,
         key: &KeyTemplates,
         mapping: Option<usize>,
         design: &Design,
-        asked: &Asked<'_>,
+        selection: &Selection<'_>,
     ) -> Option<(Vec<String>, usize, Bound)> {
-        let wall = |mapping: Option<usize>| mapping.map_or(entity.wall, |at: usize| entity.indexes[at].wall);
-        let tenant = entity.implied_tenant(wall(mapping));
-        let partition = needed(&key.partition, tenant);
-        let by: Vec<&str> = match asked.by {
+        let tenant = entity.implied_tenant(mapping.map_or(entity.wall, |at| entity.indexes[at].wall));
+        let by: Vec<&str> = match selection.by {
             Some(by) => by.iter().map(|text| text.value.as_str()).collect(),
-            None => partition.clone(),
+            None => caller_fields(&key.partition, tenant),
         };
-        for text in asked.by.unwrap_or_default() {
+        for text in selection.by.unwrap_or_default() {
             self.known_field(text, entity)?;
             if tenant == Some(text.value.as_str()) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        text.span.clone(),
-                        format!("`{}` comes from the token, never from the caller", text.value),
-                    )
-                    .help("leave it out of `by`: every pattern is asked within the tenant"),
+                    codes::BAD_SELECTION
+                        .at(&text.span, format!("`{}` comes from the token, never from the caller", text.value))
+                        .help("remove it from `by`: every access pattern is limited to the tenant"),
                 );
                 return None;
             }
         }
-        let Some(fixed) = leading(key, tenant, &by) else {
-            let mut diagnostic = Diagnostic::new(
-                &codes::NOT_SERVED,
-                asked.by.and_then(<[Text]>::first).map_or(entry.key_span.clone(), |text| text.span.clone()),
-                match mapping {
-                    None => format!("the key of `{}` cannot find items by {}", entity.name, list(&by)),
-                    Some(at) => format!("`{}` cannot find items by {}", entity.indexes[at].name, list(&by)),
-                },
-            );
-            diagnostic = diagnostic.also(
-                key.partition.span.clone(),
-                match (partition.is_empty(), key.sort.slots().nth(leading(key, tenant, &partition).unwrap_or(0))) {
-                    (false, _) => format!("needs {}", list(&partition)),
-                    (true, Some(next)) => format!("its sort key goes on with `{}`", next.path),
-                    (true, None) => "its sort key goes on with nothing".to_owned(),
-                },
-            );
-            let other =
-                entity.indexes.iter().find(|each| leading(&each.key, entity.implied_tenant(each.wall), &by).is_some());
-            let by_key = mapping.is_some() && leading(&entity.key, entity.implied_tenant(entity.wall), &by).is_some();
-            self.report(diagnostic.help(match other {
-                Some(other) => format!("`{}` does: write `index = \"{}\"`", other.name, other.name),
-                None if by_key => "the key does: leave `index` out".to_owned(),
-                None => proposal(entity, design, &by),
-            }));
+        let Some(fixed) = fixed_fields(key, tenant, &by) else {
+            let span = selection.by.and_then(<[SpannedText]>::first).map_or(&entry.key_span, |text| &text.span);
+            self.report(not_served(span, entity, key, mapping, design, &by));
             return None;
         };
-        let slots: Vec<_> = key.sort.slots().collect();
-        let (text, is_range) = match (asked.range, asked.prefix) {
-            (Some(text), _) => (text, true),
-            (None, Some(text)) => (text, false),
-            (None, None) => {
-                let bound = if fixed == slots.len() && !slots.is_empty() || key.sort.is_constant() {
-                    Bound::Full
-                } else {
-                    Bound::Open
-                };
-                return Some((owned(&by), fixed, bound));
-            }
-        };
-        if let (Some(_), Some(prefix)) = (asked.range, asked.prefix) {
-            self.report(
-                Diagnostic::new(
-                    &codes::BAD_SELECTION,
-                    prefix.span.clone(),
-                    "a sort key is bounded by `range` or by `prefix`, not by both",
-                )
-                .help("leave one out"),
-            );
-        }
-        self.known_field(text, entity)?;
-        if slots.get(fixed).is_none_or(|slot| slot.path != text.value) {
-            let sort = key.sort.as_str();
-            let help = match slots.iter().position(|slot| slot.path == text.value) {
-                Some(at) if at > fixed => {
-                    let before: Vec<_> = slots[fixed..at].iter().map(|slot| slot.path.as_str()).collect();
-                    format!(
-                        "the sort key is `{sort}`: let the caller give {} too (`by`), or put `{}` first",
-                        list(&before),
-                        text.value
-                    )
-                }
-                _ => format!("the sort key is `{sort}`: put `{{{}}}` into it, after what is fixed", text.value),
-            };
-            self.report(
-                Diagnostic::new(
-                    &codes::RANGE_NOT_NEXT,
-                    text.span.clone(),
-                    format!("`{}` is not what the sort key goes on with", text.value),
-                )
-                .also(key.sort.span.clone(), "the sort key")
-                .help(help),
-            );
-            return None;
-        }
-        if !is_range && !slots[fixed].form.has_beginning() {
-            self.report(
-                Diagnostic::new(
-                    &codes::RANGE_WITHOUT_ORDER,
-                    text.span.clone(),
-                    format!("`{}` is a number or a truth value, which nobody asks for by its beginning", text.value),
-                )
-                .help("use `range` for numbers, `by` for truth values"),
-            );
-            return None;
-        }
-        if is_range && !slots[fixed].form.is_ordered() {
-            self.report(
-                Diagnostic::new(
-                    &codes::RANGE_WITHOUT_ORDER,
-                    text.span.clone(),
-                    format!("`{}` has no order that a range could follow", text.value),
-                )
-                .help("a timestamp, date, ulid or padded integer has; for the beginning of a text use `prefix`"),
-            );
-            return None;
-        }
-        let bound = if is_range { Bound::Range(text.value.clone()) } else { Bound::Prefix(text.value.clone()) };
-        Some((owned(&by), fixed, bound))
+        let bound = self.sort_bound(entity, &key.sort, fixed, selection)?;
+        Some((by.into_iter().map(str::to_owned).collect(), fixed, bound))
     }
 
-    /// Parameters cannot be called like those that every list has.
+    /// The bound of the sort key after its fixed fields.
+    fn sort_bound(
+        &mut self,
+        entity: &Entity,
+        sort: &Template,
+        fixed: usize,
+        selection: &Selection<'_>,
+    ) -> Option<Bound> {
+        let slots: Vec<_> = sort.slots().collect();
+        let (text, is_range) = match (selection.range, selection.prefix) {
+            (None, None) if fixed == slots.len() => return Some(Bound::Full),
+            (None, None) => return Some(Bound::Open),
+            (Some(text), None) => (text, true),
+            (None, Some(text)) => (text, false),
+            (Some(text), Some(prefix)) => {
+                self.report(
+                    codes::BAD_SELECTION
+                        .at(&prefix.span, "a sort key is bounded by `range` or by `prefix`, not by both")
+                        .help("remove one"),
+                );
+                (text, true)
+            }
+        };
+        self.known_field(text, entity)?;
+        let field = &text.value;
+        let Some(slot) = slots.get(fixed).filter(|slot| slot.path == *field) else {
+            let help = match slots.iter().position(|slot| slot.path == *field) {
+                Some(at) if at > fixed => {
+                    let before: Vec<_> = slots[fixed..at].iter().map(|slot| slot.path.as_str()).collect();
+                    format!("the sort key is `{sort}`: add {} to `by` too, or put `{field}` first", list(&before))
+                }
+                _ => format!("the sort key is `{sort}`: put `{{{field}}}` into it, after the fixed fields"),
+            };
+            self.report(
+                codes::RANGE_NOT_NEXT
+                    .at(&text.span, format!("`{field}` is not the next field of the sort key"))
+                    .also(&sort.span, "the sort key")
+                    .help(help),
+            );
+            return None;
+        };
+        let (message, help) = match is_range {
+            true if slot.form.is_ordered() => return Some(Bound::Range(field.clone())),
+            false if slot.form.supports_prefix() => return Some(Bound::Prefix(field.clone())),
+            true => (
+                format!("`{field}` has no order, so it cannot have a range"),
+                "use a timestamp, date, ulid or padded integer; for the start of a text use `prefix`",
+            ),
+            false => (
+                format!("`{field}` is a number or a boolean, which has no prefix"),
+                "use `range` for numbers, `by` for booleans",
+            ),
+        };
+        self.report(codes::RANGE_WITHOUT_ORDER.at(&text.span, message).help(help));
+        None
+    }
+
+    /// Parameters cannot have the names of parameters that every list has.
     fn parameter_names(
         &mut self,
         filter: &Option<Condition>,
-        text: Option<&Text>,
+        text: Option<&SpannedText>,
         entry: &Entry,
         by: &[String],
         bound: &Bound,
@@ -248,58 +206,46 @@ impl Lower<'_> {
             Bound::Prefix(field) => Some(field.as_str()),
             _ => None,
         };
-        let asked = by.iter().map(String::as_str).chain(prefix).map(|name| (name, &entry.key_span));
-        for (name, span) in filtered.map(|name| (name, at)).chain(asked).filter(|(name, _)| taken(name)) {
+        let selection = by.iter().map(String::as_str).chain(prefix).map(|name| (name, &entry.key_span));
+        for (name, span) in filtered.map(|name| (name, at)).chain(selection).filter(|(name, _)| taken(name)) {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_SELECTION,
-                    span.clone(),
-                    format!("`{name}` is a parameter that every such list has already"),
-                )
-                .help("give the field or the filter's parameter another name"),
+                codes::BAD_SELECTION
+                    .at(span, format!("`{name}` is a parameter that every such list already has"))
+                    .help("give the field or the filter's parameter another name"),
             );
         }
     }
 
-    fn known_field(&mut self, text: &Text, entity: &Entity) -> Option<()> {
+    fn known_field(&mut self, text: &SpannedText, entity: &Entity) -> Option<()> {
         if entity.field(&text.value).is_none() {
             let names = entity.fields.iter().map(|field| field.name.as_str());
             self.report(
-                Diagnostic::new(
-                    &codes::UNKNOWN_FIELD,
-                    text.span.clone(),
-                    format!("`{}` has no field `{}`", entity.name, text.value),
-                )
-                .help(did_you_mean(&text.value, names)),
+                codes::UNKNOWN_FIELD
+                    .at(&text.span, format!("`{}` has no field `{}`", entity.name, text.value))
+                    .help(did_you_mean(&text.value, names)),
             );
             return None;
         }
         Some(())
     }
 
-    fn projection(&mut self, texts: Vec<Text>, entity: &Entity) -> Vec<String> {
+    fn projection(&mut self, texts: Vec<SpannedText>, entity: &Entity) -> Vec<String> {
         for (at, text) in texts.iter().enumerate() {
             let inside =
-                |other: &Text| text.value == other.value || text.value.starts_with(&format!("{}.", other.value));
+                |other: &SpannedText| text.value == other.value || text.value.starts_with(&format!("{}.", other.value));
             if texts.iter().enumerate().any(|(other_at, other)| other_at != at && inside(other)) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        text.span.clone(),
-                        format!("`{}` is returned already", text.value),
-                    )
-                    .help("leave it out"),
+                    codes::BAD_SELECTION
+                        .at(&text.span, format!("`{}` is already returned", text.value))
+                        .help("remove it"),
                 );
                 continue;
             }
             if self.known_field(text, entity).is_some() && entity.is_secret(&text.value) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_SELECTION,
-                        text.span.clone(),
-                        format!("`{}` is secret and never read back", text.value),
-                    )
-                    .help("leave it out"),
+                    codes::BAD_SELECTION
+                        .at(&text.span, format!("`{}` is secret and never read back", text.value))
+                        .help("remove it"),
                 );
             }
         }
@@ -307,19 +253,47 @@ impl Lower<'_> {
     }
 }
 
-/// What an access pattern asks of its key.
-struct Asked<'a> {
-    by: Option<&'a [Text]>,
-    range: Option<&'a Text>,
-    prefix: Option<&'a Text>,
+/// What an access pattern selects by.
+struct Selection<'a> {
+    by: Option<&'a [SpannedText]>,
+    range: Option<&'a SpannedText>,
+    prefix: Option<&'a SpannedText>,
 }
 
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
+/// A key that cannot find items by these fields, with a key or index that can.
+fn not_served(
+    span: &Span,
+    entity: &Entity,
+    key: &KeyTemplates,
+    mapping: Option<usize>,
+    design: &Design,
+    by: &[&str],
+) -> Diagnostic {
+    let tenant = |wall: Wall| entity.implied_tenant(wall);
+    let wall = mapping.map_or(entity.wall, |at| entity.indexes[at].wall);
+    let message = match mapping {
+        None => format!("the key of `{}` cannot find items by {}", entity.name, list(by)),
+        Some(at) => format!("`{}` cannot find items by {}", entity.indexes[at].name, list(by)),
+    };
+    let partition = caller_fields(&key.partition, tenant(wall));
+    let next = key.sort.slots().nth(fixed_fields(key, tenant(wall), &partition).unwrap_or(0));
+    let needs = match (partition.is_empty(), next) {
+        (false, _) => format!("needs {}", list(&partition)),
+        (true, Some(next)) => format!("its sort key continues with `{}`", next.path),
+        (true, None) => "its sort key has no further field".to_owned(),
+    };
+    let other = entity.indexes.iter().find(|each| fixed_fields(&each.key, tenant(each.wall), by).is_some());
+    let by_key = mapping.is_some() && fixed_fields(&entity.key, tenant(entity.wall), by).is_some();
+    let help = match other {
+        Some(other) => format!("`{}` does: write `index = \"{}\"`", other.name, other.name),
+        None if by_key => "the key does: remove `index`".to_owned(),
+        None => index_proposal(entity, design, by),
+    };
+    codes::NOT_SERVED.at(span, message).also(&key.partition.span, needs).help(help)
 }
 
 /// The fields of a template that the caller has to give.
-fn needed<'t>(template: &'t Template, tenant: Option<&str>) -> Vec<&'t str> {
+fn caller_fields<'t>(template: &'t Template, tenant: Option<&str>) -> Vec<&'t str> {
     let mut found: Vec<&str> = Vec::new();
     for path in template.fields().filter(|path| Some(*path) != tenant) {
         if !found.contains(&path) {
@@ -329,9 +303,9 @@ fn needed<'t>(template: &'t Template, tenant: Option<&str>) -> Vec<&'t str> {
     found
 }
 
-/// How many leading fields of the sort key these fields fix; `None` when the key cannot be asked by them.
-fn leading(key: &KeyTemplates, tenant: Option<&str>, by: &[&str]) -> Option<usize> {
-    let partition = needed(&key.partition, tenant);
+/// How many leading fields of the sort key are fixed by these fields; `None` when the key cannot be queried by them.
+fn fixed_fields(key: &KeyTemplates, tenant: Option<&str>, by: &[&str]) -> Option<usize> {
+    let partition = caller_fields(&key.partition, tenant);
     if !partition.iter().all(|path| by.contains(path)) {
         return None;
     }
@@ -341,8 +315,8 @@ fn leading(key: &KeyTemplates, tenant: Option<&str>, by: &[&str]) -> Option<usiz
     (by.iter().filter(used).count() == by.len()).then_some(fixed)
 }
 
-/// The index that would serve a pattern that nothing serves.
-fn proposal(entity: &Entity, design: &Design, by: &[&str]) -> String {
+/// The help text with an index that would serve the access pattern.
+fn index_proposal(entity: &Entity, design: &Design, by: &[&str]) -> String {
     let table = design.table_of(entity);
     let free = table.indexes.iter().find(|index| entity.mapping(&index.name).is_none());
     let (name, partition, sort) = match free {
@@ -362,13 +336,14 @@ fn proposal(entity: &Entity, design: &Design, by: &[&str]) -> String {
         format!(" (and `index.{name} = [\"{partition}\", \"{sort}\"]` on the table)")
     };
     format!(
-        "an index would: `index.{name} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`{declare}, then `index = \"{name}\"` here",
+        "an index would: `index.{name} = {{ {partition} = \"{}\", {sort} = \"{}\" \
+         }}`{declare}, then `index = \"{name}\"` here",
         parts.join("#"),
         entity.key.sort.as_str(),
     )
 }
 
-/// `tenantId` → `TENANT`, for the literal in front of a field.
+/// `tenantId` → `TENANT`, for the literal before a field.
 fn upper(field: &str) -> String {
     let last = field.rsplit('.').next().unwrap_or(field);
     last.strip_suffix("Id").unwrap_or(last).to_uppercase()

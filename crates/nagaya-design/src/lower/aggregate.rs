@@ -1,9 +1,9 @@
-//! Aggregates: the entities that carry them, and their events.
+//! Aggregates: their entities and their events.
 
 use super::Lower;
 use crate::{
     design::{Aggregate, Design, Event},
-    tree::{Entry, Text},
+    tree::{Entry, SpannedText},
 };
 
 impl Lower<'_> {
@@ -11,7 +11,7 @@ impl Lower<'_> {
         let node = &entry.node;
         let names = design.entities.iter().map(|entity| entity.name.as_str());
         let mut entity =
-            |text: Option<Text>| text.and_then(|text| self.resolve("entity", &text, names.clone(), "entity"));
+            |text: Option<SpannedText>| text.and_then(|text| self.resolve("entity", &text, names.clone(), "entity"));
         let events = entity(node.text("events"));
         let head = entity(node.text("head"));
         let idempotency = entity(node.text("idempotency"));

@@ -1,4 +1,4 @@
-//! The audit: the entity that takes what happened, and its fields.
+//! The audit: its entity and the fields of its entries.
 
 use super::Lower;
 use crate::{

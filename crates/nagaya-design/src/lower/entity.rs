@@ -1,13 +1,13 @@
-//! Entities: keys, walls, indexes and what they promise.
+//! Entities: keys, walls, indexes and constraints.
 
-use super::{Lower, template::Place, values};
+use super::{Lower, template::TemplateContext, values};
 use crate::{
     codes,
     design::{Change, Design, Entity, EntitySpans, Mapping, SoftDelete, Unique, Wall},
-    diagnostic::{Diagnostic, did_you_mean},
+    diagnostic::did_you_mean,
     field::{self, Field},
     role::Verb,
-    tree::{Entry, Node, Text, Value},
+    tree::{Entry, Node, SpannedText, Value},
     version,
 };
 
@@ -21,14 +21,20 @@ impl Lower<'_> {
             self.resolve("table", &name, names, "table")
         });
         let table = table?;
-        let place = Place { sort: false, when: None, former: false, index: false };
+        let context = TemplateContext { sort: false, when: None, former: false, index: false };
         let attributes = &design.tables[table].key;
-        let key = node.get("key").and_then(|key| self.key_templates(key, &key.span, attributes, &fields, place));
+        let key = node.get("key").and_then(|key| self.key_templates(key, &key.span, attributes, &fields, context));
         let former_keys = node.get("former_keys").map_or(&[][..], Node::items);
         let former_keys = former_keys
             .iter()
             .filter_map(|former| {
-                self.key_templates(former, &former.span, attributes, &fields, Place { former: true, ..place })
+                self.key_templates(
+                    former,
+                    &former.span,
+                    attributes,
+                    &fields,
+                    TemplateContext { former: true, ..context },
+                )
             })
             .collect();
         let wall_name = node.text("wall");
@@ -61,12 +67,12 @@ impl Lower<'_> {
             changes: self.changes(node),
             path: node.string("path").unwrap_or_else(|| format!("/{}", plural(&entry.key))),
             routes: self.routes(node),
-            audited: node.flag("audit").unwrap_or(true),
+            audited: node.boolean("audit").unwrap_or(true),
             span: entry.key_span.clone(),
             spans: EntitySpans {
                 wall: wall_name.map(|wall| wall.span),
                 tenant: node.get("tenant").map(|node| node.span.clone()),
-                tenantless: node.flag("tenant") == Some(false),
+                tenantless: node.boolean("tenant") == Some(false),
                 version: node.get("version").map(|node| node.span.clone()),
                 ttl_after: node.get("ttl_after").map(|node| node.span.clone()),
                 schema: schema.map(|schema| schema.span),
@@ -76,7 +82,7 @@ impl Lower<'_> {
         })
     }
 
-    /// What callers do with single items over HTTP.
+    /// The verbs that have routes for single items.
     fn routes(&mut self, node: &Node) -> Vec<Verb> {
         if node.get("routes").is_none() {
             return Verb::ALL.to_vec();
@@ -85,15 +91,14 @@ impl Lower<'_> {
         for (at, verb) in said.iter().enumerate() {
             if said[..at].iter().any(|earlier| earlier.value == verb.value) {
                 self.report(
-                    Diagnostic::new(&codes::BAD_CHOICES, verb.span.clone(), format!("`{}` is there twice", verb.value))
-                        .help("leave one out"),
+                    codes::BAD_CHOICES.at(&verb.span, format!("`{}` is repeated", verb.value)).help("remove one"),
                 );
             }
         }
         Verb::ALL.into_iter().filter(|verb| said.iter().any(|each| each.value == verb.name())).collect()
     }
 
-    /// Whether `field` and `value` come together.
+    /// Whether `field` and `value` are both given or both missing.
     fn soft_delete_is_whole(&mut self, soft: &Node) -> bool {
         let missing = match (soft.get("field"), soft.get("value")) {
             (Some(_), None) => "value",
@@ -101,8 +106,9 @@ impl Lower<'_> {
             _ => return true,
         };
         self.report(
-            Diagnostic::new(&codes::BAD_SOFT_DELETE, soft.span.clone(), format!("`{missing}` is missing"))
-                .help("`field` names the field that tells deleted items apart, `value` what it becomes"),
+            codes::BAD_SOFT_DELETE
+                .at(&soft.span, format!("`{missing}` is missing"))
+                .help("`field` is the field that marks deleted items, `value` is its value in them"),
         );
         false
     }
@@ -118,10 +124,11 @@ impl Lower<'_> {
     ) -> Option<String> {
         let given = node.get("tenant");
         match given.map(|node| (&node.value, &node.span)) {
-            Some((Value::Flag(false), _)) => return None,
-            Some((Value::Flag(true), span)) => self.report(
-                Diagnostic::new(&codes::NO_TENANT_FIELD, span.clone(), "`tenant` names a field, or is `false`")
-                    .help(format!("leave it out to use `{}`", design.tenant.field)),
+            Some((Value::Boolean(false), _)) => return None,
+            Some((Value::Boolean(true), span)) => self.report(
+                codes::NO_TENANT_FIELD
+                    .at(span, "`tenant` names a field, or is `false`")
+                    .help(format!("remove it to use `{}`", design.tenant.field)),
             ),
             _ => {}
         }
@@ -133,21 +140,18 @@ impl Lower<'_> {
         let names = fields.iter().map(|field| field.name.as_str());
         match (&text, wall) {
             (Some(text), _) => self.report(
-                Diagnostic::new(
-                    &codes::NO_TENANT_FIELD,
-                    text.span.clone(),
-                    format!("the entity has no field `{path}`"),
-                )
-                .help(did_you_mean(path, names)),
+                codes::NO_TENANT_FIELD
+                    .at(&text.span, format!("the entity has no field `{path}`"))
+                    .help(did_you_mean(path, names)),
             ),
             (None, Wall::Key | Wall::Attribute) => self.report(
-                Diagnostic::new(
-                    &codes::NO_TENANT_FIELD,
-                    entry.key_span.clone(),
-                    format!("`{}` does not have the tenant field `{path}`", entry.key),
-                )
-                .also(design.tenant.span.clone(), "the tenant field of the design")
-                .help(format!("add `{path}` to its fields, or say with `tenant = \"…\"` which field holds the tenant")),
+                codes::NO_TENANT_FIELD
+                    .at(&entry.key_span, format!("`{}` does not have the tenant field `{path}`", entry.key))
+                    .also(&design.tenant.span, "the tenant field of the design")
+                    .help(format!(
+                        "add `{path}` to its fields, or name the field that holds the tenant with `tenant = \
+                         \"…\"`"
+                    )),
             ),
             (None, Wall::Public | Wall::System) => {}
         }
@@ -161,12 +165,9 @@ impl Lower<'_> {
         }
         if let Some(given) = given {
             self.report(
-                Diagnostic::new(
-                    &codes::DOES_NOT_APPLY,
-                    given.span,
-                    format!("the table `{}` has no discriminator", design.tables[table].id),
-                )
-                .help("name the attribute in the table: `discriminator = \"type\"`"),
+                codes::DOES_NOT_APPLY
+                    .at(&given.span, format!("the table `{}` has no discriminator", design.tables[table].id))
+                    .help("name the attribute in the table: `discriminator = \"type\"`"),
             );
         }
         None
@@ -186,33 +187,30 @@ impl Lower<'_> {
         for entry in node.section("index") {
             let names = table.indexes.iter().map(|index| index.name.as_str());
             let Some(index) = names.clone().position(|name| name == entry.key) else {
-                // One that is there but could not be read has been reported.
+                // A declared index that could not be read has been reported.
                 let declared = self.root.get("table").and_then(|tables| tables.get(&table.id));
                 if declared.is_some_and(|node| node.section("index").iter().any(|index| index.key == entry.key)) {
                     continue;
                 }
                 self.report(
-                    Diagnostic::new(
-                        &codes::UNKNOWN_NAME,
-                        entry.key_span.clone(),
-                        format!("the table `{}` has no index `{}`", table.id, entry.key),
-                    )
-                    .also(table.span.clone(), "the table")
-                    .help(match crate::diagnostic::closest(&entry.key, names) {
-                        Some(name) => format!("did you mean `{name}`?"),
-                        None => format!("declare it in the table: `index.{0} = [\"{0}PK\", \"{0}SK\"]`", entry.key),
-                    }),
+                    codes::UNKNOWN_NAME
+                        .at(&entry.key_span, format!("the table `{}` has no index `{}`", table.id, entry.key))
+                        .also(&table.span, "the table")
+                        .help(match crate::diagnostic::closest(&entry.key, names) {
+                            Some(name) => format!("did you mean `{name}`?"),
+                            None => format!("declare it in the table: `index.{0} = [\"{0}PK\", \"{0}SK\"]`", entry.key),
+                        }),
                 );
                 continue;
             };
             let when_text = entry.node.text("when");
             let when = when_text.as_ref().and_then(|text| self.condition(text));
-            let place = Place { sort: false, when: when.as_ref(), former: false, index: true };
+            let context = TemplateContext { sort: false, when: when.as_ref(), former: false, index: true };
             let wall_name = entry.node.text("wall");
-            let key = self.key_templates(&entry.node, &entry.key_span, &table.indexes[index].key, fields, place);
+            let key = self.key_templates(&entry.node, &entry.key_span, &table.indexes[index].key, fields, context);
             if let Some(key) = key {
                 let carries_tenant = key.partition.fields().any(|path| Some(path) == tenant);
-                // An index that carries the tenant is walled by it, even when the entity's own key is not.
+                // An index with the tenant in its partition has its wall there, even if the entity's own key does not.
                 let inherited = if entity_wall == Wall::Attribute && carries_tenant { Wall::Key } else { entity_wall };
                 mappings.push(Mapping {
                     index,
@@ -271,11 +269,12 @@ impl Lower<'_> {
         changes
     }
 
-    fn duration(&mut self, text: &Text) -> Option<u64> {
+    fn duration(&mut self, text: &SpannedText) -> Option<u64> {
         let seconds = version::seconds(&text.value);
         if seconds.is_none() {
             self.report(
-                Diagnostic::new(&codes::BAD_DURATION, text.span.clone(), format!("`{}` is not a duration", text.value))
+                codes::BAD_DURATION
+                    .at(&text.span, format!("`{}` is not a duration", text.value))
                     .help("write a number and a unit: `30s`, `15m`, `12h`, `90d` or `2w`"),
             );
         }
@@ -289,7 +288,7 @@ fn plural(name: &str) -> String {
     let consonant_y = name.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     match consonant_y {
         Some(stem) => format!("{stem}ies"),
-        // Already a plural, such as `settings` or `preferences`.
+        // Already a plural, such as `settings`.
         None if name.ends_with('s') && !name.ends_with("ss") && !name.ends_with("us") => name,
         None if ["s", "x", "z", "ch", "sh"].iter().any(|end| name.ends_with(end)) => name + "es",
         None => name + "s",

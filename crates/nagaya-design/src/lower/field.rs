@@ -7,18 +7,16 @@ use serde_json::Value;
 use super::Lower;
 use crate::{
     codes,
-    diagnostic::{Diagnostic, list},
+    diagnostic::list,
+    example::EXAMPLE_ULID,
     field::{Default, Field, OnDelete, Reference, Type},
-    form::{Form, Format, Material, Pattern, Precision},
     grammar,
     template::is_field_name,
-    tree::{Entry, Node, Text},
+    text_syntax::{Format, Pattern, Precision, ScalarType, TextSyntax},
+    tree::{Entry, Node, SpannedText},
 };
 
-/// What a new id looks like.
-const EXAMPLE_ULID: &str = "01KG9S5Q60T4N2Y8ZC3M7VXR1E";
-
-/// What `max` is when it is not given.
+/// The default of `max` for texts, lists and free maps.
 const MAX_CHARS: usize = 256;
 const MAX_ELEMENTS: usize = 100;
 const MAX_BYTES: usize = 16_384;
@@ -29,8 +27,10 @@ impl Lower<'_> {
         for entry in entries {
             if !is_field_name(&entry.key) {
                 self.report(
-                    Diagnostic::new(&codes::BAD_NAME, entry.key_span.clone(), format!("`{}` cannot be the name of a field", entry.key))
-                        .help("use letters, digits and `_`, starting with a letter; names with `_` first belong to the stores"),
+                    codes::BAD_NAME.at(&entry.key_span, format!("`{}` is not a valid field name", entry.key)).help(
+                        "use letters, digits and `_`, starting with a letter; names that start with `_` are \
+                         reserved for the stores",
+                    ),
                 );
                 continue;
             }
@@ -40,7 +40,7 @@ impl Lower<'_> {
     }
 
     fn field(&mut self, name: String, span: &std::ops::Range<usize>, node: &Node) -> Option<Field> {
-        // A type that is missing or misspelt has been reported; the name is known all the same.
+        // A missing or misspelt type has been reported; the name is still known.
         let type_name = node.string("type").unwrap_or_default();
         let known = grammar::TYPES.contains(&type_name.as_str());
         if known {
@@ -71,7 +71,8 @@ impl Lower<'_> {
             && !fields.is_empty()
         {
             self.report(
-                Diagnostic::new(&codes::DOES_NOT_APPLY, max.span.clone(), "`max` does not apply to a map with fields")
+                codes::DOES_NOT_APPLY
+                    .at(&max.span, "`max` does not apply to a map with fields")
                     .help("limit its fields instead"),
             );
         }
@@ -85,7 +86,8 @@ impl Lower<'_> {
         {
             let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
             self.report(
-                Diagnostic::new(&codes::EMPTY_RANGE, span, format!("no value is at least {min} and at most {max}"))
+                codes::EMPTY_RANGE
+                    .at(&span, format!("no value is at least {min} and at most {max}"))
                     .help("`min` has to be at most `max`"),
             );
         }
@@ -95,26 +97,23 @@ impl Lower<'_> {
         {
             let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
             self.report(
-                Diagnostic::new(
-                    &codes::EMPTY_RANGE,
-                    span,
-                    format!("no text of at least {min} characters matches the pattern"),
-                )
-                .help("lower `min`, or let the pattern match more"),
+                codes::EMPTY_RANGE
+                    .at(&span, format!("no text of at least {min} characters matches the pattern"))
+                    .help("lower `min`, or let the pattern match more"),
             );
         }
         let size = max.map(|max| max as usize);
-        // One that the type does not have has been reported.
+        // A key that does not apply to the type has been reported.
         let since_text = node.text("since").filter(|_| matches!(kind, Type::Timestamp(_)));
         let mut field = Field {
             description: node.string("description"),
-            optional: node.flag("optional").unwrap_or(false),
+            optional: node.boolean("optional").unwrap_or(false),
             default: None,
-            personal: node.flag("personal").unwrap_or(false),
-            immutable: node.flag("immutable").unwrap_or(false),
-            readonly: node.flag("readonly").unwrap_or(false),
+            personal: node.boolean("personal").unwrap_or(false),
+            immutable: node.boolean("immutable").unwrap_or(false),
+            readonly: node.boolean("readonly").unwrap_or(false),
             since: since_text.as_ref().and_then(|text| self.condition(text)),
-            secret: node.flag("secret").unwrap_or(false),
+            secret: node.boolean("secret").unwrap_or(false),
             reference: node.get("references").and_then(|reference| {
                 Some(Reference {
                     entity: reference.string("entity")?,
@@ -144,51 +143,45 @@ impl Lower<'_> {
         Some(field)
     }
 
-    /// Each choice has to be a value that the rest of the field allows.
+    /// Each choice has to satisfy the other rules of the field.
     fn choices_fit(&mut self, field: &Field, node: &Node) {
         let Some(form) = &field.form else { return };
         for choice in node.texts("one_of") {
             if !form.one_of.is_empty() && !form.accepts(&choice.value) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_CHOICES,
-                        choice.span.clone(),
-                        format!("`{}` is a choice, but `{}` does not accept it", choice.value, field.name),
-                    )
-                    .help("a choice has to fit `min`, `max`, `prefix`, `pattern` and `format` too"),
+                    codes::BAD_CHOICES
+                        .at(
+                            &choice.span,
+                            format!("`{}` is a choice, but `{}` does not accept it", choice.value, field.name),
+                        )
+                        .help("a choice has to fit `min`, `max`, `prefix`, `pattern` and `format` too"),
                 );
             }
         }
     }
 
-    /// Reports keys that mean nothing for the elements of a list.
+    /// Reports keys that do not apply to the elements of a list.
     fn element(&mut self, list: &Node) {
         for entry in list.get("items").map_or(&[][..], Node::entries) {
             if matches!(entry.key.as_str(), "optional" | "default" | "immutable" | "readonly" | "references") {
                 self.report(
-                    Diagnostic::new(
-                        &codes::DOES_NOT_APPLY,
-                        entry.key_span.clone(),
-                        format!("`{}` does not apply to the elements of a list", entry.key),
-                    )
-                    .help("say it of the list"),
+                    codes::DOES_NOT_APPLY
+                        .at(&entry.key_span, format!("`{}` does not apply to the elements of a list", entry.key))
+                        .help("move it to the list"),
                 );
             }
         }
     }
 
-    /// Reports keys that the type does not have.
+    /// Reports keys that do not apply to the type.
     fn applicable(&mut self, node: &Node, type_name: &str) {
         for entry in node.entries() {
             let Some(key) = grammar::FIELD.keys.iter().find(|key| key.name == entry.key) else { continue };
             if !key.only.is_empty() && !key.only.contains(&type_name) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::DOES_NOT_APPLY,
-                        entry.key_span.clone(),
-                        format!("`{}` does not apply to the type `{type_name}`", entry.key),
-                    )
-                    .help(format!("it is for {}", list(key.only))),
+                    codes::DOES_NOT_APPLY
+                        .at(&entry.key_span, format!("`{}` does not apply to the type `{type_name}`", entry.key))
+                        .help(format!("it is for {}", list(key.only))),
                 );
             }
         }
@@ -205,7 +198,8 @@ impl Lower<'_> {
         if !good {
             let wanted = if counts { "a whole number that is not negative" } else { "a number of the field's type" };
             self.report(
-                Diagnostic::new(&codes::WRONG_TYPE, value.span.clone(), format!("`{key}` should be {wanted}"))
+                codes::WRONG_TYPE
+                    .at(&value.span, format!("`{key}` should be {wanted}"))
                     .help(format!("write {wanted}")),
             );
             return None;
@@ -213,15 +207,15 @@ impl Lower<'_> {
         number
     }
 
-    fn form(&mut self, node: &Node, kind: &Type, min: Option<f64>, max: Option<f64>) -> Option<Arc<Form>> {
-        let material = match kind {
-            Type::String => Material::Text,
-            Type::Integer => Material::Integer,
-            Type::Boolean => Material::Boolean,
-            Type::Timestamp(precision) => Material::Timestamp(*precision),
-            Type::Date => Material::Date,
-            Type::Ulid => Material::Ulid,
-            Type::Uuid => Material::Uuid,
+    fn form(&mut self, node: &Node, kind: &Type, min: Option<f64>, max: Option<f64>) -> Option<Arc<TextSyntax>> {
+        let scalar_type = match kind {
+            Type::String => ScalarType::Text,
+            Type::Integer => ScalarType::Integer,
+            Type::Boolean => ScalarType::Boolean,
+            Type::Timestamp(precision) => ScalarType::Timestamp(*precision),
+            Type::Date => ScalarType::Date,
+            Type::Ulid => ScalarType::Ulid,
+            Type::Uuid => ScalarType::Uuid,
             Type::Number | Type::List(_) | Type::Map(_) | Type::Any => return None,
         };
         let textual = matches!(kind, Type::String);
@@ -232,18 +226,15 @@ impl Lower<'_> {
             && !prefix.value.chars().all(|each| each.is_ascii_alphanumeric() || "_-.".contains(each))
         {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    prefix.span.clone(),
-                    format!("`{}` cannot be a prefix", prefix.value),
-                )
-                .help("use letters, digits, `_`, `-` and `.`"),
+                codes::BAD_NAME
+                    .at(&prefix.span, format!("`{}` is not a valid prefix", prefix.value))
+                    .help("use letters, digits, `_`, `-` and `.`"),
             );
         }
-        // Whole numbers are kept as such: a float would lose digits beyond 2^53.
-        let whole = |key: &str| node.whole(key).filter(|_| matches!(kind, Type::Integer));
-        Some(Arc::new(Form {
-            material,
+        // Integers are not converted to floats, which lose digits beyond 2^53.
+        let whole = |key: &str| node.integer(key).filter(|_| matches!(kind, Type::Integer));
+        Some(Arc::new(TextSyntax {
+            scalar_type,
             prefix: prefix.map_or_else(String::new, |prefix| prefix.value),
             pattern: pattern.and_then(|pattern| self.pattern(&pattern)),
             one_of,
@@ -262,39 +253,36 @@ impl Lower<'_> {
         }))
     }
 
-    /// A pattern, compiled once however many fields share it.
-    fn compiled(&mut self, text: &Text) -> &Result<Pattern, String> {
+    /// A pattern, compiled once even if many fields share it.
+    fn compiled(&mut self, text: &SpannedText) -> &Result<Pattern, String> {
         self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value))
     }
 
-    fn pattern(&mut self, text: &Text) -> Option<Pattern> {
+    fn pattern(&mut self, text: &SpannedText) -> Option<Pattern> {
         match self.compiled(text).clone() {
             Ok(pattern) => Some(pattern),
             Err(reason) => {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_PATTERN,
-                        text.span.clone(),
-                        format!("this regular expression cannot be used: {reason}"),
-                    )
-                    .help("it is matched against the whole text; single quotes save the backslashes: `'[a-z]+[0-9]'`"),
+                    codes::BAD_PATTERN
+                        .at(&text.span, format!("this regular expression cannot be used: {reason}"))
+                        .help(
+                            "it is matched against the whole text; single quotes save the backslashes: \
+                             `'[a-z]+[0-9]'`",
+                        ),
                 );
                 None
             }
         }
     }
 
-    /// A pattern that says how long its texts can be.
-    fn bounded_pattern(&mut self, text: &Text) -> Option<Pattern> {
+    /// A pattern whose matches have a maximum length.
+    fn bounded_pattern(&mut self, text: &SpannedText) -> Option<Pattern> {
         let pattern = self.pattern(text)?;
         if pattern.max_bytes.is_none() {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_PATTERN,
-                    text.span.clone(),
-                    "nothing says how long these older values can be",
-                )
-                .help("bound the repetitions, such as `[a-z]{1,12}_[0-9]{1,12}`"),
+                codes::BAD_PATTERN
+                    .at(&text.span, "the length of these older values is not bounded")
+                    .help("bound the repetitions, such as `[a-z]{1,12}_[0-9]{1,12}`"),
             );
         }
         Some(pattern)
@@ -306,19 +294,13 @@ impl Lower<'_> {
             && list.items().is_empty()
         {
             self.report(
-                Diagnostic::new(&codes::BAD_CHOICES, list.span.clone(), "there is nothing to choose from")
-                    .help("name at least one value"),
+                codes::BAD_CHOICES.at(&list.span, "the list of choices is empty").help("name at least one value"),
             );
         }
         for (at, choice) in choices.iter().enumerate() {
             if choices[..at].iter().any(|earlier| earlier.value == choice.value) {
                 self.report(
-                    Diagnostic::new(
-                        &codes::BAD_CHOICES,
-                        choice.span.clone(),
-                        format!("`{}` is there twice", choice.value),
-                    )
-                    .help("leave one out"),
+                    codes::BAD_CHOICES.at(&choice.span, format!("`{}` is repeated", choice.value)).help("remove one"),
                 );
             }
         }
@@ -338,7 +320,7 @@ impl Lower<'_> {
         }
         let mut wrong = Vec::new();
         field.check(&value, &field.name, &mut wrong);
-        // A TOML date has been reported as no value at all.
+        // A TOML date has been reported as an invalid value.
         let good = value == Value::Null || wrong.is_empty();
         if !good || (value == "new" && matches!(field.kind, Type::String) && field.one_of().is_empty()) {
             let help = match (&field.kind, value.as_str()) {
@@ -350,12 +332,7 @@ impl Lower<'_> {
                 _ => format!("write {}", field.wanted()),
             };
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_DEFAULT,
-                    node.span.clone(),
-                    format!("the default of `{}` does not fit it", field.name),
-                )
-                .help(help),
+                codes::BAD_DEFAULT.at(&node.span, format!("`{}` does not accept its default", field.name)).help(help),
             );
             return None;
         }

@@ -1,7 +1,7 @@
-//! From a tree to a [`Design`]: names are resolved, templates parsed and bound to their fields.
+//! From a tree to a [`Design`]: resolves names, parses templates and binds them to their fields.
 //!
-//! What cannot be resolved is reported and left out, so that the checks that follow see only what makes sense and
-//! one mistake gives one diagnostic.
+//! Parts that cannot be resolved are reported and left out, so that later checks see only valid parts and one mistake
+//! gives one diagnostic.
 
 mod access;
 mod aggregate;
@@ -18,40 +18,41 @@ use crate::{
     condition::{self, Condition},
     design::{Design, Index, Indexing, KeyAttributes, Table, Tenant},
     diagnostic::{Diagnostic, Span, did_you_mean},
-    form::Pattern,
     template::is_field_name,
-    tree::{Entry, Node, Text},
+    text_syntax::Pattern,
+    tree::{Entry, Node, SpannedText},
     version::Version,
 };
 
-/// Resolves a tree that has been held to the grammar. `None` when the very frame of a design is missing.
-pub(crate) fn lower(root: &Node, source: &str, problems: &mut Vec<Diagnostic>) -> Option<Design> {
-    Lower { source, problems, root, patterns: HashMap::new() }.design()
+/// Resolves a tree that was checked against the grammar. `None` when a required section is missing.
+pub(crate) fn lower(root: &Node, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<Design> {
+    Lower { source, diagnostics, root, patterns: HashMap::new() }.design()
 }
 
 struct Lower<'a> {
     source: &'a str,
-    problems: &'a mut Vec<Diagnostic>,
+    diagnostics: &'a mut Vec<Diagnostic>,
     root: &'a Node,
     /// Patterns compiled so far: many fields of a design share one.
     patterns: HashMap<String, Result<Pattern, String>>,
 }
 
 /// The default of `limit`.
-const PAGE: u32 = 100;
+const DEFAULT_PAGE_SIZE: u32 = 100;
 
 impl<'a> Lower<'a> {
     fn report(&mut self, diagnostic: Diagnostic) {
-        self.problems.push(diagnostic);
+        self.diagnostics.push(diagnostic);
     }
 
     fn design(&mut self) -> Option<Design> {
         let root = self.root;
-        // A name or version that cannot be read has been reported; the rest is judged all the same.
-        let name = root.text("name").unwrap_or_else(|| Text { value: "unnamed".to_owned(), span: 0..0 });
+        // A name or version that cannot be read has been reported; the rest is still checked.
+        let name = root.text("name").unwrap_or_else(|| SpannedText { value: "unnamed".to_owned(), span: 0..0 });
         if !is_system_name(&name.value) {
             self.report(
-                Diagnostic::new(&codes::BAD_NAME, name.span.clone(), format!("`{}` cannot name a system", name.value))
+                codes::BAD_NAME
+                    .at(&name.span, format!("`{}` is not a valid system name", name.value))
                     .help("use lower-case letters, digits and `-`, starting with a letter"),
             );
         }
@@ -65,12 +66,9 @@ impl<'a> Lower<'a> {
                 || prefix.value.contains(['{', ' ', '?', '#']))
         {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_PATH,
-                    prefix.span.clone(),
-                    format!("`{}` cannot start a path", prefix.value),
-                )
-                .help("write it like `/v1`: a slash first, none last"),
+                codes::BAD_PATH
+                    .at(&prefix.span, format!("`{}` is not a valid path prefix", prefix.value))
+                    .help("write it like `/v1`: with a slash at the start, without one at the end"),
             );
         }
         let mut design = Design {
@@ -80,7 +78,7 @@ impl<'a> Lower<'a> {
             description: root.string("description"),
             tenant,
             http_prefix: http_prefix.map_or_else(String::new, |prefix| prefix.value),
-            visitors: http.and_then(|http| http.flag("visitors")).unwrap_or(false),
+            visitors: http.and_then(|http| http.boolean("visitors")).unwrap_or(false),
             tables: Vec::new(),
             entities: Vec::new(),
             accesses: Vec::new(),
@@ -112,24 +110,26 @@ impl<'a> Lower<'a> {
         Some(design)
     }
 
-    /// The entries of a section whose names can be used.
+    /// The entries of a section with valid names.
     fn named(&mut self, section: &str) -> Vec<&'a Entry> {
         let root = self.root;
         let (good, bad): (Vec<_>, Vec<_>) = root.section(section).iter().partition(|entry| is_field_name(&entry.key));
         for entry in bad {
             self.report(
-                Diagnostic::new(&codes::BAD_NAME, entry.key_span.clone(), format!("`{}` cannot be a name", entry.key))
+                codes::BAD_NAME
+                    .at(&entry.key_span, format!("`{}` is not a valid name", entry.key))
                     .help("use letters, digits and `_`, starting with a letter"),
             );
         }
         good
     }
 
-    fn version(&mut self, text: &Text) -> Option<Version> {
+    fn version(&mut self, text: &SpannedText) -> Option<Version> {
         let version = text.value.parse().ok();
         if version.is_none() {
             self.report(
-                Diagnostic::new(&codes::BAD_VERSION, text.span.clone(), format!("`{}` is not a version", text.value))
+                codes::BAD_VERSION
+                    .at(&text.span, format!("`{}` is not a version", text.value))
                     .help("write `major.minor`, such as `\"1.0\"`"),
             );
         }
@@ -149,15 +149,12 @@ impl<'a> Lower<'a> {
         })
     }
 
-    fn field_name(&mut self, text: &Text) {
+    fn field_name(&mut self, text: &SpannedText) {
         if !is_field_name(&text.value) {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    text.span.clone(),
-                    format!("`{}` cannot be the name of a field", text.value),
-                )
-                .help("use letters, digits and `_`, starting with a letter"),
+                codes::BAD_NAME
+                    .at(&text.span, format!("`{}` is not a valid field name", text.value))
+                    .help("use letters, digits and `_`, starting with a letter"),
             );
         }
     }
@@ -165,13 +162,14 @@ impl<'a> Lower<'a> {
     fn table(&mut self, entry: &Entry) -> Option<Table> {
         let node = &entry.node;
         let name = node.text("name");
-        let throughput = node.get("throughput").and_then(|node| Some((node.whole("min")?, node.whole("max")?)));
+        let throughput = node.get("throughput").and_then(|node| Some((node.integer("min")?, node.integer("max")?)));
         if let Some((min, max)) = throughput
             && !(1..=max).contains(&min)
         {
             let span = node.get("throughput").map_or(entry.key_span.clone(), |node| node.span.clone());
             self.report(
-                Diagnostic::new(&codes::EMPTY_RANGE, span, format!("a throughput from {min} to {max} is not possible"))
+                codes::EMPTY_RANGE
+                    .at(&span, format!("the throughput range {min} to {max} is not possible"))
                     .help("`min` is at least 1, and `max` at least `min`"),
             );
         }
@@ -186,7 +184,7 @@ impl<'a> Lower<'a> {
         }
         let indexing = node.get("indexing").map(|policy| Indexing {
             mode: policy.string("mode").unwrap_or_else(|| "consistent".to_owned()),
-            automatic: policy.flag("automatic").unwrap_or(true),
+            automatic: policy.boolean("automatic").unwrap_or(true),
             include: values(policy.texts("include")),
             exclude: values(policy.texts("exclude")),
         });
@@ -201,7 +199,7 @@ impl<'a> Lower<'a> {
             ttl: self.attribute(node.text("ttl")),
             point_in_time: node.string("recovery").as_deref() == Some("point-in-time"),
             kms: node.string("encryption").as_deref() == Some("kms"),
-            stream: node.flag("stream").unwrap_or(false),
+            stream: node.boolean("stream").unwrap_or(false),
             throughput,
             consistency: node.string("consistency"),
             indexing,
@@ -214,12 +212,9 @@ impl<'a> Lower<'a> {
             && entry.key.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
         if !good {
             self.report(
-                Diagnostic::new(
-                    &codes::BAD_NAME,
-                    entry.key_span.clone(),
-                    format!("`{}` cannot name an index", entry.key),
-                )
-                .help("use 3 to 255 letters, digits, `_`, `-` and `.`"),
+                codes::BAD_NAME
+                    .at(&entry.key_span, format!("`{}` is not a valid index name", entry.key))
+                    .help("use 3 to 255 letters, digits, `_`, `-` and `.`"),
             );
         }
     }
@@ -228,79 +223,74 @@ impl<'a> Lower<'a> {
         let [partition, sort] = node.pair()?;
         if partition.value == sort.value {
             self.report(
-                Diagnostic::new(
-                    &codes::KEY_ATTRIBUTES,
-                    node.span.clone(),
-                    format!("`{}` cannot be both parts of a key", sort.value),
-                )
-                .help("name two different attributes"),
+                codes::KEY_ATTRIBUTES
+                    .at(&node.span, format!("`{}` cannot be both parts of a key", sort.value))
+                    .help("name two different attributes"),
             );
             return None;
         }
         Some(KeyAttributes { partition: self.attribute(Some(partition))?, sort: self.attribute(Some(sort))? })
     }
 
-    fn attribute(&mut self, text: Option<Text>) -> Option<String> {
+    fn attribute(&mut self, text: Option<SpannedText>) -> Option<String> {
         let text = text?;
-        // An index mapping has keys of its own beside its attributes.
+        // An index mapping has other keys besides its attributes.
         let taken = matches!(text.value.as_str(), "wall" | "when");
         if !is_field_name(&text.value) || text.value.len() > 255 || taken {
             self.report(
-                Diagnostic::new(&codes::BAD_NAME, text.span, format!("`{}` cannot name an attribute", text.value))
-                    .help(if taken {
+                codes::BAD_NAME.at(&text.span, format!("`{}` is not a valid attribute name", text.value)).help(
+                    if taken {
                         "`wall` and `when` mean something else in an index mapping: use another name"
                     } else {
                         "use letters, digits and `_`, starting with a letter"
-                    }),
+                    },
+                ),
             );
             return None;
         }
         Some(text.value)
     }
 
-    /// The position of the named thing, or a report that there is none.
+    /// The position of a name, or a report that it does not exist.
     fn resolve<'n>(
         &mut self,
         what: &str,
-        text: &Text,
+        text: &SpannedText,
         names: impl Iterator<Item = &'n str> + Clone,
         section: &str,
     ) -> Option<usize> {
         let found = names.clone().position(|name| name == text.value);
-        // What is there but was left out has been reported already.
+        // A declared part that was left out has already been reported.
         if found.is_none() && !self.root.section(section).iter().any(|entry| entry.key == text.value) {
             self.report(
-                Diagnostic::new(
-                    &codes::UNKNOWN_NAME,
-                    text.span.clone(),
-                    format!("there is no {what} `{}`", text.value),
-                )
-                .help(did_you_mean(&text.value, names)),
+                codes::UNKNOWN_NAME
+                    .at(&text.span, format!("there is no {what} `{}`", text.value))
+                    .help(did_you_mean(&text.value, names)),
             );
         }
         found
     }
 
-    fn condition(&mut self, text: &Text) -> Option<Condition> {
+    fn condition(&mut self, text: &SpannedText) -> Option<Condition> {
         match condition::parse(&text.value) {
             Ok(condition) => Some(condition),
-            Err(malformed) => {
-                let span = text.piece(self.source, malformed.range);
-                self.report(
-                    Diagnostic::new(&codes::CONDITION_SYNTAX, span, malformed.message)
-                        .help("write it like `completed = false`, `status in ('open', 'done')` or `exists taskId and not isPrivate = true`"),
-                );
+            Err(error) => {
+                let span = text.span_of(self.source, error.range);
+                self.report(codes::CONDITION_SYNTAX.at(&span, error.message).help(
+                    "write it like `completed = false`, `status in ('open', 'done')` or `exists taskId and \
+                     not isPrivate = true`",
+                ));
                 None
             }
         }
     }
 
-    fn piece(&self, text: &Text, range: &Span) -> Span {
-        text.piece(self.source, range.clone())
+    fn span_of(&self, text: &SpannedText, range: &Span) -> Span {
+        text.span_of(self.source, range.clone())
     }
 }
 
-fn values(texts: Vec<Text>) -> Vec<String> {
+fn values(texts: Vec<SpannedText>) -> Vec<String> {
     texts.into_iter().map(|text| text.value).collect()
 }
 

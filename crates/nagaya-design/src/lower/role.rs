@@ -1,20 +1,20 @@
-//! Roles: their permissions name entities and verbs that there are.
+//! Roles: their permissions name existing entities and verbs.
 
 use super::Lower;
 use crate::{
     codes,
     design::Design,
-    diagnostic::{Diagnostic, did_you_mean},
+    diagnostic::did_you_mean,
     role::{Permission, Role, Verb},
     template::is_field_name,
-    tree::{Entry, Text, Value},
+    tree::{Entry, SpannedText, Value},
 };
 
 impl Lower<'_> {
     pub(super) fn role(&mut self, entry: &Entry, design: &Design) -> Role {
         let node = &entry.node;
-        // What is of the wrong type has been reported, and says at least that something is meant.
-        let operator = node.get("operator").is_some_and(|node| !matches!(node.value, Value::Flag(false)));
+        // A value of the wrong type has been reported; it counts as a permission.
+        let operator = node.get("operator").is_some_and(|node| !matches!(node.value, Value::Boolean(false)));
         let silent = match node.get("may").map(|may| &may.value) {
             None => !operator,
             Some(Value::List(items)) => items.is_empty(),
@@ -22,24 +22,24 @@ impl Lower<'_> {
         };
         if silent {
             self.report(
-                Diagnostic::new(
-                    &codes::EMPTY_ROLE,
-                    node.get("may").map_or(entry.key_span.clone(), |may| may.span.clone()),
-                    format!("the role `{}` permits nothing", entry.key),
-                )
-                .help(if operator {
-                    "leave `may` out to permit everything that an operator reaches, or say what it permits"
-                } else {
-                    "say what it permits, such as `may = [\"*.read\"]`; who may do nothing needs no role"
-                }),
+                codes::EMPTY_ROLE
+                    .at(
+                        &node.get("may").map_or(entry.key_span.clone(), |may| may.span.clone()),
+                        format!("the role `{}` permits nothing", entry.key),
+                    )
+                    .help(if operator {
+                        "remove `may` to permit everything that operators can do, or list permissions"
+                    } else {
+                        "list permissions, such as `may = [\"*.read\"]`; a caller who may do nothing needs no \
+                         role"
+                    }),
             );
         }
         let mut may = Vec::new();
         for text in node.texts("may") {
             match self.permission(&text, design) {
                 Some(permission) if may.contains(&permission) => self.report(
-                    Diagnostic::new(&codes::BAD_PERMISSION, text.span, format!("`{permission}` is there twice"))
-                        .help("leave one out"),
+                    codes::BAD_PERMISSION.at(&text.span, format!("`{permission}` is repeated")).help("remove one"),
                 ),
                 permission => may.extend(permission),
             }
@@ -47,8 +47,8 @@ impl Lower<'_> {
         Role { name: entry.key.clone(), description: node.string("description"), may, operator }
     }
 
-    /// What a text permits, or a report of why it permits nothing.
-    fn permission(&mut self, text: &Text, design: &Design) -> Option<Permission> {
+    /// The permission of a text, or a report of why it is invalid.
+    fn permission(&mut self, text: &SpannedText, design: &Design) -> Option<Permission> {
         let entities = design.entities.iter().map(|entity| entity.name.as_str());
         let Some(permission) = Permission::parse(&text.value) else {
             let (span, message, help) = match text.value.split_once('.') {
@@ -58,7 +58,7 @@ impl Lower<'_> {
                         "list" => "listing is `read`".to_owned(),
                         _ => did_you_mean(verb, Verb::ALL.map(Verb::name)),
                     };
-                    (self.piece(text, &(start..start + verb.len())), format!("there is no verb `{verb}`"), help)
+                    (self.span_of(text, &(start..start + verb.len())), format!("there is no verb `{verb}`"), help)
                 }
                 _ => {
                     let help = match text.value.as_str() {
@@ -71,16 +71,17 @@ impl Lower<'_> {
                     (text.span.clone(), format!("`{}` is not a permission", text.value), help)
                 }
             };
-            self.report(Diagnostic::new(&codes::BAD_PERMISSION, span, message).help(help));
+            self.report(codes::BAD_PERMISSION.at(&span, message).help(help));
             return None;
         };
         if let Some(entity) = &permission.entity
-            // What is there but was left out has been reported already.
+            // A declared entity that was left out has already been reported.
             && !self.root.section("entity").iter().any(|entry| entry.key == *entity)
         {
-            let span = self.piece(text, &(0..entity.len()));
+            let span = self.span_of(text, &(0..entity.len()));
             self.report(
-                Diagnostic::new(&codes::BAD_PERMISSION, span, format!("there is no entity `{entity}`"))
+                codes::BAD_PERMISSION
+                    .at(&span, format!("there is no entity `{entity}`"))
                     .help(did_you_mean(entity, entities)),
             );
         }

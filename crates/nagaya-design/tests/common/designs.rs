@@ -1,4 +1,4 @@
-//! The five designs, and what the checker has to say of one.
+//! The designs of the systems, and the errors that the checker reports for a design.
 
 use std::{fs, path::PathBuf};
 
@@ -15,12 +15,12 @@ pub(crate) fn design(path: &str) -> Design {
     accepted(&source(path))
 }
 
-/// A design that the checker has nothing against.
+/// The design in a source without errors.
 pub(crate) fn accepted(source: &str) -> Design {
     check(source, &[]).design.unwrap_or_else(|| panic!("the design is rejected: {:#?}", errors(source)))
 }
 
-/// The codes of the errors that a design is rejected with, each with the line that it points at; empty when it is not.
+/// The codes of the errors in a design, each with the line that it points at.
 pub(crate) fn errors(source: &str) -> Vec<(&'static str, String)> {
     let checked = check(source, &[]);
     let errors = checked.diagnostics.iter().filter(|diagnostic| diagnostic.severity() == Severity::Error);

@@ -1,4 +1,4 @@
-//! What the tests of the five designs share.
+//! Keys, queries and items of a design, for the tests that hold designs to their documents.
 
 mod designs;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub(crate) use designs::*;
 
 /// Every key and index attribute that the fields of an item give: `PK=TENANT#t1 SK=USER#u1 GSI1PK=USER …`.
-pub(crate) fn lies_at(design: &Design, entity: &str, fields: &Value) -> String {
+pub(crate) fn derived_keys(design: &Design, entity: &str, fields: &Value) -> String {
     let derived = derived(design, entity, fields).into_iter();
     derived.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
@@ -19,7 +19,7 @@ pub(crate) fn query(design: &Design, access: &str, parameters: &[(&str, &str)]) 
     design.query(found, parameters).unwrap_or_else(|unfit| panic!("{access}: {unfit}"))
 }
 
-/// Whether a store would answer the query with this item.
+/// Whether a store would return this item for the query.
 pub(crate) fn finds(design: &Design, query: &Query, entity: &str, fields: &Value) -> bool {
     let attributes = derived(design, entity, fields);
     let value = |name: &str| attributes.iter().find(|(each, _)| each == name).map(|(_, value)| value.as_str());

@@ -1,0 +1,294 @@
+//! Constraints of entities: uniqueness, references, soft delete, expiry.
+
+use crate::{
+    codes,
+    design::{Design, Entity, SoftDelete, Unique, Wall},
+    diagnostic::{Diagnostic, a, did_you_mean, list},
+    field::{Field, Type},
+    text_syntax::Precision,
+};
+
+pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
+    for entity in &design.entities {
+        for unique in &entity.unique {
+            unique_kept(design, entity, unique, diagnostics);
+        }
+        for field in &entity.fields {
+            reference(design, entity, field, diagnostics);
+            inner_references(field, diagnostics);
+        }
+        if let Some(soft) = &entity.soft_delete {
+            soft_delete(entity, soft, diagnostics);
+        }
+        expiry(design, entity, diagnostics);
+    }
+    for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event) {
+        for field in &event.fields {
+            if let Some(reference) = &field.reference {
+                diagnostics.push(
+                    codes::BAD_REFERENCE
+                        .at(
+                            &reference.span,
+                            format!(
+                                "`{}` of the event `{}` cannot refer to an entity: events are never deleted",
+                                field.name, event.name
+                            ),
+                        )
+                        .help("refer from the projection"),
+                );
+            }
+            inner_references(field, diagnostics);
+        }
+    }
+}
+
+fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, diagnostics: &mut Vec<Diagnostic>) {
+    let mut wrong = |span, message: String, help: String| {
+        diagnostics.push(codes::UNIQUE_NOT_KEPT.at(&span, message).help(help));
+    };
+    if unique.fields.is_empty() {
+        wrong(
+            unique.span.clone(),
+            "a unique constraint needs a field".to_owned(),
+            "name at least one: `fields = [\"email\"]`".to_owned(),
+        );
+    }
+    for text in &unique.field_texts {
+        let path = &text.value;
+        let Some(field) = entity.field(path) else {
+            let names = entity.fields.iter().map(|field| field.name.as_str());
+            wrong(text.span.clone(), format!("`{}` has no field `{path}`", entity.name), did_you_mean(path, names));
+            continue;
+        };
+        if field.form.is_none() {
+            wrong(
+                text.span.clone(),
+                format!("`{path}` is {}, which cannot be compared", a(field.kind.name())),
+                "use a text, integer, date or id".to_owned(),
+            );
+        } else if entity.is_optional(path) && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
+            wrong(
+                text.span.clone(),
+                format!("`{path}` is optional: it is undefined whether two items without it are equal"),
+                format!("make it required, or add `when = \"exists {path}\"`"),
+            );
+        } else if entity.is_secret(path) {
+            wrong(
+                text.span.clone(),
+                format!("`{path}` is secret, and a conflict would reveal it"),
+                "use another field".to_owned(),
+            );
+        }
+    }
+    if unique.within_tenant && entity.tenant.is_none() {
+        wrong(
+            unique.span.clone(),
+            format!("`{}` belongs to no tenant, so it cannot be unique within one", entity.name),
+            "write `within = \"all\"`".to_owned(),
+        );
+    }
+    let key: Vec<_> = entity.id_fields();
+    let tenant_only = key.is_empty();
+    if !key.is_empty() && key.iter().all(|path| unique.fields.iter().any(|field| field == path))
+        || tenant_only && unique.within_tenant
+    {
+        wrong(unique.span.clone(), "the key already makes this unique".to_owned(), "remove the constraint".to_owned());
+    }
+    let expires = entity.ttl_after.is_some()
+        || design.table_of(entity).ttl.as_deref().is_some_and(|ttl| entity.field(ttl).is_some());
+    if expires {
+        diagnostics.push(
+            codes::UNIQUE_OUTLIVES
+                .at(
+                    &unique.span,
+                    format!(
+                        "{} stays taken for a while after the `{}` item has expired",
+                        list(&unique.fields),
+                        entity.name
+                    ),
+                )
+                .help(
+                    "remove the constraint or the expiry, or explain why it is fine: `# NG0602: …` above \
+                     this line",
+                ),
+        );
+    }
+}
+
+/// No key can find items by a field inside a map or list, so such a field cannot be a reference.
+fn inner_references(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
+    let inner = match &field.kind {
+        Type::Map(inner) => inner.as_slice(),
+        Type::List(Some(element)) => std::slice::from_ref(&**element),
+        _ => &[],
+    };
+    for field in inner {
+        if let Some(reference) = &field.reference {
+            diagnostics.push(
+                codes::BAD_REFERENCE
+                    .at(
+                        &reference.span,
+                        format!(
+                            "`{}` is inside a map or list, and references there cannot be found from their target",
+                            field.name
+                        ),
+                    )
+                    .help("refer from a field of the entity itself"),
+            );
+        }
+        inner_references(field, diagnostics);
+    }
+}
+
+fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(reference) = &field.reference else { return };
+    let span = reference.span.clone();
+    if design.unread.contains(&reference.entity) {
+        return;
+    }
+    let Some(target) = design.entity(&reference.entity) else {
+        let names = design.entities.iter().map(|entity| entity.name.as_str());
+        diagnostics.push(
+            codes::BAD_REFERENCE
+                .at(&span, format!("there is no entity `{}`", reference.entity))
+                .help(did_you_mean(&reference.entity, names)),
+        );
+        return;
+    };
+    let ids = target.id_fields();
+    let is_tenant = entity.tenant.as_deref() == Some(field.name.as_str());
+    let fits = match ids.as_slice() {
+        [] => is_tenant,
+        [_] => true,
+        _ => false,
+    };
+    if !fits {
+        let message = match ids.len() {
+            0 => format!("`{}` is found by its tenant alone, and `{}` is not the tenant", target.name, field.name),
+            _ => format!("`{}` is found by {}, not by one field", target.name, list(&ids)),
+        };
+        diagnostics.push(
+            codes::BAD_REFERENCE
+                .at(&span, message)
+                .also(&target.key.sort.span, "its key")
+                .help("refer to an entity whose key has one field besides the tenant"),
+        );
+        return;
+    }
+    let scalar_type = |field: Option<&Field>| field.and_then(|field| field.form.as_ref()).map(|form| form.scalar_type);
+    if let [id] = ids.as_slice()
+        && scalar_type(target.field(id)) != scalar_type(Some(field))
+    {
+        let wanted = target.field(id).map_or("string", |field| field.kind.name());
+        diagnostics.push(
+            codes::BAD_REFERENCE
+                .at(
+                    &span,
+                    format!(
+                        "`{}` is {}, and the id of `{}` is {}",
+                        field.name,
+                        a(field.kind.name()),
+                        target.name,
+                        a(wanted)
+                    ),
+                )
+                .help("give both the same type"),
+        );
+        return;
+    }
+    if target.wall == Wall::Key && entity.tenant.is_none() {
+        diagnostics.push(
+            codes::BAD_REFERENCE
+                .at(
+                    &span,
+                    format!("`{}` belongs to no tenant and cannot refer to a tenant's `{}`", entity.name, target.name),
+                )
+                .help("add the tenant to it, or remove the reference"),
+        );
+        return;
+    }
+    // Deleting the target has to find all referring items without a scan.
+    if design.referer_lookup(entity, field, target).is_none() {
+        diagnostics.push(
+            codes::REFERENCE_NOT_FOUND
+                .at(
+                    &span,
+                    format!(
+                        "no access pattern finds the `{}` items that refer to one `{}`, so a delete cannot \
+                         find them",
+                        entity.name, target.name
+                    ),
+                )
+                .help(match target.wall == Wall::System || target.tenant.is_none() {
+                    false => format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name),
+                    true => format!(
+                        "an operator deletes it: add an access pattern of `{}` with `by = [\"{}\"]` behind a \
+                         wall of `system`",
+                        entity.name, field.name
+                    ),
+                }),
+        );
+    }
+}
+
+fn soft_delete(entity: &Entity, soft: &SoftDelete, diagnostics: &mut Vec<Diagnostic>) {
+    let mut wrong = |message: String, help: &str| {
+        diagnostics.push(codes::BAD_SOFT_DELETE.at(&soft.span, message).help(help));
+    };
+    if soft.mark.is_none() && soft.at.is_none() {
+        wrong("nothing marks a deleted item".to_owned(), "give `field` and `value`, or `at`");
+    }
+    if let Some((path, value)) = &soft.mark {
+        match entity.field(path) {
+            None => wrong(format!("`{}` has no field `{path}`", entity.name), "name one of its fields"),
+            Some(field) => {
+                if !field.accepts(value) {
+                    wrong(format!("`{path}` can never be {value}"), "give a value that the field can have");
+                }
+                if field.immutable || entity.is_key_field(path) {
+                    wrong(
+                        format!("`{path}` never changes, so it cannot mark deletion"),
+                        "use a field that is not immutable and not in the key",
+                    );
+                }
+            }
+        }
+    }
+    for (path, what) in [(&soft.at, "time"), (&soft.by, "user")] {
+        let Some(path) = path else { continue };
+        match entity.field(path) {
+            None => wrong(format!("`{}` has no field `{path}` for the {what}", entity.name), "name one of its fields"),
+            Some(field) if !field.optional => wrong(
+                format!("`{path}` has to be optional: items that are not deleted do not have it"),
+                "add `optional = true`",
+            ),
+            Some(field) if what == "time" && !matches!(field.kind, Type::Timestamp(_)) => {
+                wrong(format!("`{path}` is {} and cannot hold a time", a(field.kind.name())), "make it a timestamp");
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn expiry(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
+    let table = design.table_of(entity);
+    if let (Some(span), None) = (&entity.spans.ttl_after, &table.ttl) {
+        diagnostics.push(
+            codes::BAD_TTL
+                .at(span, format!("the table `{}` has no expiry attribute", table.id))
+                .also(&table.span, "the table")
+                .help("name one in the table: `ttl = \"expiresAt\"`"),
+        );
+    }
+    let field = table.ttl.as_deref().and_then(|ttl| entity.field(ttl));
+    if let Some(field) = field.filter(|field| !matches!(field.kind, Type::Timestamp(Precision::Epoch))) {
+        diagnostics.push(
+            codes::BAD_TTL
+                .at(
+                    &field.span,
+                    format!("`{}` is the expiry attribute of the table, a number of seconds since 1970", field.name),
+                )
+                .help("declare it as `{ type = \"timestamp\", precision = \"epoch\" }`, or rename it"),
+        );
+    }
+}

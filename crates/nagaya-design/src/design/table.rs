@@ -1,0 +1,85 @@
+//! Tables and their indexes.
+
+use super::{Entity, KeyTemplates};
+use crate::diagnostic::Span;
+
+/// The attributes of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyAttributes {
+    /// The partition attribute.
+    pub partition: String,
+    /// The sort attribute.
+    pub sort: String,
+}
+
+/// A table (container) of the store.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Its name in the design.
+    pub id: String,
+    /// Its name in the store, with `{base}` not yet filled in.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its key.
+    pub key: KeyAttributes,
+    /// Its secondary indexes.
+    pub indexes: Vec<Index>,
+    /// The attribute that says which entity an item is.
+    pub discriminator: Option<String>,
+    /// The attribute with the expiry time.
+    pub ttl: Option<String>,
+    /// Whether it can be restored to a past time.
+    pub point_in_time: bool,
+    /// Whether it is encrypted with a customer-managed key.
+    pub kms: bool,
+    /// Whether its changes are streamed.
+    pub stream: bool,
+    /// Lowest and highest capacity per second; `None`: pay per request.
+    pub throughput: Option<(i64, i64)>,
+    /// Cosmos DB consistency level.
+    pub consistency: Option<String>,
+    /// Cosmos DB indexing policy.
+    pub indexing: Option<Indexing>,
+    pub(crate) span: Span,
+    pub(crate) name_span: Span,
+}
+
+impl Table {
+    /// The name in the store for a base name.
+    pub fn physical_name(&self, base: &str) -> String {
+        self.name.replace("{base}", base)
+    }
+
+    /// The attributes and templates of an entity's table key, then those of its index keys.
+    pub(crate) fn keys_of<'d>(
+        &'d self,
+        entity: &'d Entity,
+    ) -> impl Iterator<Item = (&'d KeyAttributes, &'d KeyTemplates)> {
+        let indexes = entity.indexes.iter().map(|mapping| (&self.indexes[mapping.index].key, &mapping.key));
+        std::iter::once((&self.key, &entity.key)).chain(indexes)
+    }
+}
+
+/// A secondary index of a table.
+#[derive(Debug, Clone)]
+pub struct Index {
+    /// Its name.
+    pub name: String,
+    /// Its attributes.
+    pub key: KeyAttributes,
+    pub(crate) span: Span,
+}
+
+/// A Cosmos DB indexing policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Indexing {
+    /// `consistent` or `none`.
+    pub mode: String,
+    /// Whether documents are indexed automatically.
+    pub automatic: bool,
+    /// Paths that are indexed.
+    pub include: Vec<String>,
+    /// Paths that are not.
+    pub exclude: Vec<String>,
+}

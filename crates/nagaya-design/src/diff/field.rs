@@ -1,0 +1,157 @@
+//! Fields: their types, limits and properties.
+
+use super::{Differences, ITEMS, READERS, WRITERS, text};
+use crate::{
+    design::Change,
+    field::{Field, OnDelete, Type},
+    text_syntax::Precision,
+};
+
+impl Differences {
+    pub(super) fn fields(&mut self, section: &str, old: &[Field], new: &[Field], steps: &[Change]) {
+        let has = |fields: &[Field], name: &str| fields.iter().any(|field| field.name == name);
+        let removed: Vec<&Field> = old.iter().filter(|field| !has(new, &field.name)).collect();
+        let added: Vec<&Field> = new.iter().filter(|field| !has(old, &field.name)).collect();
+        let mut renamed: Vec<(&str, &str)> = Vec::new();
+        for (from, to) in steps.iter().flat_map(|step| &step.rename) {
+            if removed.iter().any(|field| field.name == *from) && added.iter().any(|field| field.name == *to) {
+                renamed.push((from, to));
+            }
+        }
+        // Without a step, one removed field and one added field of the same type are most likely the same field.
+        if let ([from], [to], true) = (removed.as_slice(), added.as_slice(), renamed.is_empty())
+            && stored_type(from) == stored_type(to)
+        {
+            renamed.push((&from.name, &to.name));
+        }
+        for (from, to) in &renamed {
+            self.add(&format!("{section}.{to}"), format!("renamed from `{from}`"), Some(READERS));
+        }
+        for field in removed.iter().filter(|field| renamed.iter().all(|(from, _)| *from != field.name)) {
+            self.add(&format!("{section}.{}", field.name), "removed", Some(READERS));
+        }
+        for field in added.iter().filter(|field| renamed.iter().all(|(_, to)| *to != field.name)) {
+            let path = format!("{section}.{}", field.name);
+            if !field.optional && field.default.is_none() {
+                self.add(&path, "added, required", Some("old writers and stored items do not have it"));
+            } else {
+                self.add(&path, "added", None);
+            }
+        }
+        for field in new {
+            if let Some(before) = old.iter().find(|before| before.name == field.name) {
+                self.field(&format!("{section}.{}", field.name), before, field, steps);
+            }
+        }
+    }
+
+    fn field(&mut self, path: &str, old: &Field, new: &Field, steps: &[Change]) {
+        if stored_type(old) != stored_type(new) {
+            return self.changed(path, "the type", stored_type(old), stored_type(new), Some(READERS));
+        }
+        match (old.optional, new.optional) {
+            (true, false) => self.add(path, "required now", Some("old writers and stored items may not have it")),
+            (false, true) => self.add(path, "optional now", None),
+            _ => {}
+        }
+        match (old.one_of(), new.one_of()) {
+            ([], []) => {}
+            ([], _) => self.add(path, "limited to choices", Some(ITEMS)),
+            (_, []) => self.add(path, "no longer limited to choices", None),
+            choices => {
+                let removed = ("the choice `{}` is gone", Some(ITEMS));
+                self.members(path, choices, removed, ("the choice `{}` is new", None));
+            }
+        }
+        self.bounds(path, old, new);
+        let narrowed = new.pattern().map(|_| ITEMS);
+        self.changed(path, "the pattern", text(&old.pattern()), text(&new.pattern()), narrowed);
+        let format = |field: &Field| {
+            let format = field.form.as_ref().and_then(|form| form.format);
+            format.map(|format| format!("{format:?}").to_lowercase())
+        };
+        let narrowed = format(new).map(|_| ITEMS);
+        self.changed(path, "the format", text(&format(old)), text(&format(new)), narrowed);
+        if old.default != new.default {
+            let is_lost = new.default.is_none() && !new.optional;
+            let what = if new.default.is_none() { "the default is gone" } else { "the default changed" };
+            self.add(path, what, is_lost.then_some(WRITERS));
+        }
+        self.flag(path, "immutable", old.immutable, new.immutable, new.immutable.then_some(WRITERS));
+        self.flag(path, "readonly", old.readonly, new.readonly, new.readonly.then_some(WRITERS));
+        let since = match (&old.since, &new.since) {
+            (None, _) => WRITERS,
+            (Some(_), None) => "it is no longer set automatically",
+            (Some(_), Some(_)) => "stored items keep the time of the old condition",
+        };
+        self.changed(path, "the `since` condition", text(&old.since), text(&new.since), Some(since));
+        self.flag(path, "secret", old.secret, new.secret, new.secret.then_some(READERS));
+        self.flag(path, "personal", old.personal, new.personal, None);
+        let reference = |field: &Field| {
+            field.reference.as_ref().map(|reference| {
+                let on_delete = if reference.on_delete == OnDelete::Cascade { "cascade" } else { "restrict" };
+                format!("{} ({on_delete})", reference.entity)
+            })
+        };
+        let deletes = new.reference.as_ref().map(|_| "deleting does something else");
+        self.changed(path, "the reference", text(&reference(old)), text(&reference(new)), deletes);
+        let also = |field: &Field| field.form.as_ref()?.also.as_ref().map(|also| also.text.clone());
+        let narrowed = also(old).map(|_| ITEMS);
+        self.changed(path, "the pattern of older values", text(&also(old)), text(&also(new)), narrowed);
+        self.description(path, &old.description, &new.description);
+        match (&old.kind, &new.kind) {
+            (Type::Map(before), Type::Map(after)) if before.is_empty() && !after.is_empty() => {
+                self.add(path, "limited to fields", Some(ITEMS));
+            }
+            (Type::Map(before), Type::Map(after)) if after.is_empty() && !before.is_empty() => {
+                self.add(path, "no longer limited to fields", None);
+            }
+            (Type::List(None), Type::List(Some(_))) => self.add(path, "its elements have a type now", Some(ITEMS)),
+            (Type::List(Some(_)), Type::List(None)) => self.add(path, "its elements have no type any more", None),
+            (Type::Map(before), Type::Map(after)) => self.fields(path, before, after, steps),
+            (Type::List(Some(before)), Type::List(Some(after))) => {
+                self.field(&format!("{path}.items"), before, after, steps);
+            }
+            _ => {}
+        }
+    }
+
+    fn bounds(&mut self, path: &str, old: &Field, new: &Field) {
+        if let (Type::Integer, Some(old), Some(new)) = (&new.kind, &old.form, &new.form) {
+            let ((old_min, old_max), (new_min, new_max)) = (old.bounds, new.bounds);
+            let is_higher = new_min.unwrap_or(i64::MIN) > old_min.unwrap_or(i64::MIN);
+            self.changed(path, "the least value", text(&old_min), text(&new_min), is_higher.then_some(ITEMS));
+            let is_lower = new_max.unwrap_or(i64::MAX) < old_max.unwrap_or(i64::MAX);
+            self.changed(path, "the greatest value", text(&old_max), text(&new_max), is_lower.then_some(ITEMS));
+            return;
+        }
+        // The least length of a text or list is 0, whether the design says so or not.
+        let least = |field: &Field| {
+            if matches!(field.kind, Type::Number) { field.range.0 } else { Some(field.range.0.unwrap_or(0.0)) }
+        };
+        let is_higher = least(new).unwrap_or(f64::MIN) > least(old).unwrap_or(f64::MIN);
+        self.changed(path, "the least value", text(&least(old)), text(&least(new)), is_higher.then_some(ITEMS));
+        if matches!(new.kind, Type::String | Type::List(_) | Type::Map(_) | Type::Any) {
+            self.changed(path, "the greatest size", old.size, new.size, (new.size < old.size).then_some(ITEMS));
+        } else {
+            let is_lower = new.range.1.unwrap_or(f64::MAX) < old.range.1.unwrap_or(f64::MAX);
+            self.changed(path, "the greatest value", text(&old.range.1), text(&new.range.1), is_lower.then_some(ITEMS));
+        }
+    }
+}
+
+/// How a field is stored: its type, precision and prefix.
+fn stored_type(field: &Field) -> String {
+    let precision = match field.kind {
+        Type::Timestamp(Precision::Epoch) => " (epoch)",
+        Type::Timestamp(Precision::Millis) => " (millis)",
+        Type::Timestamp(Precision::Micros) => " (micros)",
+        Type::Timestamp(Precision::Any) => " (any)",
+        _ => "",
+    };
+    let prefix = match field.prefix() {
+        "" => String::new(),
+        prefix => format!(" after {prefix}"),
+    };
+    format!("{}{precision}{prefix}", field.kind.name())
+}
