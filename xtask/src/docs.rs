@@ -100,7 +100,11 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
 /// The lines of a page inside fenced blocks.
 fn examples(text: &str) -> Vec<&str> {
     let mut inside = false;
-    text.lines().filter(|line| std::mem::replace(&mut inside, inside ^ line.starts_with("```"))).collect()
+    let is_inside = |line: &&str| {
+        inside ^= line.starts_with("```");
+        inside
+    };
+    text.lines().filter(is_inside).collect()
 }
 
 /// The lines between a second-level heading and the next.

@@ -145,8 +145,8 @@ impl Operator {
             return Err(Error::problem(elsewhere.name(), "lies in another table: follow it by itself"));
         }
         self.0.audit_reading("follow", compiled.iter().map(|each| (*each, each.name().to_owned()))).await?;
-        let blueprints = compiled.into_iter().map(Arc::clone).collect();
-        Ok(Follower { house: Arc::clone(state), table, blueprints })
+        let compiled = compiled.into_iter().map(Arc::clone).collect();
+        Ok(Follower { state: Arc::clone(state), table, entities: compiled })
     }
 
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.

@@ -98,7 +98,7 @@ impl Operator {
             options,
             failures: AtomicU32::new(0),
             status: FollowerStatus::default(),
-            clock: self.0.house.settings.clock.clone(),
+            clock: self.0.state.settings.clock.clone(),
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::{Error, Record, compiled::CompiledEntity, state::TenancyState, values
 /// Reads the changes and the stored items of an entity, or of several in one table, of all tenants.
 #[derive(Debug, Clone)]
 pub struct Follower {
-    pub(crate) house: Arc<TenancyState>,
+    pub(crate) state: Arc<TenancyState>,
     pub(crate) table: String,
-    pub(crate) blueprints: Vec<Arc<CompiledEntity>>,
+    pub(crate) entities: Vec<Arc<CompiledEntity>>,
 }
 
 /// A change of an item.
@@ -48,7 +48,7 @@ pub struct Scanned {
 impl Follower {
     /// A page of changes, each at least once, in order for each item.
     pub async fn changes(&self, from: From, limit: usize) -> Result<Followed, Error> {
-        let read = self.house.store.changes(&self.table, from, limit).await?;
+        let read = self.state.store.changes(&self.table, from, limit).await?;
         let count = read.records.len();
         let changes = read.records.into_iter().filter_map(|change| {
             let old = change.old.and_then(|item| self.record(item));
@@ -68,7 +68,7 @@ impl Follower {
         limit: Option<usize>,
     ) -> Result<Scanned, Error> {
         let scan = Scan { table: self.table.clone(), segment, limit, after };
-        let page = self.house.store.scan(scan).await?;
+        let page = self.state.store.scan(scan).await?;
         let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
         Ok(Scanned { records, next: page.next })
     }
@@ -76,11 +76,11 @@ impl Follower {
     /// An item that was read in another way than by [`Follower::changes`], with its tenant; `None` for items of other entities
     /// in the table.
     pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
-        let blueprint = self.blueprints.iter().find(|blueprint| blueprint.is_in_place(&item))?;
-        let tenant = match blueprint.entity.tenant.as_deref() {
+        let compiled = self.entities.iter().find(|compiled| compiled.is_in_place(&item))?;
+        let tenant = match compiled.entity.tenant.as_deref() {
             Some(field) => values::lookup(&item, field)?.as_str()?.to_owned(),
             None => String::new(),
         };
-        Some((tenant, Record::new(Arc::clone(blueprint), item)))
+        Some((tenant, Record::new(Arc::clone(compiled), item)))
     }
 }

@@ -10,7 +10,7 @@ use nagaya_tenancy::{Error, Keeper, Nagaya, Note, Principal, Record, Retry, Set,
 use serde_json::json;
 
 use super::Kind;
-use crate::product::fields;
+use crate::product::{fields, is_lost_race};
 
 /// The user in what is written.
 const USER: &str = "saved-counts";

@@ -8,7 +8,7 @@ use nagaya_tenancy::{Expected, Record, Retry};
 use serde_json::{Map, Value as Json};
 
 use super::{Kind, counts::Publication};
-use crate::product::lost;
+use crate::product::is_lost_race;
 
 /// Saves something of the catalog. What is saved already stays as it is, unless it has been published anew since.
 pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
