@@ -335,8 +335,8 @@ fn a_server_that_cannot_be_asked_says_so_and_serves_all_the_same() {
     let run = nagaya(&["store", "stat", "--data", text(&data)]);
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("is in use by process") && run.stderr.contains("too long for a socket"), "{run}");
-    serving.0.process.kill();
-    let said = serving.0.process.rest_of_stderr();
+    serving.process.kill();
+    let said = serving.process.rest_of_stderr();
     assert!(said.contains("no control socket"), "{said}");
 }
 
