@@ -126,7 +126,7 @@ fn a_key_of_nothing_is_told_so() {
 /// Proves A9.
 #[test]
 fn an_access_pattern_is_explained() {
-    let cases: [(&str, &[&str]); 7] = [
+    let cases: [(&str, &[&str]); 8] = [
         ("audit_between", &[SINGLE, "audit_between"]),
         (
             "audit_between_with",
@@ -145,6 +145,7 @@ fn an_access_pattern_is_explained() {
         ),
         ("tenants_of_user", &[MULTI, "tenants_of_user"]),
         ("todos_active", &[TODO, "todos_active"]),
+        ("users_active", &[MANAGEMENT, "users_active"]),
         ("users_with_role", &[MANAGEMENT, "users_with_role", "--with", "tenantId=t1", "--engine", "dynamodb"]),
         ("tenant_count_of_service", &[MANAGEMENT, "tenant_count_of_service", "--engine", "dynamodb"]),
         ("cooklogs", &[KONDATE, "cooklogs", "--with", "userId=u_01", "--with", "date=2026-02"]),

@@ -152,7 +152,7 @@ pub(crate) async fn query(store: &Dynamodb, query: Query) -> Result<Page, Error>
     let response = response.map_err(|failure| {
         let message = failure.as_service_error().and_then(|service| service.message()).unwrap_or_default();
         match &index_name {
-            Some(index) if is_about_index(message) => {
+            Some(index) if is_missing_index(message) => {
                 store.tables.forget(&table_name);
                 ErrorKind::NoIndex { table: table_name.clone(), index: index.clone() }.into()
             }
@@ -199,7 +199,7 @@ pub(crate) async fn scan(store: &Dynamodb, scan: Scan) -> Result<Page, Error> {
 }
 
 /// Whether the server reports that an index is missing or still backfilling.
-fn is_about_index(message: &str) -> bool {
+fn is_missing_index(message: &str) -> bool {
     message.contains("does not have the specified index") || message.contains("backfilling")
 }
 

@@ -9,14 +9,14 @@ use std::{
 use aws_sdk_dynamodbstreams::types::{StreamDescription, StreamViewType};
 use nagaya_store::{Error, ErrorKind};
 
-use super::{lineage, shard::Iterators};
+use super::{lineage, shard::IteratorCache};
 use crate::engine::Dynamodb;
 
 /// Streams, shard iterators and the latest time that was given out.
 #[derive(Debug, Default)]
 pub(crate) struct StreamCache {
     streams: Mutex<HashMap<String, Arc<Stream>>>,
-    pub(super) iterators: Iterators,
+    pub(super) iterators: IteratorCache,
     latest: Mutex<i64>,
 }
 

@@ -31,7 +31,7 @@ const CLOCK_SKEW: i64 = 10 * 60;
 
 /// A page of a shard.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct ShardPage {
     pub(super) records: Vec<ChangeRecord>,
     /// The progress after the page.
     pub(super) progress: Progress,
@@ -41,24 +41,24 @@ pub(super) struct Page {
 
 /// Cached shard iterators, so that a poll needs no call to get them.
 #[derive(Debug, Default)]
-pub(super) struct Iterators(Mutex<HashMap<(String, String, NextRecord), Iterator>>);
+pub(super) struct IteratorCache(Mutex<HashMap<(String, String, NextRecord), ShardIterator>>);
 
 #[derive(Debug, Clone)]
-struct Iterator {
+struct ShardIterator {
     token: String,
     /// Whether it begins exactly at the requested time, so that no record has to be skipped.
-    exact: bool,
+    is_exact: bool,
     taken: Instant,
 }
 
-impl Iterators {
-    fn get(&self, stream: &Stream, shard: &str, next: &NextRecord) -> Option<Iterator> {
+impl IteratorCache {
+    fn get(&self, stream: &Stream, shard: &str, next: &NextRecord) -> Option<ShardIterator> {
         let iterators = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = iterators.get(&(stream.arn.clone(), shard.to_owned(), next.clone()))?;
         (found.taken.elapsed() < ITERATOR_AGE).then(|| found.clone())
     }
 
-    fn put(&self, stream: &Stream, shard: &str, next: &NextRecord, iterator: Iterator) {
+    fn put(&self, stream: &Stream, shard: &str, next: &NextRecord, iterator: ShardIterator) {
         let mut iterators = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if iterators.len() >= MAX_ITERATORS {
             iterators.retain(|_, iterator| iterator.taken.elapsed() < ITERATOR_AGE);
@@ -83,15 +83,20 @@ pub(super) struct ShardReader<'e> {
 
 impl ShardReader<'_> {
     /// The next records of a shard.
-    pub(super) async fn page(&self, stream: &Stream, position: &ShardPosition, limit: usize) -> Result<Page, Error> {
+    pub(super) async fn page(
+        &self,
+        stream: &Stream,
+        position: &ShardPosition,
+        limit: usize,
+    ) -> Result<ShardPage, Error> {
         let Progress::Reading(next) = &position.progress else {
-            return Ok(Page { records: Vec::new(), progress: Progress::Done, has_skipped: false });
+            return Ok(ShardPage { records: Vec::new(), progress: Progress::Done, has_skipped: false });
         };
         let (iterator, found) = self.records(stream, &position.shard, next, limit).await?;
         let read = found.records.unwrap_or_default().into_iter().map(|record| record::decode(self.schema, record));
         let read = read.collect::<Result<Vec<_>, Error>>()?;
         let last = read.last().map(|last| last.sequence_number.clone());
-        let oldest = next.since.filter(|_| !iterator.exact).map(|since| since.div_euclid(1000) - CLOCK_SKEW);
+        let oldest = next.since.filter(|_| !iterator.is_exact).map(|since| since.div_euclid(1000) - CLOCK_SKEW);
         let is_new = |written: Option<i64>| oldest.is_none_or(|oldest| written.is_none_or(|written| written >= oldest));
         let all = read.len();
         let records: Vec<_> = read.into_iter().filter(|read| is_new(read.written_at)).map(|read| read.record).collect();
@@ -103,13 +108,13 @@ impl ShardReader<'_> {
         };
         let progress = match found.next_shard_iterator {
             Some(token) => {
-                let iterator = Iterator { token, taken: Instant::now(), ..iterator };
+                let iterator = ShardIterator { token, taken: Instant::now(), ..iterator };
                 self.engine.stream_cache.iterators.put(stream, &position.shard, &next, iterator);
                 Progress::Reading(next)
             }
             None => Progress::Done,
         };
-        Ok(Page { records, progress, has_skipped })
+        Ok(ShardPage { records, progress, has_skipped })
     }
 
     /// Notes the sequence number of the first record of an unread shard, without reading the record.
@@ -135,7 +140,7 @@ impl ShardReader<'_> {
         let Progress::Reading(next) = &position.progress else { return Ok(()) };
         let taken = Instant::now();
         let token = self.iterator(stream, &position.shard, ShardIteratorType::Latest, None).await?;
-        let iterator = Iterator { token, exact: true, taken };
+        let iterator = ShardIterator { token, is_exact: true, taken };
         self.engine.stream_cache.iterators.put(stream, &position.shard, next, iterator);
         Ok(())
     }
@@ -153,7 +158,7 @@ impl ShardReader<'_> {
         shard: &str,
         next: &NextRecord,
         limit: usize,
-    ) -> Result<(Iterator, aws_sdk_dynamodbstreams::operation::get_records::GetRecordsOutput), Error> {
+    ) -> Result<(ShardIterator, aws_sdk_dynamodbstreams::operation::get_records::GetRecordsOutput), Error> {
         let limit = i32::try_from(limit.min(MAX_PAGE)).unwrap_or(1);
         let mut cached = self.engine.stream_cache.iterators.get(stream, shard, next);
         loop {
@@ -174,14 +179,14 @@ impl ShardReader<'_> {
         }
     }
 
-    async fn iterator_at(&self, stream: &Stream, shard: &str, next: &NextRecord) -> Result<Iterator, Error> {
+    async fn iterator_at(&self, stream: &Stream, shard: &str, next: &NextRecord) -> Result<ShardIterator, Error> {
         let taken = Instant::now();
         let (kind, number) = match &next.at {
             RecordPosition::Beginning => (ShardIteratorType::TrimHorizon, None),
             RecordPosition::At(number) => (ShardIteratorType::AtSequenceNumber, Some(number.clone())),
             RecordPosition::After(number) => (ShardIteratorType::AfterSequenceNumber, Some(number.clone())),
         };
-        Ok(Iterator { token: self.iterator(stream, shard, kind, number).await?, exact: false, taken })
+        Ok(ShardIterator { token: self.iterator(stream, shard, kind, number).await?, is_exact: false, taken })
     }
 
     async fn iterator(
