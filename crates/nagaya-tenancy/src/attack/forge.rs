@@ -1,9 +1,7 @@
 //! Values: valid ones of a design, as many different ones as are needed, and hostile ones.
 
 use nagaya_design::{Default, Entity, Field, Precision, Type, Wall};
-use serde_json::{Map, Value as Json, json};
-
-use crate::Ids;
+use serde_json::{Map, Value as Json};
 
 /// Two days after the moment at which all attacks happen: nothing has expired.
 const SOON: i64 = super::world::NOW + 2 * DAY;
