@@ -3,7 +3,6 @@
 use nagaya_design::{Default, Entity, Field, Precision, Type, Wall};
 use serde_json::{Map, Value as Json};
 
-
 /// Two days after the moment at which all attacks happen: nothing has expired.
 const SOON: i64 = super::world::NOW + 2 * DAY;
 const DAY: i64 = 86_400_000;

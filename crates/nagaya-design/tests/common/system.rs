@@ -1,13 +1,13 @@
 //! What the design tests of the systems share: each includes this file by its path.
 
 #[path = "mod.rs"]
-mod common;
+mod shared;
 
 use nagaya_design::Permission;
 
-pub(crate) use common::*;
+pub(crate) use shared::*;
 
-/// Holds the query of an access pattern, with names in place of values, to the document's text.
+/// Compares the query of an access pattern, with names in place of values, with the text of the document.
 pub(crate) fn check_outline(path: &str, access: &str, expected: &str) {
     let design = design(path);
     let found = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
