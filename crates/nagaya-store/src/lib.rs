@@ -71,7 +71,7 @@ pub use meter::{Consumed, consume, metered};
 pub use number::{NotANumber, Number};
 pub use query::{Page, Position, Query, Scan, Sort};
 pub use smol_str::SmolStr;
-pub use store::{Answer, Capabilities, Store};
+pub use store::{Answer, Capabilities, IntoShared, Store};
 pub use table::{IndexSpec, TableSpec};
 pub use update::{Assign, BadUpdate, Change, Update};
 pub use value::{Kind, Value};
