@@ -70,7 +70,7 @@ pub use metered_store::{DURATION_BUCKETS, Measured, OperationUsage, Usage};
 pub use number::{NotANumber, Number};
 pub use query::{Page, Position, Query, Scan, Sort};
 pub use smol_str::SmolStr;
-pub use store::{Answer, Capabilities, Store};
+pub use store::{Answer, Capabilities, IntoShared, Store};
 pub use table::{IndexSpec, TableSpec};
 pub use update::{Assign, BadUpdate, Change, Update};
 pub use value::{Kind, Value};

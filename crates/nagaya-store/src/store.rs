@@ -59,46 +59,27 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// A shared store.
-impl<S: Store + ?Sized> Store for Arc<S> {
-    fn capabilities(&self) -> Capabilities {
-        (**self).capabilities()
-    }
+/// A store that can be shared: an engine, or one that is behind an `Arc` already.
+pub trait IntoShared {
+    /// The store behind one `Arc`.
+    fn into_shared(self) -> Arc<dyn Store>;
+}
 
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        (**self).ensure(tables)
+impl<S: Store + 'static> IntoShared for S {
+    fn into_shared(self) -> Arc<dyn Store> {
+        Arc::new(self)
     }
+}
 
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
-        (**self).get(table, key)
+impl<S: Store + 'static> IntoShared for Arc<S> {
+    fn into_shared(self) -> Arc<dyn Store> {
+        self
     }
+}
 
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
-        (**self).batch_get(keys)
-    }
-
-    fn query(&self, query: Query) -> Answer<'_, Page> {
-        (**self).query(query)
-    }
-
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
-        (**self).scan(scan)
-    }
-
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
-        (**self).write(set)
-    }
-
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
-        (**self).changes(table, from, limit)
-    }
-
-    fn health(&self) -> Health {
-        (**self).health()
-    }
-
-    fn measurements(&self) -> Vec<Measurement> {
-        (**self).measurements()
+impl IntoShared for Arc<dyn Store> {
+    fn into_shared(self) -> Arc<dyn Store> {
+        self
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nagaya_design::Design;
-use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, Key, Store};
+use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, IntoShared, Key};
 use serde_json::Value as Json;
 
 use crate::{
@@ -21,14 +21,14 @@ pub struct Nagaya {
 
 impl Nagaya {
     /// A design on a store, with the default settings.
-    pub fn open(design: Design, store: impl Store + 'static) -> Self {
+    pub fn open(design: Design, store: impl IntoShared) -> Self {
         Nagaya::open_with(design, store, Settings::default())
     }
 
     /// A design on a store.
-    pub fn open_with(design: Design, store: impl Store + 'static, settings: Settings) -> Self {
+    pub fn open_with(design: Design, store: impl IntoShared, settings: Settings) -> Self {
         let (design, counters) = (Arc::new(design), Arc::default());
-        Nagaya::of(&Arc::new(TenancyState::new(design, Arc::new(store), settings, counters)))
+        Nagaya::of(&Arc::new(TenancyState::new(design, store.into_shared(), settings, counters)))
     }
 
     pub(crate) fn state(&self) -> Arc<TenancyState> {

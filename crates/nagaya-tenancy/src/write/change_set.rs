@@ -138,18 +138,14 @@ async fn attempt(
     idempotency: Option<&IdempotencyRecord<'_>>,
 ) -> Result<Option<Vec<Option<Record>>>, Error> {
     let mut plan = Plan::default();
-    for Change { compiled, kind } in changes {
-        let draft = match kind {
-            ChangeKind::Create(fields) => Draft::create(session, compiled, fields.clone())?,
-            ChangeKind::Update { id, patch, expected } => Draft::update(session, compiled, id, patch, expected).await?,
-            ChangeKind::Delete { id, expected } => Draft::delete(session, compiled, id, expected).await?,
-            ChangeKind::SideRecord(change) => {
-                let on_failure = OnFailure::SideRecordChanged(change.name().to_owned());
-                plan.writes.push((change.write(session, compiled), on_failure));
-                continue;
-            }
-        };
-        plan.add(session, draft)?;
+    for change in changes {
+        if let Some(draft) = Draft::of(session, change).await? {
+            plan.add(session, draft)?;
+        }
+        if let ChangeKind::SideRecord(side) = &change.kind {
+            let on_failure = OnFailure::SideRecordChanged(side.name().to_owned());
+            plan.writes.push((side.write(session, &change.compiled), on_failure));
+        }
     }
     if let Some(record) = idempotency {
         plan.writes.push((record.write(session, &plan.results), OnFailure::Replan));

@@ -1,10 +1,11 @@
-//! The fields of a draft: defaults, checks, and the attributes that follow from them.
+//! The fields of a draft: defaults, patches, and the attributes that follow from them.
 
-use nagaya_design::{Default, Field, Problem, SCHEMA_ATTRIBUTE, Type, Wall};
+use nagaya_design::{Default, Field, SCHEMA_ATTRIBUTE, Type};
 use nagaya_store::Item;
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, ErrorKind, Settings, compiled::CompiledEntity, scope::Scope, state::TenancyState, values};
+use super::checks::Checks;
+use crate::{Error, Settings, compiled::CompiledEntity, scope::Scope, state::TenancyState, values};
 
 /// A new item from the fields that a caller gives.
 pub(super) fn create(
@@ -15,18 +16,18 @@ pub(super) fn create(
 ) -> Result<Item, Error> {
     let settings = &state.settings;
     let now = settings.clock.millis();
-    let mut problems = Vec::new();
-    check_given_fields(compiled, scope, &fields, &mut problems);
+    let mut checks = Checks::new(compiled);
+    checks.given_fields(scope, &fields);
     drop_nulls(&compiled.entity.fields, &mut fields);
-    check_since_fields(compiled, None, &fields, &mut problems);
+    checks.since_fields(None, &fields);
     if let (Some(tenant), Some(field)) = (scope.tenant(), &compiled.entity.tenant) {
         values::put_json(&mut fields, field, tenant.into());
     }
     add_defaults(&compiled.entity.fields, &mut fields, settings, now);
     set_since_fields(compiled, None, &mut fields, now);
-    problems.extend(compiled.entity.check(&fields));
-    check_expiry_is_future(compiled, &fields, now, &mut problems);
-    refuse(problems)?;
+    checks.fields_fit(&fields);
+    checks.expiry_is_future(&fields, now);
+    checks.finish()?;
     let mut item = Item::new();
     derive(state, compiled, &fields, &mut item, now)?;
     for (name, value) in fields {
@@ -53,11 +54,11 @@ pub(super) fn merge(
     let mut fields = before.clone();
     merge_patch(&mut fields, patch);
     drop_nulls(&entity.fields, &mut fields);
-    let mut problems = Vec::new();
-    check_removed_names(&entity.fields, patch, "", &mut problems);
-    check_unchanged(compiled, scope, &before, &fields, &mut problems);
-    check_since_fields(compiled, Some(&before), &fields, &mut problems);
-    check_still_present(&entity.fields, &before, &fields, "", &mut problems);
+    let mut checks = Checks::new(compiled);
+    checks.removed_names(&entity.fields, patch, "");
+    checks.unchanged(scope, &before, &fields);
+    checks.since_fields(Some(&before), &fields);
+    checks.still_present(&entity.fields, &before, &fields, "");
     for field in entity.fields.iter().filter(|field| is_refreshed(compiled, field)) {
         if !patch.contains_key(&field.name)
             && let Some(instant) = field.instant(now)
@@ -66,11 +67,11 @@ pub(super) fn merge(
         }
     }
     set_since_fields(compiled, Some(&before), &mut fields, now);
-    problems.extend(entity.check(&fields));
+    checks.fields_fit(&fields);
     if compiled.ttl.as_ref().is_some_and(|ttl| patch.contains_key(ttl)) {
-        check_expiry_is_future(compiled, &fields, now, &mut problems);
+        checks.expiry_is_future(&fields, now);
     }
-    refuse(problems)?;
+    checks.finish()?;
     let mut item = old.clone();
     set_fields(&before, &fields, &mut item);
     check_not_deleted(compiled, &item)?;
@@ -181,24 +182,8 @@ fn fields_of(compiled: &CompiledEntity, item: &Item) -> Map<String, Json> {
 }
 
 /// The fields that record since when a condition holds.
-fn since_fields(compiled: &CompiledEntity) -> impl Iterator<Item = &Field> {
+pub(super) fn since_fields(compiled: &CompiledEntity) -> impl Iterator<Item = &Field> {
     compiled.entity.fields.iter().filter(|field| field.since.is_some())
-}
-
-/// Reports instants of conditions that the caller sets: only the layer does.
-fn check_since_fields(
-    compiled: &CompiledEntity,
-    before: Option<&Map<String, Json>>,
-    after: &Map<String, Json>,
-    problems: &mut Vec<Problem>,
-) {
-    for field in since_fields(compiled) {
-        if before.and_then(|before| before.get(&field.name)) != after.get(&field.name)
-            && let Some(message) = field.not_given()
-        {
-            problems.push(Problem { path: field.name.clone(), message });
-        }
-    }
 }
 
 /// Sets the instants of conditions that begin to hold, and removes those of conditions that no longer hold.
@@ -225,10 +210,6 @@ fn set_since_fields(
     }
 }
 
-fn refuse(problems: Vec<Problem>) -> Result<(), Error> {
-    if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
-}
-
 /// Only a deletion sets the soft-delete mark.
 fn check_not_deleted(compiled: &CompiledEntity, item: &Item) -> Result<(), Error> {
     if compiled.is_soft_deleted(item)
@@ -240,133 +221,9 @@ fn check_not_deleted(compiled: &CompiledEntity, item: &Item) -> Result<(), Error
     Ok(())
 }
 
-/// Reports an expiry in the past: the item would be gone as soon as it is written.
-fn check_expiry_is_future(
-    compiled: &CompiledEntity,
-    fields: &Map<String, Json>,
-    now: i64,
-    problems: &mut Vec<Problem>,
-) {
-    let Some(ttl) = compiled.ttl.as_ref().filter(|_| compiled.entity.ttl_after.is_none()) else { return };
-    if compiled.entity.field(ttl).is_some()
-        && fields.get(ttl).and_then(Json::as_f64).is_some_and(|expires| expires <= now.div_euclid(1000) as f64)
-    {
-        problems.push(Problem { path: ttl.clone(), message: "is in the past".to_owned() });
-    }
-}
-
-/// Reports names that a patch removes and that are not fields.
-fn check_removed_names(fields: &[Field], patch: &Map<String, Json>, parent: &str, problems: &mut Vec<Problem>) {
-    for (name, value) in patch {
-        let path = if parent.is_empty() { name.clone() } else { format!("{parent}.{name}") };
-        match (fields.iter().find(|field| field.name == *name).map(|field| &field.kind), value) {
-            // Names with a value are checked with the rest of the item.
-            (None, Json::Null) => problems.push(Problem { path, message: "is not a field".to_owned() }),
-            (Some(Type::Map(inner)), Json::Object(patch)) if !inner.is_empty() => {
-                check_removed_names(inner, patch, &path, problems);
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Whether a field is set to the current time by every change: mutable, with the default `now`.
 fn is_refreshed(compiled: &CompiledEntity, field: &Field) -> bool {
     field.default == Some(Default::Now) && !field.immutable && !compiled.entity.is_key_field(&field.name)
-}
-
-/// Reports fields that a tenant must not give: the tenant itself, and generated ids in a key space that tenants share. Who could
-/// choose such an id could find out which ones are taken.
-fn check_given_fields(
-    compiled: &CompiledEntity,
-    scope: &Scope,
-    fields: &Map<String, Json>,
-    problems: &mut Vec<Problem>,
-) {
-    let entity = &compiled.entity;
-    if scope.tenant().is_none() {
-        return;
-    }
-    let mut refuse_given = |path: &str, message: &str| {
-        if values::json_at(fields, path).is_some() {
-            problems.push(Problem { path: path.to_owned(), message: message.to_owned() });
-        }
-    };
-    if let Some(tenant) = &entity.tenant {
-        refuse_given(tenant, "comes from the token; leave it out");
-    }
-    if entity.wall != Wall::Key {
-        for path in entity.id_fields() {
-            if entity.field(path).is_some_and(|field| field.default == Some(Default::New)) {
-                refuse_given(path, "is made by the store layer; leave it out");
-            }
-        }
-    }
-}
-
-/// Reports fields that an update must not change.
-fn check_unchanged(
-    compiled: &CompiledEntity,
-    scope: &Scope,
-    before: &Map<String, Json>,
-    after: &Map<String, Json>,
-    problems: &mut Vec<Problem>,
-) {
-    let entity = &compiled.entity;
-    let mut check = |path: &str, message: &str| {
-        if values::json_at(before, path) != values::json_at(after, path) {
-            problems.push(Problem { path: path.to_owned(), message: message.to_owned() });
-        }
-    };
-    let tenant = entity.tenant.as_deref().filter(|_| scope.tenant().is_some());
-    if let Some(tenant) = tenant {
-        check(tenant, "comes from the token and cannot be changed");
-    }
-    let mut key_fields: Vec<_> = entity.key.partition.fields().chain(entity.key.sort.fields()).collect();
-    key_fields.sort_unstable();
-    key_fields.dedup();
-    for path in key_fields.into_iter().filter(|path| Some(*path) != tenant) {
-        check(path, "is part of the key and cannot be changed");
-    }
-    visit_immutable(&entity.fields, "", &mut |path| {
-        if !entity.is_key_field(path) && Some(path) != tenant {
-            check(path, "cannot be changed");
-        }
-    });
-}
-
-/// Reports required fields that an update removes. Defaults are for new items only.
-fn check_still_present(
-    fields: &[Field],
-    before: &Map<String, Json>,
-    after: &Map<String, Json>,
-    parent: &str,
-    problems: &mut Vec<Problem>,
-) {
-    for field in fields {
-        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
-        match (&field.kind, before.get(&field.name), after.get(&field.name)) {
-            (_, Some(_), None) if !field.optional && field.default.is_some() => {
-                problems.push(Problem { path, message: "is missing".to_owned() });
-            }
-            (Type::Map(inner), Some(Json::Object(before)), Some(Json::Object(after))) => {
-                check_still_present(inner, before, after, &path, problems);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Visits the immutable fields.
-fn visit_immutable(fields: &[Field], parent: &str, visit: &mut dyn FnMut(&str)) {
-    for field in fields {
-        let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
-        match &field.kind {
-            _ if field.immutable => visit(&path),
-            Type::Map(inner) => visit_immutable(inner, &path, visit),
-            _ => {}
-        }
-    }
 }
 
 /// Removes optional fields whose value is null.

@@ -1,5 +1,6 @@
 //! The first stage of a write: each change becomes an item before and after, with the audit entries about it.
 
+mod checks;
 mod fields;
 
 use std::{fmt, sync::Arc};
@@ -59,42 +60,30 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// A new item.
-    pub(super) fn create(
-        session: &Session,
-        compiled: &Arc<CompiledEntity>,
-        fields: Map<String, Json>,
-    ) -> Result<Self, Error> {
-        let new = fields::create(&session.state, compiled, &session.scope, fields)?;
-        let key = compiled.stored_key(&new).ok_or_else(|| Error::not_found(compiled.name()))?;
-        Draft::audited(session, compiled, key, (None, Some(new)), &Expected::Any, "create")
+    /// The draft of a change with the item as it is now; `None` for a side record, which is no item.
+    pub(super) async fn of(session: &Session, change: &Change) -> Result<Option<Self>, Error> {
+        let (Session { state, scope, .. }, compiled) = (session, &change.compiled);
+        let draft = match &change.kind {
+            ChangeKind::SideRecord(_) => return Ok(None),
+            ChangeKind::Create(fields) => {
+                let new = fields::create(state, compiled, scope, fields.clone())?;
+                let key = compiled.stored_key(&new).ok_or_else(|| Error::not_found(compiled.name()))?;
+                Draft::audited(session, compiled, key, (None, Some(new)), &Expected::Any, "create")
+            }
+            ChangeKind::Update { id, patch, expected } => {
+                let (key, old) = session.current(compiled, id, expected).await?;
+                let new = fields::merge(state, compiled, scope, &old, patch)?;
+                Draft::audited(session, compiled, key, (Some(old), Some(new)), expected, "update")
+            }
+            ChangeKind::Delete { id, expected } => {
+                let (key, old) = session.current(compiled, id, expected).await?;
+                Draft::removal(session, compiled, key, old, expected)
+            }
+        };
+        draft.map(Some)
     }
 
-    /// An item that changes by a merge patch of its fields.
-    pub(super) async fn update(
-        session: &Session,
-        compiled: &Arc<CompiledEntity>,
-        id: &[String],
-        patch: &Map<String, Json>,
-        expected: &Expected,
-    ) -> Result<Self, Error> {
-        let (key, old) = session.current(compiled, id, expected).await?;
-        let new = fields::merge(&session.state, compiled, &session.scope, &old, patch)?;
-        Draft::audited(session, compiled, key, (Some(old), Some(new)), expected, "update")
-    }
-
-    /// An item that is removed, or kept as soft-deleted.
-    pub(super) async fn delete(
-        session: &Session,
-        compiled: &Arc<CompiledEntity>,
-        id: &[String],
-        expected: &Expected,
-    ) -> Result<Self, Error> {
-        let (key, old) = session.current(compiled, id, expected).await?;
-        Draft::removal(session, compiled, key, old, expected)
-    }
-
-    /// The removal of an item that was read already.
+    /// The removal of an item that was read already: it is deleted, or kept as soft-deleted.
     pub(super) fn removal(
         session: &Session,
         compiled: &Arc<CompiledEntity>,
