@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::place::{Server, seed};
 
-/// Each attack is several calls in both worlds, so that a run makes some of them, and another run others.
+/// Each attack is several calls in both environments, so a run makes only a sample of them.
 fn options() -> Options {
     Options { seed: seed(), steps: 40, one_in: 12 }
 }
