@@ -1,4 +1,4 @@
-//! What an attacker does, and everything that can be seen of the answer.
+//! What an attacker does, and what the attacker observes.
 
 use std::fmt::Write as _;
 
@@ -7,30 +7,30 @@ use serde_json::{Map, Value as Json};
 
 use nagaya_tenancy::{Error, ErrorKind, List, Page, Record, Tenant};
 
-/// Something that an attacker asks for.
+/// An action of an attacker.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// An item of an entity by its id.
     Get(String, Vec<String>),
     /// Several at once.
     GetMany(Vec<(String, Vec<String>)>),
-    /// A list with the pages that follow.
+    /// A list with its next pages.
     List(List),
     /// A new item of an entity.
     Create(String, Map<String, Json>),
-    /// A change of one by a merge patch, with the version that is expected.
+    /// A change of an item by a merge patch, with the expected version.
     Update(String, Vec<String>, Map<String, Json>, Option<i64>),
-    /// One to go.
+    /// A deletion.
     Delete(String, Vec<String>, Option<i64>),
     /// Changes that happen together.
     Set(Vec<Action>),
 }
 
-/// As far as lists are followed.
+/// How many pages of a list are read.
 pub const MOST_PAGES: usize = 4;
 
 impl Action {
-    /// Whether it would change what changes are written down in, which nobody can.
+    /// Whether it would change the audit log, which nobody can.
     pub(super) fn rewrites_audit(&self, design: &Design) -> bool {
         let is_audit = |name: &str| design.audit_entity().is_some_and(|entity| entity.name == name);
         match self {
@@ -52,26 +52,28 @@ impl Action {
         Action::Delete(entity.to_owned(), id.to_vec(), None)
     }
 
-    /// Does it, and writes down what came back.
-    pub(super) async fn perform(&self, tenant: &Tenant) -> Seen {
+    /// Performs it, and records the answer.
+    pub(super) async fn perform(&self, tenant: &Tenant) -> Observation {
         match self {
-            Action::Get(entity, id) => Seen::of(tenant.get(entity, &texts(id)).await.map(|found| record(&found))),
+            Action::Get(entity, id) => {
+                Observation::of(tenant.get(entity, &texts(id)).await.map(|found| record(&found)))
+            }
             Action::GetMany(wanted) => {
                 let ids: Vec<Vec<&str>> = wanted.iter().map(|(_, id)| texts(id)).collect();
                 let asked: Vec<(&str, &[&str])> =
                     wanted.iter().zip(&ids).map(|((entity, _), id)| (entity.as_str(), id.as_slice())).collect();
-                Seen::of(tenant.get_many(&asked).await.map(|found| records(&found)))
+                Observation::of(tenant.get_many(&asked).await.map(|found| records(&found)))
             }
             Action::List(list) => walk(tenant, list).await,
             Action::Create(entity, fields) => {
-                Seen::of(tenant.create(entity, fields.clone()).await.map(|made| record(&made)))
+                Observation::of(tenant.create(entity, fields.clone()).await.map(|made| record(&made)))
             }
             Action::Update(entity, id, patch, expected) => {
                 let changed = tenant.update(entity, &texts(id), patch.clone(), *expected).await;
-                Seen::of(changed.map(|changed| record(&changed)))
+                Observation::of(changed.map(|changed| record(&changed)))
             }
             Action::Delete(entity, id, expected) => {
-                Seen::of(tenant.delete(entity, &texts(id), *expected).await.map(|()| "gone".to_owned()))
+                Observation::of(tenant.delete(entity, &texts(id), *expected).await.map(|()| "gone".to_owned()))
             }
             Action::Set(actions) => {
                 let set = actions.iter().fold(tenant.set(), |set, action| match action {
@@ -82,38 +84,38 @@ impl Action {
                     Action::Delete(entity, id, expected) => set.delete(entity, &texts(id), *expected),
                     _ => set,
                 });
-                Seen::of(set.commit().await.map(|made| records(&made)))
+                Observation::of(set.commit().await.map(|made| records(&made)))
             }
         }
     }
 }
 
-/// What can be seen of an answer.
+/// All that can be seen of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// The code of the error that the walls give; `ok` without one.
+pub struct Observation {
+    /// The code of the error; `ok` without one.
     pub code: String,
-    /// All else: values, cursors, texts.
+    /// The rest: values, cursors, texts.
     pub text: String,
 }
 
-impl Seen {
+impl Observation {
     pub(super) fn of(answer: Result<String, Error>) -> Self {
         match answer {
-            Ok(text) => Seen { code: "ok".to_owned(), text },
+            Ok(text) => Observation { code: "ok".to_owned(), text },
             Err(error) => {
                 let mut text = format!("{error} / {error:?}");
                 if let ErrorKind::VersionConflict { current } = error.kind() {
                     text += &record(current);
                 }
-                Seen { code: error.code().to_owned(), text }
+                Observation { code: error.code().to_owned(), text }
             }
         }
     }
 }
 
 /// All pages of a list, as far as they go.
-async fn walk(tenant: &Tenant, list: &List) -> Seen {
+async fn walk(tenant: &Tenant, list: &List) -> Observation {
     let mut text = String::new();
     let mut asked = list.clone();
     for _ in 0..MOST_PAGES {
@@ -122,16 +124,16 @@ async fn walk(tenant: &Tenant, list: &List) -> Seen {
                 text += &page_text(&page);
                 match page.next {
                     Some(next) => asked = list.clone().cursor(next),
-                    None => return Seen { code: "ok".to_owned(), text },
+                    None => return Observation { code: "ok".to_owned(), text },
                 }
             }
             Err(error) => {
-                let failed = Seen::of(Err(error));
-                return Seen { code: failed.code, text: text + &failed.text };
+                let failed = Observation::of(Err(error));
+                return Observation { code: failed.code, text: text + &failed.text };
             }
         }
     }
-    Seen { code: "ok".to_owned(), text }
+    Observation { code: "ok".to_owned(), text }
 }
 
 fn page_text(page: &Page) -> String {

@@ -4,8 +4,8 @@ use nagaya_design::{Returns, Wall};
 
 use super::{
     cases,
-    trial::{Failure, Trial, holds},
-    world::{principal, settings},
+    environment::{principal, settings},
+    scenario::{Failure, Scenario, expect},
 };
 use nagaya_tenancy::{Error, Ids, List, Nagaya, Page, Tenant};
 
@@ -18,9 +18,9 @@ cases! {
 }
 
 /// The pages that a tenant can turn: lists, each with the cursor after its first item.
-async fn turned(trial: &Trial, tenant: &Tenant) -> Result<Vec<(List, String)>, Failure> {
+async fn page_cursors(scenario: &Scenario, tenant: &Tenant) -> Result<Vec<(List, String)>, Failure> {
     let mut found = Vec::new();
-    for (access, list) in trial.some(trial.lists.clone()) {
+    for (access, list) in scenario.sample(scenario.lists.clone()) {
         let list = list.limit(1);
         if let Some(next) = tenant.list(&list).await?.next.filter(|_| access.returns == Returns::Many) {
             found.push((list, next));
@@ -37,31 +37,31 @@ fn refused(answer: Result<Page, Error>, what: &str) -> Result<(), Failure> {
     match answer {
         Err(error) if error.code() == "bad_cursor" => {
             let text = "the cursor cannot be used here; start from the first page";
-            holds(error.to_string() == text, || format!("{what}: the text tells why: {error}"))
+            expect(error.to_string() == text, || format!("{what}: the text tells why: {error}"))
         }
         Err(error) => Err(Failure::new(format!("{what}: refused as `{}`: {error}", error.code()))),
         Ok(page) => Err(Failure::new(format!("{what}: it is taken, and gives {page:?}"))),
     }
 }
 
-async fn a_cursor_of_another_tenant_is_refused(trial: &mut Trial) -> Result<(), Failure> {
-    let attacker = trial.aside()?;
-    for victim in trial.victims.iter().take(2) {
-        let victim = trial.lived_in.others.tenant(&principal(victim))?;
-        for (list, cursor) in turned(trial, &victim).await? {
+async fn a_cursor_of_another_tenant_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
+    let attacker = scenario.probe()?;
+    for victim in scenario.victims.iter().take(2) {
+        let victim = scenario.populated.others.tenant(&principal(victim))?;
+        for (list, cursor) in page_cursors(scenario, &victim).await? {
             let other = victim.list(&list.clone().cursor(&cursor)).await;
-            holds(other.is_ok(), || format!("{list:?}: the cursor is not good for its owner"))?;
+            expect(other.is_ok(), || format!("{list:?}: the cursor is not good for its owner"))?;
             refused(attacker.list(&list.clone().cursor(&cursor)).await, &format!("{list:?} of {victim:?}"))?;
         }
     }
     Ok(())
 }
 
-async fn a_cursor_of_another_question_is_refused(trial: &mut Trial) -> Result<(), Failure> {
-    let attacker = trial.aside()?;
-    let turned = turned(trial, &attacker).await?;
-    let asked = trial.some(trial.lists.clone());
-    for (list, cursor) in &turned {
+async fn a_cursor_of_another_question_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
+    let attacker = scenario.probe()?;
+    let page_cursors = page_cursors(scenario, &attacker).await?;
+    let asked = scenario.sample(scenario.lists.clone());
+    for (list, cursor) in &page_cursors {
         for (_, other) in asked.iter().map(|(access, other)| (access, other.clone().limit(1))) {
             if other != *list {
                 refused(attacker.list(&other.clone().cursor(cursor)).await, &format!("{list:?} → {other:?}"))?;
@@ -69,7 +69,8 @@ async fn a_cursor_of_another_question_is_refused(trial: &mut Trial) -> Result<()
         }
     }
     for (access, list) in &asked {
-        if let Some((_, cursor)) = turned.iter().find(|(turned, _)| *turned == list.clone().limit(1)) {
+        if let Some((_, cursor)) = page_cursors.iter().find(|(page_cursors, _)| *page_cursors == list.clone().limit(1))
+        {
             let back = list.clone().descending(!access.descending).cursor(cursor);
             refused(attacker.list(&back).await, &format!("{list:?} the other way round"))?;
             // How long pages are is no part of the question.
@@ -79,35 +80,35 @@ async fn a_cursor_of_another_question_is_refused(trial: &mut Trial) -> Result<()
     Ok(())
 }
 
-async fn a_cursor_of_another_design_or_key_is_refused(trial: &mut Trial) -> Result<(), Failure> {
-    let attacker = trial.aside()?;
-    let mut newer = trial.design.clone();
+async fn a_cursor_of_another_design_or_key_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
+    let attacker = scenario.probe()?;
+    let mut newer = scenario.design.clone();
     newer.version.minor += 1;
-    let mut renamed = trial.design.clone();
+    let mut renamed = scenario.design.clone();
     renamed.name.push('x');
-    let base = Some(trial.design.name.clone());
+    let base = Some(scenario.design.name.clone());
     let mut key = settings(Ids::counted());
     key.cursor_key[31] ^= 1;
-    let houses = [
+    let layers = [
         ("a newer design", newer, settings(Ids::counted())),
         ("another design", renamed, settings(Ids::counted())),
-        ("another key", trial.design.clone(), key),
+        ("another key", scenario.design.clone(), key),
     ];
-    let turned = turned(trial, &attacker).await?;
-    for (what, design, settings) in houses {
+    let page_cursors = page_cursors(scenario, &attacker).await?;
+    for (what, design, settings) in layers {
         let settings = nagaya_tenancy::Settings { base: base.clone(), ..settings };
-        let house = Nagaya::open_with(design, trial.lived_in.store.clone(), settings);
-        let tenant = house.tenant(&principal(&trial.attacker))?;
-        for (list, cursor) in &turned {
+        let layer = Nagaya::open_with(design, scenario.populated.store.clone(), settings);
+        let tenant = layer.tenant(&principal(&scenario.attacker))?;
+        for (list, cursor) in &page_cursors {
             refused(tenant.list(&list.clone().cursor(cursor)).await, &format!("{list:?} of {what}"))?;
         }
     }
     Ok(())
 }
 
-async fn a_cursor_that_was_tampered_with_is_refused(trial: &mut Trial) -> Result<(), Failure> {
-    let attacker = trial.aside()?;
-    for (list, cursor) in turned(trial, &attacker).await? {
+async fn a_cursor_that_was_tampered_with_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
+    let attacker = scenario.probe()?;
+    for (list, cursor) in page_cursors(scenario, &attacker).await? {
         let letters = cursor.len();
         let mut forged = vec![String::new(), "A".to_owned(), "=".to_owned(), "ü".to_owned(), "A".repeat(32)];
         forged.extend((0..letters).step_by(5).chain([letters - 1]).map(|at| {
@@ -126,13 +127,13 @@ async fn a_cursor_that_was_tampered_with_is_refused(trial: &mut Trial) -> Result
     Ok(())
 }
 
-async fn a_cursor_of_a_tenant_is_none_of_an_operators(trial: &mut Trial) -> Result<(), Failure> {
-    let attacker = trial.aside()?;
-    let operator = trial.lived_in.others.operator("an attack on the walls", &principal(&trial.attacker));
+async fn a_cursor_of_a_tenant_is_none_of_an_operators(scenario: &mut Scenario) -> Result<(), Failure> {
+    let attacker = scenario.probe()?;
+    let operator = scenario.populated.others.operator("an attack on the walls", &principal(&scenario.attacker));
     let mut tried = false;
-    for (access, list) in trial.some(trial.lists.clone()) {
+    for (access, list) in scenario.sample(scenario.lists.clone()) {
         // Both may follow what is public.
-        if trial.design.wall_of(&access) != Wall::Public || access.returns != Returns::Many {
+        if scenario.design.wall_of(&access) != Wall::Public || access.returns != Returns::Many {
             continue;
         }
         let list = list.limit(1);
@@ -148,5 +149,5 @@ async fn a_cursor_of_a_tenant_is_none_of_an_operators(trial: &mut Trial) -> Resu
         return Err(Failure::Nothing("no public list of two items"));
     }
     // What an operator does is written down.
-    trial.untouched().await
+    scenario.expect_only_own_changes().await
 }

@@ -5,8 +5,8 @@ use serde_json::Map;
 use super::{
     action::Action,
     cases,
-    door::UNASKED,
-    trial::{Failure, Trial},
+    gateway::UNSUPPORTED,
+    scenario::{Failure, Scenario},
 };
 
 cases! {
@@ -28,56 +28,59 @@ fn with(entity: &str, id: &[String]) -> Vec<Action> {
     ]
 }
 
-async fn ids_of_others_are_not_there(trial: &mut Trial) -> Result<(), Failure> {
+async fn ids_of_others_are_not_there(scenario: &mut Scenario) -> Result<(), Failure> {
     // An id that the attacker has too is the attacker's own.
-    let is_own = |entity: &str, id: &[String]| trial.own.iter().any(|own| own.entity == entity && own.id == id);
-    let theirs: Vec<_> = trial.theirs.iter().filter(|each| !is_own(&each.entity, &each.id)).cloned().collect();
-    let hidden: Vec<_> = trial.hidden().filter(|each| !is_own(&each.entity, &each.id)).cloned().collect();
-    for each in trial.some(&hidden) {
+    let is_own =
+        |entity: &str, id: &[String]| scenario.own_items.iter().any(|own| own.entity == entity && own.id == id);
+    let others_items: Vec<_> =
+        scenario.others_items.iter().filter(|each| !is_own(&each.entity, &each.id)).cloned().collect();
+    let walled_items: Vec<_> =
+        scenario.walled_items().filter(|each| !is_own(&each.entity, &each.id)).cloned().collect();
+    for each in scenario.sample(&walled_items) {
         for action in with(&each.entity, &each.id).into_iter().chain([Action::delete(&each.entity, &each.id)]) {
-            let seen = trial.same(&action).await?;
+            let seen = scenario.expect_same_answer(&action).await?;
             let missing = matches!(action, Action::GetMany(_)) && seen.text == "none";
-            if !missing && !matches!(seen.code.as_str(), "not_found" | "walled" | UNASKED) {
+            if !missing && !matches!(seen.code.as_str(), "not_found" | "walled" | UNSUPPORTED) {
                 return Err(Failure::new(format!("{action:?} gives {seen:?}")));
             }
         }
     }
-    let all = theirs.iter().filter(|each| !each.id.is_empty()).take(90);
+    let all = others_items.iter().filter(|each| !each.id.is_empty()).take(90);
     let many = all
         .map(|each| (each.entity.clone(), each.id.clone()))
-        .filter(|(entity, _)| trial.design.entity(entity).is_some_and(super::world::is_private));
+        .filter(|(entity, _)| scenario.design.entity(entity).is_some_and(super::environment::is_private));
     let many = Action::GetMany(many.collect());
-    trial.nothing_crosses([many]).await?;
+    scenario.expect_isolated([many]).await?;
     // What is public is read by all and written by its owner.
-    for each in trial.some(theirs) {
-        let public = trial.entity(&each.entity)?.wall == nagaya_design::Wall::Public;
+    for each in scenario.sample(others_items) {
+        let public = scenario.entity(&each.entity)?.wall == nagaya_design::Wall::Public;
         if public {
-            trial.same(&Action::get(&each.entity, &each.id)).await?;
+            scenario.expect_same_answer(&Action::get(&each.entity, &each.id)).await?;
             for action in [Action::update(&each.entity, &each.id, Map::new()), Action::delete(&each.entity, &each.id)] {
-                let seen = trial.same(&action).await?;
-                if !matches!(seen.code.as_str(), "not_found" | "walled" | UNASKED) {
+                let seen = scenario.expect_same_answer(&action).await?;
+                if !matches!(seen.code.as_str(), "not_found" | "walled" | UNSUPPORTED) {
                     return Err(Failure::new(format!("{action:?} gives {seen:?}")));
                 }
             }
         }
     }
-    trial.untouched().await
+    scenario.expect_only_own_changes().await
 }
 
-async fn ids_of_others_are_not_there_under_other_names(trial: &mut Trial) -> Result<(), Failure> {
+async fn ids_of_others_are_not_there_under_other_names(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for each in trial.hidden() {
-        for entity in trial.design.entities.iter().filter(|entity| entity.id_fields().len() == each.id.len()) {
+    for each in scenario.walled_items() {
+        for entity in scenario.design.entities.iter().filter(|entity| entity.id_fields().len() == each.id.len()) {
             actions.push(Action::get(&entity.name, &each.id));
         }
     }
-    trial.nothing_crosses(actions).await
+    scenario.expect_isolated(actions).await
 }
 
-async fn ids_with_delimiters_stay_in_their_place(trial: &mut Trial) -> Result<(), Failure> {
-    let hostile = trial.hostile.clone();
+async fn ids_with_delimiters_stay_in_their_place(scenario: &mut Scenario) -> Result<(), Failure> {
+    let hostile = scenario.hostile.clone();
     let mut actions = Vec::new();
-    for own in first_of_each(trial) {
+    for own in first_of_each(scenario) {
         for at in 0..own.1.len() {
             for text in &hostile {
                 for forged in [text.clone(), format!("{}{text}", own.1[at]), format!("{text}{}", own.1[at])] {
@@ -92,13 +95,13 @@ async fn ids_with_delimiters_stay_in_their_place(trial: &mut Trial) -> Result<()
             }
         }
     }
-    trial.nothing_crosses(actions).await
+    scenario.expect_isolated(actions).await
 }
 
-async fn ids_of_the_wrong_length_are_nobodys(trial: &mut Trial) -> Result<(), Failure> {
-    let victim = trial.victims.first().cloned().unwrap_or_default();
+async fn ids_of_the_wrong_length_are_nobodys(scenario: &mut Scenario) -> Result<(), Failure> {
+    let victim = scenario.victims.first().cloned().unwrap_or_default();
     let mut actions = Vec::new();
-    for (entity, id) in first_of_each(trial) {
+    for (entity, id) in first_of_each(scenario) {
         let longer = [vec![victim.clone()], id.clone()].concat();
         let after = [id.clone(), vec![victim.clone()]].concat();
         let shorter = id[..id.len().saturating_sub(1)].to_vec();
@@ -108,13 +111,13 @@ async fn ids_of_the_wrong_length_are_nobodys(trial: &mut Trial) -> Result<(), Fa
             actions.push(Action::delete(&entity, &id));
         }
     }
-    trial.all_refused(actions, &["not_found"]).await
+    scenario.expect_refused(actions, &["not_found"]).await
 }
 
 /// An id of the attacker's own for each entity.
-fn first_of_each(trial: &Trial) -> Vec<(String, Vec<String>)> {
+fn first_of_each(scenario: &Scenario) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    for own in &trial.own {
+    for own in &scenario.own_items {
         if found.iter().all(|(entity, _)| *entity != own.entity) {
             found.push((own.entity.clone(), own.id.clone()));
         }

@@ -33,21 +33,21 @@ pub(super) fn to_json(value: &Value) -> Json {
 }
 
 /// The value at a dotted path.
-pub(super) fn json_at<'m>(fields: &'m Map<String, Json>, path: &str) -> Option<&'m Json> {
+pub(super) fn value_at<'m>(fields: &'m Map<String, Json>, path: &str) -> Option<&'m Json> {
     match path.split_once('.') {
         None => fields.get(path),
-        Some((first, rest)) => json_at(fields.get(first)?.as_object()?, rest),
+        Some((first, rest)) => value_at(fields.get(first)?.as_object()?, rest),
     }
 }
 
 /// Puts a value at a dotted path, and creates the maps on the way.
-pub(super) fn put_json(fields: &mut Map<String, Json>, path: &str, value: Json) {
+pub(super) fn put(fields: &mut Map<String, Json>, path: &str, value: Json) {
     match path.split_once('.') {
         None => drop(fields.insert(path.to_owned(), value)),
         Some((first, rest)) => {
             let inner = fields.entry(first).or_insert_with(|| Json::Object(Map::new()));
             if let Json::Object(inner) = inner {
-                put_json(inner, rest, value);
+                put(inner, rest, value);
             }
         }
     }

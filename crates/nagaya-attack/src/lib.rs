@@ -1,34 +1,85 @@
-//! The attack suite: somebody who holds a tenant's handle tries to reach another tenant, on a design and an engine of yours.
+//! The attack suite: an attacker who has the handle of one tenant tries to reach other tenants, on any design and engine.
 //!
-//! A test implements [`Engine`] (how to open an empty store with a clock of ours), and says
-//! `attack::run(&design, &engine).await.assert()`.
+//! Use it for your own design, or for your own engine. Implement [`Engine`], which says how to open an empty store, and run the
+//! suite in a test. To attack a server before the data layer too, implement [`Gateway`] and use [`run_through`].
 //!
-//! Everything happens in two worlds. In one the other tenants are at home, in the other they have nothing but what is
-//! public; the attacker does the same in both. Pass means:
+//! Every attack is made in two environments. In one, the other tenants have items; in the other, they have public items only.
+//! The suite passes when:
 //!
-//! - *Nothing comes out*: every answer is the same in both worlds, byte for byte: values, errors and their texts, the
-//!   lengths of pages, cursors. Ids and times are made the same way in both, so that nothing has to be left out.
-//! - *Nothing goes in*: what the others have stored stays as it is, and whatever is new carries the attacker's tenant.
-//! - An item that somebody wrote into the store with a wrong wall is an error and an alarm, never a result.
+//! - *Nothing leaks*: every answer is the same in both environments, byte for byte: values, errors and their texts, the lengths
+//!   of pages, cursors. Ids and times are generated in the same way in both.
+//! - *Nothing is changed*: the items of others do not change, and every new item has the attacker's tenant.
+//! - An item that was written into the store with a wrong tenant is reported as a breach, and never returned.
 //!
-//! Two things tell by their nature, and are not held against a design: a value that is unique among *all* tenants tells
-//! that it is taken, and so does a key that has no tenant in it and that callers choose themselves.
+//! Two kinds of values reveal by their nature that they are taken, and pass: a value that is unique among *all* tenants, and a
+//! key that contains no tenant and that callers choose.
+//!
+//! # Example
+//!
+//! ```
+//! use nagaya_attack::{Engine, Options};
+//! use nagaya_embedded::Embedded;
+//! use nagaya_store::{Answer, Clock};
+//!
+//! struct Memory;
+//!
+//! impl Engine for Memory {
+//!     type Store = Embedded;
+//!
+//!     fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
+//!         Box::pin(async { Embedded::memory(nagaya_embedded::Options { clock, ..nagaya_embedded::Options::default() }) })
+//!     }
+//! }
+//!
+//! let design = nagaya_design::check(
+//!     r#"
+//!     name    = "notes"
+//!     version = "1.0"
+//!
+//!     [tenant]
+//!     field = "teamId"
+//!
+//!     [table.main]
+//!     key = ["PK", "SK"]
+//!
+//!     [entity.note]
+//!     table = "main"
+//!     key   = { PK = "TEAM#{teamId}", SK = "NOTE#{noteId}" }
+//!
+//!     [entity.note.fields]
+//!     teamId = { type = "string", min = 1, max = 64 }
+//!     noteId = { type = "ulid", default = "new" }
+//!     text   = { type = "string", max = 4000 }
+//!
+//!     [access.notes]
+//!     entity = "note"
+//!     "#,
+//!     &[],
+//! );
+//! let design = design.design.expect("the design is sound");
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(async {
+//! // Panics with the attacks that succeeded.
+//! let options = Options { steps: 50, ..Options::default() };
+//! nagaya_attack::run_with(&design, &Memory, options).await.assert();
+//! # });
+//! ```
 
 mod action;
+mod constraints;
 mod cursors;
-mod door;
+mod environment;
 mod fields;
-mod forge;
+mod gateway;
 mod ids;
 mod json;
 mod lists;
-mod names;
-mod planted;
-mod promises;
 mod random;
 mod report;
-mod trial;
-mod world;
+mod scenario;
+mod tampered_items;
+mod tenant_names;
+mod values;
 
 use std::{future::Future, panic::AssertUnwindSafe, pin::Pin};
 
@@ -36,38 +87,38 @@ use futures_util::FutureExt as _;
 use nagaya_design::Design;
 use nagaya_store::{Answer, Clock, Store};
 
-use self::door::Open;
-use self::trial::{Failure, Trial};
+use self::gateway::Open;
+use self::scenario::{Failure, Scenario};
 pub use self::{
-    action::{Action, MOST_PAGES, Seen},
-    door::{Door, Hand, Later},
+    action::{Action, MOST_PAGES, Observation},
+    gateway::{AttackClient, BoxFuture, Gateway, UNSUPPORTED},
     report::{Outcome, Report},
 };
 
-/// An engine on trial.
+/// An engine to test.
 pub trait Engine: Sync {
-    /// Its store.
+    /// The engine's store.
     type Store: Store + 'static;
 
-    /// A store without tables, which tells the time by this clock.
+    /// Opens a store without tables, which uses this clock.
     fn open(&self, clock: Clock) -> Answer<'_, Self::Store>;
 }
 
-/// How long and by which luck random attacks run.
+/// How many attacks are made, and with which random choices.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Where the random choices start; the report tells it.
+    /// The seed of the random choices; the report shows it.
     pub seed: u64,
     /// How many random attacks are made.
     pub steps: usize,
-    /// Of all other attacks, one in so many is made: 1 for all of them, more for a slow engine. The seed says which.
+    /// Of the other attacks, one in so many is made: 1 for all, more for a slow engine. The seed chooses which.
     pub one_in: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let mut seed = [0; 8];
-        // Without randomness every run makes the same attacks, which is still something.
+        // Without randomness every run makes the same attacks.
         let _ = getrandom::fill(&mut seed);
         Options { seed: u64::from_be_bytes(seed), steps: 300, one_in: 1 }
     }
@@ -77,17 +128,17 @@ impl Default for Options {
 struct Case {
     /// The name of its function.
     function: &'static str,
-    run: for<'t> fn(&'t mut Trial) -> Verdict<'t>,
+    run: for<'t> fn(&'t mut Scenario) -> CaseFuture<'t>,
 }
 
-/// Whether a wall holds, to be awaited.
-type Verdict<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
+/// The result of a case.
+type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
 
 /// The cases of an area.
 macro_rules! cases {
     ($($function:ident,)+) => {
         pub(crate) const CASES: &[$crate::Case] = &[$(
-            $crate::Case { function: stringify!($function), run: |trial| Box::pin($function(trial)) },
+            $crate::Case { function: stringify!($function), run: |scenario| Box::pin($function(scenario)) },
         )+];
     };
 }
@@ -95,13 +146,13 @@ use cases;
 
 /// The whole suite, by area.
 static AREAS: &[(&str, &[Case])] = &[
-    ("names", names::CASES),
+    ("tenant names", tenant_names::CASES),
     ("ids", ids::CASES),
     ("fields", fields::CASES),
     ("lists", lists::CASES),
     ("cursors", cursors::CASES),
-    ("promises", promises::CASES),
-    ("planted", planted::CASES),
+    ("constraints", constraints::CASES),
+    ("tampered items", tampered_items::CASES),
     ("random", random::CASES),
 ];
 
@@ -115,22 +166,22 @@ pub async fn run_with<E: Engine>(design: &Design, engine: &E, options: Options) 
     run_through(&Open, design, engine, options).await
 }
 
-/// Attacks a design on an engine through what stands before its walls.
-pub async fn run_through<E: Engine>(door: &dyn Door, design: &Design, engine: &E, options: Options) -> Report {
+/// Attacks a design on an engine through a gateway, such as a server.
+pub async fn run_through<E: Engine>(gateway: &dyn Gateway, design: &Design, engine: &E, options: Options) -> Report {
     let mut report = Report::new(options.seed);
-    for attacker in world::attackers(design) {
-        // Stores are made once for each attacker: what a case leaves behind is there in both worlds.
-        let mut trial = match Trial::open(door, design, engine, options, attacker.clone()).await {
-            Ok(trial) => trial,
+    for attacker in environment::attackers(design) {
+        // Stores are opened once for each attacker: what a case leaves behind is in both environments.
+        let mut scenario = match Scenario::open(gateway, design, engine, options, attacker.clone()).await {
+            Ok(scenario) => scenario,
             Err(failure) => {
-                report.add(&attacker, "worlds", "are made", Err(failure));
+                report.add(&attacker, "environments", "are made", Err(failure));
                 continue;
             }
         };
         for (area, cases) in AREAS {
             for case in *cases {
-                // A layer that panics fails the case, and the others are tried all the same.
-                let outcome = AssertUnwindSafe((case.run)(&mut trial)).catch_unwind().await;
+                // A panic fails the case; the other cases still run.
+                let outcome = AssertUnwindSafe((case.run)(&mut scenario)).catch_unwind().await;
                 let outcome = outcome.unwrap_or_else(|_| Err(Failure::new("it panicked")));
                 report.add(&attacker, area, case.function, outcome);
             }

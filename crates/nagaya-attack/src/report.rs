@@ -1,26 +1,26 @@
-//! What came out of a run.
+//! The report of a run.
 
 use std::fmt;
 
-use super::trial::Failure;
+use super::scenario::Failure;
 
-/// What came out of a run.
+/// The report of a run.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The cases, with the attacker's name in front.
     pub cases: Vec<(String, Outcome)>,
-    /// Where the random choices started.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
-/// What came out of a case.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The walls hold.
     Passed,
-    /// They do not, for this reason.
+    /// They do not: the reason.
     Failed(String),
-    /// The design has nothing to try this on.
+    /// The design has nothing that the case could attack.
     Skipped(&'static str),
 }
 
@@ -54,7 +54,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// What failed, what was skipped, and how many of each; not what passed.
+    /// Lists failed and skipped cases, and counts all.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
         for (name, outcome) in &self.cases {

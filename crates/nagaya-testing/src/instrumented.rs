@@ -28,7 +28,7 @@ pub enum Call {
     /// [`Store::batch_get`].
     BatchGet(Vec<(String, Key)>),
     /// [`Store::query`].
-    Query(Query),
+    Query(Box<Query>),
     /// [`Store::scan`].
     Scan(Scan),
     /// [`Store::write`].
@@ -73,11 +73,14 @@ enum Stage {
     After,
 }
 
+/// What runs before a call.
+type Hook = Box<dyn Fn(&Call) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
 enum Effect {
     Fail(Box<dyn Fn() -> Error + Send + Sync>),
     Crash,
     Pause,
-    Hook(Box<dyn Fn(&Call) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>),
+    Hook(Hook),
 }
 
 impl Fault {
@@ -245,7 +248,7 @@ impl InstrumentedStore {
     /// The queries since the last time.
     pub fn take_queries(&self) -> Vec<Query> {
         let query = |call| match call {
-            Call::Query(query) => Some(query),
+            Call::Query(query) => Some(*query),
             _ => None,
         };
         self.take(|call| matches!(call, Call::Query(_))).into_iter().filter_map(query).collect()
@@ -328,7 +331,7 @@ impl Store for InstrumentedStore {
 
     fn query(&self, query: Query) -> Answer<'_, Page> {
         Box::pin(async move {
-            let page = self.run(Call::Query(query.clone()), |store| store.query(query.clone())).await?;
+            let page = self.run(Call::Query(Box::new(query.clone())), |store| store.query(query.clone())).await?;
             Ok(match &*lock(&self.rewrite_page) {
                 Some(rewrite) => rewrite(&query, page),
                 None => page,

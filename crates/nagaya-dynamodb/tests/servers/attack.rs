@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::test_server::{Server, seed};
 
-/// Each attack takes several calls, so a run makes a random selection of them.
+/// Each attack is several calls in both environments, so a run makes only a sample of them.
 fn options() -> Options {
     Options { seed: seed(), steps: 40, one_in: 12 }
 }

@@ -9,8 +9,10 @@ use crate::{
     todo::Command,
 };
 
+type NamedFault = (&'static str, fn() -> Fault);
+
 /// The ways in which a call fails.
-const FAULTS: [(&str, fn() -> Fault); 4] = [
+const FAULTS: [NamedFault; 4] = [
     ("failed before", || Fault::fail_before(|| Error::engine("the disk is gone for a moment"))),
     ("failed after", || Fault::fail_after(|| Error::unanswered("the connection was cut"))),
     ("crashed before", Fault::crash_before),

@@ -4,7 +4,6 @@
 
 use std::{
     collections::BTreeSet,
-    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -12,35 +11,38 @@ use std::{
     time::Duration,
 };
 
-use nagaya_attack::{self as attack, Action, Door, Engine, Hand, Later, MOST_PAGES, Options, Seen};
-use nagaya_design::{Design, check};
+use nagaya_attack::{
+    self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MOST_PAGES, Observation, Options, UNSUPPORTED,
+};
+use nagaya_design::Design;
 use nagaya_embedded::Embedded;
 use nagaya_server::{Act, Claims, Grant, Issuer, Limits, LocalIssuer, Route, Server, System, Verifier, routes};
 use nagaya_store::{Answer, Clock};
 use nagaya_tenancy::{Nagaya, Principal};
+use nagaya_testing::system_design;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 
-/// A server before the walls.
+/// A server before the data layer.
 #[derive(Default)]
 struct Http {
     /// Whether the attacker has no token.
     visitor: bool,
-    /// The routes that were asked.
+    /// The routes that were called.
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Door for Http {
-    fn open<'d>(&'d self, house: &'d Nagaya, attacker: &'d Principal) -> Later<'d, Box<dyn Hand>> {
+impl Gateway for Http {
+    fn open<'d>(&'d self, nagaya: &'d Nagaya, attacker: &'d Principal) -> BoxFuture<'d, Box<dyn AttackClient>> {
         Box::pin(async move {
             let issuer = Arc::new(LocalIssuer::in_memory().expect("an issuer"));
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let url = format!("http://{}", listener.local_addr().expect("an address"));
-            let system = System::plain(house.design().clone());
-            let claims = Claims::of(house.design());
+            let system = System::plain(nagaya.design().clone());
+            let claims = Claims::of(nagaya.design());
             let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), &system.name);
             // A role that may do everything, so that walls and nothing else are in the way.
-            let roles: Vec<String> = house.design().roles.iter().map(|role| role.name.clone()).take(1).collect();
+            let roles: Vec<String> = nagaya.design().roles.iter().map(|role| role.name.clone()).take(1).collect();
             let token = issuer.issue(&Grant {
                 audience: &system.name,
                 claims: &claims,
@@ -51,19 +53,19 @@ impl Door for Http {
                 ttl: Duration::from_secs(3600),
             });
             let mut server = Server::new(Limits { tenant_rate: None, ..Limits::default() });
-            server.mount("", system, house.clone(), verifier);
+            server.mount("", system, nagaya.clone(), verifier);
             tokio::spawn(server.run(listener, std::future::pending()));
             let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
-            let hand: Box<dyn Hand> = Box::new(Client {
+            let client: Box<dyn AttackClient> = Box::new(Client {
                 agent: ureq::Agent::new_with_config(config),
                 url,
                 token: Some(token.expect("a token")).filter(|_| !self.visitor),
-                routes: routes(house.design()),
-                design: house.design().clone(),
+                routes: routes(nagaya.design()),
+                design: nagaya.design().clone(),
                 sent: AtomicU64::new(0),
                 asked: Arc::clone(&self.asked),
             });
-            hand
+            client
         })
     }
 }
@@ -75,13 +77,13 @@ struct Client {
     token: Option<String>,
     routes: Vec<Route>,
     design: Design,
-    /// Requests so far: the same in both worlds, and so is what is written down about them.
+    /// Requests so far: the same in both environments, and so are the ids in the audit log.
     sent: AtomicU64,
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Hand for Client {
-    fn ask<'h>(&'h self, action: &'h Action) -> Later<'h, Option<Seen>> {
+impl AttackClient for Client {
+    fn perform<'h>(&'h self, action: &'h Action) -> BoxFuture<'h, Option<Observation>> {
         Box::pin(async move {
             // The client waits; the servers answer on other threads.
             tokio::task::block_in_place(|| self.answer(action))
@@ -90,7 +92,7 @@ impl Hand for Client {
 }
 
 impl Client {
-    fn answer(&self, action: &Action) -> Option<Seen> {
+    fn answer(&self, action: &Action) -> Option<Observation> {
         let entity = |name: &str| self.design.entities.iter().position(|entity| entity.name == name);
         match action {
             Action::Get(name, id) => {
@@ -120,7 +122,7 @@ impl Client {
     }
 
     /// All pages of a list, as far as they go.
-    fn list(&self, list: &nagaya_tenancy::List) -> Option<Seen> {
+    fn list(&self, list: &nagaya_tenancy::List) -> Option<Observation> {
         let at = self.design.accesses.iter().position(|access| access.name == list.access())?;
         let route = self.routes.iter().find(|route| route.act == Act::List(at))?;
         let mut text = String::new();
@@ -139,10 +141,10 @@ impl Client {
             let next = next.and_then(|body| body["nextCursor"].as_str().map(str::to_owned));
             match next {
                 Some(next) if page.code == "ok" => asked = list.clone().cursor(next),
-                _ => return Some(Seen { code: page.code, text }),
+                _ => return Some(Observation { code: page.code, text }),
             }
         }
-        Some(Seen { code: "ok".to_owned(), text })
+        Some(Observation { code: "ok".to_owned(), text })
     }
 
     fn send(
@@ -152,7 +154,7 @@ impl Client {
         query: &[(String, String)],
         body: Option<&Json>,
         expected: Option<i64>,
-    ) -> Seen {
+    ) -> Observation {
         self.asked.lock().expect("nobody panicked").insert(format!("{} {}", route.method, route.path));
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         // An id of another length than the route's has no place in it: it is sent all the same.
@@ -205,14 +207,14 @@ impl Client {
             (200..=299, _) => "ok",
             // What HTTP calls otherwise than the walls do.
             (_, Some("forbidden")) => "walled",
-            // Whatever it is, it needs somebody.
-            (_, Some("no_token")) => "unasked",
+            // The route needs a token.
+            (_, Some("no_token")) => UNSUPPORTED,
             // An id of another length leads to another route, or to none.
             (_, Some("no_such_method")) => "not_found",
             (_, Some("bad_parameter")) => "invalid",
             (_, code) => code.unwrap_or("none"),
         };
-        Seen { code: code.to_owned(), text: format!("\n{status} {}\n{body}", headers.join(", ")) }
+        Observation { code: code.to_owned(), text: format!("\n{status} {}\n{body}", headers.join(", ")) }
     }
 }
 
@@ -229,9 +231,7 @@ impl Engine for Memory {
 }
 
 async fn attack(system: &str, visitor: bool) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../systems/{system}.toml"));
-    let source = std::fs::read_to_string(path).expect("the design is there");
-    let design = check(&source, &[]).design.expect("the design is sound");
+    let design = system_design(system);
     let http = Http { visitor, ..Http::default() };
     // Somebody without a token is turned away from most routes before anything is read: some of all attacks will do.
     let options = Options { one_in: if visitor { 5 } else { 1 }, ..Options::default() };
@@ -251,31 +251,31 @@ async fn attack(system: &str, visitor: bool) {
 /// Proves the HTTP part of N3.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_crosses_the_walls_of_aiagent_in_one_table() {
-    attack("aiagent/design/single", false).await;
+    attack("aiagent/single", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_crosses_the_walls_of_aiagent_in_twelve_tables() {
-    attack("aiagent/design/multi", false).await;
+    attack("aiagent/multi", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_crosses_the_walls_of_todo() {
-    attack("todo/design/todo", false).await;
+    attack("todo/todo", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_crosses_the_walls_of_kondate() {
-    attack("kondate/design/kondate", false).await;
+    attack("kondate/kondate", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_crosses_the_walls_of_management() {
-    attack("management/design/management", false).await;
+    attack("management/management", false).await;
 }
 
 /// Proves the public part of N3: who has no token sees what is public, and nothing that tells of anybody's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_without_a_token_crosses_the_walls_of_kondate() {
-    attack("kondate/design/kondate", true).await;
+    attack("kondate/kondate", true).await;
 }

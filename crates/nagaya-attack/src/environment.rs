@@ -1,4 +1,4 @@
-//! A world: a store with a house for the attacker and one for all others.
+//! A store with a data layer for the attacker and one for all others.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -11,22 +11,22 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     Engine,
-    forge::{self, Luck},
-    trial::Failure,
+    scenario::Failure,
+    values::{self, Rng},
 };
 use nagaya_tenancy::{Error, Ids, Nagaya, Operator, Principal, Record, Settings, Tenant};
 
-/// The moment at which all attacks happen, in 2040: servers that sweep by a clock of their own find nothing to sweep.
+/// The time of all attacks, in 2040: servers that sweep by a clock of their own find nothing to sweep.
 pub(super) const NOW: i64 = 2_210_000_000_000;
 
-/// Names that a careless layer takes for each other.
-pub(super) const LOOK_ALIKES: [&str; 11] =
+/// Names that a careless layer confuses.
+pub(super) const LOOKALIKES: [&str; 11] =
     ["t1", "t10", "T1", "t1-x", "t1%23", "t1 ", "t\u{e9}", "te\u{301}", "t1%23USER%23x", "TENANT#t1", "t1#USER#x"];
 
-/// Something that somebody has.
+/// An item and its owner.
 #[derive(Debug, Clone)]
-pub(super) struct Belonging {
-    /// Whose it is; `None`: the system's.
+pub(super) struct OwnedItem {
+    /// The tenant; `None` for the system.
     pub(super) tenant: Option<String>,
     pub(super) entity: String,
     pub(super) id: Vec<String>,
@@ -34,58 +34,58 @@ pub(super) struct Belonging {
     pub(super) fields: Map<String, Json>,
 }
 
-/// Who makes things.
-pub(super) enum Maker<'m> {
+/// The handle that creates items.
+pub(super) enum Creator<'m> {
     Tenant(&'m Tenant),
     Operator(&'m Operator),
 }
 
-impl Maker<'_> {
+impl Creator<'_> {
     async fn create(&self, entity: &str, fields: Map<String, Json>) -> Result<Record, Error> {
         match self {
-            Maker::Tenant(tenant) => tenant.create(entity, fields).await,
-            Maker::Operator(operator) => operator.create(entity, fields).await,
+            Creator::Tenant(tenant) => tenant.create(entity, fields).await,
+            Creator::Operator(operator) => operator.create(entity, fields).await,
         }
     }
 }
 
-/// A store with a house for the attacker and one for all others, so that the ids that the attacker gets do not depend on
+/// A store with a data layer for the attacker and one for all others, so that the ids that the attacker gets do not depend on
 /// what the others do.
-pub(super) struct World {
+pub(super) struct Environment {
     pub(super) store: Arc<dyn Store>,
-    pub(super) house: Nagaya,
-    /// For what is done in one world only.
-    pub(super) aside: Nagaya,
+    pub(super) attacker_layer: Nagaya,
+    /// For what is done in one environment only.
+    pub(super) probe: Nagaya,
     pub(super) others: Nagaya,
-    /// Where the others' next id comes from.
+    /// The counter of the others' ids.
     next: Arc<AtomicU64>,
 }
 
-impl World {
+impl Environment {
     pub(super) async fn open<E: Engine>(design: &Design, engine: &E) -> Result<Self, Failure> {
         let store: Arc<dyn Store> = Arc::new(engine.open(Clock::new(|| NOW)).await?);
-        let luck = Mutex::new(Luck::new(1));
-        let own = Ids::new(move || luck.lock().unwrap_or_else(PoisonError::into_inner).bits());
+        let rng = Mutex::new(Rng::new(1));
+        let own = Ids::new(move || rng.lock().unwrap_or_else(PoisonError::into_inner).bits());
         let next = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&next);
-        let theirs = Ids::new(move || Luck::new(counted.fetch_add(1, Ordering::Relaxed)).bits());
-        let house = Nagaya::open_with(design.clone(), store.clone(), settings(own));
-        let aside = Nagaya::open_with(design.clone(), store.clone(), settings(Ids::counted()));
-        let others = Nagaya::open_with(design.clone(), store.clone(), settings(theirs));
-        house.ensure().await?;
-        Ok(World { store, house, aside, others, next })
+        let others_items = Ids::new(move || Rng::new(counted.fetch_add(1, Ordering::Relaxed)).bits());
+        let attacker_layer = Nagaya::open_with(design.clone(), store.clone(), settings(own));
+        let probe = Nagaya::open_with(design.clone(), store.clone(), settings(Ids::counted()));
+        let others = Nagaya::open_with(design.clone(), store.clone(), settings(others_items));
+        attacker_layer.ensure().await?;
+        Ok(Environment { store, attacker_layer, probe, others, next })
     }
 
-    /// Makes items of every wanted entity, as far as they can be made; those first that others refer to.
-    pub(super) async fn furnish(
+    /// Creates items of every wanted entity, those first that others refer to.
+    pub(super) async fn populate(
         &self,
-        maker: &Maker<'_>,
+        creator: &Creator<'_>,
         tenant: Option<&str>,
         (salt, count): (usize, usize),
         wanted: impl Fn(&Entity) -> bool,
-    ) -> Result<Vec<Belonging>, Failure> {
-        let design = self.house.design().clone();
-        let mut made: Vec<Belonging> = Vec::new();
+    ) -> Result<Vec<OwnedItem>, Failure> {
+        let design = self.attacker_layer.design().clone();
+        let mut made: Vec<OwnedItem> = Vec::new();
         let mut waiting: Vec<(usize, &Entity)> =
             design.entities.iter().enumerate().filter(|(_, entity)| wanted(entity)).collect();
         loop {
@@ -99,15 +99,15 @@ impl World {
                         let first = ids.clone().next();
                         ids.nth(n).or(first).cloned()
                     };
-                    let Some(fields) = forge::fields(entity, n, salt, &of) else { continue };
-                    // The same thing has the same id in both worlds.
+                    let Some(fields) = values::fields(entity, n, salt, &of) else { continue };
+                    // The same item has the same id in both environments.
                     self.next.store(((salt * 1_000 + at) * 1_000 + n) as u64 * 1_000 + 7, Ordering::Relaxed);
-                    match maker.create(&entity.name, fields.clone()).await {
+                    match creator.create(&entity.name, fields.clone()).await {
                         Ok(record) => {
                             let mut fields = fields;
                             fields.extend(record.to_json());
                             let (tenant, entity) = (tenant.map(str::to_owned), entity.name.clone());
-                            made.push(Belonging { tenant, entity, id: record.id(), fields });
+                            made.push(OwnedItem { tenant, entity, id: record.id(), fields });
                             any = true;
                         }
                         // There are not so many different ones.
@@ -133,7 +133,7 @@ impl World {
 
     /// Everything that is stored, by table of the design.
     pub(super) async fn stored(&self) -> Result<Vec<(usize, Item)>, Failure> {
-        let design = self.house.design();
+        let design = self.attacker_layer.design();
         let mut found = Vec::new();
         for (at, table) in design.tables.iter().enumerate() {
             let mut scan = Scan::table(table.physical_name(&design.name));
@@ -150,17 +150,17 @@ impl World {
     }
 }
 
-/// Settings that are the same in all houses, but for the ids.
+/// Settings that are the same in all data layers, except the ids.
 pub(super) fn settings(ids: Ids) -> Settings {
     Settings { clock: Clock::new(|| NOW), ids, cursor_key: [7; 32], ..Settings::default() }
 }
 
-/// Somebody of a tenant.
+/// A user of a tenant.
 pub(super) fn principal(tenant: &str) -> Principal {
     Principal::new(tenant, "somebody")
 }
 
-/// Look-alikes as the tenants of a design are called.
+/// Lookalike names that are valid for the tenants of a design.
 pub(super) fn names(design: &Design) -> Vec<String> {
     let mut prefixes = vec![""];
     for field in design.entities.iter().filter_map(|entity| entity.field(entity.tenant.as_deref()?)) {
@@ -168,10 +168,10 @@ pub(super) fn names(design: &Design) -> Vec<String> {
             prefixes.push(field.prefix());
         }
     }
-    prefixes.iter().flat_map(|prefix| LOOK_ALIKES.iter().map(move |name| format!("{prefix}{name}"))).collect()
+    prefixes.iter().flat_map(|prefix| LOOKALIKES.iter().map(move |name| format!("{prefix}{name}"))).collect()
 }
 
-/// Whether a tenant can have items of an entity.
+/// Whether a tenant may have items of an entity.
 fn takes(entity: &Entity, tenant: Option<&str>) -> bool {
     let field = entity.tenant.as_deref().and_then(|path| entity.field(path));
     tenant.zip(field).is_none_or(|(tenant, field)| field.accepts(&tenant.into()))

@@ -1,4 +1,4 @@
-//! An attacker between two worlds, and what has to be the same in both.
+//! An attacker in two environments, and what has to be the same in both.
 
 use std::{collections::BTreeMap, fmt, panic::Location};
 
@@ -6,150 +6,153 @@ use nagaya_design::{Access, Design, Entity, Router, Wall};
 use nagaya_store::{Item, Value};
 use serde_json::{Map, Value as Json};
 
-use super::json as values;
+use super::json;
 use super::{
     Engine, Options,
-    action::{Action, Seen},
-    door::{Door, Hand, UNASKED},
+    action::{Action, Observation},
+    environment::{self, Creator, Environment, OwnedItem},
+    gateway::{AttackClient, Gateway, UNSUPPORTED},
     lists,
-    world::{self, Belonging, Maker, World},
 };
 use nagaya_tenancy::{Error, List, Tenant};
 
-/// An attacker between two worlds.
-pub(super) struct Trial {
+/// An attacker in two environments.
+pub(super) struct Scenario {
     pub(super) design: Design,
     pub(super) options: Options,
     pub(super) attacker: String,
     pub(super) victims: Vec<String>,
-    /// Where the others are at home.
-    pub(super) lived_in: World,
-    /// Where they have nothing but what is public.
-    pub(super) bare: World,
-    /// The attacker's way into each of them.
-    hands: [Box<dyn Hand>; 2],
-    /// What the attacker has, in both worlds.
-    pub(super) own: Vec<Belonging>,
-    /// What the others and the system have, where they are at home.
-    pub(super) theirs: Vec<Belonging>,
-    /// Lists by all patterns that tenants may use, with parameters of everybody's items.
+    /// Where the other tenants have items.
+    pub(super) populated: Environment,
+    /// Where they have public items only.
+    pub(super) bare: Environment,
+    /// The attacker's client in each of them.
+    clients: [Box<dyn AttackClient>; 2],
+    /// The attacker's items, in both environments.
+    pub(super) own_items: Vec<OwnedItem>,
+    /// The items of the other tenants and of the system, in the populated environment.
+    pub(super) others_items: Vec<OwnedItem>,
+    /// Lists by all patterns that tenants may use, with parameters of all items.
     pub(super) lists: Vec<(Access, List)>,
-    /// Texts that a careless layer would take for something else.
+    /// Texts that a careless layer would misread.
     pub(super) hostile: Vec<String>,
-    /// What is stored where the others are at home.
+    /// All items of the populated environment.
     stored: Stored,
 }
 
 /// Items by table and key.
 type Stored = BTreeMap<(usize, String, String), Item>;
 
-impl Trial {
+impl Scenario {
     pub(super) async fn open<E: Engine>(
-        door: &dyn Door,
+        gateway: &dyn Gateway,
         design: &Design,
         engine: &E,
         options: Options,
         attacker: String,
     ) -> Result<Self, Failure> {
-        let (lived_in, bare) = (World::open(design, engine).await?, World::open(design, engine).await?);
-        let victims: Vec<String> = world::names(design)
+        let (populated, bare) = (Environment::open(design, engine).await?, Environment::open(design, engine).await?);
+        let victims: Vec<String> = environment::names(design)
             .into_iter()
-            .filter(|name| *name != attacker && lived_in.house.tenant(&world::principal(name)).is_ok())
+            .filter(|name| *name != attacker && populated.attacker_layer.tenant(&environment::principal(name)).is_ok())
             .collect();
-        let principal = world::principal(&attacker);
-        let hands = [door.open(&lived_in.house, &principal).await, door.open(&bare.house, &principal).await];
-        let mut trial = Trial {
+        let principal = environment::principal(&attacker);
+        let clients = [
+            gateway.open(&populated.attacker_layer, &principal).await,
+            gateway.open(&bare.attacker_layer, &principal).await,
+        ];
+        let mut scenario = Scenario {
             design: design.clone(),
             options,
             attacker,
             victims,
-            lived_in,
+            populated,
             bare,
-            hands,
-            own: Vec::new(),
-            theirs: Vec::new(),
+            clients,
+            own_items: Vec::new(),
+            others_items: Vec::new(),
             lists: Vec::new(),
             hostile: Vec::new(),
             stored: Stored::new(),
         };
-        trial.furnish().await?;
-        trial.stored = trial.look().await?;
-        trial.lists = lists::lists(&trial);
-        trial.hostile = trial.hostile();
-        Ok(trial)
+        scenario.populate().await?;
+        scenario.stored = scenario.snapshot().await?;
+        scenario.lists = lists::lists(&scenario);
+        scenario.hostile = scenario.hostile();
+        Ok(scenario)
     }
 
-    async fn furnish(&mut self) -> Result<(), Failure> {
+    async fn populate(&mut self) -> Result<(), Failure> {
         let tenants =
-            |entity: &Entity| world::is_private(entity) || entity.wall == Wall::Public && entity.tenant.is_some();
+            |entity: &Entity| environment::is_private(entity) || entity.wall == Wall::Public && entity.tenant.is_some();
         let public = |entity: &Entity| entity.wall == Wall::Public;
-        for world in [&self.lived_in, &self.bare] {
-            let home = std::ptr::eq(world, &self.lived_in);
-            let own = self.handle(world)?;
-            let own = world.furnish(&Maker::Tenant(&own), Some(&self.attacker), (0, 4), tenants).await?;
-            let mut theirs = Vec::new();
+        for environment in [&self.populated, &self.bare] {
+            let home = std::ptr::eq(environment, &self.populated);
+            let own = self.handle(environment)?;
+            let own = environment.populate(&Creator::Tenant(&own), Some(&self.attacker), (0, 4), tenants).await?;
+            let mut others_items = Vec::new();
             for (at, victim) in self.victims.iter().enumerate() {
-                let tenant = world.others.tenant(&world::principal(victim))?;
+                let tenant = environment.others.tenant(&environment::principal(victim))?;
                 // The first two have as much as the attacker, the others something of each.
                 let much = (at + 1, if at < 2 { 4 } else { 1 });
                 let wanted = |entity: &Entity| tenants(entity) && (home || public(entity));
-                theirs.extend(world.furnish(&Maker::Tenant(&tenant), Some(victim), much, wanted).await?);
+                others_items.extend(environment.populate(&Creator::Tenant(&tenant), Some(victim), much, wanted).await?);
             }
-            let operator = world.others.operator("an attack on the walls", &world::principal(""));
+            let operator = environment.others.operator("an attack on the walls", &environment::principal(""));
             let systems = |entity: &Entity| !tenants(entity) && (home || public(entity));
-            theirs.extend(world.furnish(&Maker::Operator(&operator), None, (900, 2), systems).await?);
+            others_items.extend(environment.populate(&Creator::Operator(&operator), None, (900, 2), systems).await?);
             if home {
-                (self.own, self.theirs) = (own, theirs);
-            } else if own.len() != self.own.len() {
-                return Err(Failure::new("the attacker cannot make the same things in both worlds"));
+                (self.own_items, self.others_items) = (own, others_items);
+            } else if own.len() != self.own_items.len() {
+                return Err(Failure::new("the attacker cannot create the same items in both environments"));
             }
         }
         for entity in self.design.entities.iter().filter(|entity| tenants(entity)) {
-            holds(self.own.iter().any(|own| own.entity == entity.name), || {
+            expect(self.own_items.iter().any(|own| own.entity == entity.name), || {
                 format!("no {} can be made from the design's examples", entity.name)
             })?;
         }
         Ok(())
     }
 
-    pub(super) fn handle(&self, world: &World) -> Result<Tenant, Failure> {
-        Ok(world.house.tenant(&world::principal(&self.attacker))?)
+    pub(super) fn handle(&self, environment: &Environment) -> Result<Tenant, Failure> {
+        Ok(environment.attacker_layer.tenant(&environment::principal(&self.attacker))?)
     }
 
-    /// The attacker's handle for what is done only where the others are at home.
-    pub(super) fn aside(&self) -> Result<Tenant, Failure> {
-        Ok(self.lived_in.aside.tenant(&world::principal(&self.attacker))?)
+    /// The attacker's handle for what is done in the populated environment only.
+    pub(super) fn probe(&self) -> Result<Tenant, Failure> {
+        Ok(self.populated.probe.tenant(&environment::principal(&self.attacker))?)
     }
 
     pub(super) fn entity(&self, name: &str) -> Result<&Entity, Failure> {
         self.design.entity(name).ok_or_else(|| Failure::new(format!("there is no entity {name}")))
     }
 
-    /// What others than the attacker have behind a wall.
-    pub(super) fn hidden(&self) -> impl Iterator<Item = &Belonging> {
-        self.theirs
+    /// The items of others that are behind a wall.
+    pub(super) fn walled_items(&self) -> impl Iterator<Item = &OwnedItem> {
+        self.others_items
             .iter()
             .filter(|each| self.design.entity(&each.entity).is_some_and(|entity| entity.wall != Wall::Public))
     }
 
-    /// Does something in both worlds, and gets the same answer.
-    pub(super) async fn same(&self, action: &Action) -> Result<Seen, Failure> {
-        let [home, bare] = &self.hands;
-        let alarms = || self.lived_in.house.breaches() + self.bare.house.breaches();
-        let before = alarms();
-        let unasked = || Seen { code: UNASKED.to_owned(), text: String::new() };
-        let one = home.ask(action).await.unwrap_or_else(unasked);
-        let other = bare.ask(action).await.unwrap_or_else(unasked);
-        holds(one == other, || {
+    /// Performs an action in both environments; the answers have to be equal.
+    pub(super) async fn expect_same_answer(&self, action: &Action) -> Result<Observation, Failure> {
+        let [home, bare] = &self.clients;
+        let expect_breaches = || self.populated.attacker_layer.breaches() + self.bare.attacker_layer.breaches();
+        let before = expect_breaches();
+        let unsupported = || Observation { code: UNSUPPORTED.to_owned(), text: String::new() };
+        let one = home.perform(action).await.unwrap_or_else(unsupported);
+        let other = bare.perform(action).await.unwrap_or_else(unsupported);
+        expect(one == other, || {
             let (with, without) = difference(&one.text, &other.text);
-            format!("{action:?}\nwith the others at home: {} {with}\nwithout them: {} {without}", one.code, other.code)
+            format!("{action:?}\nwith the items of others: {} {with}\nwithout them: {} {without}", one.code, other.code)
         })?;
-        holds(alarms() == before, || format!("{action:?} sets off an alarm"))?;
+        expect(expect_breaches() == before, || format!("{action:?} is counted as a breach"))?;
         Ok(one)
     }
 
-    /// As many of these as the options ask for.
-    pub(super) fn some<T>(&self, all: impl IntoIterator<Item = T>) -> Vec<T> {
+    /// A sample, as large as the options say.
+    pub(super) fn sample<T>(&self, all: impl IntoIterator<Item = T>) -> Vec<T> {
         let every = self.options.one_in.max(1);
         let mut all: Vec<T> = all.into_iter().collect();
         let start = (self.options.seed % every as u64) as usize % all.len().max(1);
@@ -157,36 +160,36 @@ impl Trial {
         all.into_iter().step_by(every).collect()
     }
 
-    /// Does all this in both worlds: all answers are the same, and the others' items stay as they are.
-    pub(super) async fn nothing_crosses(&mut self, actions: impl IntoIterator<Item = Action>) -> Result<(), Failure> {
-        for action in self.some(actions) {
-            self.same(&action).await?;
+    /// Performs actions in both environments: all answers are equal, and the items of others do not change.
+    pub(super) async fn expect_isolated(&mut self, actions: impl IntoIterator<Item = Action>) -> Result<(), Failure> {
+        for action in self.sample(actions) {
+            self.expect_same_answer(&action).await?;
         }
-        self.untouched().await
+        self.expect_only_own_changes().await
     }
 
-    /// Does all this in both worlds: each is refused with one of these codes, and nothing at all is written.
-    pub(super) async fn all_refused(
+    /// Performs actions in both environments: each is refused with one of these codes, and nothing is written.
+    pub(super) async fn expect_refused(
         &mut self,
         actions: impl IntoIterator<Item = Action>,
         codes: &[&str],
     ) -> Result<(), Failure> {
-        for action in self.some(actions) {
-            let seen = self.same(&action).await?;
+        for action in self.sample(actions) {
+            let seen = self.expect_same_answer(&action).await?;
             let kept = seen.code == "walled" && action.rewrites_audit(&self.design);
-            holds(kept || seen.code == UNASKED || codes.contains(&seen.code.as_str()), || {
+            expect(kept || seen.code == UNSUPPORTED || codes.contains(&seen.code.as_str()), || {
                 format!("{action:?}\nshould be refused as {codes:?}, and gives {seen:?}")
             })?;
         }
-        let now = self.look().await?;
+        let now = self.snapshot().await?;
         let changed = now.iter().find(|(key, item)| self.stored.get(*key) != Some(item)).map(|(_, item)| item);
         let gone = self.stored.iter().find(|(key, _)| !now.contains_key(*key)).map(|(_, item)| item);
-        holds(now == self.stored, || format!("what was refused was done: {changed:?} new, {gone:?} gone"))
+        expect(now == self.stored, || format!("a refused action had an effect: {changed:?} new, {gone:?} gone"))
     }
 
-    /// What the others have stored is as it was; what is new or different is the attacker's.
-    pub(super) async fn untouched(&mut self) -> Result<(), Failure> {
-        let now = self.look().await?;
+    /// The items of others are unchanged; what is new or different is the attacker's.
+    pub(super) async fn expect_only_own_changes(&mut self) -> Result<(), Failure> {
+        let now = self.snapshot().await?;
         let (router, partitions) = (Router::new(&self.design), self.partitions());
         let keys: std::collections::BTreeSet<_> = now.keys().chain(self.stored.keys()).collect();
         for key in keys {
@@ -204,17 +207,17 @@ impl Trial {
     /// An item carries the attacker's tenant, in its field, its key and its index attributes.
     fn is_own(&self, router: &Router<'_>, partitions: &[String], table: usize, item: &Item) -> Result<(), Failure> {
         let wrong = |reason: &str| Failure::new(format!("{reason}: {item:?}"));
-        let fields = json(item);
+        let fields = fields_of(item);
         let (_, partition, sort) = self.place(table, item);
         let Some(routed) = router.route(&self.design.tables[table].id, &partition, &sort) else {
             // One of the layer's own.
-            let foreign = partitions.iter().find(|theirs| mentions(item, theirs));
-            return holds(foreign.is_none(), || format!("the layer's own {item:?} names {foreign:?}"));
+            let foreign = partitions.iter().find(|others_items| mentions(item, others_items));
+            return expect(foreign.is_none(), || format!("the layer's own {item:?} names {foreign:?}"));
         };
         let entity = self.entity(routed.entity)?;
-        let tenant = entity.tenant.as_deref().and_then(|path| values::json_at(&fields, path)).and_then(Json::as_str);
+        let tenant = entity.tenant.as_deref().and_then(|path| json::value_at(&fields, path)).and_then(Json::as_str);
         if tenant != Some(self.attacker.as_str()) {
-            return Err(wrong("the attacker changed an item of somebody else's"));
+            return Err(wrong("the attacker changed an item of another tenant"));
         }
         for (attribute, expected) in self.design.derived(entity, &fields) {
             let expected = expected.map_err(|unfit| wrong(&unfit.to_string()))?;
@@ -226,7 +229,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The partitions that are the others' alone.
+    /// The partitions that belong to other tenants only.
     fn partitions(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (at, partition, _) in self.stored.keys() {
@@ -237,27 +240,27 @@ impl Trial {
                 let rendered = |name: &String| entity.key.partition.render(&[(path, name.as_str())]).ok();
                 Some(self.victims.iter().filter_map(rendered).collect::<Vec<_>>())
             });
-            if !found.contains(partition) && names.flatten().any(|theirs| theirs == *partition) {
+            if !found.contains(partition) && names.flatten().any(|others_items| others_items == *partition) {
                 found.push(partition.clone());
             }
         }
         found
     }
 
-    /// The stored item of a belonging.
-    pub(super) fn item_of(&self, belonging: &Belonging) -> Result<&Item, Failure> {
+    /// The stored item.
+    pub(super) fn item_of(&self, belonging: &OwnedItem) -> Result<&Item, Failure> {
         let entity = self.entity(&belonging.entity)?;
         let mut fields = belonging.fields.clone();
         if let (Some(tenant), Some(path)) = (&belonging.tenant, &entity.tenant) {
-            values::put_json(&mut fields, path, tenant.as_str().into());
+            json::put(&mut fields, path, tenant.as_str().into());
         }
         let key = entity.key.render(&fields).map_err(|unfit| Failure::new(unfit.to_string()))?;
         let found = self.stored.get(&(entity.table, key.partition, key.sort));
         found.ok_or_else(|| Failure::new(format!("{belonging:?} is not stored")))
     }
 
-    async fn look(&self) -> Result<Stored, Failure> {
-        let items = self.lived_in.stored().await?;
+    async fn snapshot(&self) -> Result<Stored, Failure> {
+        let items = self.populated.stored().await?;
         Ok(items.into_iter().map(|(table, item)| (self.place(table, &item), item)).collect())
     }
 
@@ -274,7 +277,7 @@ impl Trial {
             texts.push(format!("x#{}#{victim}", self.design.tenant.field));
         }
         texts.extend(self.partitions().into_iter().take(2));
-        let keys = self.hidden().take(60).step_by(7).filter_map(|each| self.item_of(each).ok());
+        let keys = self.walled_items().take(60).step_by(7).filter_map(|each| self.item_of(each).ok());
         texts.extend(keys.filter_map(|item| {
             let table = self.design.tables.iter().find(|table| item.get(&table.key.sort).is_some())?;
             item.get(&table.key.sort)?.as_str().map(str::to_owned)
@@ -301,7 +304,7 @@ impl Trial {
     }
 }
 
-/// Two texts from a little before where they part.
+/// Two texts, from shortly before the first difference.
 fn difference<'t>(one: &'t str, other: &'t str) -> (&'t str, &'t str) {
     let parts = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     let start = (0..=parts.saturating_sub(100)).rev().find(|at| one.is_char_boundary(*at)).unwrap_or(0);
@@ -310,8 +313,8 @@ fn difference<'t>(one: &'t str, other: &'t str) -> (&'t str, &'t str) {
 }
 
 /// An item's attributes as JSON.
-pub(super) fn json(item: &Item) -> Map<String, Json> {
-    item.iter().map(|(name, value)| (name.to_owned(), values::to_json(value))).collect()
+pub(super) fn fields_of(item: &Item) -> Map<String, Json> {
+    item.iter().map(|(name, value)| (name.to_owned(), json::to_json(value))).collect()
 }
 
 /// Whether a text is among the values of an item.
@@ -324,13 +327,13 @@ fn mentions(item: &Item, text: &str) -> bool {
             _ => false,
         }
     }
-    json(item).values().any(|value| is_in(value, text))
+    fields_of(item).values().any(|value| is_in(value, text))
 }
 
-/// Why a case did not pass, and where.
+/// Why a case failed, and where.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The design has nothing to try the case on: this is what it has.
+    /// The design has nothing for the case: what it has instead.
     Nothing(&'static str),
     Broken {
         reason: String,
@@ -371,8 +374,8 @@ impl From<nagaya_store::Error> for Failure {
     }
 }
 
-/// The claim holds.
+/// Checks a condition.
 #[track_caller]
-pub(super) fn holds(claim: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failure> {
+pub(super) fn expect(claim: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failure> {
     if claim { Ok(()) } else { Err(Failure::new(otherwise())) }
 }

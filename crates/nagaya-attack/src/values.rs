@@ -1,19 +1,19 @@
-//! Values: valid ones of a design, as many different ones as are needed, and hostile ones.
+//! Values for the fields of a design: as many different ones as needed.
 
 use nagaya_design::{Default, Entity, Field, Precision, Type, Wall};
 use serde_json::{Map, Value as Json};
 
 /// Two days after the moment at which all attacks happen: nothing has expired.
-const SOON: i64 = super::world::NOW + 2 * DAY;
+const SOON: i64 = super::environment::NOW + 2 * DAY;
 const DAY: i64 = 86_400_000;
 
-/// Luck that can be had again.
+/// Random numbers from a seed.
 #[derive(Debug, Clone)]
-pub(super) struct Luck(u64);
+pub(super) struct Rng(u64);
 
-impl Luck {
+impl Rng {
     pub(super) fn new(seed: u64) -> Self {
-        Luck(seed)
+        Rng(seed)
     }
 
     /// The next number (SplitMix64).
@@ -63,7 +63,7 @@ pub(super) fn fields(
             continue;
         }
         let is_tenant = entity.tenant.as_deref() == Some(name);
-        if is_tenant || is_made_by_itself(field) || field.since.is_some() || belongs_to_deletion(entity, name) {
+        if is_tenant || is_generated(field) || field.since.is_some() || belongs_to_deletion(entity, name) {
             continue;
         }
         let is_id = ids.contains(&name);
@@ -71,10 +71,10 @@ pub(super) fn fields(
         let shared = is_id && entity.wall != Wall::Key || constraint.is_some_and(|unique| !unique.within_tenant);
         let value = match (is_id || constraint.is_some(), shared) {
             // What expires has not yet.
-            (false, _) if matches!(field.kind, Type::Timestamp(Precision::Epoch)) => vary(field, n)?,
+            (false, _) if matches!(field.kind, Type::Timestamp(Precision::Epoch)) => variant(field, n)?,
             (false, _) => field.example(),
-            (true, false) => vary(field, n)?,
-            (true, true) => vary(field, salt * 1_000 + n)?,
+            (true, false) => variant(field, n)?,
+            (true, true) => variant(field, salt * 1_000 + n)?,
         };
         made.insert(name.to_owned(), value);
     }
@@ -84,17 +84,17 @@ pub(super) fn fields(
     Some(made)
 }
 
-/// A value of a field, another one for each number; `None` when it has not so many.
-pub(super) fn vary(field: &Field, n: usize) -> Option<Json> {
+/// The n-th value of a field; `None` when it does not have so many.
+pub(super) fn variant(field: &Field, n: usize) -> Option<Json> {
     field.nth_example(n, SOON)
 }
 
-/// Something for a field that takes any JSON of its kind but this value.
+/// A value of a field that differs from this one.
 pub(super) fn other(field: &Field, than: Option<&Json>) -> Option<Json> {
-    (0..4).filter_map(|n| vary(field, n)).find(|value| Some(value) != than)
+    (0..4).filter_map(|n| variant(field, n)).find(|value| Some(value) != than)
 }
 
-fn is_made_by_itself(field: &Field) -> bool {
+fn is_generated(field: &Field) -> bool {
     // What only the system sets is left out where it can be.
     let is_left_out = field.since.is_some() || field.readonly && field.optional;
     is_left_out || matches!(field.default, Some(Default::New | Default::Now))
@@ -108,7 +108,7 @@ fn belongs_to_deletion(entity: &Entity, name: &str) -> bool {
     })
 }
 
-/// Takes the value at a dotted path out.
+/// Removes the value at a dotted path.
 pub(super) fn remove(fields: &mut Map<String, Json>, path: &str) {
     match path.split_once('.') {
         None => drop(fields.remove(path)),

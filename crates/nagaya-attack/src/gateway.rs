@@ -1,0 +1,47 @@
+//! How an attacker reaches the data layer: by its handle, or through a server before it.
+
+use std::{future::Future, pin::Pin};
+
+use super::action::{Action, Observation};
+use nagaya_tenancy::{Nagaya, Principal};
+
+/// A future on the heap.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What stands before the data layer, such as a server.
+pub trait Gateway: Sync {
+    /// Opens a client of a tenant's user before a data layer.
+    fn open<'d>(&'d self, layer: &'d Nagaya, attacker: &'d Principal) -> BoxFuture<'d, Box<dyn AttackClient>>;
+}
+
+/// A client of the attacker.
+pub trait AttackClient: Send + Sync {
+    /// Performs an action, and returns all that the attacker observes; `None` when the gateway has no such action.
+    fn perform<'h>(&'h self, action: &'h Action) -> BoxFuture<'h, Option<Observation>>;
+}
+
+/// The code of an action that the gateway does not have.
+pub const UNSUPPORTED: &str = "unsupported";
+
+/// No gateway: the attacker has the handle.
+pub(super) struct Open;
+
+impl Gateway for Open {
+    fn open<'d>(&'d self, layer: &'d Nagaya, attacker: &'d Principal) -> BoxFuture<'d, Box<dyn AttackClient>> {
+        let hand: Box<dyn AttackClient> = Box::new(HandleClient(layer.clone(), attacker.clone()));
+        Box::pin(std::future::ready(hand))
+    }
+}
+
+struct HandleClient(Nagaya, Principal);
+
+impl AttackClient for HandleClient {
+    fn perform<'h>(&'h self, action: &'h Action) -> BoxFuture<'h, Option<Observation>> {
+        Box::pin(async move {
+            match self.0.tenant(&self.1) {
+                Ok(tenant) => Some(action.perform(&tenant).await),
+                Err(error) => Some(Observation::of(Err(error))),
+            }
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! Items that were written into the store without the data layer.
+
+use nagaya_design::{Access, Entity, Returns, Wall};
+use nagaya_store::{Item, Key, Store as _, Write};
+use serde_json::{Map, Value as Json};
+
+use super::json;
+use super::{
+    action::{Action, Observation},
+    cases,
+    environment::{Environment, OwnedItem},
+    fields, lists,
+    scenario::{Failure, Scenario, expect, fields_of},
+    values,
+};
+
+cases! {
+    an_item_of_another_tenant_in_ones_own_partition_is_a_breach,
+    an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers,
+    an_item_under_a_key_that_its_fields_do_not_give_is_a_breach,
+    an_item_of_another_kind_is_a_breach,
+    look_alikes_of_the_layers_own_items_are_not_listed,
+}
+
+/// An item that the suite inserted into the populated environment.
+struct InsertedItem {
+    table: String,
+    key: Key,
+    item: Item,
+}
+
+impl InsertedItem {
+    /// Inserts an item; returns it with the one that it replaced.
+    async fn put(
+        environment: &Environment,
+        scenario: &Scenario,
+        entity: &Entity,
+        item: Item,
+    ) -> Result<(Self, Option<Item>), Failure> {
+        let table = scenario.design.table_of(entity);
+        let schema = nagaya_store::KeySchema::strings(&table.key.partition, &table.key.sort);
+        let key = schema.key_of(&item).ok_or_else(|| Failure::new(format!("{item:?} has no key")))?;
+        let table = table.physical_name(&scenario.design.name);
+        let before = environment.store.get(&table, &key).await?;
+        environment.store.write(Write::put(&table, item.clone()).into()).await?;
+        Ok((InsertedItem { table, key, item }, before))
+    }
+
+    /// Removes it again; it has to be unchanged.
+    async fn away(self, environment: &Environment, before: Option<Item>) -> Result<(), Failure> {
+        let found = environment.store.get(&self.table, &self.key).await?;
+        expect(found.as_ref() == Some(&self.item), || format!("the inserted {:?} became {found:?}", self.item))?;
+        let write = match before {
+            Some(item) => Write::put(&self.table, item),
+            None => Write::delete(&self.table, self.key),
+        };
+        environment.store.write(write.into()).await?;
+        Ok(())
+    }
+}
+
+/// Performs an action while the item is there: it has to fail as a breach, without details.
+async fn expect_breach(scenario: &Scenario, action: &Action) -> Result<(), Failure> {
+    let attacker_layer = &scenario.populated.probe;
+    let before = attacker_layer.breaches();
+    let seen = action.perform(&scenario.probe()?).await;
+    let expected = Observation::of(Err(nagaya_tenancy::ErrorKind::Breach.into()));
+    expect(seen == expected, || format!("{action:?} gives {seen:?}"))?;
+    expect(attacker_layer.breaches() == before + 1, || {
+        format!("{action:?} counts {} breaches", attacker_layer.breaches() - before)
+    })
+}
+
+/// Inserts an item, performs actions that all have to fail as a breach, and removes the item.
+async fn expect_breaches(
+    scenario: &Scenario,
+    entity: &Entity,
+    item: Item,
+    actions: Vec<Action>,
+) -> Result<(), Failure> {
+    let (plant, before) = InsertedItem::put(&scenario.populated, scenario, entity, item).await?;
+    let mut alarmed = Ok(());
+    // What cannot be changed at all is refused before anything is read.
+    for action in actions.into_iter().filter(|action| !action.rewrites_audit(&scenario.design)) {
+        if alarmed.is_ok() {
+            alarmed = expect_breach(scenario, &action).await;
+        }
+    }
+    let gone = plant.away(&scenario.populated, before).await;
+    alarmed.and(gone)
+}
+
+/// Everything that touches a single item.
+fn item_actions(entity: &str, id: &[String]) -> Vec<Action> {
+    vec![
+        Action::get(entity, id),
+        Action::GetMany(vec![(entity.to_owned(), id.to_vec())]),
+        Action::update(entity, id, Map::new()),
+        Action::delete(entity, id),
+    ]
+}
+
+/// Items of others behind walls in keys, one for each entity and each of two victims.
+fn others(scenario: &Scenario) -> Vec<(Entity, OwnedItem)> {
+    let mut found: Vec<(Entity, OwnedItem)> = Vec::new();
+    for each in scenario
+        .walled_items()
+        .filter(|each| scenario.victims.iter().take(2).any(|name| each.tenant.as_ref() == Some(name)))
+    {
+        let Some(entity) = scenario.design.entity(&each.entity).filter(|entity| entity.wall == Wall::Key) else {
+            continue;
+        };
+        if found.iter().all(|(_, other)| (&other.entity, &other.tenant) != (&each.entity, &each.tenant)) {
+            found.push((entity.clone(), each.clone()));
+        }
+    }
+    scenario.sample(found)
+}
+
+/// The attributes of an item as if it were the attacker's.
+fn as_own(scenario: &Scenario, entity: &Entity, item: &Item) -> Vec<(String, Option<String>)> {
+    let mut fields = fields_of(item);
+    json::put(&mut fields, entity.tenant.as_deref().unwrap_or_default(), scenario.attacker.as_str().into());
+    let derived = scenario.design.derived(entity, &fields);
+    derived.into_iter().filter_map(|(name, value)| Some((name, value.ok()?))).collect()
+}
+
+/// Lists of an entity that read its table or one of its indexes, by walls that are in the key.
+fn walled_lists(
+    scenario: &Scenario,
+    entity: &Entity,
+    mapping: Option<usize>,
+    fields: &Map<String, Json>,
+) -> Vec<Action> {
+    let accesses = scenario.design.accesses_of(entity).filter(|access| access.mapping == mapping);
+    // Of several, a pattern for one item may give another.
+    let walled =
+        accesses.filter(|access| scenario.design.wall_of(access) == Wall::Key && access.returns != Returns::One);
+    // What a filter leaves out does not come back, so it is no alarm.
+    let shown = walled.filter(|access| access.filter.as_ref().is_none_or(|filter| filter.holds(fields)));
+    shown.filter_map(|access| Some(Action::List(lists::list_of(scenario, access, fields)?.limit(1_000)))).collect()
+}
+
+async fn an_item_of_another_tenant_in_ones_own_partition_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
+    let mut tried = false;
+    for (entity, others_items) in others(scenario) {
+        let key = scenario.design.table_of(&entity).key.clone();
+        // Where the partition attribute is the tenant itself, such an item cannot be.
+        if entity.tenant.as_deref() == Some(key.partition.as_str()) {
+            continue;
+        }
+        tried = true;
+        let mut item = scenario.item_of(&others_items)?.clone();
+        for (attribute, value) in as_own(scenario, &entity, &item) {
+            if attribute == key.partition || attribute == key.sort {
+                item.insert(&attribute, value.unwrap_or_default());
+            }
+        }
+        let fields = fields_of(&item);
+        let lists = walled_lists(scenario, &entity, None, &fields);
+        let actions = item_actions(&entity.name, &others_items.id).into_iter().chain(lists).collect();
+        expect_breaches(scenario, &entity, item, actions).await?;
+    }
+    if !tried {
+        return Err(Failure::Nothing("the tenant itself as the partition"));
+    }
+    scenario.expect_only_own_changes().await
+}
+
+async fn an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers(
+    scenario: &mut Scenario,
+) -> Result<(), Failure> {
+    let mut tried = false;
+    for (entity, others_items) in others(scenario) {
+        for (at, mapping) in entity.indexes.iter().enumerate().filter(|(_, mapping)| mapping.wall == Wall::Key) {
+            let index = scenario.design.table_of(&entity).indexes[mapping.index].key.clone();
+            if entity.field(&index.partition).is_some() {
+                continue;
+            }
+            let mut item = scenario.item_of(&others_items)?.clone();
+            for (attribute, value) in as_own(scenario, &entity, &item) {
+                if let Some(value) = value.filter(|_| attribute == index.partition || attribute == index.sort) {
+                    item.insert(&attribute, value);
+                }
+            }
+            let lists = walled_lists(scenario, &entity, Some(at), &fields_of(&item));
+            if item == *scenario.item_of(&others_items)? || lists.is_empty() {
+                continue;
+            }
+            tried = true;
+            expect_breaches(scenario, &entity, item, lists).await?;
+        }
+    }
+    if !tried {
+        return Err(Failure::Nothing("no index with attributes of its own behind a wall in the key"));
+    }
+    scenario.expect_only_own_changes().await
+}
+
+async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
+    let mut tried = false;
+    for own in scenario.sample(fields::owned(scenario).into_iter().cloned()) {
+        let entity = scenario.entity(&own.entity)?.clone();
+        let key = scenario.design.table_of(&entity).key.clone();
+        let is_plain = |path: &&str| !path.contains('.') && entity.field(path).is_some();
+        let Some(path) = entity.id_fields().into_iter().rfind(is_plain).map(str::to_owned) else { continue };
+        if entity.field(&key.sort).is_some() || entity.field(&key.partition).is_some() {
+            continue;
+        }
+        let item = scenario.item_of(&own)?.clone();
+        let mut fields = fields_of(&item);
+        let Some(other) = entity.field(&path).and_then(|field| values::variant(field, 4_321)) else { continue };
+        fields.insert(path.clone(), other.clone());
+        let mut tampered = item;
+        for (attribute, value) in scenario.design.derived(&entity, &fields) {
+            if let Some(value) = value.ok().flatten().filter(|_| attribute == key.partition || attribute == key.sort) {
+                tampered.insert(&attribute, value);
+            }
+        }
+        tried = true;
+        let at = entity.id_fields().into_iter().position(|field| field == path).unwrap_or_default();
+        let mut id = own.id.clone();
+        id[at] = values::as_text(&other);
+        expect_breaches(scenario, &entity, tampered, item_actions(&entity.name, &id)).await?;
+    }
+    if !tried {
+        return Err(Failure::Nothing("no keys besides its fields"));
+    }
+    scenario.expect_only_own_changes().await
+}
+
+async fn an_item_of_another_kind_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
+    let mut tried = false;
+    for own in scenario.sample(fields::owned(scenario).into_iter().cloned()) {
+        let entity = scenario.entity(&own.entity)?.clone();
+        let Some(discriminator) = scenario.design.table_of(&entity).discriminator.clone() else { continue };
+        tried = true;
+        let item = scenario.item_of(&own)?.clone().with(&discriminator, "something else");
+        expect_breaches(scenario, &entity, item, item_actions(&entity.name, &own.id)).await?;
+    }
+    if !tried {
+        return Err(Failure::Nothing("no discriminators"));
+    }
+    scenario.expect_only_own_changes().await
+}
+
+async fn look_alikes_of_the_layers_own_items_are_not_listed(scenario: &mut Scenario) -> Result<(), Failure> {
+    let mut tried = false;
+    for (n, (entity, others_items)) in others(scenario).into_iter().enumerate() {
+        let key = scenario.design.table_of(&entity).key.clone();
+        let own = as_own(scenario, &entity, scenario.item_of(&others_items)?);
+        let partition = own.iter().find(|(name, _)| *name == key.partition).and_then(|(_, value)| value.clone());
+        for sort in ["%unique-x", "%zzz", "%deleting", "%audit"].iter().skip(n % 4).take(1) {
+            let mut item = scenario.item_of(&others_items)?.clone();
+            // In every index of the attacker's as well.
+            for (attribute, value) in &own {
+                if let Some(value) = value {
+                    item.insert(attribute, value.as_str());
+                }
+            }
+            item.insert(&key.partition, partition.clone().unwrap_or_default());
+            item.insert(&key.sort, *sort);
+            let of_table = |access: &Access| scenario.design.entities[access.entity].table == entity.table;
+            let everywhere: Vec<Action> = scenario
+                .lists
+                .iter()
+                .filter(|(access, _)| of_table(access))
+                .map(|(_, list)| Action::List(list.clone().limit(100)))
+                .collect();
+            let (plant, before) = InsertedItem::put(&scenario.populated, scenario, &entity, item).await?;
+            tried = true;
+            let mut seen = Ok(());
+            for action in scenario.sample(everywhere) {
+                if seen.is_ok() {
+                    seen = scenario.expect_same_answer(&action).await.map(drop);
+                }
+            }
+            plant.away(&scenario.populated, before).await?;
+            seen?;
+        }
+    }
+    if !tried {
+        return Err(Failure::Nothing("no walls in keys"));
+    }
+    scenario.expect_only_own_changes().await
+}
