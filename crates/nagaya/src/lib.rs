@@ -1,8 +1,8 @@
 //! Nagaya: a key design for a partition-keyed store goes in, a tenant-safe data layer comes out.
 //!
 //! [`design`] reads and checks a design, [`store`] is the port that engines implement ([`embedded`] on a directory,
-//! `dynamodb` with the feature of that name), [`events`] is event sourcing and [`server`] HTTP. The rest of this crate is what
-//! application code uses: handles that reach one tenant's items and nothing else.
+//! `dynamodb` with the feature of that name), and the features `events` and `server` add event sourcing and HTTP. The rest of
+//! this crate is what application code uses: handles that reach one tenant's items and nothing else.
 //!
 //! It is not an object-relational mapper, and there is no query that the design does not name: what is not an access pattern
 //! cannot be listed, and nothing ever scans.
@@ -71,7 +71,9 @@ pub use nagaya_design as design;
 #[cfg(feature = "dynamodb")]
 pub use nagaya_dynamodb as dynamodb;
 pub use nagaya_embedded as embedded;
+#[cfg(feature = "events")]
 pub use nagaya_events as events;
+#[cfg(feature = "server")]
 pub use nagaya_server as server;
 pub use nagaya_store as store;
 pub use nagaya_tenancy::*;

@@ -1,15 +1,15 @@
-//! The AI agent platform: what its designs do not say by themselves.
+//! The AI agent platform: what its designs do not express.
 //!
-//! The designs give tenants, users, agents, runs, mails, tasks and the rest their routes. Here is what is particular:
-//! applications are submitted by people without a tenant and reviewed by operators, a tenant's permission policy narrows
-//! what its roles may do, a disabled tenant is shut out, and some fields are nobody's to set.
+//! The designs give tenants, users, agents, runs, mails, tasks and the rest their routes. This crate adds the rest:
+//! users without a tenant submit applications and operators review them, a tenant's permission policy narrows what its
+//! roles may do, a disabled tenant has no access, and some fields cannot be set by callers.
 
 mod applications;
 mod body;
 mod document;
+mod extension;
 mod policy;
-mod product;
-mod standing;
+mod status;
 mod tenants;
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use nagaya_server::System;
 use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 
-use self::product::{Product, Seam};
+use self::extension::{AiagentExtension, Product};
 
 /// The text of the design with all data in one table.
 pub const SINGLE: &str = include_str!("../design/single.toml");
@@ -31,8 +31,8 @@ pub fn system(name: &'static str, design: Design) -> System {
     system_with(name, design, Clock::system(), Ids::random())
 }
 
-/// The same with a clock and ids of the caller's own, for tests.
+/// The same with a given clock and ids, for tests.
 pub fn system_with(name: &'static str, design: Design, clock: Clock, ids: Ids) -> System {
     let product = Product::new(design.clone(), clock, ids);
-    System::new(name, design, Seam(Arc::new(product)))
+    System::new(name, design, AiagentExtension(Arc::new(product)))
 }

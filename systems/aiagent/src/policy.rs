@@ -1,4 +1,4 @@
-//! The permission policy of a tenant: what it leaves its roles of what the design gives them.
+//! The permission policy of a tenant, which narrows what the design allows its roles.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::body::{self, flaw};
 
-/// A tenant's policy: roles with their permissions. A role that it does not list has what the design gives.
+/// A tenant's policy: roles with their permissions. A role that it does not list has those of the design.
 #[derive(Debug)]
 pub(crate) struct Policy(BTreeMap<String, Vec<Permission>>);
 
 impl Policy {
-    /// The policy in a stored item. What is no permission, and came past the API, permits nothing.
+    /// The policy in a stored item. An invalid permission, which did not come through the API, permits nothing.
     pub(crate) fn of(record: &Record) -> Self {
         let roles = record.to_json().remove("roles");
         let Some(Json::Object(roles)) = roles else { return Policy(BTreeMap::new()) };
@@ -25,23 +25,23 @@ impl Policy {
         Policy(roles.iter().map(|(role, each)| (role.clone(), permissions(each))).collect())
     }
 
-    /// Whether one of these roles may do this: by the design, and by the policy where it lists the role.
+    /// Whether one of these roles may do this: by the design, and by the policy if it lists the role.
     pub(crate) fn permits(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> bool {
         let held = design.roles.iter().filter(|role| roles.contains(&role.name));
         held.filter(|role| design.permits(std::slice::from_ref(&role.name), entity, verb)).any(|role| {
             let listed = self.0.get(&role.name);
-            listed.is_none_or(|may| may.iter().any(|each| each.covers(entity, verb))) || unlocks(role, entity)
+            listed.is_none_or(|may| may.iter().any(|each| each.covers(entity, verb))) || is_lockout_safe(role, entity)
         })
     }
 }
 
-/// Whoever may do everything by the design can always change the policy: a tenant cannot lock itself out.
-fn unlocks(role: &Role, entity: &str) -> bool {
+/// A role that may do everything by the design can always change the policy: a tenant cannot lock itself out.
+fn is_lockout_safe(role: &Role, entity: &str) -> bool {
     let everything = Permission { entity: None, verb: None };
     entity == "permission_policy" && role.may.contains(&everything)
 }
 
-/// The policy of a new tenant: what the design gives its roles, written down so that it can be changed.
+/// The policy of a new tenant: the permissions of the design, to be changed from there.
 pub(crate) fn initial(design: &Design) -> Json {
     let may = |role: &Role| role.may.iter().map(|each| Json::from(each.to_string())).collect::<Json>();
     let roles = design.roles.iter().filter(|role| !role.operator);
@@ -60,7 +60,7 @@ pub(crate) fn schema(design: &Design) -> Json {
     })
 }
 
-/// Refuses a policy, or a change of one, that would not do what it seems to say.
+/// Refuses a policy, or a change of one, with unknown roles or permissions.
 pub(crate) fn check(design: &Design, body: &Map<String, Json>) -> Result<(), Problem> {
     let Some(Json::Object(roles)) = body.get("roles") else { return Ok(()) };
     let mut flaws = Vec::new();
@@ -69,26 +69,26 @@ pub(crate) fn check(design: &Design, body: &Map<String, Json>) -> Result<(), Pro
         match design.roles.iter().find(|role| role.name == *name) {
             None => flaws.push(flaw(at, "is no role of this system")),
             Some(role) if role.operator => flaws.push(flaw(at, "is the operators' role, and no tenant's")),
-            Some(_) => flaws.extend(wrong(design, &at, permissions)),
+            Some(_) => flaws.extend(permission_errors(design, &at, permissions)),
         }
     }
     body::refuse(flaws)
 }
 
-/// What is wrong with the permissions of a role.
-fn wrong(design: &Design, at: &str, permissions: &Json) -> Vec<Flaw> {
+/// The errors in the permissions of a role.
+fn permission_errors(design: &Design, at: &str, permissions: &Json) -> Vec<Flaw> {
     match permissions {
-        // In a change: the role is not listed any more.
+        // In a change: the role is removed from the policy.
         Json::Null => Vec::new(),
         Json::Array(permissions) => {
             let each = permissions.iter().enumerate();
-            each.filter_map(|(nth, each)| Some(flaw(format!("{at}[{nth}]"), mistake(design, each)?))).collect()
+            each.filter_map(|(nth, each)| Some(flaw(format!("{at}[{nth}]"), permission_error(design, each)?))).collect()
         }
         _ => vec![flaw(at, "has to be a list of permissions")],
     }
 }
 
-fn mistake(design: &Design, permission: &Json) -> Option<String> {
+fn permission_error(design: &Design, permission: &Json) -> Option<String> {
     match permission.as_str().and_then(Permission::parse) {
         None => Some("is no permission: write `ENTITY.VERB`, `ENTITY.*`, `*.VERB` or `*`".to_owned()),
         Some(Permission { entity: Some(entity), .. }) if design.entity(&entity).is_none() => {

@@ -1,4 +1,4 @@
-//! Applications: somebody without a tenant asks for one, and operators review it.
+//! Applications: a user without a tenant asks for one, and operators review it.
 
 mod review;
 mod submit;
@@ -12,7 +12,7 @@ pub(crate) use self::{
 
 const APPLICATION: &str = "tenant_application";
 
-/// What an applicant says.
+/// The body of an application.
 pub(crate) const SAID: Shape = Shape {
     entity: APPLICATION,
     fields: &[
@@ -25,13 +25,13 @@ pub(crate) const SAID: Shape = Shape {
     required: &["tenantName", "applicantName", "applicantEmail"],
 };
 
-/// What an operator says who approves.
+/// The body of an approval.
 pub(crate) const APPROVAL: Shape = Shape {
     entity: APPLICATION,
     fields: &[("tenantId", "createdTenantId"), ("comment", "reviewComment")],
     required: &[],
 };
 
-/// What an operator says who rejects.
+/// The body of a rejection.
 pub(crate) const REJECTION: Shape =
     Shape { entity: APPLICATION, fields: &[("comment", "reviewComment")], required: &[] };

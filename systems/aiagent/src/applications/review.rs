@@ -1,8 +1,8 @@
-//! Reviewing an application: it is approved, and a tenant comes of it, or rejected.
+//! Reviewing an application: approving it creates a tenant; rejecting it does not.
 //!
-//! An application lies behind the wall of the system and the items of its tenant behind the tenant's own, so that an approval
-//! is two writes. The first one decides, and says which tenant is to be made; the second one makes it. When nothing comes
-//! after the first, approving again goes on from there.
+//! An application is behind the wall of the system and the items of its tenant behind the tenant's own, so an approval is two
+//! writes. The first one decides, and names the tenant; the second one creates it. If a crash comes between them, approving
+//! again completes it.
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem};
@@ -10,16 +10,16 @@ use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{APPLICATION, APPROVAL, REJECTION};
-use crate::{body::flaw, policy, product::Product};
+use crate::{body::flaw, extension::Product, policy};
 
-/// Approves an application that is pending: 200 with it as it is then.
+/// Approves a pending application: 200 with the application.
 ///
-/// Repeated by the operator who approved it, it answers the same; everybody else is told that it is over. Whoever repeats it
-/// before the tenant has been made, makes the tenant.
+/// A repetition by the operator who approved it gets the same answer, others a conflict. Any repetition before the tenant
+/// exists creates the tenant.
 pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Problem> {
     APPROVAL.check(call.design(), &call.body)?;
     let operator = call.operator()?;
-    // The tenant has the id that the operator names, or one of our making.
+    // The tenant has the id that the operator names, or a new one.
     let named = call.body.get("tenantId").and_then(Json::as_str);
     let tenant = named.map_or_else(|| product.ids.ulid(product.clock.millis()), str::to_owned);
 
@@ -37,7 +37,7 @@ pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Pr
     Ok(Answer::record(application))
 }
 
-/// Rejects an application that is pending: 200 with it as it is then.
+/// Rejects a pending application: 200 with the application.
 pub(crate) async fn reject(product: &Product, call: &Call) -> Result<Answer, Problem> {
     REJECTION.check(call.design(), &call.body)?;
     let operator = call.operator()?;
@@ -45,7 +45,7 @@ pub(crate) async fn reject(product: &Product, call: &Call) -> Result<Answer, Pro
     Ok(Answer::record(decide(product, call, &operator, &Verdict::Rejected).await?))
 }
 
-/// What a reviewer says.
+/// The decision of a reviewer.
 enum Verdict {
     Approved {
         tenant: String,
@@ -55,7 +55,7 @@ enum Verdict {
     Rejected,
 }
 
-/// Writes a verdict onto the application as it was when judged. If it has changed meanwhile, it is judged anew.
+/// Writes a verdict to the application. If it has changed meanwhile, decides again.
 async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &Verdict) -> Result<Record, Problem> {
     let id = [call.parameter("applicationId").ok_or_else(Problem::not_found)?];
     let mut retry = Retry::default();
@@ -66,7 +66,7 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &V
             return Ok(application);
         }
         if let Verdict::Approved { tenant, .. } = verdict {
-            applicant(&application).ok_or_else(nobody)?;
+            applicant(&application).ok_or_else(no_applicant)?;
             is_free(operator, tenant).await?;
         }
         match operator.update(APPLICATION, &id, outcome(product, call, verdict), &application).await {
@@ -76,12 +76,11 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &V
     }
 }
 
-/// Whether the verdict is there already, from an approval whose tenant may be missing still; `false` for an application that
-/// is pending.
+/// Whether the verdict is written, by an approval whose tenant may still be missing; `false` if the application is pending.
 fn is_decided(application: &Record, verdict: &Verdict) -> Result<bool, Problem> {
     match (application.text("status"), verdict) {
         (Some("pending"), _) => Ok(false),
-        // One that was approved elsewhere is none of ours to complete.
+        // An approval from elsewhere is not completed here.
         (Some("approved"), Verdict::Approved { tenant, named }) if applicant(application).is_some() => {
             let made = application.text("createdTenantId");
             if made.is_some_and(|made| !named || made == tenant) { Ok(true) } else { Err(not_pending()) }
@@ -90,12 +89,12 @@ fn is_decided(application: &Record, verdict: &Verdict) -> Result<bool, Problem> 
     }
 }
 
-/// Who applied. Every application that came through this API says so.
+/// The applicant. Every application that came through this API has one.
 fn applicant(application: &Record) -> Option<&str> {
     application.text("applicantUserId")
 }
 
-/// Nobody works under this id yet.
+/// Refuses an id that a tenant has.
 async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
     let handle = operator.within(tenant).map_err(|error| match error.kind() {
         ErrorKind::BadTenant => ErrorKind::Invalid(vec![flaw("tenantId", "cannot be a tenant's id")]).into(),
@@ -105,7 +104,7 @@ async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
     if found(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(taken()) }
 }
 
-/// What a verdict writes onto the application.
+/// The fields that a verdict sets in the application.
 fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Map<String, Json> {
     let mut outcome = Map::from_iter([
         ("reviewedBy".to_owned(), (&*call.caller.user).into()),
@@ -124,8 +123,8 @@ fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Map<String, Jso
     outcome
 }
 
-/// Makes the tenant of an approved application with its first user and its policy, all or nothing, unless that is there.
-/// `false`: the id belongs to somebody else.
+/// Creates the tenant of an approved application with its first user and its policy in one write, unless it exists. `false`:
+/// the id belongs to another tenant.
 async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool, Problem> {
     let said = |field: &str| application.text(field).unwrap_or_default();
     let fields = |fields: Json| fields.as_object().cloned().unwrap_or_default();
@@ -152,12 +151,12 @@ async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool
     }
 }
 
-/// The tenant's item, if it is there.
+/// The tenant's item, if it exists.
 async fn found(handle: &Tenant) -> Result<Option<Record>, Error> {
     Ok(handle.get_many(&[("tenant", &[])]).await?.into_iter().next().flatten())
 }
 
-/// Makes an application pending again whose tenant cannot be made. If another review was faster, that one stands.
+/// Makes an application pending again whose tenant cannot be created, unless another review was first.
 async fn put_back(operator: &Operator, application: &Record) -> Result<(), Problem> {
     let id = application.id();
     let id: Vec<_> = id.iter().map(String::as_str).collect();
@@ -179,8 +178,8 @@ fn taken() -> Problem {
     problem.at("tenantId", "Is taken.")
 }
 
-/// An application that did not come through this API, and does not say whose it is.
-fn nobody() -> Problem {
+/// The application did not come through this API, and has no applicant.
+fn no_applicant() -> Problem {
     let detail = "The application does not say which user it is from.";
     Problem::new(StatusCode::CONFLICT, "no_applicant", detail)
 }

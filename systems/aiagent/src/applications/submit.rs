@@ -5,12 +5,12 @@ use nagaya_server::{Answer, Call, Problem};
 
 use super::{APPLICATION, SAID};
 
-/// Takes an application from anybody with a good token: the applicant has no tenant yet.
+/// Accepts an application from any caller with a valid token: the applicant has no tenant yet.
 ///
-/// The applicant gets this one answer; the list of applications is the reviewers'. With an `Idempotency-Key`, the same key
+/// The applicant gets this one answer; only reviewers list applications. With an `Idempotency-Key`, the same key
 /// and body give the same answer and one application.
 pub(crate) async fn submit(call: &Call) -> Result<Answer, Problem> {
-    // It says what an applicant says, and nothing about its own review.
+    // The body has the applicant's fields only, not those of the review.
     SAID.check(call.design(), &call.body)?;
 
     let mut fields = call.body.clone();

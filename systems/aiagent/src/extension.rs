@@ -1,4 +1,4 @@
-//! The seam: what the product does before and after the routes of its design, and its own routes.
+//! The extension: checks before and after derived routes, and custom routes.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, document, policy, standing::Standings, tenants};
+use crate::{applications, document, policy, status::TenantStatusCache, tenants};
 
-/// What the handlers of the product share.
+/// State that the handlers share.
 pub(crate) struct Product {
     design: Design,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
-    pub(crate) standings: Standings,
+    pub(crate) statuses: TenantStatusCache,
 }
 
 impl Product {
     pub(crate) fn new(design: Design, clock: Clock, ids: Ids) -> Self {
-        Product { design, clock, ids, standings: Standings::default() }
+        Product { design, clock, ids, statuses: TenantStatusCache::default() }
     }
 
-    /// This moment, in the form of a timestamp field.
+    /// The current time, as a timestamp field holds it.
     pub(crate) fn now(&self, entity: &str, field: &str) -> Json {
         let field = self.design.entity(entity).and_then(|entity| entity.field(field));
         field.and_then(|field| field.instant(self.clock.millis())).unwrap_or_default()
@@ -34,13 +34,13 @@ impl Product {
         let Some((entity, verb)) = call.subject().map(|(entity, verb)| (entity.to_owned(), verb)) else {
             return Ok(None);
         };
-        // The caller's tenant is enabled, and its policy lets the caller's roles do this. Operators' routes are no tenant's.
+        // The caller's tenant is enabled, and its policy allows this to the caller's roles. Routes for operators have no tenant.
         if call.route.reach != Reach::Operator && call.caller.tenant.is_some() {
-            let standing = self.standings.of(call).await?;
-            standing.admits(call.design(), &call.caller.roles, &entity, verb)?;
+            let status = self.statuses.of(call).await?;
+            status.authorize(call.design(), &call.caller.roles, &entity, verb)?;
         }
         match (entity.as_str(), verb) {
-            ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
+            ("tenant", Verb::Delete) => return Err(tenants::deletion_refused()),
             ("permission_policy", Verb::Create | Verb::Update) => {
                 policy::check(call.design(), &call.body)?;
                 sign(call);
@@ -52,17 +52,17 @@ impl Product {
     }
 }
 
-/// Who changes something signs it, whatever the body says.
+/// Sets `updatedBy` to the caller, whatever the body says.
 fn sign(call: &mut Call) {
     call.body.insert("updatedBy".to_owned(), (&*call.caller.user).into());
 }
 
-/// The product as the server sees it.
-pub(crate) struct Seam(pub(crate) Arc<Product>);
+/// What the system adds to the routes of its design.
+pub(crate) struct AiagentExtension(pub(crate) Arc<Product>);
 
-impl Extension for Seam {
+impl Extension for AiagentExtension {
     fn routes(&self) -> Vec<OwnRoute> {
-        let route = |method, path, summary, act: Act| {
+        let route = |method, path, summary, act: RouteHandler| {
             let product = Arc::clone(&self.0);
             OwnRoute::new(method, path, summary, move |call| act(Arc::clone(&product), call))
         };
@@ -105,7 +105,7 @@ impl Extension for Seam {
             .body(tenants::CHANGE.schema(design))
             .answers(200, tenant()),
             route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", |_, call| {
-                Box::pin(async move { tenants::mine(&call).await })
+                Box::pin(async move { tenants::of_caller(&call).await })
             })
             .reach(Reach::Anyone)
             .answers(200, Some(users)),
@@ -121,18 +121,18 @@ impl Extension for Seam {
     }
 
     fn after<'a>(&'a self, call: &'a Call, _: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
-        // The next request goes by what has just been written.
+        // The next request must see what was just written.
         if let (Some(("tenant" | "permission_policy", Verb::Create | Verb::Update | Verb::Delete)), Some(tenant)) =
             (call.subject(), &call.caller.tenant)
         {
-            self.0.standings.forget(tenant);
+            self.0.statuses.forget(tenant);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
-/// What a route of the product's own does.
-type Act = fn(Arc<Product>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
+/// The handler of a custom route.
+type RouteHandler = fn(Arc<Product>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
 
 const APPROVE: &str = "Accepts an application: makes the tenant, its first user and its permission policy.";
 const REJECT: &str = "Turns an application down.";
