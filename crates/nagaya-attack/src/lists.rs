@@ -1,7 +1,7 @@
 //! Access patterns: parameters of others, patterns of operators, partitions that tenants share.
 
 use nagaya_design::{Access, Returns, Wall};
-use nagaya_store::{Item, Store as _, Write, WriteSet};
+use nagaya_store::{Item, Write, WriteSet};
 use serde_json::{Map, Value as Json};
 
 use super::json;

@@ -1,7 +1,7 @@
 //! Items that were written into the store without the data layer.
 
 use nagaya_design::{Access, Entity, Returns, Wall};
-use nagaya_store::{Item, Key, Store as _, Write};
+use nagaya_store::{Item, Key, Write};
 use serde_json::{Map, Value as Json};
 
 use super::json;
