@@ -1,15 +1,14 @@
-//! The AI agent platform: what its designs do not say by themselves.
+//! The AI agent platform: the extension of its designs.
 //!
-//! The designs give tenants, users, agents, runs, mails, tasks and the rest their routes. Here is what is particular:
-//! applications are submitted by people without a tenant and reviewed by operators, a tenant's permission policy narrows
-//! what its roles may do, a disabled tenant is shut out, and some fields are nobody's to set.
+//! The designs give tenants, users, agents, runs, mails, tasks and the rest their routes. The extension adds: applications of
+//! users without a tenant, reviewed by operators; a permission policy per tenant that narrows what its roles may do; disabled
+//! tenants; and fields that only the system sets.
 
 mod applications;
-mod body;
 mod document;
 mod policy;
 mod product;
-mod standing;
+mod tenant_status;
 mod tenants;
 
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use nagaya_server::System;
 use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 
-use self::product::{Product, Seam};
+use self::product::{AiagentExtension, Product};
 
 /// The system on one of its designs: all data in one table, or a table for each kind.
 pub fn system(name: &'static str, design: Design) -> System {
@@ -29,5 +28,5 @@ pub fn system(name: &'static str, design: Design) -> System {
 /// The same with a clock and ids of the caller's own, for tests.
 pub fn system_with(name: &'static str, design: Design, clock: Clock, ids: Ids) -> System {
     let product = Product::new(design.clone(), clock, ids);
-    System::new(name, design, Seam(Arc::new(product)))
+    System::new(name, design, AiagentExtension(Arc::new(product)))
 }

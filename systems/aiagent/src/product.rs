@@ -1,30 +1,30 @@
-//! The seam: what the product does before and after the routes of its design, and its own routes.
+//! The extension: checks before and after the derived routes, and the custom routes.
 
 use std::sync::Arc;
 
 use axum::http::Method;
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Document, Extension, Later, OwnRoute, Problem, Reach};
+use nagaya_server::{Answer, Call, Document, Extension, Later, OwnRoute, Problem, Reach, RequestBody as _};
 use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, document, policy, standing::Standings, tenants};
+use crate::{applications, document, policy, tenant_status::TenantStatusCache, tenants};
 
-/// What the handlers of the product share.
+/// What the handlers share.
 pub(crate) struct Product {
     design: Design,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
-    pub(crate) standings: Standings,
+    pub(crate) tenants: TenantStatusCache,
 }
 
 impl Product {
     pub(crate) fn new(design: Design, clock: Clock, ids: Ids) -> Self {
-        Product { design, clock, ids, standings: Standings::default() }
+        Product { design, clock, ids, tenants: TenantStatusCache::default() }
     }
 
-    /// This moment, in the form of a timestamp field.
+    /// The time, as a value of a timestamp field.
     pub(crate) fn now(&self, entity: &str, field: &str) -> Json {
         let field = self.design.entity(entity).and_then(|entity| entity.field(field));
         field.and_then(|field| field.instant(self.clock.millis())).unwrap_or_default()
@@ -34,37 +34,37 @@ impl Product {
         let Some((entity, verb)) = call.subject().map(|(entity, verb)| (entity.to_owned(), verb)) else {
             return Ok(None);
         };
-        // The caller's tenant is enabled, and its policy lets the caller's roles do this. Operators' routes are no tenant's.
+        // The caller's tenant is enabled, and its policy allows this. Routes of operators belong to no tenant.
         if call.route.reach != Reach::Operator && call.caller.tenant.is_some() {
-            let standing = self.standings.of(call).await?;
-            standing.admits(call.design(), &call.caller.roles, &entity, verb)?;
+            let status = self.tenants.get(call).await?;
+            status.authorize(call.design(), &call.caller.roles, &entity, verb)?;
         }
         match (entity.as_str(), verb) {
             ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
             ("permission_policy", Verb::Create | Verb::Update) => {
                 policy::check(call.design(), &call.body)?;
-                sign(call);
+                set_updated_by(call);
             }
-            ("announcement_board", Verb::Create | Verb::Update) => sign(call),
+            ("announcement_board", Verb::Create | Verb::Update) => set_updated_by(call),
             _ => {}
         }
         Ok(None)
     }
 }
 
-/// Who changes something signs it, whatever the body says.
-fn sign(call: &mut Call) {
+/// Sets the user who changes the item, whatever the body has.
+fn set_updated_by(call: &mut Call) {
     call.body.insert("updatedBy".to_owned(), (&*call.caller.user).into());
 }
 
-/// The product as the server sees it.
-pub(crate) struct Seam(pub(crate) Arc<Product>);
+/// The extension of the system.
+pub(crate) struct AiagentExtension(pub(crate) Arc<Product>);
 
-impl Extension for Seam {
+impl Extension for AiagentExtension {
     fn routes(&self) -> Vec<OwnRoute> {
-        let route = |method, path, summary, act: Act| {
+        let route = |method, path, summary, handler: ProductHandler| {
             let product = Arc::clone(&self.0);
-            OwnRoute::new(method, path, summary, move |call| act(Arc::clone(&product), call))
+            OwnRoute::new(method, path, summary, move |call| handler(Arc::clone(&product), call))
         };
         let design = &self.0.design;
         let application = || Some(json!({ "$ref": "#/components/schemas/TenantApplication" }));
@@ -75,21 +75,21 @@ impl Extension for Seam {
                 Box::pin(async move { applications::submit(&call).await })
             })
             .reach(Reach::Anyone)
-            .body(applications::SAID.schema(design))
+            .body(applications::NewApplication::schema(design))
             .answers(201, application()),
             route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, |product, call| {
                 Box::pin(async move { applications::approve(&product, &call).await })
             })
             .reach(Reach::Operator)
             .needs("tenant_application", Verb::Update)
-            .body(applications::APPROVAL.schema(design))
+            .body(applications::Approval::schema(design))
             .answers(200, application()),
             route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, |product, call| {
                 Box::pin(async move { applications::reject(&product, &call).await })
             })
             .reach(Reach::Operator)
             .needs("tenant_application", Verb::Update)
-            .body(applications::REJECTION.schema(design))
+            .body(applications::Rejection::schema(design))
             .answers(200, application()),
             route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", |_, call| {
                 Box::pin(async move { tenants::read(&call).await })
@@ -102,7 +102,7 @@ impl Extension for Seam {
             })
             .reach(Reach::Operator)
             .needs("tenant", Verb::Update)
-            .body(tenants::CHANGE.schema(design))
+            .body(tenants::TenantChange::schema(design))
             .answers(200, tenant()),
             route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", |_, call| {
                 Box::pin(async move { tenants::mine(&call).await })
@@ -121,19 +121,19 @@ impl Extension for Seam {
     }
 
     fn after<'a>(&'a self, call: &'a Call, _: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
-        // The next request goes by what has just been written.
+        // The next request uses what was just written.
         if let (Some(("tenant" | "permission_policy", Verb::Create | Verb::Update | Verb::Delete)), Some(tenant)) =
             (call.subject(), &call.caller.tenant)
         {
-            self.0.standings.forget(tenant);
+            self.0.tenants.invalidate(tenant);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
-/// What a route of the product's own does.
-type Act = fn(Arc<Product>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
+/// A handler of a custom route.
+type ProductHandler = fn(Arc<Product>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
 
-const APPROVE: &str = "Accepts an application: makes the tenant, its first user and its permission policy.";
-const REJECT: &str = "Turns an application down.";
+const APPROVE: &str = "Approves an application: creates the tenant, its first user and its permission policy.";
+const REJECT: &str = "Rejects an application.";
 const CHANGE: &str = "Changes a tenant's name or plan, disables or enables it.";

@@ -1,16 +1,21 @@
-//! Tenants as operators see them, and the tenants of somebody who signs in.
+//! Tenants as operators see them, and the tenants of a user who signs in.
 
 use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Content, Problem, Shape};
+use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
 
 use crate::product::Product;
 
-/// What operators change of a tenant. Nothing else in it can be changed by anybody.
-pub(crate) const CHANGE: Shape =
-    Shape { entity: "tenant", fields: &[("name", "name"), ("plan", "plan"), ("enabled", "enabled")], required: &[] };
+request_body! {
+    /// What operators can change of a tenant. Nothing else in it can be changed.
+    pub(crate) struct TenantChange of "tenant" {
+        name: Option<String> = "name",
+        plan: Option<String> = "plan",
+        enabled: Option<bool> = "enabled",
+    }
+}
 
-/// A tenant's item outlives everything else of it: an id without one looks free, and would be given to somebody else.
+/// The item of a tenant is never deleted: its id would look free and could be given to another tenant.
 pub(crate) fn not_deleted() -> Problem {
     Problem::forbidden("A tenant is not deleted; operators can disable it.")
 }
@@ -21,10 +26,9 @@ pub(crate) async fn read(call: &Call) -> Result<Answer, Problem> {
     Ok(Answer::record(tenant.get("tenant", &[]).await?))
 }
 
-/// Changes a tenant, for an operator; with `If-Match`, only if it is the one that the caller knows.
+/// Changes a tenant, for an operator; with `If-Match`, only that version.
 pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    CHANGE.check(call.design(), &call.body)?;
-    // It is the one that the caller knows.
+    let change: TenantChange = call.parse_body()?;
     let tenant = within(call)?;
     let expected = match call.header("if-match") {
         None => Expected::Any,
@@ -35,8 +39,8 @@ pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Pro
         }
     };
 
-    let changed = tenant.update("tenant", &[], call.body.clone(), expected).await?;
-    product.standings.forget(&tenant.principal().tenant);
+    let changed = tenant.update("tenant", &[], change.fields(), expected).await?;
+    product.tenants.invalidate(&tenant.principal().tenant);
     Ok(Answer::record(changed))
 }
 
@@ -44,13 +48,13 @@ pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Pro
 fn within(call: &Call) -> Result<Tenant, Problem> {
     let tenant = call.parameter("tenantId").unwrap_or_default();
     call.operator()?.within(tenant).map_err(|error| match error.kind() {
-        // What could not be a tenant's id is no tenant's.
+        // A text that cannot be the id of a tenant: 404.
         ErrorKind::BadTenant => Problem::not_found(),
         _ => error.into(),
     })
 }
 
-/// The caller in each tenant that it is a user of: what somebody who signs in asks before a token can name a tenant.
+/// The caller in each tenant that it is a user of: for a sign-in, before the token names a tenant.
 pub(crate) async fn mine(call: &Call) -> Result<Answer, Problem> {
     let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
     let page = call.system("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;

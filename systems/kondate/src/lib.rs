@@ -32,6 +32,6 @@ pub fn system(name: &'static str, design: Design, payments: Arc<dyn Payments>) -
     System::new(
         name,
         design.clone(),
-        product::Seam { design, payments, followers: nagaya_tenancy::FollowerStatus::default() },
+        product::KondateExtension { design, payments, followers: nagaya_tenancy::FollowerStatus::default() },
     )
 }

@@ -1,8 +1,8 @@
-//! A small system with everything that routes are made of.
+//! A small system with every kind of route.
 
 use nagaya_server::System;
 
-use crate::house::{House, design};
+use crate::harness::{TestServer, design};
 
 pub(crate) const DESK: &str = r##"
 name    = "desk"
@@ -178,6 +178,6 @@ entity = "trail"
 "##;
 
 /// The system, served.
-pub(crate) fn desk() -> House {
-    House::serve(System::plain(design(DESK)))
+pub(crate) fn desk() -> TestServer {
+    TestServer::serve(System::plain(design(DESK)))
 }

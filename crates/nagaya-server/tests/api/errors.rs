@@ -10,9 +10,9 @@ fn pointers(body: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
-fn everything_that_is_wrong_with_a_body_is_told_at_once_and_by_place() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+fn all_errors_of_a_body_are_listed_with_their_pointers() {
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     let wrong = json!({ "subject": "", "status": "lost", "tags": ["a", 7], "colour": "red" });
     let answer = t1.post("/v1/tickets", &wrong);
     assert_eq!(answer.problem(422), "invalid");
@@ -25,8 +25,8 @@ fn everything_that_is_wrong_with_a_body_is_told_at_once_and_by_place() {
 /// Proves T5.
 #[test]
 fn the_tenant_comes_from_the_token_and_from_nowhere_else() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     for tenant in ["t2", "t1"] {
         let answer = t1.post("/v1/tickets", &json!({ "subject": "a", "tenantId": tenant }));
         assert_eq!(answer.problem(422), "invalid");
@@ -42,8 +42,8 @@ fn the_tenant_comes_from_the_token_and_from_nowhere_else() {
 
 #[test]
 fn a_body_that_is_no_object_is_refused() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     for (body, code) in
         [("{", "bad_body"), ("[]", "bad_body"), ("7", "bad_body"), ("", "bad_body"), ("\u{0}", "bad_body")]
     {
@@ -59,9 +59,9 @@ fn a_body_that_is_no_object_is_refused() {
 }
 
 #[test]
-fn conflicts_name_what_is_in_the_way() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+fn conflicts_name_the_fields() {
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     t1.post("/v1/teams", &json!({ "teamId": "a", "name": "A" })).data(201);
     let again = t1.post("/v1/teams", &json!({ "name": "A" }));
     assert_eq!((again.problem(409), pointers(&again.body)), ("taken", vec!["/name".to_owned()]));
@@ -76,9 +76,9 @@ fn conflicts_name_what_is_in_the_way() {
 }
 
 #[test]
-fn what_is_not_there_says_so() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+fn unknown_paths_and_methods_are_refused() {
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     for path in ["/", "/v1", "/v1/nothing", "/tickets", "/v1/tickets/", "/v1/tickets/a/b/c", "/v1/seats/a"] {
         let answer = t1.get(path);
         assert!(matches!(answer.status, 404 | 405 | 302 | 307), "{path}: {}", answer.status);
@@ -90,9 +90,9 @@ fn what_is_not_there_says_so() {
 }
 
 #[test]
-fn without_a_good_token_there_is_nothing() {
-    let house = desk();
-    let nobody = house.nobody();
+fn without_a_valid_token_every_route_answers_401_or_403() {
+    let server = desk();
+    let nobody = server.nobody();
     let without = nobody.get("/v1/tickets");
     assert_eq!(without.problem(401), "no_token");
     assert_eq!(without.header("www-authenticate"), Some("Bearer"));
@@ -100,17 +100,17 @@ fn without_a_good_token_there_is_nothing() {
     assert_eq!(nobody.token("nonsense").get("/v1/tickets").problem(401), "bad_token");
     let elsewhere = desk().token(Some("t1"), "u1", &["admin"]);
     assert_eq!(nobody.token(&elsewhere).get("/v1/tickets").problem(401), "bad_token");
-    let nowhere = house.token(None, "u1", &["admin"]);
+    let nowhere = server.token(None, "u1", &["admin"]);
     assert_eq!(nobody.token(&nowhere).get("/v1/tickets").problem(403), "forbidden");
-    let system = house.token(Some("system"), "u1", &["admin"]);
+    let system = server.token(Some("system"), "u1", &["admin"]);
     assert_eq!(nobody.token(&system).get("/v1/tickets").problem(403), "bad_tenant");
 }
 
 #[test]
 fn roles_allow_what_the_design_says_and_nothing_else() {
-    let house = desk();
+    let server = desk();
     let (admin, viewer, stranger) =
-        (house.client("t1", "admin"), house.client("t1", "viewer"), house.client("t1", "unheard-of"));
+        (server.client("t1", "admin"), server.client("t1", "viewer"), server.client("t1", "unheard-of"));
     let place = admin.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
     viewer.get("/v1/tickets").data(200);
     viewer.get(&place).data(200);
@@ -123,14 +123,14 @@ fn roles_allow_what_the_design_says_and_nothing_else() {
     assert_eq!(admin.with("nagaya-reason", "curiosity").get("/v1/regions").problem(403), "forbidden");
 }
 
-/// A client that sends its body after the head finds the connection in order, also where nobody wanted the body.
+/// A client that sends its body after the head can reuse the connection, also where the body is not read.
 #[test]
-fn a_refusal_leaves_the_connection_in_order() {
+fn a_connection_can_be_reused_after_a_refusal() {
     use std::io::{Read as _, Write as _};
 
-    let house = desk();
-    let token = house.token(Some("t1"), "u1", &["viewer"]);
-    let mut stream = std::net::TcpStream::connect(house.url.trim_start_matches("http://")).expect("a connection");
+    let server = desk();
+    let token = server.token(Some("t1"), "u1", &["viewer"]);
+    let mut stream = std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("a connection");
     // Forbidden, no such path, no such method, no token: four answers on one connection.
     for (line, token, status) in [
         ("POST /v1/tickets", Some(&token), "403"),
@@ -158,14 +158,14 @@ fn a_refusal_leaves_the_connection_in_order() {
 }
 
 #[test]
-fn to_ask_for_what_cannot_be_is_a_mistake_and_not_an_empty_answer() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+fn a_parameter_that_no_item_can_have_is_an_error_and_not_an_empty_page() {
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     let long = format!("/v1/tickets-of-team?teamId={}", "x".repeat(65));
     for query in ["/v1/tickets-by-status?status=lost", &long] {
         assert_eq!(t1.get(query).problem(400), "bad_parameter", "{query}");
     }
-    // In a path it is one that leads nowhere.
+    // In a path it is 404.
     for path in ["/v1/tickets/lost/between", "/v1/tickets/%ff"] {
         assert_eq!(t1.get(path).problem(404), "not_found", "{path}");
     }

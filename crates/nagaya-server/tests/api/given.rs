@@ -1,4 +1,4 @@
-//! What callers do, and what they give: the routes and the fields that a design leaves to the system's own code.
+//! Routes and fields that a design leaves to the extension of the system.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode};
 use nagaya_server::{Answer, Call, Extension, OwnRoute, System, routes};
 use serde_json::{Value as Json, json};
 
-use crate::house::{House, design};
+use crate::harness::{TestServer, design};
 
 const WALLET: &str = r#"
 name    = "wallet"
@@ -60,7 +60,7 @@ entity = "card"
 entity = "receipt"
 "#;
 
-/// Makes cards, which callers do not.
+/// Creates cards, which callers cannot.
 struct Provider;
 
 impl Extension for Provider {
@@ -77,8 +77,8 @@ impl Extension for Provider {
     }
 }
 
-fn wallet() -> House {
-    House::serve(System::new("wallet", design(WALLET), Provider))
+fn wallet() -> TestServer {
+    TestServer::serve(System::new("wallet", design(WALLET), Provider))
 }
 
 /// Where a body is wrong, and how.
@@ -103,8 +103,8 @@ fn an_entity_has_the_routes_that_it_names_and_those_of_its_access_patterns() {
     ];
     assert_eq!(found, expected);
 
-    let house = wallet();
-    let u1 = house.client("u1", "user");
+    let server = wallet();
+    let u1 = server.client("u1", "user");
     u1.post("/cards/register", &json!({})).data(201);
     let other = u1.post("/cards", &json!({ "cardId": "c2" }));
     assert_eq!((other.problem(405), other.header("allow")), ("no_such_method", Some("GET,HEAD")));
@@ -116,10 +116,10 @@ fn an_entity_has_the_routes_that_it_names_and_those_of_its_access_patterns() {
 }
 
 #[test]
-fn callers_do_not_give_what_the_system_sets() {
-    let house = wallet();
-    let u1 = house.client("u1", "user");
-    // The system's own code does.
+fn callers_cannot_set_read_only_fields() {
+    let server = wallet();
+    let u1 = server.client("u1", "user");
+    // The extension can.
     assert_eq!(u1.post("/cards/register", &json!({})).data(201)["provider"], "bank");
     assert_eq!(u1.patch("/cards/c1", &json!({ "label": "Mine" })).data(200)["last4"], "4242");
 
@@ -136,9 +136,9 @@ fn callers_do_not_give_what_the_system_sets() {
 }
 
 #[test]
-fn callers_do_not_give_what_follows_from_a_condition() {
-    let house = wallet();
-    let u1 = house.client("u1", "user");
+fn callers_cannot_set_fields_that_a_condition_sets() {
+    let server = wallet();
+    let u1 = server.client("u1", "user");
     let told = "Follows from `pinned = true`; leave it out.";
     let refused = u1.post("/notes", &json!({ "noteId": "n1", "pinned": true, "pinAt": "2020-01-01T00:00:00Z" }));
     assert_eq!(refused.problem(422), "invalid");

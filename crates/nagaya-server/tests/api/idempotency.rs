@@ -7,8 +7,8 @@ use crate::desk::desk;
 /// Proves the HTTP part of T8.
 #[test]
 fn the_same_key_and_body_give_the_same_answer_and_one_item() {
-    let house = desk();
-    let t1 = house.client("t1", "admin").with("idempotency-key", "k-1");
+    let server = desk();
+    let t1 = server.client("t1", "admin").with("idempotency-key", "k-1");
     let first = t1.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
     first.data(201);
     // The order of the fields does not matter.
@@ -20,15 +20,15 @@ fn the_same_key_and_body_give_the_same_answer_and_one_item() {
     let other = t1.post("/v1/tickets", &json!({ "subject": "b" }));
     assert_eq!(other.problem(422), "idempotency_key_reused");
     assert_eq!(t1.post("/v1/teams", &json!({ "name": "a" })).problem(422), "idempotency_key_reused");
-    // What failed is not remembered.
-    let t1 = house.client("t1", "admin").with("idempotency-key", "k-2");
+    // A failed request is not stored.
+    let t1 = server.client("t1", "admin").with("idempotency-key", "k-2");
     assert_eq!(t1.post("/v1/tickets", &json!({})).problem(422), "invalid");
     t1.post("/v1/tickets", &json!({ "subject": "b" })).data(201);
 
-    // Another tenant has keys of its own.
-    let t2 = house.client("t2", "admin").with("idempotency-key", "k-1");
+    // Another tenant has its own keys.
+    let t2 = server.client("t2", "admin").with("idempotency-key", "k-1");
     let theirs = t2.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
     assert_ne!(theirs.data(201)["ticketId"], first.body["data"]["ticketId"]);
-    let long = house.client("t1", "admin").with("idempotency-key", &"k".repeat(256));
+    let long = server.client("t1", "admin").with("idempotency-key", &"k".repeat(256));
     assert_eq!(long.post("/v1/tickets", &json!({ "subject": "b" })).problem(400), "bad_idempotency_key");
 }

@@ -1,4 +1,4 @@
-//! Items: made, read, changed and removed.
+//! Items: created, read, changed and deleted.
 
 use serde_json::json;
 
@@ -7,8 +7,8 @@ use crate::desk::desk;
 /// Proves the routes part of N4.
 #[test]
 fn an_item_is_made_read_changed_and_removed() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
 
     let made = t1.post("/v1/tickets", &json!({ "subject": "It rains in", "secret": "s3cret" }));
     let data = made.data(201).clone();
@@ -27,7 +27,7 @@ fn an_item_is_made_read_changed_and_removed() {
     let tag = read.header("etag").expect("a tag");
     assert_eq!(t1.with("if-none-match", tag).get(&place).status, 304);
     assert_eq!(t1.with("if-none-match", &format!("\"v0\", W/{tag}")).get(&place).status, 304);
-    // A version alone may be another item's that was there before.
+    // A version alone may be that of a deleted item with the same id.
     assert_eq!(t1.with("if-none-match", "\"v1\"").get(&place).status, 200);
     assert_eq!(t1.with("if-none-match", "\"v2\"").get(&place).status, 200);
 
@@ -45,8 +45,8 @@ fn an_item_is_made_read_changed_and_removed() {
 /// Proves the conflict part of A11.
 #[test]
 fn whoever_knows_an_older_state_changes_nothing() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     let place = t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
     t1.with("if-match", "\"v1\"").patch(&place, &json!({ "subject": "b" })).data(200);
 
@@ -68,22 +68,22 @@ fn whoever_knows_an_older_state_changes_nothing() {
 
 #[test]
 fn an_item_that_is_made_anew_is_another_one() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     let made = |subject: &str| t1.post("/v1/tickets", &json!({ "ticketId": "t", "subject": subject }));
     let place = "/v1/tickets/t";
     let tag = made("first").header("etag").expect("a tag").to_owned();
     t1.delete(place);
     made("second").data(201);
-    // The first version both times, and yet not what was read.
+    // Version 1 both times, but another content.
     assert_eq!(t1.with("if-none-match", &tag).get(place).data(200)["subject"], "second");
     assert_eq!(t1.with("if-match", &tag).patch(place, &json!({ "subject": "x" })).problem(412), "version_conflict");
 }
 
 #[test]
-fn an_item_without_a_version_has_a_tag_of_what_it_holds() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+fn the_tag_of_an_item_without_a_version_is_a_hash_of_its_content() {
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     let made = t1.post("/v1/seats", &json!({ "row": "a b/ü", "number": 7 }));
     made.data(201);
     let place = made.header("location").expect("a place").to_owned();
@@ -99,21 +99,21 @@ fn an_item_without_a_version_has_a_tag_of_what_it_holds() {
 
 #[test]
 fn what_there_is_one_of_for_each_tenant_has_no_id() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     assert_eq!(t1.get("/v1/settings").problem(404), "not_found");
     assert_eq!(t1.post("/v1/settings", &json!({ "theme": "dark" })).header("location"), Some("/v1/settings"));
     assert_eq!(t1.post("/v1/settings", &json!({})).problem(409), "taken");
     assert_eq!(t1.get("/v1/settings").data(200)["theme"], "dark");
-    assert_eq!(house.client("t2", "admin").get("/v1/settings").problem(404), "not_found");
+    assert_eq!(server.client("t2", "admin").get("/v1/settings").problem(404), "not_found");
     t1.patch("/v1/settings", &json!({ "theme": "light" })).data(200);
     assert_eq!(t1.delete("/v1/settings").status, 204);
 }
 
 #[test]
 fn what_was_done_can_be_read_and_not_written() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     t1.post("/v1/teams", &json!({ "teamId": "a", "name": "A" })).data(201);
     let trail = t1.get("/v1/trails");
     let entry = &trail.data(200)[0];

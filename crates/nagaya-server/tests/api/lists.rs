@@ -7,8 +7,8 @@ use crate::desk::desk;
 /// Proves the cursor part of T7.
 #[test]
 fn pages_follow_each_other_without_gap_or_duplicate() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     for n in 0..25 {
         t1.post("/v1/tickets", &json!({ "ticketId": format!("k{n:02}"), "subject": n.to_string() })).data(201);
     }
@@ -33,8 +33,8 @@ fn pages_follow_each_other_without_gap_or_duplicate() {
 
 #[test]
 fn an_access_pattern_takes_its_parameters_from_path_and_query() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     for (id, status) in [("a", "open"), ("b", "closed"), ("c", "open")] {
         t1.post("/v1/tickets", &json!({ "ticketId": id, "subject": id, "status": status })).data(201);
     }
@@ -52,8 +52,8 @@ fn an_access_pattern_takes_its_parameters_from_path_and_query() {
 
 #[test]
 fn wrong_parameters_are_named() {
-    let house = desk();
-    let t1 = house.client("t1", "admin");
+    let server = desk();
+    let t1 = server.client("t1", "admin");
     for (path, parameter) in [
         ("/v1/tickets?limit=0", "limit"),
         ("/v1/tickets?limit=1001", "limit"),

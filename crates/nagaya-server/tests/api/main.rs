@@ -1,13 +1,13 @@
-//! The routes of a design, tried over HTTP as a client would.
+//! The routes of a design, over HTTP.
 
 mod attack;
 mod desk;
 mod errors;
+mod extension;
 mod given;
-mod house;
+mod harness;
 mod idempotency;
 mod items;
 mod lists;
 mod operators;
-mod seam;
 mod visitors;

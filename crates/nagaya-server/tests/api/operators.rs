@@ -1,21 +1,21 @@
-//! Operators: what only they reach, and what everybody reads.
+//! Operators: routes for them only, and public reads.
 
 use serde_json::json;
 
 use crate::desk::desk;
 
 #[test]
-fn operators_reach_what_is_the_systems_and_state_a_reason() {
-    let house = desk();
-    let operator = house.operator();
+fn operators_reach_system_items_with_a_reason() {
+    let server = desk();
+    let operator = server.operator();
     operator.post("/v1/regions", &json!({ "regionId": "eu", "name": "Europe" })).data(201);
     assert_eq!(operator.get("/v1/regions").data(200)[0]["name"], "Europe");
-    let silent = house.nobody().token(&house.token(None, "op", &["operator"]));
+    let silent = server.nobody().token(&server.token(None, "op", &["operator"]));
     assert_eq!(silent.get("/v1/regions").problem(400), "no_reason");
     assert_eq!(silent.with("nagaya-reason", "  ").get("/v1/regions").problem(400), "no_reason");
-    // They are nobody's tenant.
+    // Operators belong to no tenant.
     assert_eq!(operator.get("/v1/tickets").problem(403), "forbidden");
-    let t1 = house.client("t1", "admin");
+    let t1 = server.client("t1", "admin");
     assert_eq!(t1.get("/v1/regions").problem(403), "forbidden");
     assert_eq!(
         t1.with("nagaya-reason", "x").post("/v1/regions", &json!({ "regionId": "x", "name": "x" })).problem(403),
@@ -25,14 +25,14 @@ fn operators_reach_what_is_the_systems_and_state_a_reason() {
 
 #[test]
 fn everybody_reads_what_is_public_and_its_owner_writes_it() {
-    let house = desk();
-    let (operator, t1, t2) = (house.operator(), house.client("t1", "admin"), house.client("t2", "admin"));
+    let server = desk();
+    let (operator, t1, t2) = (server.operator(), server.client("t1", "admin"), server.client("t2", "admin"));
     operator.post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
     for client in [&operator, &t1, &t2] {
         assert_eq!(client.get("/v1/notices").data(200)[0]["text"], "Hello");
         assert_eq!(client.get("/v1/notices/n").data(200)["text"], "Hello");
     }
-    assert_eq!(house.nobody().get("/v1/notices").problem(401), "no_token");
+    assert_eq!(server.nobody().get("/v1/notices").problem(401), "no_token");
     assert_eq!(t1.patch("/v1/notices/n", &json!({ "text": "Bye" })).problem(403), "forbidden");
 
     t1.post("/v1/offers", &json!({ "offerId": "o", "price": 7 })).data(201);

@@ -1,11 +1,11 @@
-//! Visitors: what somebody without a token sees, where the design lets one in.
+//! Visitors: reads without a token, where the design admits them.
 
 use nagaya_server::{System, document};
 use serde_json::json;
 
 use crate::{
     desk::DESK,
-    house::{House, design},
+    harness::{TestServer, design},
 };
 
 /// The desk, open to visitors.
@@ -13,14 +13,14 @@ fn open_desk() -> String {
     DESK.replace("prefix = \"/v1\"", "prefix = \"/v1\"\nvisitors = true")
 }
 
-fn open() -> House {
-    House::serve(System::plain(design(&open_desk())))
+fn open() -> TestServer {
+    TestServer::serve(System::plain(design(&open_desk())))
 }
 
 #[test]
 fn visitors_read_what_is_public_and_nothing_else() {
-    let house = open();
-    let (operator, t1, visitor) = (house.operator(), house.client("t1", "admin"), house.nobody());
+    let server = open();
+    let (operator, t1, visitor) = (server.operator(), server.client("t1", "admin"), server.nobody());
     operator.post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
     t1.post("/v1/offers", &json!({ "offerId": "o", "price": 7 })).data(201);
     t1.post("/v1/tickets", &json!({ "ticketId": "t", "subject": "Mine" })).data(201);
@@ -29,42 +29,42 @@ fn visitors_read_what_is_public_and_nothing_else() {
     assert_eq!(visitor.get("/v1/offers/o").data(200)["price"], 7);
     assert_eq!(visitor.get("/v1/offers?limit=1").data(200)[0]["offerId"], "o");
     assert_eq!(visitor.get("/v1/offers/none").problem(404), "not_found");
-    // Whether it is there or not.
+    // Whether it exists or not.
     for path in ["/v1/tickets", "/v1/tickets/t", "/v1/tickets/none", "/v1/settings", "/v1/regions", "/v1/trails"] {
         assert_eq!(visitor.get(path).problem(401), "no_token", "{path}");
     }
     assert_eq!(visitor.post("/v1/offers", &json!({ "offerId": "x", "price": 1 })).problem(401), "no_token");
     assert_eq!(visitor.patch("/v1/offers/o", &json!({ "price": 1 })).problem(401), "no_token");
     assert_eq!(visitor.delete("/v1/offers/o").problem(401), "no_token");
-    // A reason makes nobody an operator.
+    // A reason does not make a visitor an operator.
     assert_eq!(visitor.with("nagaya-reason", "x").get("/v1/regions").problem(401), "no_token");
 }
 
 #[test]
 fn a_token_that_is_given_has_to_be_good() {
-    let house = open();
-    assert_eq!(house.nobody().token("nonsense").get("/v1/notices").problem(401), "bad_token");
-    assert_eq!(house.nobody().with("authorization", "Basic x").get("/v1/notices").problem(401), "bad_token");
+    let server = open();
+    assert_eq!(server.nobody().token("nonsense").get("/v1/notices").problem(401), "bad_token");
+    assert_eq!(server.nobody().with("authorization", "Basic x").get("/v1/notices").problem(401), "bad_token");
 }
 
 #[test]
-fn roles_do_not_keep_out_who_could_come_without_a_token() {
-    let house = open();
-    house.operator().post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
+fn a_caller_without_roles_reads_what_visitors_read() {
+    let server = open();
+    server.operator().post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
     for (tenant, roles) in [(Some("t1"), vec!["viewer"]), (Some("t1"), vec![]), (None, vec![])] {
-        let client = house.nobody().token(&house.token(tenant, "u", &roles));
+        let client = server.nobody().token(&server.token(tenant, "u", &roles));
         assert_eq!(client.get("/v1/notices/n").data(200)["text"], "Hello", "{tenant:?} {roles:?}");
     }
 }
 
 #[test]
 fn cursors_of_visitors_and_tenants_are_not_each_others() {
-    let house = open();
-    let (t1, visitor) = (house.client("t1", "admin"), house.nobody());
+    let server = open();
+    let (t1, visitor) = (server.client("t1", "admin"), server.nobody());
     for id in ["a", "b"] {
         t1.post("/v1/offers", &json!({ "offerId": id, "price": 7 })).data(201);
     }
-    let next = |page: crate::house::Answer| page.body["nextCursor"].as_str().expect("there is more").to_owned();
+    let next = |page: crate::harness::Answer| page.body["nextCursor"].as_str().expect("there is more").to_owned();
     let (theirs, own) = (next(t1.get("/v1/offers?limit=1")), next(visitor.get("/v1/offers?limit=1")));
     assert_eq!(visitor.get(&format!("/v1/offers?limit=1&cursor={own}")).data(200)[0]["offerId"], "b");
     assert_eq!(visitor.get(&format!("/v1/offers?limit=1&cursor={theirs}")).problem(400), "bad_cursor");

@@ -10,13 +10,13 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
 use tokio::net::TcpStream;
 
-/// One connection to a server, on which one request goes at a time.
+/// One connection to a server, with one request at a time.
 pub(crate) struct Client {
     sender: SendRequest<Body>,
     token: Option<String>,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: StatusCode,

@@ -5,13 +5,13 @@ use nagaya_server::{Cors, Limits};
 
 use crate::{
     client::{Client, Got},
-    house::House,
+    harness::TestServer,
 };
 
 const ORIGIN: &str = "https://app.example.com";
 
-async fn house(cors: Cors) -> House {
-    House::open_with(Limits::default(), |server| server.cors(cors)).await
+async fn server(cors: Cors) -> TestServer {
+    TestServer::open_with(Limits::default(), |server| server.cors(cors)).await
 }
 
 async fn preflight(client: &mut Client, origin: &str, method: &str) -> Got {
@@ -43,8 +43,8 @@ fn list(got: &Got, name: &str) -> Vec<String> {
 /// Proves T18.
 #[tokio::test]
 async fn it_is_closed_unless_origins_are_configured() {
-    let house = house(Cors::default()).await;
-    let mut client = house.connect("acme").await;
+    let server = server(Cors::default()).await;
+    let mut client = server.connect("acme").await;
     let got = get(&mut client, ORIGIN).await;
     assert_eq!((got.status.as_u16(), cors_headers(&got)), (200, vec![]));
     let got = preflight(&mut client, ORIGIN, "GET").await;
@@ -55,8 +55,8 @@ async fn it_is_closed_unless_origins_are_configured() {
 /// Proves T18.
 #[tokio::test]
 async fn only_the_configured_origin_is_allowed_with_the_least_of_methods_and_headers() {
-    let house = house(Cors::new([ORIGIN]).expect("an origin")).await;
-    let mut client = house.connect("acme").await;
+    let server = server(Cors::new([ORIGIN]).expect("an origin")).await;
+    let mut client = server.connect("acme").await;
 
     let got = preflight(&mut client, ORIGIN, "PATCH").await;
     assert_eq!(got.status, 200);
@@ -86,8 +86,8 @@ async fn only_the_configured_origin_is_allowed_with_the_least_of_methods_and_hea
 /// Proves T18.
 #[tokio::test]
 async fn no_other_origin_is_allowed() {
-    let house = house(Cors::new([ORIGIN, "http://localhost:5173"]).expect("origins")).await;
-    let mut client = house.connect("acme").await;
+    let server = server(Cors::new([ORIGIN, "http://localhost:5173"]).expect("origins")).await;
+    let mut client = server.connect("acme").await;
     let others = [
         "https://evil.example",
         "http://app.example.com",
@@ -110,17 +110,17 @@ async fn no_other_origin_is_allowed() {
 async fn refusals_can_be_read_by_pages_too() {
     let limits = Limits { concurrent: 0, ..Limits::default() };
     let cors = Cors::new([ORIGIN]).expect("an origin");
-    let house = House::open_with(limits, |server| server.cors(cors)).await;
-    let got = get(&mut house.connect("acme").await, ORIGIN).await;
+    let server = TestServer::open_with(limits, |server| server.cors(cors)).await;
+    let got = get(&mut server.connect("acme").await, ORIGIN).await;
     assert_eq!(got.problem(), (503, "overloaded".to_owned()));
     assert_eq!(got.header("access-control-allow-origin"), Some(ORIGIN));
-    let got = house.anonymous().await.send(Method::GET, "/metrics", &[("origin", ORIGIN)], Body::empty()).await;
+    let got = server.anonymous().await.send(Method::GET, "/metrics", &[("origin", ORIGIN)], Body::empty()).await;
     assert_eq!(cors_headers(&got), Vec::<&str>::new(), "figures are for no page");
 }
 
 #[tokio::test]
 async fn credentials_are_allowed_only_on_demand() {
-    let house = house(Cors::new([ORIGIN]).expect("an origin").credentials(true)).await;
-    let got = preflight(&mut house.connect("acme").await, ORIGIN, "GET").await;
+    let server = server(Cors::new([ORIGIN]).expect("an origin").credentials(true)).await;
+    let got = preflight(&mut server.connect("acme").await, ORIGIN, "GET").await;
     assert_eq!(got.header("access-control-allow-credentials"), Some("true"));
 }

@@ -7,7 +7,7 @@ mod cors;
 #[expect(dead_code, reason = "other test programs use the rest")]
 mod faults;
 #[expect(dead_code, reason = "other test programs use the rest")]
-mod house;
+mod harness;
 mod overload;
 mod rate;
 mod shutdown;

@@ -3,18 +3,18 @@
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
 
-use crate::house::House;
+use crate::harness::TestServer;
 
 #[tokio::test]
-async fn who_finds_no_room_is_told_to_come_back_and_probes_are_answered() {
-    let house = House::open(Limits { concurrent: 2, ..Limits::default() }).await;
-    let (mut first, mut second) = (house.connect("acme").await, house.connect("acme").await);
+async fn over_the_limit_requests_get_503_and_probes_are_answered() {
+    let server = TestServer::open(Limits { concurrent: 2, ..Limits::default() }).await;
+    let (mut first, mut second) = (server.connect("acme").await, server.connect("acme").await);
     let held = tokio::spawn(async move { (first.get("/hold").await, second.get("/notes").await, first) });
-    let mut third = house.connect("acme").await;
+    let mut third = server.connect("acme").await;
     let also_held = tokio::spawn(async move { (third.get("/hold").await, third) });
-    house.holding(2).await;
+    server.holding(2).await;
 
-    let mut late = house.connect("acme").await;
+    let mut late = server.connect("acme").await;
     let got = late.get("/notes").await;
     assert_eq!(got.problem(), (503, "overloaded".to_owned()));
     assert_eq!(got.header("retry-after"), Some("1"));
@@ -27,7 +27,7 @@ async fn who_finds_no_room_is_told_to_come_back_and_probes_are_answered() {
     assert!(figures.contains("\nnagaya_requests_rejected_total{reason=\"overload\"} 1\n"), "{figures}");
 
     // What had room ends well, and gives it back.
-    house.release(2);
+    server.release(2);
     let (got, after, _) = held.await.expect("no panic");
     assert_eq!((got.status.as_u16(), after.status.as_u16()), (200, 200));
     assert_eq!(also_held.await.expect("no panic").0.status, 200);
@@ -36,40 +36,40 @@ async fn who_finds_no_room_is_told_to_come_back_and_probes_are_answered() {
 
 #[tokio::test]
 async fn a_tenant_whose_requests_take_long_leaves_room_for_others() {
-    let house = House::open(Limits { tenant_concurrent: 1, ..Limits::default() }).await;
-    let mut slow = house.connect("slow").await;
+    let server = TestServer::open(Limits { tenant_concurrent: 1, ..Limits::default() }).await;
+    let mut slow = server.connect("slow").await;
     let held = tokio::spawn(async move { slow.get("/hold").await });
-    house.holding(1).await;
+    server.holding(1).await;
 
-    let got = house.connect("slow").await.get("/notes").await;
+    let got = server.connect("slow").await.get("/notes").await;
     assert_eq!(got.problem(), (429, "rate_limited".to_owned()));
     assert_eq!(got.header("retry-after"), Some("1"));
-    assert_eq!(house.connect("quick").await.get("/notes").await.status, 200);
+    assert_eq!(server.connect("quick").await.get("/notes").await.status, 200);
 
-    house.release(1);
+    server.release(1);
     assert_eq!(held.await.expect("no panic").status, 200);
-    assert_eq!(house.connect("slow").await.get("/notes").await.status, 200);
+    assert_eq!(server.connect("slow").await.get("/notes").await.status, 200);
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_gives_its_room_back() {
-    let house = House::open(Limits { concurrent: 1, tenant_concurrent: 1, ..Limits::default() }).await;
-    let mut gone = house.connect("acme").await;
+async fn a_client_that_disconnects_releases_its_permit() {
+    let server = TestServer::open(Limits { concurrent: 1, tenant_concurrent: 1, ..Limits::default() }).await;
+    let mut gone = server.connect("acme").await;
     let asking = tokio::spawn(async move { gone.try_send(Method::GET, "/hold", &[], Body::empty()).await.map(drop) });
-    house.holding(1).await;
+    server.holding(1).await;
     asking.abort();
-    house.holding(0).await;
-    assert_eq!(house.connect("acme").await.get("/notes").await.status, 200);
+    server.holding(0).await;
+    assert_eq!(server.connect("acme").await.get("/notes").await.status, 200);
 }
 
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_until_one_ends() {
-    let house = House::open(Limits { connections: 2, ..Limits::default() }).await;
-    let (mut first, mut second) = (house.connect("acme").await, house.connect("acme").await);
+    let server = TestServer::open(Limits { connections: 2, ..Limits::default() }).await;
+    let (mut first, mut second) = (server.connect("acme").await, server.connect("acme").await);
     assert_eq!(first.get("/notes").await.status, 200);
     assert_eq!(second.get("/notes").await.status, 200);
 
-    let mut third = house.connect("acme").await;
+    let mut third = server.connect("acme").await;
     let waiting = tokio::spawn(async move { third.get("/notes").await.status });
     let figures = first.get("/metrics").await.text;
     assert!(figures.contains("\nnagaya_connections 2\n"), "{figures}");

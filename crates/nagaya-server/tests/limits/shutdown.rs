@@ -6,76 +6,76 @@ use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
 use tokio::net::TcpStream;
 
-use crate::{clock::Stopped, house::House};
+use crate::{clock::Stopped, harness::TestServer};
 
 #[tokio::test]
 async fn what_has_begun_is_finished_and_nothing_new_begins() {
-    let mut house = House::open(Limits::default()).await;
-    let (mut busy, mut idle) = (house.connect("acme").await, house.connect("acme").await);
+    let mut server = TestServer::open(Limits::default()).await;
+    let (mut busy, mut idle) = (server.connect("acme").await, server.connect("acme").await);
     assert_eq!(idle.get("/notes").await.status, 200);
     let held = tokio::spawn(async move { (busy.get("/hold").await, busy) });
-    house.holding(1).await;
+    server.holding(1).await;
 
-    house.stop();
+    server.stop();
     idle.closed().await;
-    assert!(TcpStream::connect(house.address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens any more");
     assert!(!held.is_finished());
-    assert!(house.is_running(), "whoever waits for the server to stop waits for the request");
+    assert!(server.is_running(), "whoever waits for the server to stop waits for the request");
 
-    house.release(1);
+    server.release(1);
     let (got, mut busy) = held.await.expect("no panic");
     assert_eq!((got.status.as_u16(), got.text.as_str()), (200, r#"{"data":"held"}"#));
     busy.closed().await;
-    house.stopped().await;
+    server.stopped().await;
 }
 
 #[tokio::test]
-async fn a_body_that_is_on_its_way_is_still_taken() {
-    let mut house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+async fn a_body_that_is_being_sent_is_read_to_its_end() {
+    let mut server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     let (body, rest) = tokio::sync::oneshot::channel::<&str>();
     let chunks = futures_util::stream::once(async { Ok::<_, std::io::Error>(rest.await.expect("the rest")) });
     let asking = tokio::spawn(async move {
         let json = [("content-type", "application/json")];
         client.send(Method::POST, "/notes", &json, Body::from_stream(chunks)).await
     });
-    let mut other = house.anonymous().await;
+    let mut other = server.anonymous().await;
     while !other.get("/metrics").await.text.contains("\nnagaya_requests_in_flight 1\n") {}
-    house.stop();
+    server.stop();
     other.closed().await;
-    assert!(house.is_running());
+    assert!(server.is_running());
     body.send(r#"{"title":"Buy milk"}"#).expect("it is waited for");
     assert_eq!(asking.await.expect("no panic").status, 201);
-    house.stopped().await;
+    server.stopped().await;
 }
 
 #[tokio::test]
 async fn in_its_grace_a_server_says_that_it_stops_and_answers_all_the_same() {
-    let mut house = House::open_with(Limits::default(), |server| server.grace(Duration::from_secs(10))).await;
-    let mut client = house.connect("acme").await;
+    let mut server = TestServer::open_with(Limits::default(), |server| server.grace(Duration::from_secs(10))).await;
+    let mut client = server.connect("acme").await;
     assert_eq!(client.get("/readyz").await.status, 200);
     let clock = Stopped::now();
-    house.stop();
+    server.stop();
     while client.get("/readyz").await.status == 200 {}
     assert_eq!(client.get("/readyz").await.problem(), (503, "stopping".to_owned()));
     assert_eq!(client.get("/healthz").await.status, 200);
     assert_eq!(client.get("/notes").await.status, 200);
-    assert_eq!(house.connect("acme").await.get("/notes").await.status, 200, "a new connection is still accepted");
+    assert_eq!(server.connect("acme").await.get("/notes").await.status, 200, "a new connection is still accepted");
 
     clock.pass(Duration::from_secs(11)).await;
     client.closed().await;
-    house.stopped().await;
+    server.stopped().await;
 }
 
 #[tokio::test]
 async fn a_request_that_never_ends_does_not_keep_the_server_from_stopping() {
-    let mut house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let mut server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     let held = tokio::spawn(async move { client.get("/hold").await });
-    house.holding(1).await;
+    server.holding(1).await;
     let clock = Stopped::now();
-    house.stop();
+    server.stop();
     clock.pass(Duration::from_secs(31)).await;
     assert_eq!(held.await.expect("no panic").problem(), (504, "timeout".to_owned()));
-    house.stopped().await;
+    server.stopped().await;
 }

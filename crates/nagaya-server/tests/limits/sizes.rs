@@ -6,31 +6,31 @@ use nagaya_server::Limits;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::house::House;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn a_body_is_taken_up_to_its_limit_and_not_beyond() {
     let body = json!({ "title": "Buy milk" }).to_string();
-    let house = House::open(Limits { body_bytes: body.len(), ..Limits::default() }).await;
+    let server = TestServer::open(Limits { body_bytes: body.len(), ..Limits::default() }).await;
     let json = [("content-type", "application/json")];
-    let got = house.connect("acme").await.send(Method::POST, "/notes", &json, body.clone().into()).await;
+    let got = server.connect("acme").await.send(Method::POST, "/notes", &json, body.clone().into()).await;
     assert_eq!(got.status, 201);
 
     let longer = format!("{body} ");
-    let got = house.connect("acme").await.send(Method::POST, "/notes", &json, longer.clone().into()).await;
+    let got = server.connect("acme").await.send(Method::POST, "/notes", &json, longer.clone().into()).await;
     assert_eq!(got.problem(), (413, "too_large".to_owned()));
 
     // One that does not say how long it is, is counted while it comes.
     let pieces: Vec<_> = longer.into_bytes().into_iter().map(|byte| Ok::<_, std::io::Error>(vec![byte])).collect();
     let body = Body::from_stream(stream::iter(pieces));
-    let got = house.connect("acme").await.send(Method::POST, "/notes", &json, body).await;
+    let got = server.connect("acme").await.send(Method::POST, "/notes", &json, body).await;
     assert_eq!(got.problem(), (413, "too_large".to_owned()));
 }
 
 #[tokio::test]
 async fn a_head_is_taken_up_to_its_limit_and_not_beyond() {
-    let house = House::open(Limits { head_bytes: 16 * 1024, ..Limits::default() }).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits { head_bytes: 16 * 1024, ..Limits::default() }).await;
+    let mut client = server.connect("acme").await;
     let most = "x".repeat(12 * 1024);
     assert_eq!(client.send(Method::GET, "/notes", &[("x-long", &most)], Body::empty()).await.status, 200);
     let more = "x".repeat(16 * 1024);
@@ -38,16 +38,16 @@ async fn a_head_is_taken_up_to_its_limit_and_not_beyond() {
 
     let names: Vec<_> = (0..200).map(|at| format!("x-{at}")).collect();
     let many: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
-    let got = house.connect("acme").await.send(Method::GET, "/notes", &many, Body::empty()).await;
+    let got = server.connect("acme").await.send(Method::GET, "/notes", &many, Body::empty()).await;
     assert_eq!(got.status, 431);
-    assert_eq!(house.connect("acme").await.get("/notes").await.status, 200);
+    assert_eq!(server.connect("acme").await.get("/notes").await.status, 200);
 }
 
 #[tokio::test]
 async fn what_is_not_http_is_refused_and_the_connection_closed() {
-    let house = House::open(Limits::default()).await;
+    let server = TestServer::open(Limits::default()).await;
     let check = async |sent: &str, expected: &str| {
-        let mut stream = house.stream().await;
+        let mut stream = server.stream().await;
         stream.write_all(sent.as_bytes()).await.expect("sent");
         let mut got = String::new();
         stream.read_to_string(&mut got).await.expect("the connection ends");
@@ -57,5 +57,5 @@ async fn what_is_not_http_is_refused_and_the_connection_closed() {
     check("GET /notes HTTP/1.1\r\nbad header\r\n\r\n", "HTTP/1.1 400 ").await;
     check("POST /notes HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nx", "HTTP/1.1 400 ").await;
     check("POST /notes HTTP/1.1\r\ntransfer-encoding: chunked, gzip\r\n\r\n0\r\n\r\n", "HTTP/1.1 400 ").await;
-    assert_eq!(house.anonymous().await.get("/healthz").await.status, 200);
+    assert_eq!(server.anonymous().await.get("/healthz").await.status, 200);
 }

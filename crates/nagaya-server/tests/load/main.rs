@@ -9,9 +9,9 @@ mod client;
 #[path = "../limits/faults.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
 mod faults;
-#[path = "../limits/house.rs"]
+#[path = "../limits/harness.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
-mod house;
+mod harness;
 mod process;
 
 use std::{

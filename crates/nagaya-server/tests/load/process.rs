@@ -11,7 +11,7 @@ use nagaya_server::Limits;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpStream;
 
-use crate::{client::Client, house::House};
+use crate::{client::Client, harness::TestServer};
 
 /// Says to the process how many tenants it has.
 const TENANTS: &str = "NAGAYA_TEST_LOAD_TENANTS";
@@ -74,15 +74,15 @@ async fn a_server_under_load() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { cache_bytes: 8 * 1024 * 1024, ..Options::default() };
     let store = Embedded::open(directory.path(), options).expect("a store");
-    let mut house = House::open_on(store, Limits::default(), |_| ()).await;
-    house.nagaya.ensure().await.expect("the tables are made");
-    let tokens: Vec<_> = (0..tenants).map(|at| house.token(&format!("tenant-{at}"), "ann")).collect();
-    println!("\n{}", json!({ "address": house.address, "tokens": tokens }));
+    let mut server = TestServer::open_on(store, Limits::default(), |_| ()).await;
+    server.nagaya.ensure().await.expect("the tables are created");
+    let tokens: Vec<_> = (0..tenants).map(|at| server.token(&format!("tenant-{at}"), "ann")).collect();
+    println!("\n{}", json!({ "address": server.address, "tokens": tokens }));
     // It runs until whoever started it has had enough.
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()))
         .await
         .expect("no panic")
         .expect("read");
-    house.stop();
-    house.stopped().await;
+    server.stop();
+    server.stopped().await;
 }

@@ -1,4 +1,4 @@
-//! What a store that fails looks like from outside, and in the log.
+//! A failing store: the answers, and the log.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use nagaya_server::{Limits, observe::LogFormat};
 use nagaya_store::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
-use crate::{clock::Stopped, house::House, logs::Lines};
+use crate::{clock::Stopped, harness::TestServer, logs::Lines};
 
 /// How the store fails: the status and the code of the answer, its `Retry-After`, and the level of the lines.
 type Case = (fn() -> Error, u16, &'static str, Option<&'static str>, &'static str);
 
-/// The lines that tell why requests failed.
+/// The log lines with the causes of failures.
 fn causes(lines: &Lines) -> Vec<Json> {
-    lines.server().into_iter().filter(|line| line["message"] == "a request has failed").collect()
+    lines.server().into_iter().filter(|line| line["message"] == "a request failed").collect()
 }
 
 #[tokio::test]
@@ -27,10 +27,10 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
         (|| Error::engine("checksum of /var/db/7 differs"), 500, "internal", None, "ERROR"),
     ];
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     for (fail, status, code, retry_after, level) in cases {
-        house.faults.fail(Some(fail));
+        server.faults.fail(Some(fail));
         let id = format!("r-{code}");
         let headers = [("content-type", "application/json"), ("x-request-id", &id)];
         let got = client.send(Method::POST, "/notes", &headers, Body::from(r#"{"title":"a"}"#)).await;
@@ -48,12 +48,12 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
 }
 
 #[tokio::test]
-async fn the_same_failure_is_not_told_for_every_request() {
+async fn the_same_failure_is_logged_once_per_interval() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     let clock = Stopped::now();
-    house.faults.fail(Some(|| Error::unavailable("down")));
+    server.faults.fail(Some(|| Error::unavailable("down")));
     for _ in 0..20 {
         assert_eq!(client.get("/notes").await.status, 503);
     }

@@ -7,19 +7,19 @@ use nagaya_server::{Limits, Server, observe::LogFormat};
 use nagaya_store::Health;
 use serde_json::json;
 
-use crate::{clock::Stopped, house::House, logs::Lines};
+use crate::{clock::Stopped, harness::TestServer, logs::Lines};
 
 #[tokio::test]
 async fn a_server_is_ready_when_its_store_answers() {
-    let house = House::open_empty(Limits::default(), |_| ()).await;
-    let mut client = house.anonymous().await;
+    let server = TestServer::open_empty(Limits::default(), |_| ()).await;
+    let mut client = server.anonymous().await;
     let clock = Stopped::now();
     assert_eq!(client.get("/healthz").await.text, r#"{"status":"ok"}"#, "it lives without a store");
     let got = client.get("/readyz").await;
     assert_eq!(got.problem(), (503, "not_ready".to_owned()));
     assert!(got.text.contains("`desk`"), "{got:?}");
 
-    house.nagaya.ensure().await.expect("the tables are made");
+    server.nagaya.ensure().await.expect("the tables are created");
     clock.pass(Duration::from_secs(2)).await;
     let got = client.get("/readyz").await;
     assert_eq!((got.status.as_u16(), got.text.as_str()), (200, r#"{"status":"ready"}"#));
@@ -27,15 +27,15 @@ async fn a_server_is_ready_when_its_store_answers() {
 }
 
 #[tokio::test]
-async fn what_is_served_now_is_what_has_to_answer() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.anonymous().await;
+async fn readiness_probes_the_mounted_system() {
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.anonymous().await;
     let clock = Stopped::now();
     assert_eq!(client.get("/readyz").await.status, 200);
     // The system is replaced by one whose store has no tables.
-    let empty = House::open_empty(Limits::default(), |_| ()).await;
-    let design = house.nagaya.design().clone();
-    house.mounted.serve(nagaya_server::System::plain(design), empty.nagaya.clone());
+    let empty = TestServer::open_empty(Limits::default(), |_| ()).await;
+    let design = server.nagaya.design().clone();
+    server.mounted.serve(nagaya_server::System::plain(design), empty.nagaya.clone());
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.problem(), (503, "not_ready".to_owned()));
 }
@@ -43,21 +43,21 @@ async fn what_is_served_now_is_what_has_to_answer() {
 #[tokio::test]
 async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_the_log_only() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits::default()).await;
-    let mut client = house.anonymous().await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.anonymous().await;
     let clock = Stopped::now();
     assert_eq!(client.get("/readyz").await.status, 200);
 
-    // What will become a problem is told, and is none yet.
-    house.faults.say(Health::Warning("2 % of the disk are left".into()));
+    // A warning is logged, and the server stays ready.
+    server.faults.say(Health::Warning("2 % of the disk are left".into()));
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
-    house.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
+    server.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
-    house.faults.say(Health::Unavailable("cannot sync /var/db/1.log: input/output error".into()));
+    server.faults.say(Health::Unavailable("cannot sync /var/db/1.log: input/output error".into()));
     clock.pass(Duration::from_secs(2)).await;
     let got = client.get("/readyz").await;
     assert_eq!(got.problem(), (503, "not_ready".to_owned()));
@@ -68,7 +68,7 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
         clock.pass(Duration::from_secs(2)).await;
         client.get("/readyz").await;
     }
-    house.faults.say(Health::Ready);
+    server.faults.say(Health::Ready);
     clock.pass(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
@@ -89,10 +89,10 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_store_to_fail_for_good_waits_through_what_passes() {
+async fn waiting_for_a_store_failure_ignores_short_outages() {
     let mut failed = None;
     let set = |server: &mut Server| failed = Some(server.store_failed(Duration::from_secs(30)));
-    let house = House::open_with(Limits::default(), set).await;
+    let server = TestServer::open_with(Limits::default(), set).await;
     let failed = tokio::spawn(failed.expect("it has been set"));
     let clock = Stopped::now();
     let pass = async |seconds: u64| {
@@ -101,10 +101,10 @@ async fn whoever_waits_for_a_store_to_fail_for_good_waits_through_what_passes() 
             tokio::task::yield_now().await;
         }
     };
-    let down = || house.faults.say(Health::Unavailable("the disk is gone".into()));
+    let down = || server.faults.say(Health::Unavailable("the disk is gone".into()));
     down();
     pass(20).await;
-    house.faults.say(Health::Ready);
+    server.faults.say(Health::Ready);
     pass(20).await;
     down();
     pass(20).await;
@@ -115,8 +115,8 @@ async fn whoever_waits_for_a_store_to_fail_for_good_waits_through_what_passes() 
 
 #[tokio::test]
 async fn probes_can_be_asked_for_their_head_alone_and_for_nothing_else() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.anonymous().await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.anonymous().await;
     for path in ["/healthz", "/readyz", "/metrics"] {
         let got = client.send(Method::HEAD, path, &[], Body::empty()).await;
         assert_eq!((got.status.as_u16(), got.text.as_str()), (200, ""), "{path}");
@@ -128,12 +128,12 @@ async fn probes_can_be_asked_for_their_head_alone_and_for_nothing_else() {
 /// A system may write to more than its store, objects for example.
 #[tokio::test]
 async fn a_store_without_room_refuses_writes_before_a_system_begins_one() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
-    house.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
+    server.faults.say(Health::ReadOnly("1 % of the disk is left".into()));
     // The handler of this route panics.
     assert_eq!(client.post("/panic", &json!({})).await.problem(), (507, "insufficient_storage".to_owned()));
     assert_eq!(client.get("/notes").await.status, 200);
-    house.faults.say(Health::Ready);
+    server.faults.say(Health::Ready);
     assert_eq!(client.post("/panic", &json!({})).await.status, 500);
 }

@@ -4,13 +4,13 @@ use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
 use serde_json::json;
 
-use crate::house::House;
+use crate::harness::TestServer;
 
 /// Proves the ids' part of T19.
 #[tokio::test]
 async fn ids_are_taken_over_and_reach_the_handler() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     let ids = [("x-request-id", "r-1"), ("x-correlation-id", "c:2"), ("x-causation-id", "d.3")];
     let got = client.send(Method::GET, "/origin", &ids, Body::empty()).await;
     let expected = json!({ "request": "r-1", "correlation": "c:2", "causation": "d.3", "address": "127.0.0.1" });
@@ -20,9 +20,9 @@ async fn ids_are_taken_over_and_reach_the_handler() {
 
 /// Proves the ids' part of T19.
 #[tokio::test]
-async fn a_request_without_an_id_gets_one_that_its_caller_is_told() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+async fn a_request_without_an_id_gets_one_in_the_answer() {
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     let got = client.get("/origin").await;
     let origin = &got.json()["data"];
     assert_eq!(got.header("x-request-id"), origin["request"].as_str());
@@ -37,8 +37,8 @@ async fn a_request_without_an_id_gets_one_that_its_caller_is_told() {
 
 #[tokio::test]
 async fn every_answer_forbids_guessing_its_type() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     for path in ["/notes", "/nowhere", "/healthz", "/metrics"] {
         assert_eq!(client.get(path).await.header("x-content-type-options"), Some("nosniff"), "{path}");
     }
@@ -47,9 +47,9 @@ async fn every_answer_forbids_guessing_its_type() {
 #[tokio::test]
 async fn proxies_are_believed_only_where_they_are_trusted() {
     for (trusted, expected) in [(0, "127.0.0.1"), (1, "198.51.100.2"), (2, "192.0.2.1")] {
-        let house = House::open_with(Limits::default(), |server| server.trusted_proxies(trusted)).await;
+        let server = TestServer::open_with(Limits::default(), |server| server.trusted_proxies(trusted)).await;
         let forwarded = [("x-forwarded-for", "203.0.113.6, 192.0.2.1, 198.51.100.2")];
-        let got = house.connect("acme").await.send(Method::GET, "/origin", &forwarded, Body::empty()).await;
+        let got = server.connect("acme").await.send(Method::GET, "/origin", &forwarded, Body::empty()).await;
         assert_eq!(got.json()["data"]["address"], expected, "{trusted}");
     }
 }

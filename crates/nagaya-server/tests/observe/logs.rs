@@ -1,4 +1,4 @@
-//! The lines that requests leave.
+//! The log lines of requests.
 
 use std::{
     io::Write,
@@ -14,14 +14,14 @@ use nagaya_server::{
 use serde_json::{Value as Json, json};
 use tracing::subscriber::DefaultGuard;
 
-use crate::house::House;
+use crate::harness::TestServer;
 
 /// What has been logged.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
-    /// Takes the log of this thread, on which everything of a test runs.
+    /// Captures the log of this thread, on which a test runs.
     pub(crate) fn taken(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
         let lines = Lines::default();
         let writer = lines.clone();
@@ -61,7 +61,7 @@ impl Write for Lines {
     }
 }
 
-/// A line without what is different each time.
+/// A line without the values that differ each time.
 fn steady(mut line: Json) -> Json {
     let fields = line.as_object_mut().expect("an object");
     assert!(fields.remove("timestamp").is_some_and(|time| time.as_str().is_some_and(|time| time.ends_with('Z'))));
@@ -73,8 +73,8 @@ fn steady(mut line: Json) -> Json {
 #[tokio::test]
 async fn a_request_leaves_one_line_of_json_with_its_ids() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open_with(Limits::default(), |server| server.log_key([7; 32])).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open_with(Limits::default(), |server| server.log_key([7; 32])).await;
+    let mut client = server.connect("acme").await;
     let ids = [("x-request-id", "r-1"), ("x-correlation-id", "c-2"), ("x-causation-id", "d-3")];
     let path = "/notes/01ARZ3NDEKTSV4RRFFQ69G5FAV";
     assert_eq!(client.send(Method::GET, path, &ids, Body::empty()).await.status, 404);
@@ -101,8 +101,8 @@ async fn a_request_leaves_one_line_of_json_with_its_ids() {
 #[tokio::test]
 async fn what_is_not_known_is_not_in_the_line() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits::default()).await;
-    let mut client = house.anonymous().await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.anonymous().await;
     let known = client.get("/notes").await;
     let unknown = client.get("/nowhere").await;
 
@@ -121,15 +121,15 @@ async fn what_is_not_known_is_not_in_the_line() {
 #[tokio::test]
 async fn every_end_of_a_request_leaves_its_line() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open(Limits { concurrent: 1, ..Limits::default() }).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits { concurrent: 1, ..Limits::default() }).await;
+    let mut client = server.connect("acme").await;
     client.post("/panic", &json!({})).await;
-    let mut gone = house.connect("acme").await;
+    let mut gone = server.connect("acme").await;
     let asking = tokio::spawn(async move { gone.get("/hold").await.status });
-    house.holding(1).await;
+    server.holding(1).await;
     client.get("/notes").await;
     asking.abort();
-    house.holding(0).await;
+    server.holding(0).await;
     client.get("/notes").await;
     client.get("/healthz").await;
 
@@ -142,7 +142,7 @@ async fn every_end_of_a_request_leaves_its_line() {
         (200, "INFO", Json::Null),
     ];
     assert_eq!(ends, expected.map(|(status, level, code)| (json!(status), json!(level), code)));
-    let panics = lines.text().lines().filter(|line| line.contains("a request has panicked")).count();
+    let panics = lines.text().lines().filter(|line| line.contains("a request panicked")).count();
     assert_eq!(panics, 1);
 }
 
@@ -150,8 +150,8 @@ async fn every_end_of_a_request_leaves_its_line() {
 async fn what_takes_long_is_marked() {
     for (threshold, slow) in [(Duration::ZERO, json!(true)), (Duration::from_secs(3600), Json::Null)] {
         let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-        let house = House::open_with(Limits::default(), |server| server.slow_request(threshold)).await;
-        assert_eq!(house.connect("acme").await.get("/notes").await.status, 200);
+        let server = TestServer::open_with(Limits::default(), |server| server.slow_request(threshold)).await;
+        assert_eq!(server.connect("acme").await.get("/notes").await.status, 200);
         assert_eq!(lines.requests()[0]["slow"], slow);
     }
 }
@@ -159,24 +159,24 @@ async fn what_takes_long_is_marked() {
 #[tokio::test]
 async fn a_stream_leaves_its_line_when_it_ends_and_not_before() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
-    let house = House::open_with(Limits::default(), |server| server.slow_request(Duration::ZERO)).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open_with(Limits::default(), |server| server.slow_request(Duration::ZERO)).await;
+    let mut client = server.connect("acme").await;
     let listening = tokio::spawn(async move { client.get("/stream").await });
-    house.holding(1).await;
+    server.holding(1).await;
     assert_eq!(lines.requests(), Vec::<Json>::new(), "it is still listened to");
-    house.release(1);
+    server.release(1);
     assert_eq!(listening.await.expect("no panic").text, "onetwothreefour");
-    house.connect("acme").await.get("/notes").await;
+    server.connect("acme").await.get("/notes").await;
     let told: Vec<_> =
         lines.requests().iter().map(|line| json!([line["route"], line["bytes"], line["slow"]])).collect();
     assert_eq!(told, [json!(["/stream", 15, null]), json!(["/notes", null, true])]);
 
-    // One whose listener goes away has ended too.
-    let mut gone = house.connect("acme").await;
+    // A stream ends when its client disconnects.
+    let mut gone = server.connect("acme").await;
     let listening = tokio::spawn(async move { gone.get("/stream").await });
-    house.holding(1).await;
+    server.holding(1).await;
     listening.abort();
-    house.holding(0).await;
+    server.holding(0).await;
     while lines.requests().len() < 3 {
         tokio::task::yield_now().await;
     }
@@ -187,22 +187,22 @@ async fn a_stream_leaves_its_line_when_it_ends_and_not_before() {
 #[tokio::test]
 async fn lines_of_requests_can_be_turned_off() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info,nagaya::access=off");
-    let house = House::open(Limits::default()).await;
-    assert_eq!(house.connect("acme").await.get("/notes").await.status, 200);
+    let server = TestServer::open(Limits::default()).await;
+    assert_eq!(server.connect("acme").await.get("/notes").await.status, 200);
     assert_eq!(lines.requests(), Vec::<Json>::new());
 }
 
 #[tokio::test]
 async fn lines_for_a_person_are_text() {
     let (lines, _log) = Lines::taken(LogFormat::Text, "info");
-    let house = House::open(Limits::default()).await;
-    house.connect("acme").await.get("/notes").await;
+    let server = TestServer::open(Limits::default()).await;
+    server.connect("acme").await.get("/notes").await;
     let text = lines.text();
     assert!(text.contains(r#"INFO nagaya::access: method="GET" route="/notes" system="desk" status=200"#), "{text}");
 }
 
 #[test]
-fn a_filter_that_cannot_be_read_is_told() {
+fn an_unreadable_filter_is_an_error() {
     let error = subscriber(LogFormat::Json, "nagaya=loud", std::io::sink).err().expect("it is refused").to_string();
     assert!(error.contains("`nagaya=loud`"), "{error}");
 }

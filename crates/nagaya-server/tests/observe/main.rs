@@ -1,4 +1,4 @@
-//! What a server tells about itself and about its requests: ids, logs, metrics, probes; over real connections.
+//! Ids, logs, metrics and probes, over real connections.
 
 #[path = "../limits/client.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
@@ -8,10 +8,10 @@ mod clock;
 mod failures;
 #[path = "../limits/faults.rs"]
 mod faults;
-mod health;
-#[path = "../limits/house.rs"]
+#[path = "../limits/harness.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
-mod house;
+mod harness;
+mod health;
 mod ids;
 mod logs;
 mod masking;

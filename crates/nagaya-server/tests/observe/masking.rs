@@ -1,4 +1,4 @@
-//! What must not be in a log, in a process of its own: everything that such a process says is looked at, whoever says it.
+//! What must not be in a log: the whole output of a process is searched.
 
 use std::process::Command;
 
@@ -9,11 +9,11 @@ use nagaya_server::{
 };
 use serde_json::json;
 
-use crate::house::House;
+use crate::harness::TestServer;
 
-/// Set in the process that is listened to.
+/// Set in the process whose output is searched.
 const LISTENED_TO: &str = "NAGAYA_TEST_LISTENED_TO";
-/// Everything that a user gives in this test holds this.
+/// Everything that a user sends in this test contains this.
 const PERSONAL: &str = "keepthistoyourself";
 /// So does everything that proves who the user is; a token begins like this.
 const TOKEN: &str = "eyJ";
@@ -36,8 +36,8 @@ fn nothing_that_a_user_gives_is_logged() {
     for status in [201, 200, 400, 404, 422, 401, 500] {
         assert!(lines.iter().any(|line| line.contains(&format!("\"status\":{status},"))), "no {status} in\n{log}");
     }
-    let panicked = lines.iter().find(|line| line.contains("a request has panicked")).expect("the panic is logged");
-    assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("house.rs:"), "{panicked}");
+    let panicked = lines.iter().find(|line| line.contains("a request panicked")).expect("the panic is logged");
+    assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("server.rs:"), "{panicked}");
 
     for secret in [PERSONAL, TOKEN] {
         let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
@@ -51,12 +51,12 @@ async fn a_server_that_is_listened_to() {
     if std::env::var_os(LISTENED_TO).is_none() {
         return;
     }
-    // All that this house could say, and what requests say of themselves.
+    // All log levels.
     let log = init(LogFormat::Json, "info,nagaya_server=trace,nagaya_tenancy=trace,nagaya_embedded=trace,nagaya=trace");
     let _log = log.expect("a filter");
-    let house = House::open(Limits { body_bytes: 4_096, ..Limits::default() }).await;
+    let server = TestServer::open(Limits { body_bytes: 4_096, ..Limits::default() }).await;
     let user = format!("{PERSONAL}-user");
-    let mut client = house.anonymous().await.with_token(house.token("acme", &user));
+    let mut client = server.anonymous().await.with_token(server.token("acme", &user));
     let mail = format!("{PERSONAL}@example.com");
     let note = json!({ "title": PERSONAL, "email": mail, "password": PERSONAL });
     let id = client.post("/notes", &note).await.json()["data"]["noteId"].as_str().expect("an id").to_owned();
@@ -73,15 +73,15 @@ async fn a_server_that_is_listened_to() {
     assert_eq!(client.post("/notes", &json!({ "title": "x", PERSONAL: PERSONAL })).await.status, 422);
     let json = [("content-type", "application/json")];
     assert_eq!(client.send(Method::POST, "/notes", &json, Body::from(PERSONAL)).await.status, 400);
-    // In headers that are taken over if they are fit.
+    // In headers with ids.
     let bad_ids = [("x-request-id", mail.as_str()), ("x-correlation-id", &mail), ("x-causation-id", &mail)];
     assert_eq!(client.send(Method::GET, "/notes", &bad_ids, Body::empty()).await.status, 200);
-    // In what a panic says.
+    // In the message of a panic.
     let headers = [("content-type", "application/json"), ("x-request-id", "the-panic")];
     assert_eq!(client.send(Method::POST, "/panic", &headers, Body::from(note.to_string())).await.status, 500);
-    // A token that is refused, and one that is none.
-    let mut refused = house.anonymous().await.with_token(format!("{}{PERSONAL}", house.token("acme", &user)));
+    // A refused token, and a text that is no token.
+    let mut refused = server.anonymous().await.with_token(format!("{}{PERSONAL}", server.token("acme", &user)));
     assert_eq!(refused.get("/notes").await.status, 401);
-    let mut refused = house.anonymous().await.with_token(format!("{TOKEN}{PERSONAL}"));
+    let mut refused = server.anonymous().await.with_token(format!("{TOKEN}{PERSONAL}"));
     assert_eq!(refused.get("/notes").await.status, 401);
 }

@@ -1,11 +1,11 @@
-//! Figures for Prometheus.
+//! Metrics for Prometheus.
 
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
 use nagaya_store::{Item, Store as _, Write};
 use serde_json::json;
 
-use crate::{client::Client, house::House};
+use crate::{client::Client, harness::TestServer};
 
 async fn figures(client: &mut Client) -> String {
     let got = client.get("/metrics").await;
@@ -21,8 +21,8 @@ fn has(figures: &str, line: &str) {
 
 #[tokio::test]
 async fn requests_are_counted_by_system_route_method_and_class() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     let made = client.post("/notes", &json!({ "title": "Buy milk" })).await.json();
     let id = made["data"]["noteId"].as_str().expect("an id").to_owned();
     assert_eq!(client.get(&format!("/notes/{id}")).await.status, 200);
@@ -47,9 +47,9 @@ async fn requests_are_counted_by_system_route_method_and_class() {
 
 #[tokio::test]
 async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
-    // One of each kind: what has not been asked has no figures yet.
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
+    // One of each kind: routes without requests have no metrics yet.
     client.get("/nowhere").await;
     client.get("/notes/x").await;
     let before = figures(&mut client).await.lines().count();
@@ -65,18 +65,18 @@ async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
 }
 
 #[tokio::test]
-async fn limits_stand_beside_what_is_held_to_them() {
+async fn metrics_have_the_limits_too() {
     let limits = Limits { concurrent: 12, connections: 34, tenant_concurrent: 1, ..Limits::default() };
-    let house = House::open(limits).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(limits).await;
+    let mut client = server.connect("acme").await;
     let figures_before = figures(&mut client).await;
     has(&figures_before, "nagaya_requests_in_flight_limit 12.0");
     has(&figures_before, "nagaya_connections_limit 34.0");
     has(&figures_before, r#"nagaya_tenants_over_quota{system="desk"} 0.0"#);
 
-    let mut held = house.connect("acme").await;
+    let mut held = server.connect("acme").await;
     let holding = tokio::spawn(async move { held.get("/hold").await.status });
-    house.holding(1).await;
+    server.holding(1).await;
     for _ in 0..3 {
         assert_eq!(client.get("/notes").await.status, 429);
     }
@@ -84,35 +84,35 @@ async fn limits_stand_beside_what_is_held_to_them() {
     has(&figures_then, r#"nagaya_requests_rejected_total{reason="rate"} 3"#);
     has(&figures_then, r#"nagaya_tenants_over_quota{system="desk"} 1.0"#);
     assert!(!figures_then.contains("acme"));
-    house.release(1);
+    server.release(1);
     assert_eq!(holding.await.expect("no panic"), 200);
 }
 
 #[tokio::test]
 async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
-    // Somebody writes around the walls: an item of one tenant under a key of another.
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
+    // A write that bypasses tenancy: an item of one tenant under a key of another.
     let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let item = Item::new().with("PK", "TENANT#acme").with("SK", format!("NOTE#{id}").as_str());
     let item = item.with("tenantId", "other").with("noteId", id).with("title", "Not yours");
-    house.store.write(Write::put("desk-main", item).into()).await.expect("written");
+    server.store.write(Write::put("desk-main", item).into()).await.expect("written");
 
     let got = client.get(&format!("/notes/{id}")).await;
     assert_eq!(got.problem(), (500, "internal".to_owned()));
     assert!(!got.text.contains("Not yours"));
     has(&figures(&mut client).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
 
-    // Serving it anew does not make the alarm go away.
-    house.mounted.serve(nagaya_server::System::plain(house.nagaya.design().clone()), house.nagaya.clone());
+    // Replacing the system does not reset the counter.
+    server.mounted.serve(nagaya_server::System::plain(server.nagaya.design().clone()), server.nagaya.clone());
     let figures = figures(&mut client).await;
     assert!(!figures.contains(r#"nagaya_wall_breaches_total{system="desk"} 0"#), "{figures}");
 }
 
 #[tokio::test]
 async fn a_panic_is_answered_counted_and_over() {
-    let house = House::open(Limits::default()).await;
-    let mut client = house.connect("acme").await;
+    let server = TestServer::open(Limits::default()).await;
+    let mut client = server.connect("acme").await;
     let got = client.post("/panic", &json!({ "email": "ann@example.com" })).await;
     assert_eq!(got.problem(), (500, "internal".to_owned()));
     assert!(!got.text.contains("ann") && !got.text.contains("panic"), "{got:?}");
@@ -125,13 +125,13 @@ async fn a_panic_is_answered_counted_and_over() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_is_counted_too() {
-    let house = House::open(Limits::default()).await;
-    let mut gone = house.connect("acme").await;
+async fn a_client_that_disconnects_is_counted_too() {
+    let server = TestServer::open(Limits::default()).await;
+    let mut gone = server.connect("acme").await;
     let asking = tokio::spawn(async move { gone.get("/hold").await.status });
-    house.holding(1).await;
+    server.holding(1).await;
     asking.abort();
-    house.holding(0).await;
-    let figures = figures(&mut house.anonymous().await).await;
+    server.holding(0).await;
+    let figures = figures(&mut server.anonymous().await).await;
     has(&figures, r#"nagaya_requests_total{system="desk",method="GET",route="/hold",status="4xx"} 1"#);
 }

@@ -1,76 +1,118 @@
-//! Reviewing an application: it is approved, and a tenant comes of it, or rejected.
+//! Reviewing an application: it is approved, which creates a tenant, or rejected.
 //!
-//! An application lies behind the wall of the system and the items of its tenant behind the tenant's own, so that an approval
-//! is two writes. The first one decides, and says which tenant is to be made; the second one makes it. When nothing comes
-//! after the first, approving again goes on from there.
+//! An application is behind the wall of the system and the items of its tenant behind the wall of the tenant, so an approval
+//! is two writes. The first one decides and names the tenant; the second one creates it. If the second one fails, approving
+//! again continues there.
 
 use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Problem};
+use nagaya_server::{Answer, Call, Problem, ProblemCode, request_body};
 use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
+use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{APPLICATION, APPROVAL, REJECTION};
-use crate::{body::flaw, policy, product::Product};
+use super::APPLICATION;
+use crate::{
+    policy::{self, field_error},
+    product::Product,
+};
+
+request_body! {
+    /// The body of an approval.
+    pub(crate) struct Approval of APPLICATION {
+        tenant_id: Option<String> = "tenantId" as "createdTenantId",
+        comment: Option<String> = "comment" as "reviewComment",
+    }
+}
+
+request_body! {
+    /// The body of a rejection.
+    pub(crate) struct Rejection of APPLICATION {
+        comment: Option<String> = "comment" as "reviewComment",
+    }
+}
+
+/// A stored application.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Application {
+    application_id: String,
+    tenant_name: String,
+    plan: String,
+    applicant_name: String,
+    applicant_email: String,
+    /// The user who applied. Every application that came through this API has it.
+    applicant_user_id: Option<String>,
+    status: String,
+    reviewed_by: Option<String>,
+    created_tenant_id: Option<String>,
+}
 
 /// How often a review that lost a race is tried.
 const ATTEMPTS: usize = 10;
 
-/// Approves an application that is pending: 200 with it as it is then.
+/// Approves a pending application: 200 with the approved application.
 ///
-/// Repeated by the operator who approved it, it answers the same; everybody else is told that it is over. Whoever repeats it
-/// before the tenant has been made, makes the tenant.
+/// A repeated call by the same operator gets the same answer; other operators get 409. A repeated call creates the tenant if
+/// it does not exist yet.
 pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    APPROVAL.check(call.design(), &call.body)?;
+    let approval: Approval = call.parse_body()?;
     let operator = call.operator()?;
-    // The tenant has the id that the operator names, or one of our making.
-    let named = call.body.get("tenantId").and_then(Json::as_str);
-    let tenant = named.map_or_else(|| product.ids.ulid(product.clock.millis()), str::to_owned);
+    // The tenant gets the id that the operator names, or a new one.
+    let is_named = approval.tenant_id.is_some();
+    let tenant = approval.tenant_id.unwrap_or_else(|| product.ids.ulid(product.clock.millis()));
 
-    let verdict = Verdict::Approved { tenant, named: named.is_some() };
-    let application = decide(product, call, &operator, &verdict).await?;
-    let tenant = application.text("createdTenantId").ok_or_else(Problem::internal)?;
-    let opened = open(call, &operator.within(tenant)?, &application).await?;
-    if !opened {
-        put_back(&operator, &application).await?;
-        return Err(taken());
+    let review = Review { decision: Decision::Approved { tenant, is_named }, comment: approval.comment };
+    let record = decide(product, call, &operator, &review).await?;
+    let application: Application = record.to()?;
+    let tenant = application.created_tenant_id.as_deref().ok_or_else(Problem::internal)?;
+    if !create_tenant(call, &operator.within(tenant)?, &application).await? {
+        make_pending_again(&operator, &record).await?;
+        return Err(tenant_id_taken());
     }
-    if application.text("reviewedBy") != Some(&*call.caller.user) {
+    if application.reviewed_by.as_deref() != Some(&*call.caller.user) {
         return Err(not_pending());
     }
-    Ok(Answer::record(application))
+    Ok(Answer::record(record))
 }
 
-/// Rejects an application that is pending: 200 with it as it is then.
+/// Rejects a pending application: 200 with the rejected application.
 pub(crate) async fn reject(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    REJECTION.check(call.design(), &call.body)?;
+    let rejection: Rejection = call.parse_body()?;
     let operator = call.operator()?;
 
-    Ok(Answer::record(decide(product, call, &operator, &Verdict::Rejected).await?))
+    let review = Review { decision: Decision::Rejected, comment: rejection.comment };
+    Ok(Answer::record(decide(product, call, &operator, &review).await?))
 }
 
-/// What a reviewer says.
-enum Verdict {
+/// What a reviewer decides.
+struct Review {
+    decision: Decision,
+    comment: Option<String>,
+}
+
+enum Decision {
     Approved {
         tenant: String,
-        /// Whether the reviewer has named the tenant.
-        named: bool,
+        /// Whether the reviewer named the tenant.
+        is_named: bool,
     },
     Rejected,
 }
 
-/// Writes a verdict onto the application as it was when judged. If it has changed meanwhile, it is judged anew.
-async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &Verdict) -> Result<Record, Problem> {
+/// Writes a decision into the application. If the application has changed meanwhile, it is checked again.
+async fn decide(product: &Product, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
     let id = [call.parameter("applicationId").ok_or_else(Problem::not_found)?];
     for _ in 0..ATTEMPTS {
-        let application = operator.get(APPLICATION, &id).await?;
-        if is_decided(&application, verdict)? {
-            return Ok(application);
+        let record = operator.get(APPLICATION, &id).await?;
+        let application: Application = record.to()?;
+        if is_decided(&application, &review.decision)? {
+            return Ok(record);
         }
-        if let Verdict::Approved { tenant, .. } = verdict {
-            applicant(&application).ok_or_else(nobody)?;
-            is_free(operator, tenant).await?;
+        if let Decision::Approved { tenant, .. } = &review.decision {
+            application.applicant_user_id.as_ref().ok_or_else(no_applicant)?;
+            check_tenant_id_is_free(operator, tenant).await?;
         }
-        match operator.update(APPLICATION, &id, outcome(product, call, verdict), &application).await {
+        match operator.update(APPLICATION, &id, outcome(product, call, review), &record).await {
             Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
             decided => return Ok(decided?),
         }
@@ -78,68 +120,62 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &V
     Err(Error::from(ErrorKind::Contended).into())
 }
 
-/// Whether the verdict is there already, from an approval whose tenant may be missing still; `false` for an application that
-/// is pending.
-fn is_decided(application: &Record, verdict: &Verdict) -> Result<bool, Problem> {
-    match (application.text("status"), verdict) {
-        (Some("pending"), _) => Ok(false),
-        // One that was approved elsewhere is none of ours to complete.
-        (Some("approved"), Verdict::Approved { tenant, named }) if applicant(application).is_some() => {
-            let made = application.text("createdTenantId");
-            if made.is_some_and(|made| !named || made == tenant) { Ok(true) } else { Err(not_pending()) }
+/// Whether the application has this decision already, from an approval whose tenant may not exist yet; `false` for a pending
+/// application.
+fn is_decided(application: &Application, decision: &Decision) -> Result<bool, Problem> {
+    match (application.status.as_str(), decision) {
+        ("pending", _) => Ok(false),
+        // An application without an applicant was not approved through this API, and is not completed here.
+        ("approved", Decision::Approved { tenant, is_named }) if application.applicant_user_id.is_some() => {
+            let created = application.created_tenant_id.as_ref();
+            if created.is_some_and(|created| !is_named || created == tenant) { Ok(true) } else { Err(not_pending()) }
         }
         _ => Err(not_pending()),
     }
 }
 
-/// Who applied. Every application that came through this API says so.
-fn applicant(application: &Record) -> Option<&str> {
-    application.text("applicantUserId")
-}
-
-/// Nobody works under this id yet.
-async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
+/// Refuses an id that a tenant has.
+async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
     let handle = operator.within(tenant).map_err(|error| match error.kind() {
-        ErrorKind::BadTenant => ErrorKind::Invalid(vec![flaw("tenantId", "cannot be a tenant's id")]).into(),
+        ErrorKind::BadTenant => ErrorKind::Invalid(vec![field_error("tenantId", "cannot be a tenant's id")]).into(),
         _ => error,
     })?;
     let users = handle.list(&List::by("users").limit(1)).await?;
-    if found(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(taken()) }
+    if tenant_item(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(tenant_id_taken()) }
 }
 
-/// What a verdict writes onto the application.
-fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Map<String, Json> {
+/// What a decision changes in the application.
+fn outcome(product: &Product, call: &Call, review: &Review) -> Map<String, Json> {
     let mut outcome = Map::from_iter([
         ("reviewedBy".to_owned(), (&*call.caller.user).into()),
         ("reviewedAt".to_owned(), product.now(APPLICATION, "reviewedAt")),
     ]);
-    match verdict {
-        Verdict::Rejected => drop(outcome.insert("status".to_owned(), "rejected".into())),
-        Verdict::Approved { tenant, .. } => {
+    match &review.decision {
+        Decision::Rejected => drop(outcome.insert("status".to_owned(), "rejected".into())),
+        Decision::Approved { tenant, .. } => {
             outcome.insert("status".to_owned(), "approved".into());
             outcome.insert("createdTenantId".to_owned(), tenant.as_str().into());
         }
     }
-    if let Some(comment) = call.body.get("comment") {
-        outcome.insert("reviewComment".to_owned(), comment.clone());
+    if let Some(comment) = &review.comment {
+        outcome.insert("reviewComment".to_owned(), comment.as_str().into());
     }
     outcome
 }
 
-/// Makes the tenant of an approved application with its first user and its policy, all or nothing, unless that is there.
-/// `false`: the id belongs to somebody else.
-async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool, Problem> {
-    let said = |field: &str| application.text(field).unwrap_or_default();
+/// Creates the tenant of an approved application with its first user and its policy in one transaction, unless it exists.
+/// `false`: another tenant has the id.
+async fn create_tenant(call: &Call, handle: &Tenant, application: &Application) -> Result<bool, Problem> {
     let fields = |fields: Json| fields.as_object().cloned().unwrap_or_default();
     let tenant = json!({
-        "name": said("tenantName"),
-        "plan": said("plan"),
-        "applicationId": said("applicationId"),
+        "name": application.tenant_name,
+        "plan": application.plan,
+        "applicationId": application.application_id,
     });
     let user = json!({
-        "userId": applicant(application),
-        "email": said("applicantEmail"),
-        "name": said("applicantName"),
+        "userId": application.applicant_user_id,
+        "email": application.applicant_email,
+        "name": application.applicant_name,
         "role": "admin",
     });
     let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": &*call.caller.user });
@@ -147,24 +183,24 @@ async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool
     match set.create("permission_policy", fields(policy)).commit().await {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::Taken { .. }) => {
-            let there = found(handle).await?;
-            Ok(there.is_some_and(|tenant| tenant.text("applicationId") == application.text("applicationId")))
+            let tenant = tenant_item(handle).await?;
+            Ok(tenant.is_some_and(|tenant| tenant.text("applicationId") == Some(&application.application_id)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The tenant's item, if it is there.
-async fn found(handle: &Tenant) -> Result<Option<Record>, Error> {
+/// The item of the tenant, if it exists.
+async fn tenant_item(handle: &Tenant) -> Result<Option<Record>, Error> {
     Ok(handle.get_many(&[("tenant", &[])]).await?.into_iter().next().flatten())
 }
 
-/// Makes an application pending again whose tenant cannot be made. If another review was faster, that one stands.
-async fn put_back(operator: &Operator, application: &Record) -> Result<(), Problem> {
+/// Makes an application pending again whose tenant cannot be created. If another review has changed it meanwhile, it stays.
+async fn make_pending_again(operator: &Operator, application: &Record) -> Result<(), Problem> {
     let id = application.id();
     let id: Vec<_> = id.iter().map(String::as_str).collect();
-    let undone = ["createdTenantId", "reviewedBy", "reviewedAt", "reviewComment"];
-    let mut patch: Map<_, _> = undone.into_iter().map(|field| (field.to_owned(), Json::Null)).collect();
+    let cleared = ["createdTenantId", "reviewedBy", "reviewedAt", "reviewComment"];
+    let mut patch: Map<_, _> = cleared.into_iter().map(|field| (field.to_owned(), Json::Null)).collect();
     patch.insert("status".to_owned(), "pending".into());
     match operator.update(APPLICATION, &id, patch, application).await {
         Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
@@ -176,13 +212,13 @@ fn not_pending() -> Problem {
     Problem::new(StatusCode::CONFLICT, "not_pending", "The application has been reviewed.")
 }
 
-fn taken() -> Problem {
-    let problem = Problem::new(StatusCode::CONFLICT, "taken", "The id of the tenant is taken.");
+fn tenant_id_taken() -> Problem {
+    let problem = Problem::of(ProblemCode::TAKEN, "The id of the tenant is taken.");
     problem.at("tenantId", "Is taken.")
 }
 
-/// An application that did not come through this API, and does not say whose it is.
-fn nobody() -> Problem {
+/// An application that did not come through this API, and has no applicant.
+fn no_applicant() -> Problem {
     let detail = "The application does not say which user it is from.";
     Problem::new(StatusCode::CONFLICT, "no_applicant", detail)
 }

@@ -1,4 +1,4 @@
-//! Payments: methods, purchases and the subscription, by a provider behind a port.
+//! Payments: methods, purchases and the subscription, through a payment provider.
 
 mod local;
 mod methods;
@@ -13,7 +13,7 @@ use std::{future::Future, sync::Arc};
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Later, OwnRoute, Problem};
+use nagaya_server::{Answer, Call, Later, OwnRoute, Problem, RequestBody as _};
 use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
 use serde_json::{Value as Json, json};
 
@@ -39,10 +39,10 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             post.clone(),
             "/payment-methods",
             "Adds a payment method by the provider's token for it; 200 if it is there already.",
-            at(payments, methods::add),
+            with_payments(payments, methods::add),
         )
         .needs(METHOD, Verb::Create)
-        .body(methods::ADDED.schema(design))
+        .body(methods::NewMethod::schema(design))
         .answers(201, Some(method.clone()))
         .also(200, "It was there already.")
         .also(402, DECLINED),
@@ -50,7 +50,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             post.clone(),
             "/payment-methods/{paymentMethodId}/default",
             "Makes a payment method the default one, in place of another.",
-            at(payments, methods::make_default),
+            with_payments(payments, methods::make_default),
         )
         .needs(METHOD, Verb::Update)
         .answers(200, Some(method)),
@@ -58,7 +58,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             Method::DELETE,
             "/payment-methods/{paymentMethodId}",
             "Removes a payment method, here and at the provider.",
-            at(payments, methods::remove),
+            with_payments(payments, methods::remove),
         )
         .needs(METHOD, Verb::Delete)
         .answers(204, None)
@@ -68,7 +68,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             post.clone(),
             "/purchases",
             "Buys a recipe or set of the catalog at its price; not one's own, and not again.",
-            at(payments, purchases::buy),
+            with_payments(payments, purchases::buy),
         )
         .needs(PURCHASE, Verb::Create)
         .takes(json!({
@@ -85,10 +85,10 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             post.clone(),
             "/subscription",
             "Starts a subscription, unless one is running.",
-            at(payments, start::start),
+            with_payments(payments, start::start),
         )
         .needs(SUBSCRIPTION, Verb::Create)
-        .body(start::STARTED.schema(design))
+        .body(start::NewSubscription::schema(design))
         .answers(201, Some(subscription.clone()))
         .also(402, DECLINED)
         .also(502, IMPOSSIBLE),
@@ -96,7 +96,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             post.clone(),
             "/subscription/cancel",
             "Lets the subscription end with the period that is paid for.",
-            at(payments, subscription::cancel),
+            with_payments(payments, subscription::cancel),
         )
         .needs(SUBSCRIPTION, Verb::Update)
         .answers(200, Some(subscription.clone()))
@@ -106,7 +106,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             post.clone(),
             "/subscription/resume",
             "Takes a cancellation back, as long as the period runs.",
-            at(payments, subscription::resume),
+            with_payments(payments, subscription::resume),
         )
         .needs(SUBSCRIPTION, Verb::Update)
         .answers(200, Some(subscription.clone()))
@@ -116,7 +116,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             post,
             "/subscription/refresh",
             "Asks the provider how the subscription stands.",
-            at(payments, subscription::refresh),
+            with_payments(payments, subscription::refresh),
         )
         .needs(SUBSCRIPTION, Verb::Update)
         .answers(200, Some(subscription))
@@ -125,13 +125,13 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
     ]
 }
 
-/// A handler at the desk.
-fn at<F, A>(
+/// A handler that gets the payment provider.
+fn with_payments<F, A>(
     payments: &Arc<dyn Payments>,
     handler: F,
 ) -> impl Fn(Arc<Call>) -> Later<'static, Result<Answer, Problem>> + use<F, A>
 where
-    F: Fn(Desk) -> A + Copy + Send + Sync + 'static,
+    F: Fn(PaymentCall) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Result<Answer, Problem>> + Send + 'static,
 {
     let payments = Arc::clone(payments);
@@ -139,23 +139,23 @@ where
         let payments = Arc::clone(&payments);
         Box::pin(async move {
             let tenant = call.tenant()?;
-            handler(Desk { call, tenant, payments }).await
+            handler(PaymentCall { http: call, tenant, payments }).await
         })
     }
 }
 
-/// Where a user and the provider meet.
-struct Desk {
-    call: Arc<Call>,
+/// A call of a user, with the payment provider.
+struct PaymentCall {
+    http: Arc<Call>,
     tenant: Tenant,
     payments: Arc<dyn Payments>,
 }
 
-impl Desk {
+impl PaymentCall {
     /// The provider's token of a payment method; `None` if there is no such method any more.
     async fn token(&self, method: &str) -> Result<Option<Token>, Problem> {
         let mut found = None;
-        // A secret is never part of what is read; the one way to use it is to look at it in a test.
+        // Reads never return a secret field; only a predicate sees it.
         let look = |token: &str| {
             found = Token::new(token);
             found.is_some()
@@ -179,9 +179,9 @@ impl Desk {
         Ok(self.token(method).await?.ok_or_else(|| "The payment method is gone.".to_owned()))
     }
 
-    /// The payment method to use: the one that the body names, or the default one.
-    async fn method(&self) -> Result<String, Problem> {
-        let method = match self.call.body.get("paymentMethodId").and_then(Json::as_str) {
+    /// The payment method to use: the named one, or the default one.
+    async fn method(&self, named: Option<&str>) -> Result<String, Problem> {
+        let method = match named {
             Some(named) => self.tenant.get(METHOD, &[named]).await?,
             None => self.methods().await?.into_iter().find(methods::is_default).ok_or_else(no_method)?,
         };
@@ -200,7 +200,7 @@ impl Desk {
 
     /// An instant, in the form of a timestamp field.
     fn instant(&self, entity: &str, field: &str, millis: i64) -> Json {
-        let field = self.call.design().entity(entity).and_then(|entity| entity.field(field));
+        let field = self.http.design().entity(entity).and_then(|entity| entity.field(field));
         field.and_then(|field| field.instant(millis)).unwrap_or_default()
     }
 }
@@ -226,7 +226,7 @@ fn no_method() -> Problem {
     Problem::new(StatusCode::CONFLICT, "no_payment_method", detail)
 }
 
-/// Whether somebody else was faster, so that it is worth looking again.
+/// Whether another writer was faster, so that it is worth trying again.
 fn overtaken(error: &Error) -> bool {
     lost(error) || matches!(error.kind(), ErrorKind::Overtaken { .. })
 }

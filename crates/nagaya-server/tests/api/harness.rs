@@ -10,7 +10,7 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Value as Json, json};
 
 /// A system that is served until it is dropped.
-pub(crate) struct House {
+pub(crate) struct TestServer {
     pub(crate) url: String,
     issuer: Arc<LocalIssuer>,
     name: String,
@@ -49,14 +49,14 @@ impl Answer {
     }
 }
 
-/// A design that is written out.
+/// A design from its source.
 pub(crate) fn design(source: &str) -> Design {
     let checked = check(source, &[]);
     let said: Vec<_> = checked.diagnostics.iter().map(|each| each.message.clone()).collect();
     checked.design.unwrap_or_else(|| panic!("{said:?}"))
 }
 
-impl House {
+impl TestServer {
     /// Serves a system on a store in memory.
     pub(crate) fn serve(system: System) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -67,7 +67,7 @@ impl House {
         let name = system.name.clone();
         let url = runtime.block_on(async {
             let nagaya = Nagaya::open(system.design.clone(), store);
-            nagaya.ensure().await.expect("the tables are made");
+            nagaya.ensure().await.expect("the tables are created");
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let url = format!("http://{}", listener.local_addr().expect("an address"));
             let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), &name);
@@ -76,7 +76,7 @@ impl House {
             tokio::spawn(server.run(listener, std::future::pending()));
             url
         });
-        House { url, issuer, name, claims, _runtime: runtime }
+        TestServer { url, issuer, name, claims, _runtime: runtime }
     }
 
     pub(crate) fn token(&self, tenant: Option<&str>, user: &str, roles: &[&str]) -> String {
@@ -89,25 +89,25 @@ impl House {
 
     /// A client of a tenant's user with a role.
     pub(crate) fn client(&self, tenant: &str, role: &str) -> Client<'_> {
-        Client { house: self, token: Some(self.token(Some(tenant), "u1", &[role])), headers: Vec::new() }
+        Client { server: self, token: Some(self.token(Some(tenant), "u1", &[role])), headers: Vec::new() }
     }
 
-    /// A client of somebody who works for the system.
+    /// A client of an operator.
     pub(crate) fn operator(&self) -> Client<'_> {
         let token = Some(self.token(None, "op", &["operator"]));
-        Client { house: self, token, headers: vec![("nagaya-reason".to_owned(), "a test".to_owned())] }
+        Client { server: self, token, headers: vec![("nagaya-reason".to_owned(), "a test".to_owned())] }
     }
 
     /// A client without a token.
     pub(crate) fn nobody(&self) -> Client<'_> {
-        Client { house: self, token: None, headers: Vec::new() }
+        Client { server: self, token: None, headers: Vec::new() }
     }
 }
 
-/// Somebody who asks.
+/// A client.
 #[derive(Clone)]
 pub(crate) struct Client<'h> {
-    house: &'h House,
+    server: &'h TestServer,
     token: Option<String>,
     headers: Vec<(String, String)>,
 }
@@ -140,7 +140,7 @@ impl Client<'_> {
     }
 
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Answer {
-        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.house.url));
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.server.url));
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }

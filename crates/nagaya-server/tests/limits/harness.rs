@@ -57,10 +57,10 @@ entity = "note"
 "#;
 
 /// A server that runs.
-pub(crate) struct House {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) store: Arc<Embedded>,
-    /// What goes wrong in the store.
+    /// The faults of the store.
     pub(crate) faults: Arc<Faults>,
     pub(crate) nagaya: Nagaya,
     pub(crate) mounted: Mounted,
@@ -71,26 +71,26 @@ pub(crate) struct House {
     running: JoinHandle<()>,
 }
 
-impl House {
-    /// A server with these limits, and nothing else out of the ordinary.
-    pub(crate) async fn open(limits: Limits) -> House {
-        House::open_with(limits, |_| ()).await
+impl TestServer {
+    /// A server with these limits.
+    pub(crate) async fn open(limits: Limits) -> TestServer {
+        TestServer::open_with(limits, |_| ()).await
     }
 
-    /// A server with these limits and settings, whose tables are there.
-    pub(crate) async fn open_with(limits: Limits, set: impl FnOnce(&mut Server)) -> House {
-        let house = House::open_empty(limits, set).await;
-        house.nagaya.ensure().await.expect("the tables are made");
-        house
+    /// A server with these limits and settings, whose tables exist.
+    pub(crate) async fn open_with(limits: Limits, set: impl FnOnce(&mut Server)) -> TestServer {
+        let server = TestServer::open_empty(limits, set).await;
+        server.nagaya.ensure().await.expect("the tables are created");
+        server
     }
 
     /// A server whose store has no tables yet.
-    pub(crate) async fn open_empty(limits: Limits, set: impl FnOnce(&mut Server)) -> House {
+    pub(crate) async fn open_empty(limits: Limits, set: impl FnOnce(&mut Server)) -> TestServer {
         let store = Embedded::memory(Options::default()).expect("memory");
-        House::open_on(store, limits, set).await
+        TestServer::open_on(store, limits, set).await
     }
 
-    pub(crate) async fn open_on(store: Embedded, limits: Limits, set: impl FnOnce(&mut Server)) -> House {
+    pub(crate) async fn open_on(store: Embedded, limits: Limits, set: impl FnOnce(&mut Server)) -> TestServer {
         let design = nagaya_design::check(DESIGN, &[]).design.expect("the design is sound");
         let store = Arc::new(store);
         let faults = Arc::<Faults>::default();
@@ -109,7 +109,7 @@ impl House {
         let running = tokio::spawn(server.run(listener, async {
             let _ = stopped.await;
         }));
-        House { address, store, faults, nagaya, mounted, held, issuer, claims, stop: Some(stop), running }
+        TestServer { address, store, faults, nagaya, mounted, held, issuer, claims, stop: Some(stop), running }
     }
 
     /// A token of a tenant's user.
@@ -119,12 +119,12 @@ impl House {
         self.issuer.issue(&grant).expect("a token")
     }
 
-    /// A connection on which a tenant's user asks.
+    /// A connection of a tenant's user.
     pub(crate) async fn connect(&self, tenant: &str) -> Client {
         self.anonymous().await.with_token(self.token(tenant, "ann"))
     }
 
-    /// A connection on which nobody in particular asks.
+    /// A connection without a token.
     pub(crate) async fn anonymous(&self) -> Client {
         Client::over(self.stream().await).await
     }
@@ -133,18 +133,18 @@ impl House {
         TcpStream::connect(self.address).await.expect("the server listens")
     }
 
-    /// Waits until so many requests are held up inside.
+    /// Waits until this many requests are blocked in the handler.
     pub(crate) async fn holding(&self, requests: usize) {
         let mut now = self.held.now.subscribe();
         now.wait_for(|held| *held == requests).await.expect("the server runs");
     }
 
-    /// Lets so many of the requests go that are held up.
+    /// Releases this many blocked requests.
     pub(crate) fn release(&self, requests: usize) {
         self.held.exit.add_permits(requests);
     }
 
-    /// Tells the server to stop.
+    /// Stops the server.
     pub(crate) fn stop(&mut self) {
         let _ = self.stop.take().expect("it runs").send(());
     }
@@ -159,7 +159,7 @@ impl House {
     }
 }
 
-/// The routes of the system's own: what no design gives.
+/// The custom routes of the system.
 #[derive(Clone)]
 pub(crate) struct Held {
     now: Arc<watch::Sender<usize>>,
@@ -224,7 +224,7 @@ fn fail(call: &Call) -> Result<Answer, Problem> {
     panic!("cannot deal with {:?} of {}", call.body, call.caller.user)
 }
 
-/// Counts a request for as long as it is inside, however it leaves.
+/// Counts a request while it is in the handler.
 struct Here(Arc<watch::Sender<usize>>);
 
 impl Here {

@@ -1,0 +1,103 @@
+//! The status of a tenant: whether it is enabled, and its policy. Every request needs it, so it is cached.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::http::StatusCode;
+use nagaya_design::{Design, Verb};
+use nagaya_server::{Call, Problem};
+use nagaya_store::Value;
+
+use crate::policy::Policy;
+
+/// How long an entry is used. Changes by this server are visible at once, changes by others after this time.
+const CACHE_TIME: Duration = Duration::from_secs(5);
+/// The most tenants in the cache.
+const MAX_TENANTS: usize = 10_000;
+
+/// The status of a tenant.
+#[derive(Debug)]
+pub(crate) struct TenantStatus {
+    enabled: bool,
+    policy: Option<Policy>,
+}
+
+impl TenantStatus {
+    /// Refuses what the tenant is disabled for, or its policy does not allow these roles.
+    pub(crate) fn authorize(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> Result<(), Problem> {
+        // A disabled tenant can still read its own item.
+        if !self.enabled && (entity, verb) != ("tenant", Verb::Read) {
+            let detail = "The tenant is disabled; its operators know why.";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "tenant_disabled", detail));
+        }
+        match &self.policy {
+            Some(policy) if !policy.permits(design, roles, entity, verb) => {
+                let detail = format!("The tenant's permission policy does not allow `{entity}.{verb}`.");
+                Err(Problem::forbidden(detail))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The status of tenants, cached.
+#[derive(Debug, Default)]
+pub(crate) struct TenantStatusCache(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_tenant: HashMap<Arc<str>, (Instant, Arc<TenantStatus>)>,
+    /// How often an entry was removed: a read that started before a removal is not cached.
+    invalidations: u64,
+}
+
+impl TenantStatusCache {
+    /// The status of the caller's tenant.
+    pub(crate) async fn get(&self, call: &Call) -> Result<Arc<TenantStatus>, Problem> {
+        let handle = call.tenant()?;
+        let tenant = &handle.principal().tenant;
+        let invalidations = {
+            let entries = self.entries();
+            match entries.by_tenant.get(tenant) {
+                Some((since, status)) if since.elapsed() < CACHE_TIME => return Ok(Arc::clone(status)),
+                _ => entries.invalidations,
+            }
+        };
+        let mut found = handle.get_many(&[("tenant", &[]), ("permission_policy", &[])]).await?.into_iter();
+        let (item, policy) = (found.next().flatten(), found.next().flatten());
+        // A tenant without an item was not created through this API, and is enabled.
+        let disabled = item.is_some_and(|item| item.get("enabled") == Some(&Value::Boolean(false)));
+        let status = Arc::new(TenantStatus { enabled: !disabled, policy: policy.as_ref().map(Policy::of) });
+        let mut entries = self.entries();
+        if entries.invalidations == invalidations {
+            entries.make_room();
+            entries.by_tenant.insert(Arc::clone(tenant), (Instant::now(), Arc::clone(&status)));
+        }
+        Ok(status)
+    }
+
+    /// Removes a tenant from the cache: the next request reads its status again.
+    pub(crate) fn invalidate(&self, tenant: &str) {
+        let mut entries = self.entries();
+        entries.invalidations += 1;
+        entries.by_tenant.remove(tenant);
+    }
+
+    fn entries(&self) -> std::sync::MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    fn make_room(&mut self) {
+        if self.by_tenant.len() >= MAX_TENANTS {
+            self.by_tenant.retain(|_, (since, _)| since.elapsed() < CACHE_TIME);
+        }
+        if self.by_tenant.len() >= MAX_TENANTS {
+            self.by_tenant.clear();
+        }
+    }
+}
