@@ -1,6 +1,6 @@
 //! The extension: checks before and after the derived routes, and the custom routes.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use axum::http::Method;
 use nagaya_design::{Design, Verb};
@@ -60,55 +60,51 @@ fn set_updated_by(call: &mut Call) {
 /// The extension of the system.
 pub(crate) struct AiagentExtension(pub(crate) Arc<Product>);
 
+impl AiagentExtension {
+    /// A custom route whose handler gets the product.
+    fn route<F, A>(&self, method: Method, path: &str, summary: &str, handler: F) -> OwnRoute
+    where
+        F: Fn(Arc<Product>, Arc<Call>) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Answer, Problem>> + Send + 'static,
+    {
+        let product = Arc::clone(&self.0);
+        OwnRoute::new(method, path, summary, move |call| handler(Arc::clone(&product), call))
+    }
+}
+
 impl Extension for AiagentExtension {
     fn routes(&self) -> Vec<OwnRoute> {
-        let route = |method, path, summary, handler: ProductHandler| {
-            let product = Arc::clone(&self.0);
-            OwnRoute::new(method, path, summary, move |call| handler(Arc::clone(&product), call))
-        };
         let design = &self.0.design;
         let application = || Some(json!({ "$ref": "#/components/schemas/TenantApplication" }));
         let tenant = || Some(json!({ "$ref": "#/components/schemas/Tenant" }));
         let users = json!({ "type": "array", "items": { "$ref": "#/components/schemas/User" } });
         vec![
-            route(Method::POST, "/tenant-applications", "Applies for a tenant.", |_, call| {
-                Box::pin(async move { applications::submit(&call).await })
-            })
-            .reach(Reach::Anyone)
-            .body(applications::NewApplication::schema(design))
-            .answers(201, application()),
-            route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, |product, call| {
-                Box::pin(async move { applications::approve(&product, &call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant_application", Verb::Update)
-            .body(applications::Approval::schema(design))
-            .answers(200, application()),
-            route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, |product, call| {
-                Box::pin(async move { applications::reject(&product, &call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant_application", Verb::Update)
-            .body(applications::Rejection::schema(design))
-            .answers(200, application()),
-            route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", |_, call| {
-                Box::pin(async move { tenants::read(&call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant", Verb::Read)
-            .answers(200, tenant()),
-            route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE, |product, call| {
-                Box::pin(async move { tenants::change(&product, &call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant", Verb::Update)
-            .body(tenants::TenantChange::schema(design))
-            .answers(200, tenant()),
-            route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", |_, call| {
-                Box::pin(async move { tenants::mine(&call).await })
-            })
-            .reach(Reach::Anyone)
-            .answers(200, Some(users)),
+            self.route(Method::POST, "/tenant-applications", "Applies for a tenant.", applications::submit)
+                .reach(Reach::Anyone)
+                .body(applications::NewApplication::schema(design))
+                .answers(201, application()),
+            self.route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, applications::approve)
+                .reach(Reach::Operator)
+                .needs("tenant_application", Verb::Update)
+                .body(applications::Approval::schema(design))
+                .answers(200, application()),
+            self.route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, applications::reject)
+                .reach(Reach::Operator)
+                .needs("tenant_application", Verb::Update)
+                .body(applications::Rejection::schema(design))
+                .answers(200, application()),
+            self.route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", tenants::read)
+                .reach(Reach::Operator)
+                .needs("tenant", Verb::Read)
+                .answers(200, tenant()),
+            self.route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE, tenants::change)
+                .reach(Reach::Operator)
+                .needs("tenant", Verb::Update)
+                .body(tenants::TenantChange::schema(design))
+                .answers(200, tenant()),
+            self.route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", tenants::mine)
+                .reach(Reach::Anyone)
+                .answers(200, Some(users)),
         ]
     }
 
@@ -130,9 +126,6 @@ impl Extension for AiagentExtension {
         Box::pin(async { Ok(()) })
     }
 }
-
-/// A handler of a custom route.
-type ProductHandler = fn(Arc<Product>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
 
 const APPROVE: &str = "Approves an application: creates the tenant, its first user and its permission policy.";
 const REJECT: &str = "Rejects an application.";

@@ -1,5 +1,7 @@
 //! Tenants as operators see them, and the tenants of a user who signs in.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
@@ -21,15 +23,15 @@ pub(crate) fn not_deleted() -> Problem {
 }
 
 /// A tenant, for an operator.
-pub(crate) async fn read(call: &Call) -> Result<Answer, Problem> {
-    let tenant = within(call)?;
+pub(crate) async fn read(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let tenant = within(&call)?;
     Ok(Answer::record(tenant.get("tenant", &[]).await?))
 }
 
 /// Changes a tenant, for an operator; with `If-Match`, only that version.
-pub(crate) async fn change(product: &Product, call: &Call) -> Result<Answer, Problem> {
+pub(crate) async fn change(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
     let change: TenantChange = call.parse_body()?;
-    let tenant = within(call)?;
+    let tenant = within(&call)?;
     let expected = match call.header("if-match") {
         None => Expected::Any,
         Some(_) => {
@@ -55,7 +57,7 @@ fn within(call: &Call) -> Result<Tenant, Problem> {
 }
 
 /// The caller in each tenant that it is a user of: for a sign-in, before the token names a tenant.
-pub(crate) async fn mine(call: &Call) -> Result<Answer, Problem> {
+pub(crate) async fn mine(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
     let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
     let page = call.system("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;
     Ok(Answer::new(StatusCode::OK, Content::Page(page)))

@@ -55,8 +55,8 @@ pub(crate) fn system_pages(
     ];
     let is_taken = |path: &str| routes.iter().any(|route| positional(&route.path) == path);
     // Where a route has the path of the page, the files of the page are not needed either.
-    let is_free = |path: &str| !is_taken(path) && !(path.starts_with("/docs/") && is_taken("/docs"));
-    let free = pages.into_iter().filter(|(path, _)| is_free(path) && !(mount.is_empty() && path.is_empty()));
+    let is_hidden = |path: &str| is_taken(path) || path.starts_with("/docs/") && is_taken("/docs");
+    let free = pages.into_iter().filter(|(path, _)| !(is_hidden(path) || mount.is_empty() && path.is_empty()));
     free.fold(Router::new(), |all, (path, page)| all.route(&format!("{mount}{path}"), page))
 }
 

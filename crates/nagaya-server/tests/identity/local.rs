@@ -265,7 +265,7 @@ fn an_unusable_directory_is_named_in_the_error() {
     let file = data.path().join("file");
     fs::write(&file, "").expect("it can be written");
     let error = LocalIssuer::open(&file).expect_err("it is a file").to_string();
-    assert!(error.contains("file/issuer cannot be made: "), "{error}");
+    assert!(error.contains("file/issuer cannot be created: "), "{error}");
 }
 
 /// Proves T15.

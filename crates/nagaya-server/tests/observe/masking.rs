@@ -37,7 +37,7 @@ fn nothing_that_a_user_gives_is_logged() {
         assert!(lines.iter().any(|line| line.contains(&format!("\"status\":{status},"))), "no {status} in\n{log}");
     }
     let panicked = lines.iter().find(|line| line.contains("a request panicked")).expect("the panic is logged");
-    assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("server.rs:"), "{panicked}");
+    assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("harness.rs:"), "{panicked}");
 
     for secret in [PERSONAL, TOKEN] {
         let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();

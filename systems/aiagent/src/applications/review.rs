@@ -4,6 +4,8 @@
 //! is two writes. The first one decides and names the tenant; the second one creates it. If the second one fails, approving
 //! again continues there.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem, ProblemCode, request_body};
 use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
@@ -54,7 +56,7 @@ const ATTEMPTS: usize = 10;
 ///
 /// A repeated call by the same operator gets the same answer; other operators get 409. A repeated call creates the tenant if
 /// it does not exist yet.
-pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Problem> {
+pub(crate) async fn approve(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
     let approval: Approval = call.parse_body()?;
     let operator = call.operator()?;
     // The tenant gets the id that the operator names, or a new one.
@@ -62,10 +64,10 @@ pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Pr
     let tenant = approval.tenant_id.unwrap_or_else(|| product.ids.ulid(product.clock.millis()));
 
     let review = Review { decision: Decision::Approved { tenant, is_named }, comment: approval.comment };
-    let record = decide(product, call, &operator, &review).await?;
+    let record = decide(&product, &call, &operator, &review).await?;
     let application: Application = record.to()?;
     let tenant = application.created_tenant_id.as_deref().ok_or_else(Problem::internal)?;
-    if !create_tenant(call, &operator.within(tenant)?, &application).await? {
+    if !create_tenant(&call, &operator.within(tenant)?, &application).await? {
         make_pending_again(&operator, &record).await?;
         return Err(tenant_id_taken());
     }
@@ -76,12 +78,12 @@ pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Pr
 }
 
 /// Rejects a pending application: 200 with the rejected application.
-pub(crate) async fn reject(product: &Product, call: &Call) -> Result<Answer, Problem> {
+pub(crate) async fn reject(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
     let rejection: Rejection = call.parse_body()?;
     let operator = call.operator()?;
 
     let review = Review { decision: Decision::Rejected, comment: rejection.comment };
-    Ok(Answer::record(decide(product, call, &operator, &review).await?))
+    Ok(Answer::record(decide(&product, &call, &operator, &review).await?))
 }
 
 /// What a reviewer decides.

@@ -101,7 +101,7 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
                     // Tenants are not deleted; they are told so before anything is looked for.
                     Operation::Delete(_) if entity.name == "tenant" => drop(answer.problem(403, "forbidden")),
                     Operation::Read(_) | Operation::Update(_) | Operation::Delete(_) => {
-                        drop(answer.problem(404, "not_found"))
+                        drop(answer.problem(404, "not_found"));
                     }
                     Operation::List(id) if id.of(design).returns == Returns::One => {
                         answer.problem(404, "not_found");

@@ -15,6 +15,9 @@ use super::{
 };
 use crate::product::{ATTEMPTS, contended, fields};
 
+pub(super) const ADD: &str = "Adds a payment method by the provider's token for it; 200 if it is there already.";
+pub(super) const DEFAULT: &str = "Makes a payment method the default one, in place of another.";
+pub(super) const REMOVE: &str = "Removes a payment method, here and at the provider.";
 /// The most methods of a user.
 const MAX_METHODS: usize = 20;
 

@@ -13,7 +13,7 @@ use std::{future::Future, sync::Arc};
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Later, OwnRoute, Problem, RequestBody as _};
+use nagaya_server::{Answer, Call, OwnRoute, Problem, RequestBody as _};
 use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
 use serde_json::{Value as Json, json};
 
@@ -29,119 +29,69 @@ const PURCHASE: &str = "purchase";
 const SUBSCRIPTION: &str = "subscription";
 /// What other statuses mean.
 const DECLINED: &str = "The provider declines, and says why. Code: `payment_declined`.";
-const IMPOSSIBLE: &str = "What the provider says cannot be. Code: `bad_standing`.";
+const IMPOSSIBLE: &str = "The provider reports an impossible state. Code: `bad_standing`.";
 
 pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRoute> {
     let (method, bought, subscription) = (item("PaymentMethod"), item("Purchase"), item("Subscription"));
+    // Changes of the subscription have the same answers.
+    let change = |route: OwnRoute| {
+        let route = route.needs(SUBSCRIPTION, Verb::Update).answers(200, Some(subscription.clone()));
+        route.also(402, DECLINED).also(502, IMPOSSIBLE)
+    };
     let post = Method::POST;
     vec![
-        OwnRoute::new(
-            post.clone(),
-            "/payment-methods",
-            "Adds a payment method by the provider's token for it; 200 if it is there already.",
-            with_payments(payments, methods::add),
-        )
-        .needs(METHOD, Verb::Create)
-        .body(methods::NewMethod::schema(design))
-        .answers(201, Some(method.clone()))
-        .also(200, "It was there already.")
-        .also(402, DECLINED),
-        OwnRoute::new(
-            post.clone(),
-            "/payment-methods/{paymentMethodId}/default",
-            "Makes a payment method the default one, in place of another.",
-            with_payments(payments, methods::make_default),
-        )
-        .needs(METHOD, Verb::Update)
-        .answers(200, Some(method)),
-        OwnRoute::new(
-            Method::DELETE,
-            "/payment-methods/{paymentMethodId}",
-            "Removes a payment method, here and at the provider.",
-            with_payments(payments, methods::remove),
-        )
-        .needs(METHOD, Verb::Delete)
-        .answers(204, None)
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post.clone(),
-            "/purchases",
-            "Buys a recipe or set of the catalog at its price; not one's own, and not again.",
-            with_payments(payments, purchases::buy),
-        )
-        .needs(PURCHASE, Verb::Create)
-        .takes(json!({
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": true,
-            "description": "The same key and body give the same answer, and are paid once.",
-            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
-        }))
-        .body(purchases::schema(design))
-        .answers(201, Some(bought))
-        .also(402, DECLINED),
-        OwnRoute::new(
-            post.clone(),
-            "/subscription",
-            "Starts a subscription, unless one is running.",
-            with_payments(payments, start::start),
-        )
-        .needs(SUBSCRIPTION, Verb::Create)
-        .body(start::NewSubscription::schema(design))
-        .answers(201, Some(subscription.clone()))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post.clone(),
-            "/subscription/cancel",
-            "Lets the subscription end with the period that is paid for.",
-            with_payments(payments, subscription::cancel),
-        )
-        .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription.clone()))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post.clone(),
-            "/subscription/resume",
-            "Takes a cancellation back, as long as the period runs.",
-            with_payments(payments, subscription::resume),
-        )
-        .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription.clone()))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post,
-            "/subscription/refresh",
-            "Asks the provider how the subscription stands.",
-            with_payments(payments, subscription::refresh),
-        )
-        .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
+        route(payments, &post, "/payment-methods", methods::ADD, methods::add)
+            .needs(METHOD, Verb::Create)
+            .body(methods::NewMethod::schema(design))
+            .answers(201, Some(method.clone()))
+            .also(200, "It was there already.")
+            .also(402, DECLINED),
+        route(payments, &post, "/payment-methods/{paymentMethodId}/default", methods::DEFAULT, methods::make_default)
+            .needs(METHOD, Verb::Update)
+            .answers(200, Some(method)),
+        route(payments, &Method::DELETE, "/payment-methods/{paymentMethodId}", methods::REMOVE, methods::remove)
+            .needs(METHOD, Verb::Delete)
+            .answers(204, None)
+            .also(402, DECLINED)
+            .also(502, IMPOSSIBLE),
+        route(payments, &post, "/purchases", purchases::BUY, purchases::buy)
+            .needs(PURCHASE, Verb::Create)
+            .takes(json!({
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": true,
+                "description": "The same key and body give the same answer, and are paid once.",
+                "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+            }))
+            .body(purchases::schema(design))
+            .answers(201, Some(bought))
+            .also(402, DECLINED),
+        route(payments, &post, "/subscription", "Starts a subscription, unless one is running.", start::start)
+            .needs(SUBSCRIPTION, Verb::Create)
+            .body(start::NewSubscription::schema(design))
+            .answers(201, Some(subscription.clone()))
+            .also(402, DECLINED)
+            .also(502, IMPOSSIBLE),
+        change(route(payments, &post, "/subscription/cancel", subscription::CANCEL, subscription::cancel)),
+        change(route(payments, &post, "/subscription/resume", subscription::RESUME, subscription::resume)),
+        change(route(payments, &post, "/subscription/refresh", subscription::REFRESH, subscription::refresh)),
     ]
 }
 
-/// A handler that gets the payment provider.
-fn with_payments<F, A>(
-    payments: &Arc<dyn Payments>,
-    handler: F,
-) -> impl Fn(Arc<Call>) -> Later<'static, Result<Answer, Problem>> + use<F, A>
+/// A route whose handler gets the payment provider.
+fn route<F, A>(payments: &Arc<dyn Payments>, method: &Method, path: &str, summary: &str, handler: F) -> OwnRoute
 where
     F: Fn(PaymentCall) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Result<Answer, Problem>> + Send + 'static,
 {
     let payments = Arc::clone(payments);
-    move |call| {
+    OwnRoute::new(method.clone(), path, summary, move |call| {
         let payments = Arc::clone(&payments);
-        Box::pin(async move {
+        async move {
             let tenant = call.tenant()?;
             handler(PaymentCall { http: call, tenant, payments }).await
-        })
-    }
+        }
+    })
 }
 
 /// A call of a user, with the payment provider.

@@ -17,6 +17,7 @@ use crate::{
     product::{ATTEMPTS, contended, fields},
 };
 
+pub(super) const BUY: &str = "Buys a recipe or set of the catalog at its price; not one's own, and not again.";
 /// The currency of prices.
 const CURRENCY: &str = "JPY";
 

@@ -12,6 +12,10 @@ use crate::{
     product::{ATTEMPTS, contended, fields},
 };
 
+pub(super) const CANCEL: &str = "Lets the subscription end with the period that is paid for.";
+pub(super) const RESUME: &str = "Revokes a cancellation, until the end of the period.";
+pub(super) const REFRESH: &str = "Gets the state of the subscription from the provider.";
+
 /// A stored subscription.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
