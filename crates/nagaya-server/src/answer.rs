@@ -1,4 +1,4 @@
-//! What a handler gives, and how it is written.
+//! The answer of a handler, and how it is written.
 
 use axum::{
     body::Body,
@@ -9,18 +9,18 @@ use nagaya_tenancy::{Page, Record};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-/// What a handler gives.
+/// The answer of a handler.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// Headers besides those of the content.
     pub headers: HeaderMap,
-    /// What is in the body.
+    /// The content of the body.
     pub content: Content,
 }
 
-/// What is in the body of an answer.
+/// The content of the body of an answer.
 #[derive(Debug)]
 pub enum Content {
     /// Nothing.
@@ -31,18 +31,18 @@ pub enum Content {
     Page(Page),
     /// `{"data": …}` with anything.
     Data(Json),
-    /// Something that goes on for as long as it is listened to, such as `text/event-stream`.
+    /// A stream of a media type such as `text/event-stream`, which lasts until the client disconnects.
     Stream(&'static str, Body),
 }
 
 #[derive(Serialize)]
-struct Wrapped<'a, T: ?Sized> {
+struct DataEnvelope<'a, T: ?Sized> {
     data: &'a T,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed<'a> {
+struct PageEnvelope<'a> {
     data: &'a [Record],
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: &'a Option<String>,
@@ -85,24 +85,25 @@ impl Answer {
     }
 
     pub(crate) fn into_response(mut self) -> Response {
-        if let Content::Stream(kind, body) = self.content {
+        if let Content::Stream(media_type, body) = self.content {
             let mut response = Response::new(body);
             *response.status_mut() = self.status;
-            self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
             self.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             *response.headers_mut() = self.headers;
             return response;
         }
         let body = match &self.content {
             Content::None | Content::Stream(..) => None,
-            Content::Record(record) => Some(json(ITEM, &Wrapped { data: &**record })),
+            Content::Record(record) => Some(json(ITEM, &DataEnvelope { data: &**record })),
             Content::Page(Page { count: Some(count), .. }) => {
-                Some(json(ITEM, &Wrapped { data: &Count { count: *count } }))
+                Some(json(ITEM, &DataEnvelope { data: &Count { count: *count } }))
             }
-            Content::Page(page) => {
-                Some(json(ITEM * (1 + page.records.len()), &Listed { data: &page.records, next_cursor: &page.next }))
-            }
-            Content::Data(data) => Some(json(ITEM, &Wrapped { data })),
+            Content::Page(page) => Some(json(
+                ITEM * (1 + page.records.len()),
+                &PageEnvelope { data: &page.records, next_cursor: &page.next },
+            )),
+            Content::Data(data) => Some(json(ITEM, &DataEnvelope { data })),
         };
         let mut response = Response::new(body.map_or_else(Body::empty, Body::from));
         *response.status_mut() = self.status;
@@ -111,28 +112,28 @@ impl Answer {
             let json = HeaderValue::from_static("application/json");
             response.headers_mut().entry(header::CONTENT_TYPE).or_insert(json);
         }
-        // What one caller may see no cache keeps for another.
+        // Caches must not give one caller's answer to another.
         response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
         response
     }
 }
 
-/// How many headers most answers have, those of the server and of the connection included.
+/// Headers of most answers, with those that the server and the connection add.
 const HEADERS: usize = 12;
 
-/// Bytes that most items fit in.
+/// Bytes that most items need.
 const ITEM: usize = 512;
 
-/// Something as JSON, which is about so long.
-fn json(bytes: usize, value: &impl Serialize) -> Vec<u8> {
-    let mut json = Vec::with_capacity(bytes);
-    // Texts, numbers and what is made of them can always be written.
+/// A value as JSON; `capacity` is about its length.
+fn json(capacity: usize, value: &impl Serialize) -> Vec<u8> {
+    let mut json = Vec::with_capacity(capacity);
+    // These types always serialize.
     let _ = serde_json::to_writer(&mut json, value);
     json
 }
 
-/// The tag of an item: its version and what it holds. An item that is made anew under the id of one that is gone begins with
-/// the first version again; what it holds tells them apart.
+/// The tag of an item: its version and a hash of its content. A deleted item that is created again starts with version 1
+/// again; the hash tells the two apart.
 pub fn tag(record: &Record) -> String {
     match record.version() {
         Some(version) => format!("\"v{version}-{:016x}\"", record.digest()),
@@ -143,8 +144,8 @@ pub fn tag(record: &Record) -> String {
     }
 }
 
-/// Whether a header such as `If-None-Match` names a tag. Weak ones count where only reading is at stake; where writing is, a
-/// version alone (`"v3"`) will do.
+/// Whether a header such as `If-None-Match` names a tag. For reading (`weak`), weak tags match; for writing, a version alone
+/// (`"v3"`) matches.
 pub fn names(header: &str, tag: &str, weak: bool) -> bool {
     let version = tag.split_once('-').map(|(version, _)| format!("{version}\""));
     header.split(',').map(str::trim).any(|each| {

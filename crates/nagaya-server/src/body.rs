@@ -1,49 +1,48 @@
-//! Bodies of requests: read within limits, and never left half read.
+//! Request bodies: read within limits, and drained so that the connection can be reused.
 
 use std::time::Duration;
 
 use axum::{
     body::{Body, HttpBody as _},
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderValue, header},
     response::Response,
 };
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
-use crate::Problem;
+use crate::{Problem, ProblemCode};
 
-/// Bytes beyond a limit that are still read, and thrown away: a client that is still sending would not see the answer.
-const PATIENCE: usize = 8 * 1024 * 1024;
-/// How long a body that nobody wants may take.
-const MOMENT: Duration = Duration::from_secs(1);
+/// Bytes beyond a limit that are read and discarded: a client that is still sending would not read the answer.
+const DRAIN_LIMIT: usize = 8 * 1024 * 1024;
+/// Time for discarding a body that is not read.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Reads a body.
 pub(crate) async fn read(body: &mut Body, limit: usize) -> Result<Bytes, Problem> {
     let (mut read, mut count) = (Vec::new(), 0_usize);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::bad_request("bad_body", "The body has not come whole."))?;
+        let frame = frame.map_err(|_| Problem::of(ProblemCode::BAD_BODY, "The request body ended early."))?;
         let Some(data) = frame.data_ref() else { continue };
         count = count.saturating_add(data.len());
         if count <= limit {
             read.extend_from_slice(data);
-        } else if count > limit.saturating_add(PATIENCE) {
+        } else if count > limit.saturating_add(DRAIN_LIMIT) {
             break;
         }
     }
     if count > limit {
-        let detail = format!("The body is larger than {limit} bytes.");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail));
+        return Err(Problem::of(ProblemCode::TOO_LARGE, format!("The body is larger than {limit} bytes.")));
     }
     Ok(read.into())
 }
 
-/// An answer that does not wait for the body: what has been sent of it is taken, so that the connection can go on; a client
-/// that sends more is told that it cannot.
-pub(crate) async fn leave(mut body: Body, mut response: Response) -> Response {
+/// Discards the unread rest of a body, so that the connection can be reused; closes the connection of a client that sends
+/// too much or too slowly.
+pub(crate) async fn drain(mut body: Body, mut response: Response) -> Response {
     if body.is_end_stream() {
         return response;
     }
-    let rest = tokio::time::timeout(MOMENT, read(&mut body, 0)).await;
+    let rest = tokio::time::timeout(DRAIN_TIME, read(&mut body, 0)).await;
     if rest.is_err() || !body.is_end_stream() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

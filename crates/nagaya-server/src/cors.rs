@@ -1,36 +1,29 @@
-//! Which pages of other origins may call: none, unless they are named.
+//! CORS: pages of other origins may call only if the origin is listed.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::{call::REASON, observe};
 
-/// How long a browser may remember what it was told.
+/// How long a browser may cache a preflight answer.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
-/// The origins whose pages may call. Without any, there is nothing of CORS in an answer.
+/// The origins whose pages may call. Without any, answers have no CORS headers.
 #[derive(Debug, Clone, Default)]
 pub struct Cors {
     origins: Vec<HeaderValue>,
     credentials: bool,
 }
 
-/// A text that is not an origin, or not one that could be allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A text that is not an origin, or an origin that must not be allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the origin `{origin}` cannot be allowed: {why}")]
 pub struct BadOrigin {
     origin: String,
     why: &'static str,
 }
-
-impl fmt::Display for BadOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the origin `{}` cannot be allowed: {}", self.origin, self.why)
-    }
-}
-
-impl std::error::Error for BadOrigin {}
 
 impl Cors {
     /// Allows exactly these origins, each as a browser sends it: `https://app.example.com`.
@@ -39,22 +32,22 @@ impl Cors {
         Ok(Cors { origins, credentials: false })
     }
 
-    /// Whether pages may send cookies and the like along. Tokens in headers need no such thing.
+    /// Whether pages may send cookies. Tokens in headers do not need it.
     #[must_use]
     pub fn credentials(mut self, credentials: bool) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// What adds the headers; `None`: nothing does.
+    /// The layer that adds the headers; `None` without origins.
     pub(crate) fn layer(&self) -> Option<CorsLayer> {
         if self.origins.is_empty() {
             return None;
         }
-        // Behind a pointer, because the layer is copied for each request.
+        // In an `Arc`, because the layer is cloned for each request.
         let origins: Arc<[HeaderValue]> = self.origins.clone().into();
         let allowed = AllowOrigin::predicate(move |origin, _| origins.contains(origin));
-        let sent = [
+        let request_headers = [
             header::AUTHORIZATION,
             header::CONTENT_TYPE,
             header::IF_MATCH,
@@ -68,7 +61,7 @@ impl Cors {
         let layer = CorsLayer::new()
             .allow_origin(allowed)
             .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
-            .allow_headers(sent)
+            .allow_headers(request_headers)
             .expose_headers([header::ETAG, header::LOCATION, header::RETRY_AFTER, observe::REQUEST_ID])
             .allow_credentials(self.credentials)
             .max_age(MAX_AGE);
@@ -76,7 +69,7 @@ impl Cors {
     }
 }
 
-/// An origin as a browser sends it. Anything else would never match, and nobody would know why.
+/// An origin as a browser sends it. Anything else would never match.
 fn allowed(origin: &str) -> Result<HeaderValue, BadOrigin> {
     let refuse = |why| Err(BadOrigin { origin: origin.to_owned(), why });
     if origin.contains('*') {

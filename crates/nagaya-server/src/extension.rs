@@ -1,6 +1,6 @@
-//! The seam: what a system adds to the routes that its design gives.
+//! Extensions: what a system adds to the routes of its design.
 //!
-//! A system implements [`Extension`]. Everything that it does not say stays as the design gives it.
+//! A system implements [`Extension`]. The defaults leave everything as the design says.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -13,86 +13,86 @@ use tokio::sync::watch;
 
 use crate::{Answer, Call, Problem, openapi::Document, route::Reach};
 
-/// What a handler gives some time.
+/// A boxed future of a handler.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What is particular about a system.
+/// What a system adds to its design.
 pub trait Extension: Send + Sync + 'static {
-    /// Routes of its own. One with the method and path of a derived route takes its place.
+    /// Custom routes. One with the method and path of a derived route replaces it.
     fn routes(&self) -> Vec<OwnRoute> {
         Vec::new()
     }
 
-    /// Called before each derived route, when the caller is known and allowed by the design: may change the call, refuse
-    /// it, or answer in place of the derived handler.
+    /// Called before each derived route, once the caller is authorized: may change the call, refuse it, or answer instead of
+    /// the derived operation.
     fn before<'a>(&'a self, call: &'a mut Call) -> Later<'a, Result<Option<Answer>, Problem>> {
         let _ = call;
         Box::pin(async { Ok(None) })
     }
 
-    /// Says in the OpenAPI document what the design does not: which fields callers do not give, what else is answered.
+    /// Completes the OpenAPI document where the extension changes what the design says.
     fn describe(&self, document: &mut Document) {
         let _ = document;
     }
 
-    /// Work beside the requests for as long as the system is served; ends soon after it is told to stop.
+    /// Background work while the system is served; it has to end soon after `stop`.
     fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
         let _ = (nagaya, stop);
         None
     }
 
-    /// What the system measures about itself, such as how far what follows its writes is behind: see
-    /// [`nagaya_tenancy::FollowerStatus`]. It is asked for when somebody looks at `/metrics`, but no more than every few
-    /// seconds. Names have no prefix; nothing in them or in labels names a tenant or a user.
+    /// Measurements of the system, such as the lag of its change subscriptions: see [`nagaya_tenancy::FollowerStatus`].
+    /// Called for a scrape of `/metrics`, at most every few seconds. Names have no prefix; neither names nor labels identify
+    /// a tenant or a user.
     fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> Later<'a, Vec<Measurement>> {
         let _ = nagaya;
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// Called after each derived route that did not fail: may change the answer.
+    /// Called after each derived route that succeeded: may change the answer.
     fn after<'a>(&'a self, call: &'a Call, answer: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
         let _ = (call, answer);
         Box::pin(async { Ok(()) })
     }
 }
 
-/// Tells work in the background when to stop.
+/// Signals background work to stop.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// One that tells, and what makes it tell.
+    /// A sender and the signal that it controls.
     pub fn new() -> (watch::Sender<bool>, Self) {
-        let (tell, told) = watch::channel(false);
-        (tell, Stop(told))
+        let (sender, receiver) = watch::channel(false);
+        (sender, Stop(receiver))
     }
 
     /// Waits until it is time to stop.
     pub async fn told(&mut self) {
-        // Whoever could tell being gone is as good.
+        // A dropped sender means stop as well.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 
-/// A system without anything particular.
+/// The extension of a system that is only its design.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plain;
+pub(crate) struct NoExtension;
 
-impl Extension for Plain {}
+impl Extension for NoExtension {}
 
-/// What answers a route of a system's own.
+/// The handler of a custom route.
 pub type Handler = Arc<dyn Fn(Arc<Call>) -> Later<'static, Result<Answer, Problem>> + Send + Sync>;
 
-/// A route of a system's own, with what its documentation says.
+/// A route of an extension, with its OpenAPI description.
 #[derive(Clone)]
 pub struct OwnRoute {
     /// The method.
     pub method: Method,
     /// The path without the design's prefix; parameters as `{name}`.
     pub path: String,
-    /// Whose handle it needs.
+    /// Who may call it.
     pub reach: Reach,
-    /// What the caller's roles have to allow.
+    /// The entity and the verb that a role of the caller has to permit.
     pub needs: Option<(String, Verb)>,
     /// What it does, in a sentence.
     pub summary: String,
@@ -106,7 +106,7 @@ pub struct OwnRoute {
     pub also: Vec<(u16, &'static str)>,
     /// Whether `data` is a page, with a cursor to the next one beside it.
     pub paged: bool,
-    /// The media type of an answer that goes on for as long as it is listened to.
+    /// The media type of an answer that is a stream.
     pub streamed: Option<&'static str>,
     /// Parameters and headers that it takes besides those of its path, as OpenAPI describes them.
     pub takes: Vec<Json>,
@@ -120,7 +120,7 @@ impl std::fmt::Debug for OwnRoute {
 }
 
 impl OwnRoute {
-    /// A route that tenants reach and whose answer is 200.
+    /// A route for tenants that answers 200.
     pub fn new<F, A>(method: Method, path: &str, summary: &str, handler: F) -> Self
     where
         F: Fn(Arc<Call>) -> A + Send + Sync + 'static,
@@ -143,14 +143,14 @@ impl OwnRoute {
         }
     }
 
-    /// Whose handle it needs.
+    /// Who may call it.
     #[must_use]
     pub fn reach(mut self, reach: Reach) -> Self {
         self.reach = reach;
         self
     }
 
-    /// What the caller's roles have to allow.
+    /// The entity and the verb that a role of the caller has to permit.
     #[must_use]
     pub fn needs(mut self, entity: &str, verb: Verb) -> Self {
         self.needs = Some((entity.to_owned(), verb));
@@ -175,26 +175,26 @@ impl OwnRoute {
     /// Its answer is a stream of this media type, such as `text/event-stream`. The OpenAPI document marks it with
     /// `x-nagaya-stream`, so that programs do not wait for its end.
     #[must_use]
-    pub fn streams(mut self, kind: &'static str) -> Self {
-        self.streamed = Some(kind);
+    pub fn streams(mut self, media_type: &'static str) -> Self {
+        self.streamed = Some(media_type);
         self
     }
 
-    /// What its body has to be like.
+    /// The JSON Schema of its body.
     #[must_use]
     pub fn body(mut self, schema: Json) -> Self {
         self.body = Some(schema);
         self
     }
 
-    /// Another status of its answers, and what it means in a sentence: below 400 with the same data, else with a problem.
+    /// Another status that it answers with, and its meaning: below 400 with the same data, else with a problem.
     #[must_use]
-    pub fn also(mut self, status: u16, means: &'static str) -> Self {
-        self.also.push((status, means));
+    pub fn also(mut self, status: u16, meaning: &'static str) -> Self {
+        self.also.push((status, meaning));
         self
     }
 
-    /// What its answer is like. A schema `{"$ref": "#/components/schemas/…"}` names an entity's.
+    /// The status and the JSON Schema of its answer. A schema `{"$ref": "#/components/schemas/…"}` names an entity's.
     #[must_use]
     pub fn answers(mut self, status: u16, schema: Option<Json>) -> Self {
         self.status = status;

@@ -1,23 +1,27 @@
-//! A design becomes an API: routes, identity, errors, documentation, limits, observation.
+//! HTTP: routes from a design, authentication, problems, OpenAPI, limits, logs and metrics.
 
 mod answer;
 mod body;
 mod call;
+mod connection;
 mod cors;
 mod derived;
 mod extension;
+mod fallback;
 mod health;
-mod http;
 mod identity;
 mod limits;
 pub mod observe;
 mod openapi;
 mod pages;
+mod pipeline;
 mod problem;
+mod request_body;
+mod roles;
 mod route;
-mod served;
+mod routers;
 mod server;
-mod shape;
+mod service;
 pub mod smoke;
 mod system;
 
@@ -31,9 +35,9 @@ pub use self::{
     },
     limits::{Limits, file_handles, raise_file_handles},
     openapi::{Document, document},
-    problem::{Flaw, Problem},
-    route::{Act, Reach, Route, routes},
+    problem::{Flaw, Problem, ProblemCode},
+    request_body::{BodyField, BodyValue, RequestBody},
+    route::{AccessId, CustomRouteId, EntityId, Operation, Reach, Route, routes},
     server::{App, Mounted, Server},
-    shape::Shape,
     system::{CatchUp, System},
 };

@@ -1,9 +1,9 @@
-//! The routes that a design gives: one table, from which the router, the OpenAPI document and the tests are made.
+//! The routes of a design: one table for the router, the OpenAPI document and the tests.
 
 use axum::http::Method;
 use nagaya_design::{Access, Design, Entity, Returns, Verb, Wall};
 
-/// A route: what is done where, and who reaches it.
+/// A route: a method and a path, its operation, and who may call it.
 #[derive(Debug, Clone)]
 pub struct Route {
     /// The method.
@@ -11,38 +11,70 @@ pub struct Route {
     /// The path with the design's prefix; parameters as `{name}`.
     pub path: String,
     /// What it does.
-    pub act: Act,
-    /// Whose handle it needs.
+    pub operation: Operation,
+    /// Who may call it.
     pub reach: Reach,
 }
 
 /// What a route does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
-    /// Makes an item of the entity at this position of the design.
-    Create(usize),
-    /// Reads one by its id.
-    Read(usize),
-    /// Changes one by a merge patch.
-    Update(usize),
-    /// Removes one.
-    Delete(usize),
-    /// Answers an access pattern, by its position in the design.
-    List(usize),
-    /// Something of the system's own, by its position among those.
-    Own(usize),
+pub enum Operation {
+    /// Creates an item of an entity.
+    Create(EntityId),
+    /// Reads an item by its id.
+    Read(EntityId),
+    /// Changes an item by a merge patch.
+    Update(EntityId),
+    /// Deletes an item.
+    Delete(EntityId),
+    /// Answers an access pattern.
+    List(AccessId),
+    /// Calls the handler of a custom route.
+    Custom(CustomRouteId),
 }
 
-/// Whose handle a route needs.
+/// An entity, by its position in the design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntityId(pub(crate) usize);
+
+impl EntityId {
+    /// The entity in the design that the id is from.
+    pub fn of(self, design: &Design) -> &Entity {
+        &design.entities[self.0]
+    }
+}
+
+/// An access pattern, by its position in the design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessId(pub(crate) usize);
+
+impl AccessId {
+    /// The access pattern in the design that the id is from.
+    pub fn of(self, design: &Design) -> &Access {
+        &design.accesses[self.0]
+    }
+}
+
+/// A custom route, by its position in the list of the extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CustomRouteId(pub(crate) usize);
+
+impl CustomRouteId {
+    pub(crate) fn of<T>(self, custom: &[T]) -> Option<&T> {
+        custom.get(self.0)
+    }
+}
+
+/// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// A tenant's.
+    /// Callers whose token names a tenant.
     Tenant,
-    /// An operator's, who states a reason.
+    /// Operators, who give a reason.
     Operator,
-    /// Any: everybody with a token reads what is public, and without one where the design lets visitors in.
+    /// Everybody with a token; visitors too, where the design admits them.
     Public,
-    /// Anybody with a token, also one that names no tenant; the handler decides what with.
+    /// Everybody with a token, also one without a tenant. The handler chooses the handle.
     Anyone,
 }
 
@@ -52,21 +84,20 @@ impl Route {
         self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
 
-    /// Whether somebody without a token comes by it.
+    /// Whether visitors without a token may call it.
     pub fn admits_visitors(&self, design: &Design) -> bool {
         design.visitors && self.reach == Reach::Public && self.method == Method::GET
     }
 
-    /// The entity that it is about, and what it does with it; `None` for what is the system's own.
+    /// The entity and the verb of its operation; `None` for custom routes.
     pub fn subject<'d>(&self, design: &'d Design) -> Option<(&'d Entity, Verb)> {
-        let entity = |at: usize, verb| design.entities.get(at).map(|entity| (entity, verb));
-        match self.act {
-            Act::Create(at) => entity(at, Verb::Create),
-            Act::Read(at) => entity(at, Verb::Read),
-            Act::Update(at) => entity(at, Verb::Update),
-            Act::Delete(at) => entity(at, Verb::Delete),
-            Act::List(access) => entity(design.accesses.get(access)?.entity, Verb::Read),
-            Act::Own(_) => None,
+        match self.operation {
+            Operation::Create(id) => Some((id.of(design), Verb::Create)),
+            Operation::Read(id) => Some((id.of(design), Verb::Read)),
+            Operation::Update(id) => Some((id.of(design), Verb::Update)),
+            Operation::Delete(id) => Some((id.of(design), Verb::Delete)),
+            Operation::List(id) => Some((&design.entities[id.of(design).entity], Verb::Read)),
+            Operation::Custom(_) => None,
         }
     }
 }
@@ -80,7 +111,12 @@ pub fn routes(design: &Design) -> Vec<Route> {
     for (at, access) in design.accesses.iter().enumerate() {
         let Some(path) = &access.path else { continue };
         let path = format!("{}{path}", design.http_prefix);
-        routes.push(Route { method: Method::GET, path, act: Act::List(at), reach: reading(design.wall_of(access)) });
+        routes.push(Route {
+            method: Method::GET,
+            path,
+            operation: Operation::List(AccessId(at)),
+            reach: reading(design.wall_of(access)),
+        });
     }
     routes
 }
@@ -94,29 +130,30 @@ fn entity_routes(design: &Design, at: usize, entity: &Entity, routes: &mut Vec<R
         Wall::Public if entity.tenant.is_some() => Reach::Tenant,
         Wall::Public | Wall::System => Reach::Operator,
     };
-    // What an aggregate keeps is written by commands, and by nothing else; only what is built from it is for reading.
+    let id = EntityId(at);
+    // Only commands write the records of an aggregate; of those, only projections can be read.
     let owned = design.aggregates.iter().any(|aggregate| aggregate.keeps(at));
     let built = design.aggregates.iter().any(|aggregate| aggregate.projections.contains(&at));
     if owned && !built {
         return;
     }
     let has = |verb: Verb| entity.routes.contains(&verb);
-    // An access pattern that finds the item at its own path is asked instead of the key.
+    // An access pattern at the path of the item replaces reading by key.
     let replaced = |access: &Access| access.returns == Returns::One && design.is_lookup(access);
     if has(Verb::Read) && !design.accesses_of(entity).any(replaced) {
-        routes.push(Route { method: Method::GET, path: item.clone(), act: Act::Read(at), reach: reading });
+        routes.push(Route { method: Method::GET, path: item.clone(), operation: Operation::Read(id), reach: reading });
     }
-    // What has been done is written down by the layer itself, and by nobody else.
+    // Only the layer itself writes the audit trail.
     if built || design.audit_entity().is_some_and(|audit| audit.name == entity.name) {
         return;
     }
     let written = [
-        (Verb::Create, Method::POST, collection, Act::Create(at)),
-        (Verb::Update, Method::PATCH, item.clone(), Act::Update(at)),
-        (Verb::Delete, Method::DELETE, item, Act::Delete(at)),
+        (Verb::Create, Method::POST, collection, Operation::Create(id)),
+        (Verb::Update, Method::PATCH, item.clone(), Operation::Update(id)),
+        (Verb::Delete, Method::DELETE, item, Operation::Delete(id)),
     ];
     let written = written.into_iter().filter(|(verb, ..)| has(*verb));
-    routes.extend(written.map(|(_, method, path, act)| Route { method, path, act, reach: writing }));
+    routes.extend(written.map(|(_, method, path, operation)| Route { method, path, operation, reach: writing }));
 }
 
 fn reading(wall: Wall) -> Reach {
@@ -125,4 +162,18 @@ fn reading(wall: Wall) -> Reach {
         Wall::Public => Reach::Public,
         Wall::System => Reach::Operator,
     }
+}
+
+/// A path with its parameters named by position, to compare paths whatever their parameters are called.
+pub(crate) fn positional(path: &str) -> String {
+    let mut nth = 0;
+    let segment = |segment: &str| {
+        if segment.starts_with('{') {
+            nth += 1;
+            format!("{{p{nth}}}")
+        } else {
+            segment.to_owned()
+        }
+    };
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }

@@ -1,71 +1,74 @@
 //! The server: systems side by side behind one listener.
 
 use std::{
-    convert::Infallible,
     future::Future,
-    sync::{Arc, PoisonError, RwLock},
-    task::{Context, Poll},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use axum::{Router, extract::Request, response::Response, routing::future::RouteFuture};
+use axum::{Router, extract::Request, response::Response};
 use nagaya_store::Measured;
 use nagaya_tenancy::Nagaya;
 use tokio::{net::TcpListener, task::JoinSet};
-use tower_service::Service;
 
 use crate::{
-    Cors, Stop, System,
+    Cors, LocalIssuer, Stop, System, connection, fallback,
     health::Health,
-    http::{self, Entry},
     identity::Verifier,
-    limits::{Enforced, Limits},
+    limits::{Limits, SystemLimits},
     observe::{Metrics, Observer, TARGET},
-    pages::{self, Listed},
-    served::{Served, nothing},
+    pages::{self, SignIn, SystemLink},
+    pipeline::Pipeline,
+    routers::{CurrentRouter, Routers},
+    service::SystemService,
 };
 
-/// How long work in the background may take to end.
-const LAST: Duration = Duration::from_secs(10);
-/// How long a request takes that is marked as slow, unless it is set.
+/// How long background work may take to end.
+const BACKGROUND_STOP_LIMIT: Duration = Duration::from_secs(10);
+/// The default time from which a request is marked as slow.
 const SLOW_REQUEST: Duration = Duration::from_secs(1);
 
 /// Systems side by side behind one listener.
 #[derive(Debug)]
 pub struct Server {
     limits: Arc<Limits>,
-    /// The systems that are served, for the page that lists them.
-    systems: Vec<Listed>,
+    /// For the page that lists the systems.
+    systems: Vec<SystemLink>,
     mounts: Vec<Mount>,
-    /// What is answered beside the systems.
-    beside: Current,
+    /// The routes beside the systems.
+    other_routes: CurrentRouter,
+    /// Signing in on the pages of the systems, with this issuer.
+    sign_in: Arc<SignIn>,
+    local_issuer: Option<Arc<LocalIssuer>>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     cors: Cors,
     trusted_proxies: usize,
-    grace: Duration,
+    shutdown_delay: Duration,
     log_key: Option<[u8; 32]>,
     slow_request: Duration,
-    began: Instant,
+    started: Instant,
     store: Option<Arc<Measured>>,
 }
 
 impl Server {
-    /// A server that serves nothing yet.
+    /// A server without systems.
     pub fn new(limits: Limits) -> Self {
         Server {
             limits: Arc::new(limits),
             systems: Vec::new(),
             mounts: Vec::new(),
-            beside: Current::new(Router::new().fallback(nothing)),
+            other_routes: CurrentRouter::new(Router::new().fallback(fallback::not_found)),
+            sign_in: Arc::default(),
+            local_issuer: None,
             metrics: Arc::new(Metrics::new()),
             health: Arc::default(),
             cors: Cors::default(),
             trusted_proxies: 0,
-            grace: Duration::ZERO,
+            shutdown_delay: Duration::ZERO,
             log_key: None,
             slow_request: SLOW_REQUEST,
-            began: Instant::now(),
+            started: Instant::now(),
             store: None,
         }
     }
@@ -75,118 +78,133 @@ impl Server {
         self.cors = cors;
     }
 
-    /// How many proxies stand in front, and are to be believed about where requests come from (`X-Forwarded-For`).
+    /// How many proxies in front are trusted to report the address of the client (`X-Forwarded-For`).
     pub fn trusted_proxies(&mut self, proxies: usize) {
         self.trusted_proxies = proxies;
     }
 
-    /// How long connections are still accepted after the server is told to stop: as long as it takes until nobody sends
-    /// any, because `/readyz` says so.
-    pub fn grace(&mut self, grace: Duration) {
-        self.grace = grace;
+    /// How long connections are still accepted after the stop signal: until load balancers see that `/readyz` fails.
+    pub fn grace(&mut self, delay: Duration) {
+        self.shutdown_delay = delay;
     }
 
-    /// The key of what stands for users in the logs. By default it is made anew, so that a user looks different after each
-    /// start; processes with the same key show the same.
+    /// The key of the hash that identifies users in the logs. By default it is random, so that the hash of a user differs after
+    /// each start; processes with the same key log the same hash.
     pub fn log_key(&mut self, key: [u8; 32]) {
         self.log_key = Some(key);
     }
 
-    /// Marks requests in the log that take at least this long; a second unless this says otherwise.
+    /// Marks requests in the log that take at least this long; by default a second.
     pub fn slow_request(&mut self, time: Duration) {
         self.slow_request = time;
     }
 
-    /// When the process began, for the line that says how long it took to be ready; when this server was made otherwise.
-    pub fn began(&mut self, began: Instant) {
-        self.began = began;
+    /// When the process started, for the log line `ready`; by default when this server was created.
+    pub fn began(&mut self, started: Instant) {
+        self.started = started;
     }
 
-    /// Shows in `/metrics` what this store is asked, and what it measures about itself: the one that the systems are on.
+    /// Shows the calls to this store and its measurements in `/metrics`.
     pub fn measure_store(&mut self, store: Arc<Measured>) {
         self.store = Some(store);
     }
 
-    /// Waits until the store of a system has been unavailable for so long without a break, and gives what it says about
-    /// it. For those who end the process then, so that its supervisor starts it again.
+    /// Waits until the store of a system has been unavailable for this long without a break, and returns the reason. The
+    /// process can end then, so that its supervisor restarts it.
     pub fn store_failed(&self, after: Duration) -> impl Future<Output = String> + Send + use<> {
         let health = Arc::clone(&self.health);
         async move { health.store_failed(after).await }
     }
 
-    /// Answers these routes too, beside the systems.
+    /// Adds routes beside the systems.
     pub fn routes(&mut self, routes: Router) {
-        self.beside.replace(self.beside.router().merge(routes));
+        self.other_routes.replace(self.other_routes.get().merge(routes));
     }
 
-    /// Serves a system below a path, such as `/todo`; at the root with nothing.
+    /// Lets the page `/docs` sign in with the local issuer, for any tenant and role. This is for development: it works only
+    /// if the server listens on a loopback address and no proxy is trusted.
+    pub fn sign_in_with(&mut self, issuer: &Arc<LocalIssuer>) {
+        self.local_issuer = Some(Arc::clone(issuer));
+    }
+
+    /// Serves a system below a path, such as `/todo`; an empty path is the root.
     pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> Mounted {
-        let (limits, verifier) = (Arc::new(Enforced::new(&self.limits)), Arc::new(verifier));
+        let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
-        let (path, current, beside) = (Arc::<str>::from(path), Current::default(), self.beside.clone());
+        let (path, router, otherwise) = (Arc::<str>::from(path), CurrentRouter::default(), self.other_routes.clone());
         let background = (system.clone(), nagaya.clone());
-        self.mounts.push(Mount { path: Arc::clone(&path), current: current.clone(), background });
-        self.systems.push(Listed::new(&path, &system));
-        let mounted = Mounted { path, limits, metrics, health, verifier, current, beside };
+        self.mounts.push(Mount { path: Arc::clone(&path), router: router.clone(), background });
+        self.systems.push(SystemLink::new(&path, &system));
+        let mounted =
+            Mounted { path, limits, metrics, health, verifier, router, otherwise, sign_in: Arc::clone(&self.sign_in) };
         mounted.serve(system, nagaya);
         mounted
     }
 
-    /// What answers requests that somebody else accepts, such as the runtime of a function. Nothing works in the background.
+    /// The server without a listener, for a runtime that accepts requests itself, such as AWS Lambda. There is no background
+    /// work.
     pub fn app(self) -> App {
-        App { entry: Arc::new(self.entry()) }
+        App { pipeline: Arc::new(self.pipeline()) }
     }
 
-    fn entry(self) -> Entry {
+    fn pipeline(self) -> Pipeline {
         let observer = Arc::new(Observer::new(self.metrics, self.trusted_proxies, self.log_key, self.slow_request));
-        // A system at the root has a page of its own there.
-        let alone = self.systems.iter().any(|system| system.path.is_empty());
-        if !alone {
-            self.beside.replace(self.beside.router().merge(pages::of_server(&self.systems)));
+        // A system at the root has its own page there.
+        let has_root = self.systems.iter().any(|system| system.path.is_empty());
+        if !has_root {
+            self.other_routes.replace(self.other_routes.get().merge(pages::index_page(&self.systems)));
         }
-        let routers = Routers::new(self.mounts, self.beside);
-        Entry::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store)
+        let routers =
+            Routers::new(self.mounts.into_iter().map(|mount| (mount.path, mount.router)).collect(), self.other_routes);
+        Pipeline::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store)
     }
 
-    /// Answers requests until told to stop, and finishes what has begun by then.
+    /// Answers requests until `stop`, and finishes those in flight.
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) {
-        let (tell, stopping) = Stop::new();
-        let mut working = JoinSet::new();
+        let (stop_sender, stop_signal) = Stop::new();
+        let mut background = JoinSet::new();
         for mount in &self.mounts {
             let (system, nagaya) = &mount.background;
-            let work = system.extension.background(nagaya.clone(), stopping.clone());
-            work.into_iter().for_each(|work| drop(working.spawn(work)));
+            let work = system.extension.background(nagaya.clone(), stop_signal.clone());
+            work.into_iter().for_each(|work| drop(background.spawn(work)));
         }
-        let (health, systems, began) = (Arc::clone(&self.health), self.systems.len(), self.began);
-        let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
-        let mut telling = JoinSet::new();
-        let told = Arc::clone(&health);
-        telling.spawn(async move { told.log_stores().await });
-        telling.spawn(async move {
-            health.readied().await;
-            let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let address = listener.local_addr().ok();
+        let is_loopback = address.is_some_and(|address| address.ip().to_canonical().is_loopback());
+        if let Some(issuer) = self.local_issuer.as_ref().filter(|_| is_loopback && self.trusted_proxies == 0) {
+            self.sign_in.enable(issuer);
+        }
+        let (health, systems, started) = (Arc::clone(&self.health), self.systems.len(), self.started);
+        let address = address.map(|address| address.to_string()).unwrap_or_default();
+        let mut loggers = JoinSet::new();
+        let stores = Arc::clone(&health);
+        loggers.spawn(async move { stores.log_stores().await });
+        loggers.spawn(async move {
+            health.wait_until_ready().await;
+            let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(target: TARGET, address, systems, ms, "ready");
         });
-        let grace = self.grace;
-        // Background work goes on while requests still come: some of them wait for it.
+        let shutdown_delay = self.shutdown_delay;
+        // Background work continues while requests still come: some of them wait for it.
         let draining = move || {
-            let _ = tell.send(true);
+            let _ = stop_sender.send(true);
         };
-        let stopping = http::serve(listener, Arc::new(self.entry()), grace, stop, draining).await;
-        // What has begun in the background ends as well.
-        if tokio::time::timeout(LAST, async { while working.join_next().await.is_some() {} }).await.is_err() {
-            tracing::warn!(target: TARGET, "some work in the background took too long to wait for");
+        let stopping = connection::serve(listener, Arc::new(self.pipeline()), shutdown_delay, stop, draining).await;
+        if tokio::time::timeout(BACKGROUND_STOP_LIMIT, async { while background.join_next().await.is_some() {} })
+            .await
+            .is_err()
+        {
+            tracing::warn!(target: TARGET, "some background work did not end before the shutdown limit");
         }
-        drop(telling);
+        drop(loggers);
         let ms = u64::try_from(stopping.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(target: TARGET, ms, "stopped");
     }
 }
 
-/// What answers requests that somebody else accepts.
+/// A server without a listener.
 #[derive(Clone)]
 pub struct App {
-    entry: Arc<Entry>,
+    pipeline: Arc<Pipeline>,
 }
 
 impl std::fmt::Debug for App {
@@ -198,92 +216,38 @@ impl std::fmt::Debug for App {
 impl App {
     /// Answers a request that came from this address.
     pub async fn answer(&self, address: &str, request: Request) -> Response {
-        self.entry.answer(&address.into(), request).await
+        self.pipeline.answer(&address.into(), request).await
     }
 }
 
-/// A system that is served, and can be replaced while it is.
+/// A mounted system, which can be replaced while it is served.
 #[derive(Debug)]
 pub struct Mounted {
     path: Arc<str>,
-    limits: Arc<Enforced>,
+    limits: Arc<SystemLimits>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     verifier: Arc<Verifier>,
-    current: Current,
-    beside: Current,
+    router: CurrentRouter,
+    otherwise: CurrentRouter,
+    sign_in: Arc<SignIn>,
 }
 
 impl Mounted {
-    /// Serves this from now on. Requests that are under way end as they began.
+    /// Serves this system from now on. Requests in flight finish with the one before.
     pub fn serve(&self, system: System, nagaya: Nagaya) {
-        self.health.watch(&self.path, &system, &nagaya, &self.verifier, &self.limits);
+        self.health.monitor(&self.path, &system, &nagaya, &self.verifier, &self.limits);
         let (limits, verifier) = (Arc::clone(&self.limits), Arc::clone(&self.verifier));
-        let served = Arc::new(Served::new(system, nagaya, verifier, limits, Arc::clone(&self.path)));
-        self.current.replace(served.router(&self.metrics, self.beside.clone()));
+        let service = Arc::new(SystemService::new(system, nagaya, verifier, limits, Arc::clone(&self.path)));
+        self.router.replace(service.router(&self.metrics, &self.sign_in, self.otherwise.clone()));
     }
 }
 
-/// Where a system answers.
+/// A path with its system.
 #[derive(Debug)]
 struct Mount {
     path: Arc<str>,
-    current: Current,
-    /// What may work in the background.
+    router: CurrentRouter,
+    /// For background work.
     background: (System, Nagaya),
-}
-
-/// The routers of a server. A request goes to the one of its system at once: each router on the way would cost it.
-#[derive(Debug)]
-pub(crate) struct Routers {
-    /// Those with the longest paths first.
-    mounts: Vec<Mount>,
-    beside: Current,
-}
-
-impl Routers {
-    fn new(mut mounts: Vec<Mount>, beside: Current) -> Self {
-        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
-        Routers { mounts, beside }
-    }
-
-    /// The router that answers a path.
-    pub(crate) fn of(&self, path: &str) -> Router {
-        let below = |mount: &&Mount| {
-            path.strip_prefix(&*mount.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.mounts.iter().find(below).map_or(&self.beside, |mount| &mount.current).router()
-    }
-}
-
-/// The router that answers now.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Current(Arc<RwLock<Router>>);
-
-impl Current {
-    fn new(router: Router) -> Self {
-        Current(Arc::new(RwLock::new(router)))
-    }
-
-    fn router(&self) -> Router {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn replace(&self, router: Router) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = router;
-    }
-}
-
-impl Service<Request> for Current {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = RouteFuture<Infallible>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        self.router().call(request)
-    }
 }

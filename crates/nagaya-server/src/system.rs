@@ -1,4 +1,4 @@
-//! A system: a design, and what is particular about it.
+//! A system: a design and its extension, under a name.
 
 use std::{fmt, sync::Arc};
 
@@ -7,15 +7,20 @@ use nagaya_events::Projection;
 use nagaya_seed::Seeder;
 use nagaya_tenancy::{Error, Nagaya};
 
-use crate::{Extension, Later, extension::Plain, smoke::SmokeTest};
+use crate::{
+    Extension, Later, OwnRoute,
+    extension::NoExtension,
+    route::{CustomRouteId, Operation, Route, positional, routes},
+    smoke::SmokeTest,
+};
 
 /// Brings everything that a system derives from changes, except projections, up to date with the store.
 pub type CatchUp = for<'a> fn(&'a Nagaya) -> Later<'a, Result<(), Error>>;
 
-/// A design and what is particular about it, under a name.
+/// A design and its extension, under a name.
 #[derive(Clone)]
 pub struct System {
-    /// Its name: what its tokens are for, and where it is served beside others.
+    /// Its name: the audience of its tokens, and its path beside other systems.
     pub name: String,
     /// Its design.
     pub design: Design,
@@ -37,17 +42,17 @@ impl fmt::Debug for System {
 }
 
 impl System {
-    /// A system that is its design and nothing else, under the design's name.
+    /// A system without an extension, under the design's name.
     pub fn plain(design: Design) -> Self {
-        System::new(design.name.clone(), design, Plain)
+        System::new(design.name.clone(), design, NoExtension)
     }
 
-    /// The same under another name.
+    /// A system without an extension, under another name.
     pub fn named(name: impl Into<String>, design: Design) -> Self {
-        System::new(name, design, Plain)
+        System::new(name, design, NoExtension)
     }
 
-    /// A system with something particular about it.
+    /// A system with an extension.
     pub fn new(name: impl Into<String>, design: Design, extension: impl Extension) -> Self {
         System {
             name: name.into(),
@@ -58,5 +63,21 @@ impl System {
             catch_up: None,
             extension: Arc::new(extension),
         }
+    }
+    /// All routes: those of the extension, and those of the design that they do not replace.
+    pub(crate) fn routes(&self) -> (Vec<Arc<Route>>, Vec<OwnRoute>) {
+        let custom = self.extension.routes();
+        let route = |(at, route): (usize, &OwnRoute)| Route {
+            method: route.method.clone(),
+            path: format!("{}{}", self.design.http_prefix, route.path),
+            operation: Operation::Custom(CustomRouteId(at)),
+            reach: route.reach,
+        };
+        let mut all: Vec<Route> = custom.iter().enumerate().map(route).collect();
+        let is_same = |a: &Route, b: &Route| a.method == b.method && positional(&a.path) == positional(&b.path);
+        let derived = routes(&self.design).into_iter();
+        let derived: Vec<_> = derived.filter(|derived| !all.iter().any(|custom| is_same(custom, derived))).collect();
+        all.extend(derived);
+        (all.into_iter().map(Arc::new).collect(), custom)
     }
 }

@@ -1,11 +1,11 @@
-//! Additions to the OpenAPI document of the design.
+//! What the OpenAPI document has beyond the design.
 
 use nagaya_design::Design;
 use nagaya_server::Document;
 
 use crate::policy;
 
-/// Describes the roles and permissions that a policy can name.
+/// Adds the roles and permissions that a policy can name.
 pub(crate) fn describe(design: &Design, document: &mut Document) {
     document.narrow("permission_policy", "roles", &policy::schema(design));
 }

@@ -1,30 +1,30 @@
-//! The extension: checks before and after derived routes, and custom routes.
+//! The extension: checks before and after the derived routes, and the custom routes.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use axum::http::Method;
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Document, Extension, Later, OwnRoute, Problem, Reach};
+use nagaya_server::{Answer, Call, Document, Extension, Later, OwnRoute, Problem, Reach, RequestBody as _};
 use nagaya_store::Clock;
 use nagaya_tenancy::Ids;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, document, policy, status::TenantStatusCache, tenants};
+use crate::{applications, document, policy, tenant_status::TenantStatusCache, tenants};
 
-/// State that the handlers share.
+/// What the handlers share.
 pub(crate) struct Product {
     design: Design,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
-    pub(crate) statuses: TenantStatusCache,
+    pub(crate) tenants: TenantStatusCache,
 }
 
 impl Product {
     pub(crate) fn new(design: Design, clock: Clock, ids: Ids) -> Self {
-        Product { design, clock, ids, statuses: TenantStatusCache::default() }
+        Product { design, clock, ids, tenants: TenantStatusCache::default() }
     }
 
-    /// The current time, as a timestamp field holds it.
+    /// The time, as a value of a timestamp field.
     pub(crate) fn now(&self, entity: &str, field: &str) -> Json {
         let field = self.design.entity(entity).and_then(|entity| entity.field(field));
         field.and_then(|field| field.instant(self.clock.millis())).unwrap_or_default()
@@ -34,81 +34,77 @@ impl Product {
         let Some((entity, verb)) = call.subject().map(|(entity, verb)| (entity.to_owned(), verb)) else {
             return Ok(None);
         };
-        // The caller's tenant is enabled, and its policy allows this to the caller's roles. Routes for operators have no tenant.
+        // The caller's tenant is enabled, and its policy allows this. Routes of operators belong to no tenant.
         if call.route.reach != Reach::Operator && call.caller.tenant.is_some() {
-            let status = self.statuses.of(call).await?;
+            let status = self.tenants.get(call).await?;
             status.authorize(call.design(), &call.caller.roles, &entity, verb)?;
         }
         match (entity.as_str(), verb) {
-            ("tenant", Verb::Delete) => return Err(tenants::deletion_refused()),
+            ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
             ("permission_policy", Verb::Create | Verb::Update) => {
                 policy::check(call.design(), &call.body)?;
-                sign(call);
+                set_updated_by(call);
             }
-            ("announcement_board", Verb::Create | Verb::Update) => sign(call),
+            ("announcement_board", Verb::Create | Verb::Update) => set_updated_by(call),
             _ => {}
         }
         Ok(None)
     }
 }
 
-/// Sets `updatedBy` to the caller, whatever the body says.
-fn sign(call: &mut Call) {
+/// Sets the user who changes the item, whatever the body has.
+fn set_updated_by(call: &mut Call) {
     call.body.insert("updatedBy".to_owned(), (&*call.caller.user).into());
 }
 
-/// What the system adds to the routes of its design.
+/// The extension of the system.
 pub(crate) struct AiagentExtension(pub(crate) Arc<Product>);
+
+impl AiagentExtension {
+    /// A custom route whose handler gets the product.
+    fn route<F, A>(&self, method: Method, path: &str, summary: &str, handler: F) -> OwnRoute
+    where
+        F: Fn(Arc<Product>, Arc<Call>) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Answer, Problem>> + Send + 'static,
+    {
+        let product = Arc::clone(&self.0);
+        OwnRoute::new(method, path, summary, move |call| handler(Arc::clone(&product), call))
+    }
+}
 
 impl Extension for AiagentExtension {
     fn routes(&self) -> Vec<OwnRoute> {
-        let route = |method, path, summary, act: RouteHandler| {
-            let product = Arc::clone(&self.0);
-            OwnRoute::new(method, path, summary, move |call| act(Arc::clone(&product), call))
-        };
         let design = &self.0.design;
         let application = || Some(json!({ "$ref": "#/components/schemas/TenantApplication" }));
         let tenant = || Some(json!({ "$ref": "#/components/schemas/Tenant" }));
         let users = json!({ "type": "array", "items": { "$ref": "#/components/schemas/User" } });
         vec![
-            route(Method::POST, "/tenant-applications", "Applies for a tenant.", |_, call| {
-                Box::pin(async move { applications::submit(&call).await })
-            })
-            .reach(Reach::Anyone)
-            .body(applications::SAID.schema(design))
-            .answers(201, application()),
-            route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, |product, call| {
-                Box::pin(async move { applications::approve(&product, &call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant_application", Verb::Update)
-            .body(applications::APPROVAL.schema(design))
-            .answers(200, application()),
-            route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, |product, call| {
-                Box::pin(async move { applications::reject(&product, &call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant_application", Verb::Update)
-            .body(applications::REJECTION.schema(design))
-            .answers(200, application()),
-            route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", |_, call| {
-                Box::pin(async move { tenants::read(&call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant", Verb::Read)
-            .answers(200, tenant()),
-            route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE, |product, call| {
-                Box::pin(async move { tenants::change(&product, &call).await })
-            })
-            .reach(Reach::Operator)
-            .needs("tenant", Verb::Update)
-            .body(tenants::CHANGE.schema(design))
-            .answers(200, tenant()),
-            route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", |_, call| {
-                Box::pin(async move { tenants::of_caller(&call).await })
-            })
-            .reach(Reach::Anyone)
-            .answers(200, Some(users)),
+            self.route(Method::POST, "/tenant-applications", "Applies for a tenant.", applications::submit)
+                .reach(Reach::Anyone)
+                .body(applications::NewApplication::schema(design))
+                .answers(201, application()),
+            self.route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, applications::approve)
+                .reach(Reach::Operator)
+                .needs("tenant_application", Verb::Update)
+                .body(applications::Approval::schema(design))
+                .answers(200, application()),
+            self.route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, applications::reject)
+                .reach(Reach::Operator)
+                .needs("tenant_application", Verb::Update)
+                .body(applications::Rejection::schema(design))
+                .answers(200, application()),
+            self.route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", tenants::read)
+                .reach(Reach::Operator)
+                .needs("tenant", Verb::Read)
+                .answers(200, tenant()),
+            self.route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE, tenants::change)
+                .reach(Reach::Operator)
+                .needs("tenant", Verb::Update)
+                .body(tenants::TenantChange::schema(design))
+                .answers(200, tenant()),
+            self.route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", tenants::mine)
+                .reach(Reach::Anyone)
+                .answers(200, Some(users)),
         ]
     }
 
@@ -121,19 +117,16 @@ impl Extension for AiagentExtension {
     }
 
     fn after<'a>(&'a self, call: &'a Call, _: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
-        // The next request must see what was just written.
+        // The next request uses what was just written.
         if let (Some(("tenant" | "permission_policy", Verb::Create | Verb::Update | Verb::Delete)), Some(tenant)) =
             (call.subject(), &call.caller.tenant)
         {
-            self.0.statuses.forget(tenant);
+            self.0.tenants.invalidate(tenant);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
-/// The handler of a custom route.
-type RouteHandler = fn(Arc<Product>, Arc<Call>) -> Later<'static, Result<Answer, Problem>>;
-
-const APPROVE: &str = "Accepts an application: makes the tenant, its first user and its permission policy.";
-const REJECT: &str = "Turns an application down.";
+const APPROVE: &str = "Approves an application: creates the tenant, its first user and its permission policy.";
+const REJECT: &str = "Rejects an application.";
 const CHANGE: &str = "Changes a tenant's name or plan, disables or enables it.";

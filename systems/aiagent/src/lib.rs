@@ -1,15 +1,14 @@
-//! The AI agent platform: what its designs do not express.
+//! The AI agent platform: the extension of its designs.
 //!
-//! The designs give tenants, users, agents, runs, mails, tasks and the rest their routes. This crate adds the rest:
-//! users without a tenant submit applications and operators review them, a tenant's permission policy narrows what its
-//! roles may do, a disabled tenant has no access, and some fields cannot be set by callers.
+//! The designs give tenants, users, agents, runs, mails, tasks and the rest their routes. The extension adds: applications of
+//! users without a tenant, reviewed by operators; a permission policy per tenant that narrows what its roles may do; disabled
+//! tenants; and fields that only the system sets.
 
 mod applications;
-mod body;
 mod document;
 mod extension;
 mod policy;
-mod status;
+mod tenant_status;
 mod tenants;
 
 use std::sync::Arc;
@@ -31,7 +30,7 @@ pub fn system(name: &'static str, design: Design) -> System {
     system_with(name, design, Clock::system(), Ids::random())
 }
 
-/// The same with a given clock and ids, for tests.
+/// The same with a clock and ids of the caller's own, for tests.
 pub fn system_with(name: &'static str, design: Design, clock: Clock, ids: Ids) -> System {
     let product = Product::new(design.clone(), clock, ids);
     System::new(name, design, AiagentExtension(Arc::new(product)))

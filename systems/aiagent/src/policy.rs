@@ -1,23 +1,28 @@
-//! The permission policy of a tenant, which narrows what the design allows its roles.
+//! The permission policy of a tenant: which permissions of the design its roles keep.
 
 use std::collections::BTreeMap;
 
-use nagaya_design::{Design, Permission, Problem as Flaw, Role, Verb};
+use nagaya_design::{Design, Permission, Problem as FieldError, Role, Verb};
 use nagaya_server::Problem;
 use nagaya_tenancy::Record;
+use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::body::{self, flaw};
-
-/// A tenant's policy: roles with their permissions. A role that it does not list has those of the design.
+/// A tenant's policy: roles with their permissions. A role that it does not list keeps the permissions of the design.
 #[derive(Debug)]
 pub(crate) struct Policy(BTreeMap<String, Vec<Permission>>);
 
+/// A stored policy.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StoredPolicy {
+    roles: BTreeMap<String, Json>,
+}
+
 impl Policy {
-    /// The policy in a stored item. An invalid permission, which did not come through the API, permits nothing.
+    /// The policy in a stored item. Values that are no permissions permit nothing.
     pub(crate) fn of(record: &Record) -> Self {
-        let roles = record.to_json().remove("roles");
-        let Some(Json::Object(roles)) = roles else { return Policy(BTreeMap::new()) };
+        let StoredPolicy { roles } = record.to().unwrap_or_default();
         let permissions = |permissions: &Json| -> Vec<Permission> {
             let each = permissions.as_array().into_iter().flatten();
             each.filter_map(|each| Permission::parse(each.as_str()?)).collect()
@@ -25,23 +30,24 @@ impl Policy {
         Policy(roles.iter().map(|(role, each)| (role.clone(), permissions(each))).collect())
     }
 
-    /// Whether one of these roles may do this: by the design, and by the policy if it lists the role.
+    /// Whether one of these roles may do this: by the design, and by the policy where it lists the role.
     pub(crate) fn permits(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> bool {
         let held = design.roles.iter().filter(|role| roles.contains(&role.name));
         held.filter(|role| design.permits(std::slice::from_ref(&role.name), entity, verb)).any(|role| {
             let listed = self.0.get(&role.name);
-            listed.is_none_or(|may| may.iter().any(|each| each.covers(entity, verb))) || is_lockout_safe(role, entity)
+            listed.is_none_or(|may| may.iter().any(|each| each.covers(entity, verb)))
+                || may_always_change_policy(role, entity)
         })
     }
 }
 
-/// A role that may do everything by the design can always change the policy: a tenant cannot lock itself out.
-fn is_lockout_safe(role: &Role, entity: &str) -> bool {
+/// Roles with all permissions in the design can always change the policy: a tenant cannot lock itself out.
+fn may_always_change_policy(role: &Role, entity: &str) -> bool {
     let everything = Permission { entity: None, verb: None };
     entity == "permission_policy" && role.may.contains(&everything)
 }
 
-/// The policy of a new tenant: the permissions of the design, to be changed from there.
+/// The policy of a new tenant: the permissions of the design.
 pub(crate) fn initial(design: &Design) -> Json {
     let may = |role: &Role| role.may.iter().map(|each| Json::from(each.to_string())).collect::<Json>();
     let roles = design.roles.iter().filter(|role| !role.operator);
@@ -60,31 +66,37 @@ pub(crate) fn schema(design: &Design) -> Json {
     })
 }
 
-/// Refuses a policy, or a change of one, with unknown roles or permissions.
+/// Refuses a policy with unknown roles, entities or verbs.
 pub(crate) fn check(design: &Design, body: &Map<String, Json>) -> Result<(), Problem> {
     let Some(Json::Object(roles)) = body.get("roles") else { return Ok(()) };
-    let mut flaws = Vec::new();
+    let mut errors = Vec::new();
     for (name, permissions) in roles {
         let at = format!("roles.{name}");
         match design.roles.iter().find(|role| role.name == *name) {
-            None => flaws.push(flaw(at, "is no role of this system")),
-            Some(role) if role.operator => flaws.push(flaw(at, "is the operators' role, and no tenant's")),
-            Some(_) => flaws.extend(permission_errors(design, &at, permissions)),
+            None => errors.push(field_error(at, "is no role of this system")),
+            Some(role) if role.operator => errors.push(field_error(at, "is the operators' role, and no tenant's")),
+            Some(_) => errors.extend(permission_errors(design, &at, permissions)),
         }
     }
-    body::refuse(flaws)
+    Problem::check_fields(errors)
+}
+
+/// An error in a field of a body.
+pub(crate) fn field_error(path: impl Into<String>, message: impl Into<String>) -> FieldError {
+    FieldError { path: path.into(), message: message.into() }
 }
 
 /// The errors in the permissions of a role.
-fn permission_errors(design: &Design, at: &str, permissions: &Json) -> Vec<Flaw> {
+fn permission_errors(design: &Design, at: &str, permissions: &Json) -> Vec<FieldError> {
     match permissions {
-        // In a change: the role is removed from the policy.
+        // A merge patch removes the role from the list.
         Json::Null => Vec::new(),
         Json::Array(permissions) => {
             let each = permissions.iter().enumerate();
-            each.filter_map(|(nth, each)| Some(flaw(format!("{at}[{nth}]"), permission_error(design, each)?))).collect()
+            each.filter_map(|(nth, each)| Some(field_error(format!("{at}[{nth}]"), permission_error(design, each)?)))
+                .collect()
         }
-        _ => vec![flaw(at, "has to be a list of permissions")],
+        _ => vec![field_error(at, "has to be a list of permissions")],
     }
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::product::items;
 
-/// Months of one answer: each costs a read.
+/// The most months of one answer: each costs a read.
 const MONTHS: usize = 240;
-/// Logs with which an answer is long enough: it ends with the day of the last of them.
+/// The logs of one answer: it ends with the day of the last of them.
 const LOGS: usize = 500;
 
 pub(crate) fn routes() -> Vec<OwnRoute> {
@@ -37,7 +37,7 @@ const DAYS: &str = "The cooking logs of a month (`2026-02`), day by day. Days co
 const AFTER: &str =
     "Only days of the month after this one: the last day of an answer gives the next, until there are none.";
 
-/// The months that have logs. Each is found by the last log before the month after it, however many logs there are.
+/// The months that have logs. Each one takes one read: of the last log before the next month.
 async fn list(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut before = call.asked("before").map(str::to_owned);
     if before.as_deref().is_some_and(|month| !is_month(month)) {
@@ -57,7 +57,7 @@ async fn list(call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::data(months.into()))
 }
 
-/// The logs of a month by day, as many days as it takes for enough logs.
+/// The logs of a month by day.
 async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
     let month = call.parameter("month").filter(|month| is_month(month)).ok_or_else(Problem::not_found)?;
     let first = match call.asked("after") {
@@ -68,11 +68,11 @@ async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
         Some(after) => match after.strip_prefix(month).and_then(|day| day.strip_prefix('-')?.parse::<u8>().ok()) {
             Some(day) => format!("{month}-{:02}", day.saturating_add(1)),
             None if after < month => format!("{month}-01"),
-            // Nothing of a month comes after a later one.
+            // No day of this month is after that day.
             None => return Ok(Answer::data(json!([]))),
         },
     };
-    // After the last day of a month comes none.
+    // The day after the last day of a month is no date.
     let logs = if is_date(&call, &first) { logs(&call.tenant()?, month, &first).await? } else { Vec::new() };
 
     let days = logs.chunk_by(|one, other| one.text("date") == other.text("date"));
@@ -84,7 +84,7 @@ async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::data(days.map(day).collect()))
 }
 
-/// The logs of a month from a day on, in their order: until there are enough, and the rest of that day.
+/// The logs of a month from a day on: up to the limit, and the rest of the last day.
 async fn logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, Error> {
     let list = List::by("cooklogs_between").with("from", first).limit(LOGS);
     let list = after(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
@@ -100,7 +100,7 @@ async fn logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, 
             last.as_deref().is_none_or(|last| date <= last)
         });
         cursor = page.next;
-        // What comes after another day is not asked for.
+        // Logs of another day are not needed.
         if cursor.is_none() || logs.len() < before {
             return Ok(logs);
         }
@@ -116,10 +116,10 @@ fn after(month: &str) -> Option<String> {
 }
 
 fn is_date(call: &Call, text: &str) -> bool {
-    let mut flaws = Vec::new();
+    let mut errors = Vec::new();
     let field = call.design().entity("cooklog").and_then(|log| log.field("date"));
-    field.into_iter().for_each(|field| field.check(&text.into(), "date", &mut flaws));
-    flaws.is_empty()
+    field.into_iter().for_each(|field| field.check(&text.into(), "date", &mut errors));
+    errors.is_empty()
 }
 
 /// Whether a text is a month, `2026-02`.

@@ -1,4 +1,4 @@
-//! The fridge gives back what was deleted: a deleted item is kept beside the others for thirty days.
+//! The fridge: deleted items are kept for thirty days, and can be restored.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub(crate) fn routes() -> Vec<OwnRoute> {
 const DELETE: &str = "Takes something out of the fridge; it can be restored for thirty days.";
 const RESTORE: &str = "Puts a deleted item back into the fridge.";
 
-/// Moves an item to the deleted ones; with `If-Match`, only if it is the one that the caller knows.
+/// Moves an item to the deleted ones; with `If-Match`, only that version.
 async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
-    let id = call.parameter("itemId").unwrap_or_default();
+    let [id] = call.path_parameters(["itemId"]);
     let tenant = call.tenant()?;
 
     let mut attempt = 0;
@@ -44,7 +44,7 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
         let mut kept = kept(call.design(), &item);
         kept.insert("deletedAt".to_owned(), moment(&call, attempt));
         match tenant.set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
-            // It has changed, or one with the same id was deleted at the same moment.
+            // It has changed, or an item with the same id was deleted at the same second.
             Err(error) if error.is_conflict() => attempt += 1,
             done => {
                 done?;
@@ -54,30 +54,30 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
     }
 }
 
-/// The time of a deletion: the next second where the one before is taken.
+/// The time of a deletion: a second later with each attempt, because the time is part of the key.
 fn moment(call: &Call, attempt: usize) -> Json {
     let later = i64::try_from(attempt).unwrap_or(0).saturating_mul(1_000);
     let field = call.design().entity(DELETED).and_then(|entity| entity.field("deletedAt"));
     field.and_then(|field| field.instant(call.now().saturating_add(later))).unwrap_or_default()
 }
 
-/// Moves a deleted item back: it has the id and the age that it had. Of several who restore it at once, one does.
+/// Moves a deleted item back, with its id and its creation time. Of concurrent calls one succeeds.
 async fn restore(call: Arc<Call>) -> Result<Answer, Problem> {
-    let id = [call.parameter("deletedAt").unwrap_or_default(), call.parameter("itemId").unwrap_or_default()];
+    let id = call.path_parameters(["deletedAt", "itemId"]);
     let tenant = call.tenant()?;
-    // What is older than thirty days has expired: the store does not give it, swept away or not.
+    // After thirty days the item has expired, and the store does not return it.
     let deleted = tenant.get(DELETED, &id).await?;
     call.knows(&deleted)?;
 
     let mut kept = kept(call.design(), &deleted);
-    // That it comes back is a change.
+    // Restoring sets a new time of the last change.
     kept.remove("updatedAt");
     let set = tenant.set().delete(DELETED, &id, &deleted).create(ITEM, kept);
     let restored = set.commit().await?.into_iter().flatten().next();
     Ok(Answer::record(restored.ok_or_else(Problem::not_found)?))
 }
 
-/// What an item keeps wherever it lies: the fields that both have. Whose it is, the token says.
+/// The fields that an item and a deleted item share, without the tenant.
 fn kept(design: &Design, item: &Record) -> Map<String, Json> {
     let both = design.entity(ITEM).zip(design.entity(DELETED)).into_iter();
     let kept = both.flat_map(|(item, deleted)| {

@@ -1,4 +1,4 @@
-//! Messages of the system to the user: they are read, one or all of them.
+//! Notifications: marked as read, one or all of them.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::product::{AT_ONCE, fields, item, is_lost_race};
 
 const NOTIFICATION: &str = "notification";
-/// Characters of a title and of a body.
-const LONGEST: (usize, usize) = (200, 2_000);
+/// The most characters of a title and of a body.
+const MAX_LENGTHS: (usize, usize) = (200, 2_000);
 
 pub(crate) fn routes() -> Vec<OwnRoute> {
     let count = json!({ "read": { "type": "integer", "minimum": 0, "description": "How many were unread." } });
@@ -27,16 +27,16 @@ pub(crate) fn routes() -> Vec<OwnRoute> {
     ]
 }
 
-/// The fields of a message, for the set that does what it tells about: only the system makes them.
+/// The fields of a notification, for the change set that it reports. Only the system creates notifications.
 pub(crate) fn notification(kind: &str, title: &str, body: &str) -> Map<String, Json> {
-    // It tells of other things, whose names may fill a whole field of their own.
-    let short = |text: &str, longest| text.chars().take(longest).collect::<String>();
-    fields(json!({ "kind": kind, "title": short(title, LONGEST.0), "body": short(body, LONGEST.1) }))
+    // Titles of other items may be longer.
+    let cut = |text: &str, length| text.chars().take(length).collect::<String>();
+    fields(json!({ "kind": kind, "title": cut(title, MAX_LENGTHS.0), "body": cut(body, MAX_LENGTHS.1) }))
 }
 
-/// Marks one as read; when it was read first stays.
+/// Marks a notification as read, and keeps the time of the first reading.
 async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
-    let id = [call.parameter("createdAt").unwrap_or_default(), call.parameter("notificationId").unwrap_or_default()];
+    let id = call.path_parameters(["createdAt", "notificationId"]);
     let tenant = call.tenant()?;
 
     let mut retry = Retry::default();
@@ -53,7 +53,7 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
     }
 }
 
-/// Marks all as read that are there now, page by page; one that comes meanwhile is unread still.
+/// Marks all notifications as read, page by page; those that arrive meanwhile stay unread.
 async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
 
@@ -68,7 +68,7 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
             set.update(NOTIFICATION, &id, read_now(&call), each)
         });
         match set.commit().await {
-            // One of them was read or deleted meanwhile: the page is another one now.
+            // One of them was read or deleted meanwhile: read the page again.
             Err(error) if is_lost_race(&error) => retry.attempt().await?,
             Err(error) => return Err(error.into()),
             Ok(_) => {

@@ -1,10 +1,10 @@
-//! The menu now and the menu after it: a set is applied to either, and the next one becomes the current one.
+//! The current and the next plan: a set is applied to either, and the next plan is promoted to the current one.
 
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Field, Verb};
-use nagaya_server::{Answer, Call, OwnRoute, Problem, Shape};
+use nagaya_server::{Answer, Call, OwnRoute, Problem, ProblemCode, RequestBody as _, request_body};
 use nagaya_tenancy::{Error, ErrorKind, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
@@ -14,20 +14,24 @@ pub(crate) const PLAN: &str = "plan";
 pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const NEXT: &str = "NEXT";
 
-/// What is said to apply a set.
-const APPLY: Shape = Shape { entity: "set", fields: &[("setId", "setId")], required: &["setId"] };
+request_body! {
+    /// The body that applies a set.
+    struct ApplySet of "set" {
+        set_id: String = "setId",
+    }
+}
 
 pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
     vec![
         OwnRoute::new(
             Method::POST,
             "/plans/{slot}/apply",
-            "Makes a plan of a set: its items replace those there.",
+            "Applies a set to a plan: its items replace those of the plan.",
             apply,
         )
         .needs(PLAN, Verb::Update)
         .takes(json!({ "$ref": "#/components/parameters/IfMatch" }))
-        .body(APPLY.schema(design))
+        .body(ApplySet::schema(design))
         .answers(200, Some(item("Plan"))),
         OwnRoute::new(Method::POST, "/plans/promote", PROMOTE, promote)
             .needs(PLAN, Verb::Update)
@@ -37,18 +41,17 @@ pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
 
 const PROMOTE: &str = "Makes the next plan the current one; what was cooked of the old one becomes cooking logs.";
 
-/// Copies a set's items into a plan, nothing of them cooked yet; with `If-Match`, only into the plan that the caller knows.
+/// Copies the items of a set into a plan, none of them cooked; with `If-Match`, only into that version of the plan.
 async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
-    // It is one of the two plans, and a set of the caller's own.
+    // The plan is one of the two, and the set is the caller's own.
     let slot = call.parameter("slot").filter(|slot| [CURRENT, NEXT].contains(slot)).ok_or_else(Problem::not_found)?;
-    APPLY.check(call.design(), &call.body)?;
-    let set_id = call.body.get("setId").and_then(Json::as_str).unwrap_or_default();
+    let ApplySet { set_id } = call.parse_body()?;
     let tenant = call.tenant()?;
 
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let mut found = tenant.get_many(&[("set", &[set_id]), (PLAN, &[slot])]).await?.into_iter();
+        let mut found = tenant.get_many(&[("set", &[&set_id]), (PLAN, &[slot])]).await?.into_iter();
         let (set, plan) = (found.next().flatten(), found.next().flatten());
         let set = set.ok_or_else(|| Problem::not_found().at("setId", "There is no such set."))?;
         let mut copied = copy_of(&set);
@@ -61,7 +64,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
             }
             None if call.header("if-match").is_some() => {
                 let detail = "There is no plan to be the expected one: leave `If-Match` out to make it.";
-                return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", detail));
+                return Err(Problem::of(ProblemCode::VERSION_CONFLICT, detail));
             }
             None => {
                 copied.insert("slot".to_owned(), slot.into());
@@ -75,7 +78,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
     }
 }
 
-/// What a plan takes from a set.
+/// The fields of a plan that a set gives.
 fn copy_of(set: &Record) -> Map<String, Json> {
     let items = set.json("items").unwrap_or_default();
     let copy = |item: &Json| {
@@ -87,8 +90,8 @@ fn copy_of(set: &Record) -> Map<String, Json> {
     fields(json!({ "setId": set.text("setId"), "setTitle": set.text("title"), "items": items }))
 }
 
-/// Makes the next plan the current one, and writes down what was cooked of the old one: all of it or nothing, and of
-/// several promotions at once one.
+/// Makes the next plan the current one, and creates cooking logs for what was cooked of the old one, in one transaction. Of
+/// concurrent promotions one succeeds.
 async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
 
@@ -105,7 +108,7 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
     }
 }
 
-/// One plan takes the place of the other, if both are still what was read.
+/// Replaces the current plan by the next one, if neither has changed.
 async fn succeed(
     tenant: &Tenant,
     current: Option<&Record>,
@@ -125,21 +128,21 @@ async fn succeed(
     promoted.ok_or_else(|| ErrorKind::NotFound { entity: PLAN.to_owned() }.into())
 }
 
-/// What a plan takes from the one before it: all but its place and the time of its last change.
+/// The fields that the current plan takes from the next one: all but its key, its version and the time of its last change.
 fn taken(design: &Design, next: &Record) -> Map<String, Json> {
     let taken = design.entity(PLAN).into_iter().flat_map(|plan| {
         let own = |name: &str| plan.is_key_field(name) || plan.version.as_deref() == Some(name) || name == "updatedAt";
         plan.fields.iter().filter(move |field| !own(&field.name))
     });
     let value = |field: &Field| match next.json(&field.name) {
-        // What the next plan does not say the current one does not keep.
+        // A field that the next plan does not have is removed.
         None if field.optional => Some(Json::Null),
         said => said,
     };
     taken.filter_map(|field| Some((field.name.clone(), value(field)?))).collect()
 }
 
-/// The logs of what was cooked of a plan. What has no day of its own is of today.
+/// The logs of the cooked items of a plan. An item without a date was cooked today.
 fn cooked(plan: &Record) -> Vec<Map<String, Json>> {
     let items = plan.json("items").unwrap_or_default();
     let log = |item: &Json| {

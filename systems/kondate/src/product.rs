@@ -1,4 +1,4 @@
-//! The seam: the product's own routes, and what it does beside them.
+//! The extension: custom routes, background work and measurements.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::{
     shopping,
 };
 
-/// Changes that one set holds at most, with room for what goes with them.
+/// The most changes of one change set, with room for index and audit records.
 pub(crate) const AT_ONCE: usize = 90;
 /// Records of the largest page.
-const LARGEST: usize = nagaya_design::MAX_PAGE;
+const MAX_PAGE: usize = nagaya_design::MAX_PAGE;
 
-/// The product as the server sees it.
-pub(crate) struct Seam {
+/// The extension of the system.
+pub(crate) struct KondateExtension {
     pub(crate) design: Design,
     pub(crate) payments: Arc<dyn Payments>,
-    /// How far what follows the changes is.
+    /// The progress of the change subscriptions.
     pub(crate) followers: FollowerStatus,
 }
 
-impl Extension for Seam {
+impl Extension for KondateExtension {
     fn routes(&self) -> Vec<OwnRoute> {
         let design = &self.design;
         [
@@ -46,12 +46,12 @@ impl Extension for Seam {
         .collect()
     }
 
-    /// Keeps saved counts and the search in step with what is written.
+    /// Updates saved counts and the search index after writes.
     fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
         Some(Box::pin(reconciler::run(nagaya, stop, self.followers.clone())))
     }
 
-    /// How far saved counts and the search are behind.
+    /// The lag of saved counts and of the search index.
     fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> Later<'a, Vec<Measurement>> {
         let measured = self.followers.measurements("counts_and_search", nagaya.clock().millis());
         Box::pin(std::future::ready(measured))
@@ -76,14 +76,14 @@ pub(crate) fn fields(object: Json) -> Map<String, Json> {
     }
 }
 
-/// Whether a change has lost a race: what it goes by is no longer as it was read.
+/// Whether a change lost a race: an item has changed since it was read.
 pub(crate) fn is_lost_race(error: &Error) -> bool {
     error.is_conflict() || error.is_not_found()
 }
 
-/// Everything that a list gives, page by page.
+/// All records of a list.
 pub(crate) async fn all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, Error> {
-    let list = list.clone().limit(LARGEST);
+    let list = list.clone().limit(MAX_PAGE);
     let mut page = tenant.list(&list).await?;
     let mut records = page.records;
     while let Some(next) = page.next {

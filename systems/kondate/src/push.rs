@@ -1,10 +1,10 @@
-//! Devices that take push messages. A device is known by the hash of its token, and the token is never given back.
+//! Devices for push messages. A device is identified by the hash of its token; the token is never returned.
 
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, OwnRoute, Problem, Shape};
+use nagaya_server::{Answer, Call, OwnRoute, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{Error, ErrorKind, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
@@ -12,35 +12,36 @@ use sha2::{Digest as _, Sha256};
 use crate::product::{all, item, is_lost_race};
 
 const DEVICE: &str = "push_token";
-/// Devices of a user. Apps get new tokens now and then and tell nobody about the old ones: with one device more, that which
-/// has not been heard of for the longest time goes.
-const DEVICES: usize = 20;
+/// The most devices of a user. Apps get new tokens without deleting the old ones, so a further device replaces the one that
+/// registered longest ago.
+const MAX_DEVICES: usize = 20;
 
-/// What a device says.
-const SAID: Shape = Shape {
-    entity: DEVICE,
-    fields: &[("platform", "platform"), ("token", "token"), ("deviceName", "deviceName")],
-    required: &["platform", "token"],
-};
+request_body! {
+    /// The body that registers a device.
+    struct Registration of DEVICE {
+        platform: String = "platform",
+        token: String = "token",
+        device_name: Option<String> = "deviceName",
+    }
+}
 
 pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
     vec![
         OwnRoute::new(Method::POST, "/push-tokens", REGISTER, register)
             .needs(DEVICE, Verb::Create)
-            .body(SAID.schema(design))
+            .body(Registration::schema(design))
             .answers(201, Some(item("PushToken")))
-            .also(200, "It was there already."),
+            .also(200, "It was registered already."),
     ]
 }
 
-const REGISTER: &str = "Registers a device for push messages: 201, or 200 for one that was there. With more than twenty, the \
-                        one that registered last the longest time ago goes.";
+const REGISTER: &str = "Registers a device for push messages: 201, or 200 if it was registered already. With more than twenty \
+                        devices, the one that registered longest ago is removed.";
 
-/// Registers a device: 201 with it, or 200 if it was there.
+/// Registers a device: 201, or 200 if it was registered already.
 async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
-    SAID.check(call.design(), &call.body)?;
-    let said = |field: &str| call.body.get(field).and_then(Json::as_str).unwrap_or_default();
-    let (platform, token) = (said("platform"), said("token"));
+    let registration: Registration = call.parse_body()?;
+    let (platform, token) = (registration.platform.as_str(), registration.token.as_str());
     let hash = format!("{:x}", Sha256::digest(token));
     let tenant = call.tenant()?;
 
@@ -66,15 +67,15 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
     }
 }
 
-/// Adds a device, in the place of others where there are too many.
+/// Adds a device, and deletes the oldest ones beyond the limit.
 async fn add(tenant: &Tenant, mut device: Map<String, Json>, hash: &str) -> Result<Record, Error> {
     device.insert("tokenHash".to_owned(), hash.into());
     let mut others = all(tenant, &List::by("push_tokens")).await?;
     others.sort_by(|one, other| other.text("updatedAt").cmp(&one.text("updatedAt")));
-    let set = others.iter().skip(DEVICES - 1).fold(tenant.set().create(DEVICE, device), |set, silent| {
-        let id = silent.id();
+    let set = others.iter().skip(MAX_DEVICES - 1).fold(tenant.set().create(DEVICE, device), |set, oldest| {
+        let id = oldest.id();
         let id: Vec<_> = id.iter().map(String::as_str).collect();
-        set.delete(DEVICE, &id, silent)
+        set.delete(DEVICE, &id, oldest)
     });
     let added = set.commit().await?.into_iter().next().flatten();
     added.ok_or_else(|| ErrorKind::NotFound { entity: DEVICE.to_owned() }.into())

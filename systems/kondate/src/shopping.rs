@@ -1,4 +1,4 @@
-//! The shopping list: what has been bought is marked, many at once, and what a plan needs is put on it.
+//! The shopping list: marks bought items, many at once, and adds what a plan needs.
 
 mod from_plan;
 mod needs;
@@ -6,14 +6,21 @@ mod needs;
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use nagaya_design::{Design, Problem as Flaw, Verb};
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
-use nagaya_tenancy::{Error, ErrorKind, Page, Record, Retry};
-use serde_json::{Map, Value as Json, json};
+use nagaya_design::{Design, Verb};
+use nagaya_server::{Answer, Call, Content, OwnRoute, Problem, RequestBody as _, request_body};
+use nagaya_tenancy::{Page, Record, Retry};
+use serde_json::{Map, Value as Json};
 
 use crate::product::{AT_ONCE, items, is_lost_race};
 
 const ITEM: &str = "shopping_item";
+
+request_body! {
+    /// The body that names bought items.
+    struct BoughtItems of ITEM {
+        item_ids: Vec<String> = "itemIds" as "itemId" max AT_ONCE,
+    }
+}
 
 pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
     vec![
@@ -24,18 +31,21 @@ pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
             complete,
         )
         .needs(ITEM, Verb::Update)
-        .body(body(design))
+        .body(BoughtItems::schema(design))
         .answers(200, Some(items("ShoppingItem"))),
         OwnRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan::from_plan)
             .needs(ITEM, Verb::Create)
-            .body(from_plan::BODY.schema(design))
+            .body(from_plan::FromPlan::schema(design))
             .answers(201, Some(items("ShoppingItem"))),
     ]
 }
 
-/// Marks items as bought: all of them, or none where one is not there. Those that are marked already stay as they are.
+/// Marks items as bought: all of them, or none if one does not exist. Items that are marked already stay as they are.
 async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
-    let ids = item_ids(&call)?;
+    let BoughtItems { item_ids } = call.parse_body()?;
+    // Each item once, with its position in the body.
+    let is_first = |(at, id): &(usize, &String)| !item_ids[..*at].contains(id);
+    let ids: Vec<_> = item_ids.iter().enumerate().filter(is_first).map(|(at, id)| (at, id.as_str())).collect();
     let tenant = call.tenant()?;
     let keys: Vec<[&str; 1]> = ids.iter().map(|(_, id)| [*id]).collect();
     let keys: Vec<(&str, &[&str])> = keys.iter().map(|key| (ITEM, key.as_slice())).collect();
@@ -44,12 +54,12 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
     loop {
         retry.attempt().await?;
         let found = tenant.get_many(&keys).await?;
-        are_there(&ids, &found)?;
+        check_found(&ids, &found)?;
         let found: Vec<_> = found.into_iter().flatten().collect();
         let open = found.iter().filter(|record| record.json("completed") != Some(true.into()));
         let set = open.fold(tenant.set(), |set, record| {
             let completed = Map::from_iter([("completed".to_owned(), true.into())]);
-            set.update(ITEM, &[record.text("itemId").unwrap_or_default()], completed, record)
+            set.update(ITEM, &[&record.id().concat()], completed, record)
         });
         match set.commit().await {
             Err(error) if is_lost_race(&error) => {}
@@ -65,8 +75,8 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
     }
 }
 
-/// Refuses items that are not there, and says which.
-fn are_there(ids: &[(usize, &str)], found: &[Option<Record>]) -> Result<(), Problem> {
+/// Refuses items that do not exist; the problem lists them.
+fn check_found(ids: &[(usize, &str)], found: &[Option<Record>]) -> Result<(), Problem> {
     let missing: Vec<_> = ids.iter().zip(found).filter(|(_, record)| record.is_none()).map(|((at, _), _)| at).collect();
     if missing.is_empty() {
         return Ok(());
@@ -75,49 +85,7 @@ fn are_there(ids: &[(usize, &str)], found: &[Option<Record>]) -> Result<(), Prob
     Err(missing.into_iter().fold(Problem::not_found(), |problem, at| problem.at(&format!("itemIds[{at}]"), why)))
 }
 
-/// The items that the body names, each once, with the place where it does.
-fn item_ids(call: &Call) -> Result<Vec<(usize, &str)>, Problem> {
-    let known = |name: &&String| name.as_str() != "itemIds";
-    let mut flaws: Vec<_> = call.body.keys().filter(known).map(|name| flaw(name.clone(), "is not a field")).collect();
-    let ids = match call.body.get("itemIds") {
-        Some(Json::Array(ids)) => ids.as_slice(),
-        given => {
-            flaws.push(flaw("itemIds", if given.is_some() { "is not a list" } else { "is missing" }));
-            &[]
-        }
-    };
-    if flaws.is_empty() && !(1..=AT_ONCE).contains(&ids.len()) {
-        flaws.push(flaw("itemIds", format!("has {} elements, allowed are 1 to {AT_ONCE}", ids.len())));
-    }
-    let field = call.design().entity(ITEM).and_then(|entity| entity.field("itemId"));
-    for (at, id) in ids.iter().take(AT_ONCE).enumerate() {
-        field.into_iter().for_each(|field| field.check(id, &format!("itemIds[{at}]"), &mut flaws));
-    }
-    refuse(flaws)?;
-    let first = |(at, id): &(usize, &Json)| !ids[..*at].contains(id);
-    Ok(ids.iter().enumerate().filter(first).filter_map(|(at, id)| Some((at, id.as_str()?))).collect())
-}
-
-fn flaw(path: impl Into<String>, message: impl Into<String>) -> Flaw {
-    Flaw { path: path.into(), message: message.into() }
-}
-
-fn refuse(flaws: Vec<Flaw>) -> Result<(), Problem> {
-    if flaws.is_empty() { Ok(()) } else { Err(Error::from(ErrorKind::Invalid(flaws)).into()) }
-}
-
-/// An answer with all of these.
+/// An answer with these records.
 fn list(status: StatusCode, records: Vec<Record>) -> Answer {
     Answer::new(status, Content::Page(Page { records, next: None, count: None }))
-}
-
-fn body(design: &Design) -> Json {
-    let id = design.entity(ITEM).and_then(|entity| entity.field("itemId")).map(nagaya_design::Field::json_schema);
-    let ids = json!({ "type": "array", "minItems": 1, "maxItems": AT_ONCE, "items": id });
-    json!({
-        "type": "object",
-        "properties": { "itemIds": ids },
-        "required": ["itemIds"],
-        "additionalProperties": false,
-    })
 }

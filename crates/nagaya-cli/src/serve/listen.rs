@@ -58,6 +58,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let issuer = issuer(args, &url)?;
     if let Some(issuer) = &issuer {
         server.routes(issuer_routes(Arc::clone(issuer)));
+        server.sign_in_with(issuer);
     }
     server.measure_store(Arc::clone(&measured));
     let store: Arc<dyn Store> = measured;

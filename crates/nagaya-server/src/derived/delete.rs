@@ -1,15 +1,15 @@
-//! `DELETE`: removes an item.
+//! `DELETE`: deletes an item.
 
 use axum::http::StatusCode;
 
-use crate::{Answer, Call, Problem, answer::Content, call::with};
+use crate::{Answer, Call, Problem, answer::Content, call::with_handle, route::EntityId};
 
-/// Removes an item; with `If-Match`, only if it is the one that the caller knows.
-pub(super) async fn delete(call: &Call, at: usize) -> Result<Answer, Problem> {
-    let handle = call.handle()?;
-    let entity = &call.design().entities[at];
+/// Deletes an item; with `If-Match`, only that version.
+pub(super) async fn delete(call: &Call, id: EntityId) -> Result<Answer, Problem> {
+    let handle = call.write_handle()?;
+    let entity = id.of(call.design());
     let expected = call.expected(&entity.name).await?;
 
-    with!(&handle, handle => handle.delete(&entity.name, &call.id(), expected).await)?;
+    with_handle!(&handle, handle => handle.delete(&entity.name, &call.id(), expected).await)?;
     Ok(Answer::new(StatusCode::NO_CONTENT, Content::None))
 }

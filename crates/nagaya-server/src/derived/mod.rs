@@ -1,4 +1,4 @@
-//! What the routes of a design do: one module per act. Each is a list of checks, then the call through the walls.
+//! The operations of derived routes, one module each: a list of checks, then the call to the tenancy layer.
 
 mod create;
 mod delete;
@@ -6,35 +6,33 @@ mod list;
 mod read;
 mod update;
 
-pub(crate) use list::page;
-use nagaya_design::{Entity, Field, Problem as Flaw};
-use nagaya_tenancy::{Error, ErrorKind, Record};
+use nagaya_design::{Entity, Field, Problem as FieldError};
+use nagaya_tenancy::Record;
 
-use crate::{Answer, Call, Problem, route::Act};
+use crate::{Answer, Call, Problem, route::Operation};
 
-/// Does what a derived route does.
-pub(crate) async fn act(call: &mut Call) -> Result<Answer, Problem> {
-    match call.route.act {
-        Act::Create(at) => create::create(call, at).await,
-        Act::Read(at) => read::read(call, at).await,
-        Act::Update(at) => update::update(call, at).await,
-        Act::Delete(at) => delete::delete(call, at).await,
-        Act::List(at) => list::list(call, at).await,
-        Act::Own(_) => Err(Problem::not_found()),
+/// Runs the operation of a derived route.
+pub(crate) async fn run(call: &mut Call) -> Result<Answer, Problem> {
+    match call.route.operation {
+        Operation::Create(id) => create::create(call, id).await,
+        Operation::Read(id) => read::read(call, id).await,
+        Operation::Update(id) => update::update(call, id).await,
+        Operation::Delete(id) => delete::delete(call, id).await,
+        Operation::List(id) => list::list(call, id).await,
+        Operation::Custom(_) => Err(Problem::not_found()),
     }
 }
 
-/// Refuses the body of a derived route with fields that callers do not give. What the system does before the route may add
-/// them.
-pub(crate) fn only_given(call: &Call) -> Result<(), Problem> {
+/// Refuses the body of a derived route that has fields which only the layer sets. The extension may add them later.
+pub(crate) fn reject_fields_of_the_layer(call: &Call) -> Result<(), Problem> {
     let fields = call.route.subject(call.design()).map_or(&[][..], |(entity, _)| &entity.fields);
     let given = fields.iter().filter(|field| call.body.contains_key(&field.name));
-    let flaw = |field: &Field| Some(Flaw { path: field.name.clone(), message: field.not_given()? });
-    let flaws: Vec<_> = given.filter_map(flaw).collect();
-    if flaws.is_empty() { Ok(()) } else { Err(Error::from(ErrorKind::Invalid(flaws)).into()) }
+    let error = |field: &Field| Some(FieldError { path: field.name.clone(), message: field.not_given()? });
+    let errors: Vec<_> = given.filter_map(error).collect();
+    Problem::check_fields(errors)
 }
 
-/// The path of an item, its id in it.
+/// The path of an item.
 fn location(call: &Call, entity: &Entity, record: &Record) -> String {
     let mut path = format!("{}{}{}", call.mount, call.design().http_prefix, entity.path);
     for part in record.id() {
@@ -44,6 +42,6 @@ fn location(call: &Call, entity: &Entity, record: &Record) -> String {
     path
 }
 
-/// What cannot stand as it is in a segment of a path.
+/// Characters that are escaped in a segment of a path.
 const SEGMENT: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':').remove(b'@');

@@ -1,4 +1,4 @@
-//! How the stores say they are doing, as far as they know without being asked for anything.
+//! The health that stores report about themselves, without a call to them.
 
 use std::time::Duration;
 
@@ -6,41 +6,41 @@ use nagaya_store::Health as StoreHealth;
 use tokio::time::Instant;
 
 use super::Health;
-use crate::observe::{Repeats, TARGET};
+use crate::observe::{LogThrottle, TARGET};
 
-/// How often stores are looked at. It costs them nothing.
-const EVERY: Duration = Duration::from_secs(1);
-/// How often trouble that lasts is logged again.
-const AGAIN: Duration = Duration::from_secs(60);
+/// How often the health of stores is read. It costs nothing.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often an unhealthy store is logged again.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A store in trouble, and the systems on it.
+/// An unhealthy store, and the systems on it.
 #[derive(Debug, PartialEq, Eq)]
-struct Trouble {
+struct UnhealthyStore {
     health: StoreHealth,
     systems: String,
 }
 
 impl Health {
-    /// Logs what stores say about themselves, for ever.
+    /// Logs unhealthy stores, for ever.
     pub(crate) async fn log_stores(&self) {
-        let repeats = Repeats::new(AGAIN);
-        let mut before: Vec<Trouble> = Vec::new();
+        let throttle = LogThrottle::new(LOG_INTERVAL);
+        let mut before: Vec<UnhealthyStore> = Vec::new();
         loop {
-            let now = self.troubles();
-            for trouble in &now {
-                trouble.log(&repeats);
+            let now = self.unhealthy_stores();
+            for store in &now {
+                store.log(&throttle);
             }
-            for Trouble { systems, .. } in &before {
-                if !now.iter().any(|trouble| trouble.systems == *systems) {
+            for UnhealthyStore { systems, .. } in &before {
+                if !now.iter().any(|store| store.systems == *systems) {
                     tracing::info!(target: TARGET, systems, "the store is ready again");
                 }
             }
             before = now;
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    /// Waits until a store has been unavailable for so long without a break; what it says about it.
+    /// Waits until a store has been unavailable for this long without a break, and returns the reason.
     pub(crate) async fn store_failed(&self, after: Duration) -> String {
         let mut since = None;
         loop {
@@ -53,11 +53,11 @@ impl Health {
                 }
                 None => since = None,
             }
-            tokio::time::sleep(EVERY.min(after)).await;
+            tokio::time::sleep(INTERVAL.min(after)).await;
         }
     }
 
-    /// The first system whose store says that it is unavailable, and why.
+    /// The first system whose store reports that it is unavailable, and the reason.
     pub(super) fn unavailable(&self) -> Option<(String, String)> {
         self.stores().into_iter().find_map(|(system, health)| match health {
             StoreHealth::Unavailable(reason) => Some((system, reason)),
@@ -65,35 +65,35 @@ impl Health {
         })
     }
 
-    /// What is not ready. Systems that share a store have the same trouble: it is told once.
-    fn troubles(&self) -> Vec<Trouble> {
-        let mut troubles: Vec<Trouble> = Vec::new();
+    /// The stores that are not ready. Systems that share a store are in one entry.
+    fn unhealthy_stores(&self) -> Vec<UnhealthyStore> {
+        let mut unhealthy: Vec<UnhealthyStore> = Vec::new();
         for (system, health) in self.stores() {
             if health == StoreHealth::Ready {
                 continue;
             }
-            match troubles.iter_mut().find(|trouble| trouble.health == health) {
-                Some(trouble) => {
-                    trouble.systems.push_str(", ");
-                    trouble.systems.push_str(&system);
+            match unhealthy.iter_mut().find(|store| store.health == health) {
+                Some(store) => {
+                    store.systems.push_str(", ");
+                    store.systems.push_str(&system);
                 }
-                None => troubles.push(Trouble { health, systems: system }),
+                None => unhealthy.push(UnhealthyStore { health, systems: system }),
             }
         }
-        troubles
+        unhealthy
     }
 }
 
-impl Trouble {
-    fn log(&self, repeats: &Repeats) {
+impl UnhealthyStore {
+    fn log(&self, throttle: &LogThrottle) {
         let systems = self.systems.as_str();
-        // What a store says may have a figure in it that changes: the same kind of trouble is the same.
+        // The reason may contain a number that changes, so the throttle goes by the kind of health.
         match &self.health {
-            StoreHealth::Unavailable(reason) if repeats.pass(&format!("unavailable {systems}")).is_some() => {
+            StoreHealth::Unavailable(reason) if throttle.pass(&format!("unavailable {systems}")).is_some() => {
                 tracing::error!(target: TARGET, systems, reason, "the store is not available");
             }
             StoreHealth::Warning(reason) | StoreHealth::ReadOnly(reason)
-                if repeats.pass(&format!("warning {systems}")).is_some() =>
+                if throttle.pass(&format!("warning {systems}")).is_some() =>
             {
                 tracing::warn!(target: TARGET, systems, reason, "the store needs attention");
             }

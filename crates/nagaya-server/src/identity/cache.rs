@@ -1,4 +1,4 @@
-//! Tokens that have been verified, until they end: checking one again costs a look.
+//! A cache of verified tokens, until they expire.
 
 use std::{
     hash::{Hash, Hasher},
@@ -9,84 +9,84 @@ use quick_cache::{Equivalent, Weighter, sync};
 
 use super::{Caller, keys::Key};
 
-/// Callers by their tokens, within a bound of memory; those that nobody asks for go first.
-pub(super) struct Cache(sync::Cache<Known, Arc<Verified>, Bytes>);
+/// Callers by their tokens, within a memory limit; unused ones are evicted first.
+pub(super) struct Cache(sync::Cache<CachedToken, Arc<Verified>, Bytes>);
 
-/// What a token has been verified to say, and by which key.
+/// The caller that a verified token names, and the key that verified it.
 pub(super) struct Verified {
     pub(super) caller: Arc<Caller>,
     pub(super) key: Arc<Key>,
 }
 
 impl Cache {
-    /// A cache that takes about so much memory at most.
+    /// A cache that uses at most about this much memory.
     pub(super) fn new(bytes: u64) -> Self {
-        // A token of common length and what it says take about a kilobyte.
+        // A usual token and its caller take about a kilobyte.
         Cache(sync::Cache::with_weighter(usize::try_from(bytes / 1024).unwrap_or(usize::MAX), bytes, Bytes))
     }
 
     pub(super) fn get(&self, token: &str) -> Option<Arc<Verified>> {
-        self.0.get(&Asked(token))
+        self.0.get(&TokenRef(token))
     }
 
     pub(super) fn insert(&self, token: &str, caller: &Arc<Caller>, key: Arc<Key>) {
-        self.0.insert(Known(token.into()), Arc::new(Verified { caller: Arc::clone(caller), key }));
+        self.0.insert(CachedToken(token.into()), Arc::new(Verified { caller: Arc::clone(caller), key }));
     }
 
     pub(super) fn remove(&self, token: &str) {
-        self.0.remove(&Asked(token));
+        self.0.remove(&TokenRef(token));
     }
 }
 
 /// A token in the cache.
-struct Known(Box<str>);
+struct CachedToken(Box<str>);
 
 /// A token that is looked up.
-struct Asked<'t>(&'t str);
+struct TokenRef<'t>(&'t str);
 
-impl PartialEq for Known {
+impl PartialEq for CachedToken {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
     }
 }
 
-impl Eq for Known {}
+impl Eq for CachedToken {}
 
-impl Hash for Known {
+impl Hash for CachedToken {
     fn hash<H: Hasher>(&self, state: &mut H) {
         hash(&self.0, state);
     }
 }
 
-impl Hash for Asked<'_> {
+impl Hash for TokenRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         hash(self.0, state);
     }
 }
 
-impl Equivalent<Known> for Asked<'_> {
-    fn equivalent(&self, known: &Known) -> bool {
+impl Equivalent<CachedToken> for TokenRef<'_> {
+    fn equivalent(&self, known: &CachedToken) -> bool {
         *self.0 == *known.0
     }
 }
 
-/// Hashes the end alone: it is of the signature, in which no two tokens are alike, and only verified ones are kept. Whether
-/// two tokens are the same is decided by all of them.
+/// Hashes only the end, which is part of the signature and so differs between verified tokens. Equality compares whole
+/// tokens.
 fn hash(token: &str, state: &mut impl Hasher) {
     let bytes = token.as_bytes();
     state.write(&bytes[bytes.len().saturating_sub(32)..]);
 }
 
-/// Weighs what an entry takes.
+/// Weighs entries by their bytes.
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<Known, Arc<Verified>> for Bytes {
-    fn weight(&self, token: &Known, verified: &Arc<Verified>) -> u64 {
+impl Weighter<CachedToken, Arc<Verified>> for Bytes {
+    fn weight(&self, token: &CachedToken, verified: &Arc<Verified>) -> u64 {
         let caller = &verified.caller;
         let roles: usize = caller.roles.iter().map(|role| role.len() + size_of::<String>()).sum();
         let texts = token.0.len() + caller.user.len() + caller.tenant.as_ref().map_or(0, |tenant| tenant.len()) + roles;
-        // The rest is of one size: the caller, two counts, and a place in the table.
+        // The rest has a fixed size: the caller, two counters, and a slot in the table.
         u64::try_from(texts + 256).unwrap_or(u64::MAX)
     }
 }
@@ -100,7 +100,7 @@ mod tests {
     use crate::identity::keys::Keys;
 
     #[test]
-    fn memory_is_bounded_and_what_is_used_stays() {
+    fn memory_is_bounded_and_used_tokens_stay() {
         let keys = Keys::default();
         let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" });
         keys.replace(serde_json::from_value(jwk));

@@ -1,19 +1,17 @@
-//! What the claims of a verified token say.
+//! The claims of a verified token.
 
-use axum::http::StatusCode;
 use nagaya_design::Design;
 use serde_json::{Map, Value as Json};
 
 use super::{
     Caller,
-    token::{lacks, refused},
+    token::{bad_token, missing_claim},
 };
-use crate::Problem;
+use crate::{Problem, ProblemCode};
 
 /// The claims that a design names.
 ///
-/// A name may be that of a claim, whatever it looks like (`custom:familyId`), or the way to one inside others
-/// (`realm_access.roles`).
+/// A name is that of a claim (`custom:familyId`), or the path to a nested one (`realm_access.roles`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
     /// The claim with the tenant.
@@ -33,58 +31,58 @@ impl Claims {
 
     /// The caller that verified claims name.
     pub(super) fn caller(&self, claims: &Map<String, Json>, expires: i64) -> Result<Caller, Problem> {
-        let user = text(claims, "sub")?.ok_or_else(|| lacks("sub"))?;
+        let user = text(claims, "sub")?.ok_or_else(|| missing_claim("sub"))?;
         let tenant = text(claims, &self.tenant)?;
         let roles = match find(claims, &self.roles) {
             None => Vec::new(),
-            // The form of the claim `scope`.
+            // The format of the claim `scope`.
             Some(Json::String(roles)) => roles.split_whitespace().map(str::to_owned).collect(),
-            Some(roles) => texts(roles).ok_or_else(|| lacks(&self.roles))?,
+            Some(roles) => texts(roles).ok_or_else(|| missing_claim(&self.roles))?,
         };
         if let (Some(name), Some(tenant)) = (&self.member_of, tenant.as_deref())
             && let Some(tenants) = find(claims, name)
         {
-            let tenants = texts(tenants).ok_or_else(|| lacks(name))?;
+            let tenants = texts(tenants).ok_or_else(|| missing_claim(name))?;
             if !tenants.iter().any(|each| each == tenant) {
                 let detail = "The user of the token does not belong to its tenant.";
-                return Err(Problem::new(StatusCode::FORBIDDEN, "not_a_member", detail));
+                return Err(Problem::of(ProblemCode::NOT_A_MEMBER, detail));
             }
         }
         Ok(Caller { user: user.into(), tenant: tenant.map(Into::into), roles: roles.into(), expires })
     }
 }
 
-/// Whether the token is for one of these.
+/// Refuses a token that is for none of these audiences.
 ///
-/// The access tokens of Amazon Cognito say so in a claim of their own.
+/// Access tokens of Amazon Cognito have the audience in `client_id`.
 pub(super) fn check_audience(claims: &Map<String, Json>, audiences: &[String]) -> Result<(), Problem> {
-    let said = match claims.get("aud") {
+    let audience = match claims.get("aud") {
         None if claims.get("token_use").and_then(Json::as_str) == Some("access") => claims.get("client_id"),
-        said => said,
+        audience => audience,
     };
-    let said = said.and_then(texts).ok_or_else(|| lacks("aud"))?;
-    if said.iter().any(|each| audiences.contains(each)) {
+    let audience = audience.and_then(texts).ok_or_else(|| missing_claim("aud"))?;
+    if audience.iter().any(|each| audiences.contains(each)) {
         return Ok(());
     }
-    Err(refused(format!("The token is for another audience than `{}`.", audiences.join("` or `"))))
+    Err(bad_token(format!("The token is for another audience than `{}`.", audiences.join("` or `"))))
 }
 
-/// The second at which the token ends; an error outside its time. Clocks may differ by `skew` seconds.
+/// The second at which the token expires; an error outside its validity. Clocks may differ by `skew` seconds.
 pub(super) fn check_time(claims: &Map<String, Json>, now: i64, skew: i64) -> Result<i64, Problem> {
-    let expires = claims.get("exp").and_then(seconds).ok_or_else(|| lacks("exp"))?;
+    let expires = claims.get("exp").and_then(seconds).ok_or_else(|| missing_claim("exp"))?;
     if now >= expires.saturating_add(skew) {
-        return Err(refused("The token has expired."));
+        return Err(bad_token("The token has expired."));
     }
     if let Some(begins) = claims.get("nbf") {
-        let begins = seconds(begins).ok_or_else(|| lacks("nbf"))?;
+        let begins = seconds(begins).ok_or_else(|| missing_claim("nbf"))?;
         if now < begins.saturating_sub(skew) {
-            return Err(refused("The token is not valid yet."));
+            return Err(bad_token("The token is not valid yet."));
         }
     }
     Ok(expires)
 }
 
-/// A claim by its name, else by the way to it.
+/// A claim by its name, else by its path.
 fn find<'c>(claims: &'c Map<String, Json>, name: &str) -> Option<&'c Json> {
     if let Some(found) = claims.get(name) {
         return Some(found);
@@ -94,17 +92,16 @@ fn find<'c>(claims: &'c Map<String, Json>, name: &str) -> Option<&'c Json> {
     steps.try_fold(first, |found, step| found.get(step))
 }
 
-/// A claim that is a text with something in it; `None` when it is not there. One that is there and says nothing usable is
-/// not taken for absent: somebody meant something by it.
+/// A claim that is a non-empty string; `None` if it is absent. A claim of another type is an error, not absent.
 fn text(claims: &Map<String, Json>, name: &str) -> Result<Option<String>, Problem> {
     match find(claims, name) {
         None => Ok(None),
         Some(Json::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(lacks(name)),
+        Some(_) => Err(missing_claim(name)),
     }
 }
 
-/// One text, or a list of them.
+/// One string, or a list of strings.
 fn texts(value: &Json) -> Option<Vec<String>> {
     match value {
         Json::String(text) => Some(vec![text.clone()]),

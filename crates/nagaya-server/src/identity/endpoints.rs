@@ -1,4 +1,4 @@
-//! The endpoints by which others find the local issuer's keys.
+//! The endpoints that publish the keys of the local issuer.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ pub fn router(issuer: Arc<LocalIssuer>) -> Router {
     Router::new().route("/.well-known/openid-configuration", get(async move || answer(&issuer.discovery()))).route(
         "/.well-known/jwks.json",
         get(async move || {
-            // A key that another process has made is published at once.
+            // A key that another process has created is published at once.
             let known = Arc::clone(&keys);
             if let Ok(Err(error)) = tokio::task::spawn_blocking(move || known.reload()).await {
-                tracing::warn!(%error, "the keys of the local issuer cannot be read");
+                tracing::warn!(%error, "cannot read the keys of the local issuer");
             }
             answer(&keys.jwks())
         }),

@@ -1,9 +1,8 @@
-//! What is wrong with an issuer: for whoever runs the server, never for its callers.
+//! Errors of issuers: for operators of the server, never for its callers.
 
-use std::fmt;
-
-/// An issuer cannot be used, or not as it was told to.
-#[derive(Debug)]
+/// An issuer cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct IssuerError(String);
 
 impl IssuerError {
@@ -11,11 +10,3 @@ impl IssuerError {
         IssuerError(message.into())
     }
 }
-
-impl fmt::Display for IssuerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for IssuerError {}

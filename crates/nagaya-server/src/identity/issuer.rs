@@ -1,4 +1,4 @@
-//! An issuer of tokens: where its keys come from, and when they are fetched anew.
+//! An issuer of tokens: where its keys come from, and when they are refreshed.
 
 use std::{
     fmt,
@@ -8,7 +8,6 @@ use std::{
     },
 };
 
-use axum::http::StatusCode;
 use jsonwebtoken::Algorithm;
 use nagaya_store::Clock;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -17,9 +16,9 @@ use super::{
     IssuerError, LocalIssuer,
     keys::{Key, Keys},
     remote::Remote,
-    token::refused,
+    token::bad_token,
 };
-use crate::Problem;
+use crate::{Problem, ProblemCode};
 
 /// An issuer whose tokens may be trusted. Clones share their keys, so that several systems fetch them once.
 #[derive(Clone)]
@@ -27,13 +26,13 @@ pub struct Issuer(Arc<Inner>);
 
 struct Inner {
     source: Source,
-    pace: Pace,
-    /// When the keys were last asked for, in milliseconds since 1970, or [`NEVER`].
-    asked: AtomicI64,
-    /// Whether that failed.
+    policy: RefreshPolicy,
+    /// When the keys were last refreshed, in milliseconds since 1970, or [`NEVER`].
+    refreshed: AtomicI64,
+    /// Whether the last refresh failed.
     failed: AtomicBool,
-    /// Held by whoever asks for the keys.
-    asking: Arc<Mutex<()>>,
+    /// Held during a refresh.
+    refreshing: Arc<Mutex<()>>,
 }
 
 enum Source {
@@ -41,23 +40,25 @@ enum Source {
     Remote { remote: Remote, keys: Keys },
 }
 
-/// How often keys are asked for, in milliseconds.
-struct Pace {
-    /// Not more often for the sake of a token whose key is unknown: anybody can make such tokens.
-    lacking: i64,
+/// How often keys are refreshed, in milliseconds.
+struct RefreshPolicy {
+    /// The shortest interval for tokens with an unknown key: anybody can send such tokens.
+    unknown_key: i64,
     /// The same after a failure.
-    lacking_failed: i64,
-    /// At least so often while tokens come.
+    unknown_key_failed: i64,
+    /// The regular interval while tokens come.
     regular: i64,
     /// The same after a failure.
     regular_failed: i64,
 }
 
-/// Reading a file costs less than checking a signature, so a token with an unknown key may always cause it.
-const LOCAL: Pace = Pace { lacking: 0, lacking_failed: 0, regular: 10_000, regular_failed: 10_000 };
-const REMOTE: Pace = Pace { lacking: 30_000, lacking_failed: 5_000, regular: 600_000, regular_failed: 30_000 };
+/// Reading a file costs less than verifying a signature, so every token with an unknown key may cause it.
+const LOCAL: RefreshPolicy =
+    RefreshPolicy { unknown_key: 0, unknown_key_failed: 0, regular: 10_000, regular_failed: 10_000 };
+const REMOTE: RefreshPolicy =
+    RefreshPolicy { unknown_key: 30_000, unknown_key_failed: 5_000, regular: 600_000, regular_failed: 30_000 };
 const NEVER: i64 = i64::MIN;
-/// What a caller is told to wait, in seconds: by then a failure is tried again.
+/// `Retry-After` in seconds: by then a failed refresh is tried again.
 const RETRY_AFTER: u32 = 5;
 
 impl fmt::Debug for Issuer {
@@ -69,43 +70,48 @@ impl fmt::Debug for Issuer {
 impl Issuer {
     /// The issuer with keys of its own in the data directory.
     pub fn local(issuer: &Arc<LocalIssuer>) -> Self {
-        // Its keys are there from the beginning, and may be old by now.
+        // Its keys are loaded, but may be outdated.
         Issuer::new(Source::Local(Arc::clone(issuer)), LOCAL, 0)
     }
 
     /// The issuer at a URL, exactly as its tokens write it in `iss`; its discovery document says where its keys are.
     pub fn remote(url: &str) -> Result<Self, IssuerError> {
-        Remote::new(url, None).map(Issuer::elsewhere)
+        Remote::new(url, None).map(Issuer::from_remote)
     }
 
     /// An issuer that publishes its keys (a JWK set) at a known URL, and may have no discovery document.
     pub fn remote_with_keys(url: &str, keys_url: &str) -> Result<Self, IssuerError> {
-        Remote::new(url, Some(keys_url)).map(Issuer::elsewhere)
+        Remote::new(url, Some(keys_url)).map(Issuer::from_remote)
     }
 
-    fn elsewhere(remote: Remote) -> Self {
+    fn from_remote(remote: Remote) -> Self {
         Issuer::new(Source::Remote { remote, keys: Keys::default() }, REMOTE, NEVER)
     }
 
-    fn new(source: Source, pace: Pace, asked: i64) -> Self {
-        let (asked, failed) = (AtomicI64::new(asked), AtomicBool::new(false));
-        Issuer(Arc::new(Inner { source, pace, asked, failed, asking: Arc::default() }))
+    fn new(source: Source, policy: RefreshPolicy, refreshed: i64) -> Self {
+        let (refreshed, failed) = (AtomicI64::new(refreshed), AtomicBool::new(false));
+        Issuer(Arc::new(Inner { source, policy, refreshed, failed, refreshing: Arc::default() }))
     }
 
-    /// Whether tokens of this issuer carry this name.
-    pub(super) fn is_called(&self, name: &str) -> bool {
+    /// Whether tokens of this issuer have this name in `iss`.
+    pub(super) fn has_name(&self, name: &str) -> bool {
         match &self.0.source {
-            Source::Local(local) => local.was_called(name),
+            Source::Local(local) => local.has_had_url(name),
             Source::Remote { remote, .. } => remote.issuer() == name,
         }
     }
 
-    /// Whether both are one, and not just called the same.
-    pub(super) fn is(&self, other: &Issuer) -> bool {
+    /// Whether both share their keys.
+    pub(super) fn is_same(&self, other: &Issuer) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The key that a token names, fetched if need be.
+    /// Whether its keys lie in the data directory.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self.0.source, Source::Local(_))
+    }
+
+    /// The key that a token names, fetched if it is not known.
     pub(super) async fn key(&self, id: Option<&str>, algorithm: Algorithm, clock: &Clock) -> Result<Arc<Key>, Problem> {
         if let Some(key) = self.keys().find(id, algorithm) {
             return Ok(key);
@@ -113,78 +119,81 @@ impl Issuer {
         self.refresh(clock).await;
         match self.keys().find(id, algorithm) {
             Some(key) => Ok(key),
-            // The key may be a new one: nobody can tell now whether the token is good.
+            // The key may be new: it is unknown whether the token is valid.
             None if self.0.failed.load(Ordering::Relaxed) => {
                 let detail = "The keys of the token's issuer cannot be fetched.";
-                let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "issuer_unreachable", detail);
+                let problem = Problem::of(ProblemCode::ISSUER_UNREACHABLE, detail);
                 Err(problem.retry_after(RETRY_AFTER))
             }
-            None => Err(refused("The token is signed by a key that its issuer does not publish.")),
+            None => Err(bad_token(with_hint(
+                "The token is signed by a key that its issuer does not publish.",
+                self.is_local(),
+            ))),
         }
     }
 
-    /// Fetches the keys, unless that has just been done.
+    /// Fetches the keys, unless that was done recently.
     pub(super) async fn refresh(&self, clock: &Clock) {
-        self.refresh_after(self.0.pace.lacking, self.0.pace.lacking_failed, clock).await;
+        self.refresh_after(self.0.policy.unknown_key, self.0.policy.unknown_key_failed, clock).await;
     }
 
-    /// Fetches the keys if so much time has passed. Who comes meanwhile waits for the same answer.
-    async fn refresh_after(&self, fine: i64, failed: i64, clock: &Clock) {
-        if !self.has_passed(clock.millis(), fine, failed) {
+    /// Fetches the keys if the interval has passed. Concurrent calls wait for the same result.
+    async fn refresh_after(&self, interval: i64, failed: i64, clock: &Clock) {
+        if !self.has_passed(clock.millis(), interval, failed) {
             return;
         }
-        let asking = Arc::clone(&self.0.asking).lock_owned().await;
-        if !self.has_passed(clock.millis(), fine, failed) {
+        let guard = Arc::clone(&self.0.refreshing).lock_owned().await;
+        if !self.has_passed(clock.millis(), interval, failed) {
             return;
         }
-        // In a task of its own: a caller that gives up takes the answer away from nobody.
-        let _ = tokio::spawn(self.clone().ask(clock.clone(), asking)).await;
+        // In a task of its own: a caller that disconnects must not cancel the refresh for others.
+        let _ = tokio::spawn(self.clone().fetch(clock.clone(), guard)).await;
     }
 
-    /// Whether the keys should be looked after.
-    pub(super) fn is_due(&self, now: i64) -> bool {
-        let pace = &self.0.pace;
-        // The first token that needs them fetches them.
-        self.0.asked.load(Ordering::Relaxed) != NEVER && self.has_passed(now, pace.regular, pace.regular_failed)
+    /// Whether the regular refresh is due.
+    pub(super) fn is_refresh_due(&self, now: i64) -> bool {
+        let policy = &self.0.policy;
+        // Keys that were never fetched are fetched by the first token.
+        self.0.refreshed.load(Ordering::Relaxed) != NEVER && self.has_passed(now, policy.regular, policy.regular_failed)
     }
 
-    /// Fetches the keys in the background. Until then, and while the issuer is down, the old ones count; but after a long
-    /// silence they are too old for that, and are waited for.
-    pub(super) async fn tend(&self, clock: &Clock) {
-        let overdue = 2 * self.0.pace.regular;
+    /// Refreshes the keys in the background: until then, and while the issuer is down, the old keys are used. Keys that are
+    /// much too old are refreshed first.
+    pub(super) async fn refresh_in_background(&self, clock: &Clock) {
+        let overdue = 2 * self.0.policy.regular;
         if self.has_passed(clock.millis(), overdue, overdue) {
             self.refresh_after(overdue, overdue, clock).await;
-        } else if let Ok(asking) = Arc::clone(&self.0.asking).try_lock_owned() {
-            tokio::spawn(self.clone().ask(clock.clone(), asking));
+        } else if let Ok(guard) = Arc::clone(&self.0.refreshing).try_lock_owned() {
+            tokio::spawn(self.clone().fetch(clock.clone(), guard));
         }
     }
 
-    /// Whether so much time has passed since the keys were last asked for. A clock that was set back is not waited for.
-    fn has_passed(&self, now: i64, fine: i64, failed: i64) -> bool {
-        let wait = if self.0.failed.load(Ordering::Relaxed) { failed } else { fine };
-        !(0..wait).contains(&now.saturating_sub(self.0.asked.load(Ordering::Relaxed)))
+    /// Whether the interval has passed since the last refresh. A clock that was set back counts as passed.
+    fn has_passed(&self, now: i64, interval: i64, failed: i64) -> bool {
+        let wait = if self.0.failed.load(Ordering::Relaxed) { failed } else { interval };
+        !(0..wait).contains(&now.saturating_sub(self.0.refreshed.load(Ordering::Relaxed)))
     }
 
-    async fn ask(self, clock: Clock, asking: OwnedMutexGuard<()>) {
+    async fn fetch(self, clock: Clock, guard: OwnedMutexGuard<()>) {
         let issuer = self.clone();
-        let asked = tokio::task::spawn_blocking(move || match &issuer.0.source {
+        let fetched = tokio::task::spawn_blocking(move || match &issuer.0.source {
             Source::Local(local) => local.reload(),
             Source::Remote { remote, keys } => remote.fetch().map(|published| keys.replace(published)),
         });
-        let failed = match asked.await {
+        let failed = match fetched.await {
             Ok(Ok(())) => false,
             Ok(Err(error)) => {
-                tracing::warn!(issuer = self.name(), %error, "the keys of an issuer cannot be fetched");
+                tracing::warn!(issuer = self.name(), %error, "cannot fetch the keys of an issuer");
                 true
             }
             Err(error) => {
-                tracing::error!(issuer = self.name(), %error, "fetching the keys of an issuer has failed");
+                tracing::error!(issuer = self.name(), %error, "the task that fetches the keys of an issuer failed");
                 true
             }
         };
         self.0.failed.store(failed, Ordering::Relaxed);
-        self.0.asked.store(clock.millis(), Ordering::Relaxed);
-        drop(asking);
+        self.0.refreshed.store(clock.millis(), Ordering::Relaxed);
+        drop(guard);
     }
 
     fn keys(&self) -> &Keys {
@@ -199,5 +208,16 @@ impl Issuer {
             Source::Local(_) => "local",
             Source::Remote { remote, .. } => remote.issuer(),
         }
+    }
+}
+
+/// Adds a hint for servers that trust a local issuer: the token may be from another one.
+pub(super) fn with_hint(detail: &str, trusts_local: bool) -> String {
+    match trusts_local {
+        true => format!(
+            "{detail} If it is from `nagaya token`, it may be from the local issuer of another directory: run the command \
+             with the `--data` directory of this server."
+        ),
+        false => detail.to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! The keys of an issuer: which of them are usable, and what they have signed.
+//! The public keys of an issuer.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -14,10 +14,10 @@ use jsonwebtoken::{
 
 use super::token::ACCEPTED;
 
-/// Keys of one issuer. Real ones have two or three.
-const MOST: usize = 64;
+/// The most keys of one issuer. Real ones have two or three.
+const MAX_KEYS: usize = 64;
 
-/// A public key that signatures are checked with.
+/// A public key that verifies signatures.
 pub(super) struct Key {
     jwk: Jwk,
     decoding: DecodingKey,
@@ -26,39 +26,38 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key, if it is one for signatures of an accepted kind.
+    /// The key, if it is for signatures of an accepted algorithm.
     fn of(jwk: Jwk) -> Option<Key> {
-        let said = &jwk.common;
-        if !matches!(said.public_key_use, None | Some(PublicKeyUse::Signature))
-            || said.key_operations.as_ref().is_some_and(|all| !all.contains(&KeyOperations::Verify))
+        let common = &jwk.common;
+        if !matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
+            || common.key_operations.as_ref().is_some_and(|all| !all.contains(&KeyOperations::Verify))
         {
             return None;
         }
         let mut algorithms = fitting(&jwk.algorithm);
-        algorithms.retain(|each| said.key_algorithm.is_none_or(|named| named == (*each).into()));
+        algorithms.retain(|each| common.key_algorithm.is_none_or(|named| named == (*each).into()));
         let first = algorithms.first()?;
         let decoding = DecodingKey::from_jwk(&jwk).ok()?;
-        // A point that is not on its curve is found here.
+        // This fails for a point that is not on its curve.
         (DEFAULT_PROVIDER.verifier_factory)(first, &decoding).ok()?;
         Some(Key { jwk, decoding, algorithms, retired: AtomicBool::new(false) })
     }
 
     /// Whether the key has made this signature.
     pub(super) fn has_signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
-        // The algorithm is the key's to say, never the token's alone.
+        // The key decides the algorithm, never the token alone.
         self.algorithms.contains(&algorithm)
             && (DEFAULT_PROVIDER.verifier_factory)(&algorithm, &self.decoding)
                 .is_ok_and(|verifier| verifier.verify(message, &signature.to_vec()).is_ok())
     }
 
-    /// Whether its issuer does not publish it any more.
+    /// Whether its issuer no longer publishes it.
     pub(super) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
     }
 }
 
-/// The accepted algorithms that a key of this kind and size is for. The sizes are checked here because the library takes
-/// them for granted.
+/// The accepted algorithms for a key of this kind and size. The library does not check sizes.
 fn fitting(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
     let fits: &[Algorithm] = match parameters {
         AlgorithmParameters::EllipticCurve(key) => match (&key.curve, length(&key.x), length(&key.y)) {
@@ -66,7 +65,7 @@ fn fitting(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
             (EllipticCurve::P384, 48, 48) => &[Algorithm::ES384],
             _ => &[],
         },
-        // From 2,048 bits, below which keys are too weak, to 4,096, above which the library takes none.
+        // From 2,048 bits, below which keys are too weak, to 4,096, the most that the library accepts.
         AlgorithmParameters::RSA(key) => match digits(&key.n) {
             256..=512 => &[Algorithm::RS256, Algorithm::PS256],
             _ => &[],
@@ -80,12 +79,12 @@ fn fitting(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
     fits.iter().copied().filter(|each| ACCEPTED.contains(each)).collect()
 }
 
-/// How many bytes a value of fixed size has.
+/// The length of a value of fixed size, in bytes.
 fn length(text: &str) -> usize {
     BASE64.decode(text).map_or(0, |bytes| bytes.len())
 }
 
-/// How many bytes a number has; some issuers write a zero in front of it.
+/// The length of a number in bytes; some issuers write a leading zero.
 fn digits(text: &str) -> usize {
     BASE64.decode(text).map_or(0, |bytes| bytes.iter().skip_while(|byte| **byte == 0).count())
 }
@@ -95,7 +94,7 @@ fn digits(text: &str) -> usize {
 pub(super) struct Keys(RwLock<Vec<Arc<Key>>>);
 
 impl Keys {
-    /// The key that a token names. A token that names none has to leave no choice.
+    /// The key that a token names. For a token without a key id there has to be exactly one key.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<Key>> {
         let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut fitting = keys.iter().filter(|key| key.algorithms.contains(&algorithm));
@@ -105,7 +104,7 @@ impl Keys {
         }
     }
 
-    /// Takes over what is published now. A key that is published no more is retired, and with it what it has verified.
+    /// Replaces the keys. A key that is no longer published is retired, and so are the tokens that it verified.
     pub(super) fn replace(&self, published: impl IntoIterator<Item = Jwk>) {
         let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *keys);
@@ -113,7 +112,7 @@ impl Keys {
             Some(same) => Some(Arc::clone(same)),
             None => Key::of(jwk).map(Arc::new),
         };
-        *keys = published.into_iter().take(MOST).filter_map(key).collect();
+        *keys = published.into_iter().take(MAX_KEYS).filter_map(key).collect();
         for key in before.iter().filter(|key| !keys.iter().any(|kept| Arc::ptr_eq(kept, key))) {
             key.retired.store(true, Ordering::Relaxed);
         }

@@ -1,8 +1,8 @@
-//! Who asks: from a bearer token to a caller.
+//! Authentication: from a bearer token to a caller.
 //!
-//! A [`Verifier`] takes tokens of the issuers that it trusts, and of nobody else. An [`Issuer`] is known by its keys: those
-//! of the [`LocalIssuer`], which lie in the data directory, or those that a remote one publishes. The tenant of a caller
-//! comes from the claim that the design names, and from nowhere else.
+//! A [`Verifier`] accepts tokens only of the issuers that it trusts. An [`Issuer`] is known by its keys: those of the
+//! [`LocalIssuer`] in the data directory, or those that a remote one publishes. The tenant of a caller comes only from the
+//! claim that the design names.
 
 mod cache;
 mod claims;
@@ -17,6 +17,7 @@ mod verifier;
 
 use std::sync::{Arc, LazyLock};
 
+pub(crate) use self::remote::is_loopback;
 pub use self::{
     claims::Claims,
     endpoints::router,
@@ -27,16 +28,16 @@ pub use self::{
     verifier::Verifier,
 };
 
-/// Who asks, as a verified token says.
+/// The caller that a verified token names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The user.
     pub user: Arc<str>,
     /// The tenant; `None` where the token names none.
     pub tenant: Option<Arc<str>>,
-    /// What the user may do.
+    /// The roles of the user.
     pub roles: Arc<[String]>,
-    /// When the token ends, in seconds since 1970.
+    /// When the token expires, in seconds since 1970.
     pub expires: i64,
 }
 
@@ -45,12 +46,12 @@ static VISITOR: LazyLock<Arc<Caller>> =
     LazyLock::new(|| Arc::new(Caller { user: Arc::default(), tenant: None, roles: Arc::default(), expires: i64::MAX }));
 
 impl Caller {
-    /// Somebody who has not said who it is.
+    /// The caller without a token.
     pub(crate) fn visitor() -> Arc<Caller> {
         Arc::clone(&VISITOR)
     }
 
-    /// Whether it has not said who it is: the user of a token has a name.
+    /// Whether there was no token: the user of a token is never empty.
     pub fn is_visitor(&self) -> bool {
         self.user.is_empty()
     }

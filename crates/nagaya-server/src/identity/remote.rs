@@ -1,4 +1,4 @@
-//! An issuer elsewhere: its discovery document and its keys, by HTTPS.
+//! A remote issuer: its discovery document and its keys, by HTTPS.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,15 +12,15 @@ use ureq::{
 
 use super::IssuerError;
 
-/// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How large one answer may be. Real ones have some kilobytes.
-const LARGEST: u64 = 256 * 1024;
+/// The time limit of one request.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest answer, in bytes. Real ones have some kilobytes.
+const MAX_ANSWER: u64 = 256 * 1024;
 
-/// An issuer elsewhere.
+/// A remote issuer.
 pub(super) struct Remote {
     issuer: String,
-    /// Where its keys are, when that need not be discovered.
+    /// The URL of its keys, if it is configured.
     keys: Option<String>,
 }
 
@@ -34,46 +34,46 @@ impl Remote {
         Ok(Remote { issuer: issuer.to_owned(), keys: keys.map(str::to_owned) })
     }
 
-    /// What it is called.
+    /// Its name, as in `iss`.
     pub(super) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// The keys that it publishes now. Blocks.
+    /// Fetches the keys that it publishes. Blocks.
     pub(super) fn fetch(&self) -> Result<Vec<Jwk>, IssuerError> {
-        let agent = http_agent(PATIENCE);
-        let place = match &self.keys {
+        let agent = http_agent(FETCH_TIMEOUT);
+        let url = match &self.keys {
             Some(keys) => keys.clone(),
             None => self.discover(&agent)?,
         };
-        let set = get(&agent, &place)?;
+        let set = get(&agent, &url)?;
         let keys = set.get("keys").and_then(Json::as_array);
-        let keys = keys.ok_or_else(|| IssuerError::new(format!("{place} is not a JWK set: it has no `keys`")))?;
-        // Keys of kinds that are not known here are no obstacle to the others.
+        let keys = keys.ok_or_else(|| IssuerError::new(format!("{url} is not a JWK set: it has no `keys`")))?;
+        // Keys of unknown kinds are skipped.
         Ok(keys.iter().filter_map(|key| serde_json::from_value(key.clone()).ok()).collect())
     }
 
-    /// Where its discovery document says that its keys are.
+    /// The URL of its keys, from its discovery document.
     fn discover(&self, agent: &Agent) -> Result<String, IssuerError> {
-        let place = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let document = get(agent, &place)?;
-        let said = |member| document.get(member).and_then(Json::as_str);
+        let url = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
+        let document = get(agent, &url)?;
+        let member = |member| document.get(member).and_then(Json::as_str);
         // Otherwise one issuer could stand in for another (OpenID Connect Discovery, 4.3).
-        match said("issuer") {
+        match member("issuer") {
             Some(name) if name == self.issuer => {}
             name => {
                 let name = name.unwrap_or_default();
-                return Err(IssuerError::new(format!("{place} is of the issuer `{name}`, not of `{}`", self.issuer)));
+                return Err(IssuerError::new(format!("{url} is of the issuer `{name}`, not of `{}`", self.issuer)));
             }
         }
-        let keys = said("jwks_uri").ok_or_else(|| IssuerError::new(format!("{place} has no `jwks_uri`")))?;
-        // Whoever is reached safely does not send us elsewhere unsafely.
+        let keys = member("jwks_uri").ok_or_else(|| IssuerError::new(format!("{url} has no `jwks_uri`")))?;
+        // An issuer that is reached by HTTPS must not have its keys at plain HTTP.
         check(keys, self.issuer.starts_with("http:"))?;
         Ok(keys.to_owned())
     }
 }
 
-/// A URL is one of HTTPS, or of plain HTTP on this machine, where nobody is in between.
+/// Accepts HTTPS, and plain HTTP only on a loopback address.
 fn check(url: &str, plain: bool) -> Result<(), IssuerError> {
     let bad = |why: &str| Err(IssuerError::new(format!("{url} cannot be used as the URL of an issuer: {why}")));
     let Ok(uri) = url.parse::<Uri>() else { return bad("it is not a URL") };
@@ -84,19 +84,20 @@ fn check(url: &str, plain: bool) -> Result<(), IssuerError> {
     match scheme {
         "https" => Ok(()),
         "http" if plain && is_loopback(authority.host()) => Ok(()),
-        "http" => bad("it is not HTTPS, so that anybody on the way could replace the keys"),
+        "http" => bad("it is not HTTPS, so that an attacker on the network could replace the keys"),
         _ => bad("it is neither HTTPS nor HTTP"),
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host is a name or an address of this machine.
+pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// What asks other servers: by HTTPS with the certificates that this machine trusts, never sent elsewhere.
-pub fn http_agent(patience: Duration) -> Agent {
-    // Those that cannot be read are left out; a server that needs one of them cannot be reached, and says so.
+/// An HTTP client that trusts the certificates of this machine and follows no redirects.
+pub fn http_agent(timeout: Duration) -> Agent {
+    // Unreadable certificates are skipped.
     let trusted = rustls_native_certs::load_native_certs().certs;
     let trusted = trusted.iter().map(|each| Certificate::from_der(each.as_ref()).to_owned()).collect();
     let tls = TlsConfig::builder()
@@ -105,8 +106,8 @@ pub fn http_agent(patience: Duration) -> Agent {
         .build();
     let config = Agent::config_builder()
         .tls_config(tls)
-        .timeout_global(Some(patience))
-        // An issuer says itself where its keys are; being sent elsewhere would go around the check of that.
+        .timeout_global(Some(timeout))
+        // A redirect would bypass the check of the URL.
         .max_redirects(0)
         .http_status_as_error(false);
     config.build().new_agent()
@@ -119,7 +120,7 @@ fn get(agent: &Agent, url: &str) -> Result<Json, IssuerError> {
     if response.status() != StatusCode::OK {
         return Err(failed(format!("answered {}", response.status())));
     }
-    let body = response.body_mut().with_config().limit(LARGEST).read_to_vec();
+    let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
     let body = body.map_err(|error| failed(error.to_string()))?;
     serde_json::from_slice(&body).map_err(|error| failed(format!("is not JSON: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Checks tokens.
+//! The verifier of tokens.
 
 use std::{
     fmt,
@@ -15,19 +15,20 @@ use super::{
     Caller, Claims, Issuer,
     cache::{Cache, Verified},
     claims::{check_audience, check_time},
-    token::{Unverified, refused},
+    issuer::with_hint,
+    token::{Unverified, bad_token},
 };
 use crate::Problem;
 
-/// Bytes of verified tokens that are kept: enough for more than ten thousand.
+/// Memory for verified tokens: enough for more than ten thousand.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// How far the clocks of an issuer and of this machine may be apart, in seconds.
 const SKEW: i64 = 30;
 
-/// Checks the tokens of one system.
+/// Verifies the tokens of one system.
 ///
-/// A token is good when an issuer that is trusted here has signed it, for this system, and it has begun and not ended. What
-/// it says is kept until it ends or its key is published no more, so that the second look costs next to nothing.
+/// A token is valid if a trusted issuer has signed it for this system and it has not expired. Verified tokens are cached
+/// until they expire or their key is no longer published.
 pub struct Verifier {
     trusted: Vec<Trusted>,
     claims: Claims,
@@ -37,7 +38,7 @@ pub struct Verifier {
     checked: AtomicU64,
 }
 
-/// An issuer, and what its tokens have to be for.
+/// An issuer, and the audiences that its tokens may have.
 struct Trusted {
     issuer: Issuer,
     audiences: Vec<String>,
@@ -52,7 +53,7 @@ impl fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// A verifier that trusts nobody yet.
+    /// A verifier that trusts no issuer yet.
     pub fn new(claims: Claims, clock: Clock) -> Self {
         let (cache, checked) = (Cache::new(CACHE_BYTES), AtomicU64::new(0));
         Verifier { trusted: Vec::new(), claims, clock, skew: SKEW, cache, checked }
@@ -62,28 +63,28 @@ impl Verifier {
     #[must_use]
     pub fn trust(mut self, issuer: &Issuer, audience: impl Into<String>) -> Self {
         let audience = audience.into();
-        match self.trusted.iter_mut().find(|trusted| trusted.issuer.is(issuer)) {
+        match self.trusted.iter_mut().find(|trusted| trusted.issuer.is_same(issuer)) {
             Some(trusted) => trusted.audiences.push(audience),
             None => self.trusted.push(Trusted { issuer: issuer.clone(), audiences: vec![audience] }),
         }
         self
     }
 
-    /// How far the clocks of issuers and of this machine may be apart; 30 seconds unless told.
+    /// How far the clocks of issuers and of this machine may be apart; 30 seconds by default.
     #[must_use]
     pub fn skew(mut self, skew: Duration) -> Self {
         self.skew = i64::try_from(skew.as_secs()).unwrap_or(i64::MAX);
         self
     }
 
-    /// Fetches the keys of all issuers before the first token comes. What fails is logged, and tried again then.
+    /// Fetches the keys of all issuers before the first token comes. Failures are logged, and tried again with that token.
     pub async fn prepare(&self) {
         for trusted in &self.trusted {
             trusted.issuer.refresh(&self.clock).await;
         }
     }
 
-    /// How many tokens have been checked in full so far, and not just recognised.
+    /// How many tokens have been verified so far, and not found in the cache.
     pub fn checked(&self) -> u64 {
         self.checked.load(Ordering::Relaxed)
     }
@@ -91,36 +92,38 @@ impl Verifier {
     /// The caller that a token names.
     pub async fn caller(&self, token: &str) -> Result<Arc<Caller>, Problem> {
         let now = self.clock.millis();
-        for trusted in self.trusted.iter().filter(|trusted| trusted.issuer.is_due(now)) {
-            trusted.issuer.tend(&self.clock).await;
+        for trusted in self.trusted.iter().filter(|trusted| trusted.issuer.is_refresh_due(now)) {
+            trusted.issuer.refresh_in_background(&self.clock).await;
         }
         if let Some(verified) = self.cache.get(token) {
-            if self.still_stands(&verified, now.div_euclid(1000)) {
+            if self.is_still_valid(&verified, now.div_euclid(1000)) {
                 return Ok(Arc::clone(&verified.caller));
             }
             self.cache.remove(token);
         }
-        self.check(token).await
+        self.verify(token).await
     }
 
-    fn still_stands(&self, verified: &Verified, now: i64) -> bool {
+    fn is_still_valid(&self, verified: &Verified, now: i64) -> bool {
         now < verified.caller.expires.saturating_add(self.skew) && !verified.key.is_retired()
     }
 
-    async fn check(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+    async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
         self.checked.fetch_add(1, Ordering::Relaxed);
         let unverified = Unverified::parse(token)?;
-        // It claims to come from an issuer that is trusted here.
+        // A trusted issuer is named.
         let name = unverified.issuer()?;
-        let trusted = self.trusted.iter().find(|trusted| trusted.issuer.is_called(name));
-        let trusted = trusted.ok_or_else(|| refused("The token comes from an issuer that is not trusted here."))?;
-        // One of that issuer's keys has signed it.
+        let trusted = self.trusted.iter().find(|trusted| trusted.issuer.has_name(name));
+        let trusted = trusted.ok_or_else(|| {
+            let trusts_local = self.trusted.iter().any(|trusted| trusted.issuer.is_local());
+            bad_token(with_hint("The token comes from an issuer that is not trusted here.", trusts_local))
+        })?;
+        // A key of that issuer has signed it.
         let key = trusted.issuer.key(unverified.key_id(), unverified.algorithm(), &self.clock).await?;
         let claims = unverified.verified_by(&key)?;
-        // It is for this system, and for now.
+        // It is for this system, and has not expired.
         check_audience(&claims, &trusted.audiences)?;
         let expires = check_time(&claims, self.clock.seconds(), self.skew)?;
-        // It says who asks.
         let caller = Arc::new(self.claims.caller(&claims, expires)?);
 
         self.cache.insert(token, &caller, key);

@@ -1,15 +1,13 @@
-//! What a request may cost: sizes, times, how many at once, and how many of one tenant.
+//! Limits of requests: size, time, concurrency, and the quota of each tenant.
 
-mod handles;
-mod shares;
+mod open_files;
+mod quota;
 
 use std::{num::NonZeroU32, time::Duration};
 
-use axum::http::StatusCode;
-
-pub use self::handles::{file_handles, raise_file_handles};
-use self::shares::{Place, Shares};
-use crate::{Problem, identity::Caller};
+pub use self::open_files::{file_handles, raise_file_handles};
+use self::quota::{Permit, TenantQuota};
+use crate::{Problem, ProblemCode, identity::Caller};
 
 /// Limits that all systems of a server share.
 #[derive(Debug, Clone)]
@@ -26,12 +24,12 @@ pub struct Limits {
     pub connections: usize,
     /// How long a connection may be without a request, or take to send the head of one.
     ///
-    /// One limit for both, because both hold the same up: a connection. A load balancer keeps its own connections for 60
-    /// seconds or so, and has to be the one that closes them: hence more.
+    /// One limit for both, because both occupy a connection. It has to be longer than the idle time of a load balancer, which
+    /// is about 60 seconds: the load balancer has to be the one that closes.
     pub idle: Duration,
-    /// Requests of a tenant in a second; twice as many may come at once. `None`: as many as come.
+    /// Requests of a tenant per second; twice as many may come at once. `None`: no limit.
     pub tenant_rate: Option<NonZeroU32>,
-    /// Requests of a tenant at the same time: fewer than all, so that a tenant whose requests take long leaves room.
+    /// Requests of a tenant at the same time: below `concurrent`, so that slow requests of one tenant do not block others.
     pub tenant_concurrent: usize,
 }
 
@@ -51,33 +49,33 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same with no more connections than a process that may have so many file handles can hold, after what the store
-    /// and the rest of the process need.
+    /// The same with no more connections than this many open files allow, after those that the store and the rest of the
+    /// process need.
     #[must_use]
-    pub fn within_file_handles(mut self, handles: u64) -> Self {
-        self.connections = self.connections.min(handles::for_connections(handles));
+    pub fn within_file_handles(mut self, limit: u64) -> Self {
+        self.connections = self.connections.min(open_files::for_connections(limit));
         self
     }
 }
 
-/// The limits of a system, and what its tenants take of them.
+/// The limits of a system, and what its callers use of them.
 #[derive(Debug)]
-pub(crate) struct Enforced {
+pub(crate) struct SystemLimits {
     body_bytes: usize,
-    tenants: Shares,
-    /// Those whose token names no tenant.
-    users: Shares,
-    /// Those without a token, by their addresses.
-    visitors: Shares,
+    tenants: TenantQuota,
+    /// Users whose token names no tenant.
+    users: TenantQuota,
+    /// Visitors without a token, by their addresses.
+    visitors: TenantQuota,
 }
 
-impl Enforced {
+impl SystemLimits {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let shares = || Shares::new(limits.tenant_rate, limits.tenant_concurrent);
-        Enforced { body_bytes: limits.body_bytes, tenants: shares(), users: shares(), visitors: shares() }
+        let quota = || TenantQuota::new(limits.tenant_rate, limits.tenant_concurrent);
+        SystemLimits { body_bytes: limits.body_bytes, tenants: quota(), users: quota(), visitors: quota() }
     }
 
-    /// How many tenants, and users without one, were refused something in the last minute.
+    /// How many tenants, and users without a tenant, were refused a request in the last minute.
     pub(crate) fn over_quota(&self) -> usize {
         self.tenants.over_quota() + self.users.over_quota()
     }
@@ -87,24 +85,21 @@ impl Enforced {
         self.body_bytes
     }
 
-    /// A place for a request, if the caller's tenant is within its share. It is given back when it is dropped.
-    pub(crate) fn admit(&self, caller: &Caller, address: Option<&str>) -> Result<Place, Problem> {
-        let taken = match &caller.tenant {
-            Some(tenant) => self.tenants.take(tenant),
-            None if caller.is_visitor() => self.visitors.take(address.unwrap_or_default()),
-            None => self.users.take(&caller.user),
+    /// A permit for a request, if the caller's tenant is within its quota. Dropping it ends the request.
+    pub(crate) fn admit(&self, caller: &Caller, address: Option<&str>) -> Result<Permit, Problem> {
+        let permit = match &caller.tenant {
+            Some(tenant) => self.tenants.acquire(tenant),
+            None if caller.is_visitor() => self.visitors.acquire(address.unwrap_or_default()),
+            None => self.users.acquire(&caller.user),
         };
-        taken.map_err(|wait| {
+        permit.map_err(|wait| {
             let detail = "The caller sends more requests than it may. `Retry-After` says when to go on.";
-            // Rounded up: after this time there is room.
+            // Rounded up: after this time a request is admitted.
             let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, RATE_LIMITED, detail).retry_after(seconds)
+            Problem::of(ProblemCode::RATE_LIMITED, detail).retry_after(seconds)
         })
     }
 }
-
-/// The code of a request that is one too many for its tenant.
-pub(crate) const RATE_LIMITED: &str = "rate_limited";
 
 #[cfg(test)]
 mod tests {
@@ -119,21 +114,21 @@ mod tests {
     #[test]
     fn a_caller_without_a_tenant_counts_as_a_user_and_never_as_a_tenant_of_that_name() {
         let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
-        let enforced = Enforced::new(&limits);
-        let _tenant = enforced.admit(&caller(Some("ann"), "bob"), None).expect("the tenant's place");
-        let _user = enforced.admit(&caller(None, "ann"), None).expect("the user's place");
-        let _other = enforced.admit(&caller(None, "bob"), None).expect("another user's place");
-        let refused = enforced.admit(&caller(None, "ann"), None).expect_err("the user has one place");
-        assert_eq!((refused.status().as_u16(), refused.code()), (429, RATE_LIMITED));
+        let limits = SystemLimits::new(&limits);
+        let _tenant = limits.admit(&caller(Some("ann"), "bob"), None).expect("the tenant's permit");
+        let _user = limits.admit(&caller(None, "ann"), None).expect("the user's permit");
+        let _other = limits.admit(&caller(None, "bob"), None).expect("another user's permit");
+        let refused = limits.admit(&caller(None, "ann"), None).expect_err("the user has one permit");
+        assert_eq!((refused.status().as_u16(), refused.code()), (429, "rate_limited"));
     }
 
     #[test]
     fn visitors_count_by_their_addresses() {
         let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
-        let enforced = Enforced::new(&limits);
+        let limits = SystemLimits::new(&limits);
         let visitor = Caller::visitor();
-        let _first = enforced.admit(&visitor, Some("192.0.2.1")).expect("a place");
-        let _other = enforced.admit(&visitor, Some("192.0.2.2")).expect("another's place");
-        assert!(enforced.admit(&visitor, Some("192.0.2.1")).is_err());
+        let _first = limits.admit(&visitor, Some("192.0.2.1")).expect("a permit");
+        let _other = limits.admit(&visitor, Some("192.0.2.2")).expect("another's permit");
+        assert!(limits.admit(&visitor, Some("192.0.2.1")).is_err());
     }
 }

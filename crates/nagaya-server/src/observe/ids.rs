@@ -1,4 +1,4 @@
-//! Where a request came from, and what it is part of.
+//! The ids of a request, and the address that it came from.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -12,11 +12,11 @@ use crate::Origin;
 
 /// The header with the id of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The header with the id that everything has that one act of a user sets off.
+/// The header with the id that all requests and events of one user action share.
 pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
 /// The header with the id of what caused a request.
 pub(crate) const CAUSATION_ID: HeaderName = HeaderName::from_static("x-causation-id");
-/// The header in which proxies say where requests came from.
+/// The header in which proxies report the address of the client.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The ids and the address of a request.
@@ -30,14 +30,14 @@ pub(super) fn origin(peer: &Arc<str>, trusted_proxies: usize, headers: &HeaderMa
     }
 }
 
-/// An id that the caller gave, if it is one: it goes into logs, headers and stored items as it is.
+/// An id from the caller, if it is well-formed: it goes into logs, headers and stored items unchanged.
 fn given<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let id = headers.get(name)?.to_str().ok()?;
     let fits = |letter: u8| letter.is_ascii_alphanumeric() || b"._:-".contains(&letter);
     ((1..=128).contains(&id.len()) && id.bytes().all(fits)).then_some(id)
 }
 
-/// A new ULID. It has to be different, not hard to guess: the generator of the thread is good enough, and no system call.
+/// A new ULID. It has to be unique, not hard to guess, so the generator of the thread is enough.
 fn new() -> Arc<str> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(now.as_millis()).unwrap_or_default();
@@ -45,14 +45,14 @@ fn new() -> Arc<str> {
     Arc::from(&*ulid::Ulid::from_parts(millis, fastrand::u128(..)).array_to_str(&mut text))
 }
 
-/// The address that the outermost trusted proxy saw. Each proxy adds to the right end of the list whom it got the request
-/// from; everything further left anybody could have written.
+/// The address that the outermost trusted proxy saw. Each proxy appends the address of its client to the right end of the
+/// list; anything further left may be forged.
 fn forwarded(trusted_proxies: usize, headers: &HeaderMap) -> Option<Arc<str>> {
     let furthest = trusted_proxies.checked_sub(1)?;
     let entries = headers.get_all(FORWARDED_FOR).iter().rev();
     let mut entries = entries.flat_map(|line| line.to_str().unwrap_or_default().rsplit(',').map(str::trim));
     let mut found = entries.next()?;
-    // A request that came through fewer proxies has been seen by those that it did come through.
+    // A request may have come through fewer proxies.
     for entry in entries.take(furthest) {
         found = entry;
     }

@@ -1,4 +1,4 @@
-//! Figures for Prometheus. No label is anything that a caller chooses, and none names a tenant.
+//! Metrics for Prometheus. No label is chosen by a caller, and none names a tenant.
 
 use std::{
     fmt,
@@ -15,16 +15,15 @@ use prometheus_client::{
 };
 
 use super::{
-    logs,
-    measured::{Asked, Measured},
-    process,
+    collectors::{MeasurementCollector, StoreUsageCollector},
+    logs, process,
 };
 
-/// The type of what [`Metrics::text`] gives.
+/// The media type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The upper ends of the buckets, in seconds. 0.2 and 0.35 are among them, so that "95 % of reads below 200 ms" and "of
-/// writes below 350 ms" are counted and not guessed.
+/// The upper bounds of the buckets, in seconds. 0.2 and 0.35 are among them, so that "95 % of reads below 200 ms" and "of
+/// writes below 350 ms" are exact.
 const BUCKETS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 2.5, 10.0, 30.0];
 /// The classes of statuses.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -32,7 +31,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 type Labels<const N: usize> = [(&'static str, String); N];
 type Histograms = Family<Labels<3>, Histogram, fn() -> Histogram>;
 
-/// All figures of a server.
+/// All metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
     families: Families,
@@ -43,12 +42,12 @@ pub(crate) struct Metrics {
     tokens: Family<Labels<1>, Counter>,
     dropped: Counter,
     memory: Gauge,
-    /// What else is looked up when somebody asks.
-    measured: Measured,
-    of_store: Measured,
-    asked: Asked,
-    nowhere: Arc<Spot>,
-    /// Scrapes go one after the other, so that none shows the figures of another.
+    /// What is read at each scrape.
+    measurements: MeasurementCollector,
+    store: MeasurementCollector,
+    usage: StoreUsageCollector,
+    unrouted: Arc<RouteMetrics>,
+    /// One scrape at a time, so that none shows the values of another.
     scrape: Mutex<()>,
 }
 
@@ -58,7 +57,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Why a request was not let through to its end.
+/// Why a request was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rejection {
     Rate,
@@ -80,52 +79,51 @@ impl Rejection {
     }
 }
 
-/// What is looked up when somebody asks.
+/// What is read for a scrape.
 pub(crate) struct Gauges {
     pub(crate) in_flight: usize,
     pub(crate) connections: usize,
-    pub(crate) systems: Vec<Household>,
-    /// What else there is, of the server, its systems and the process.
+    pub(crate) systems: Vec<SystemCounters>,
+    /// Measurements of the server, its systems and the process.
     pub(crate) measured: Vec<Measurement>,
-    /// What the store measures about itself.
-    pub(crate) of_store: Vec<Measurement>,
-    /// What the store has been asked.
-    pub(crate) asked: Usage,
+    /// Measurements of the store.
+    pub(crate) store: Vec<Measurement>,
+    /// Calls to the store.
+    pub(crate) usage: Usage,
 }
 
-/// What is counted of a system elsewhere.
-pub(crate) struct Household {
+/// The counters of a system.
+pub(crate) struct SystemCounters {
     pub(crate) system: String,
-    /// Items that came back from behind another wall.
+    /// Items that a read returned from behind another wall.
     pub(crate) breaches: u64,
-    /// Tokens that were checked in full, and not just recognised.
+    /// Tokens that were verified, and not found in the cache.
     pub(crate) tokens_checked: u64,
 }
 
-/// A route, with the counters that its requests go to.
+/// The metrics of a route.
 #[derive(Debug)]
-pub(crate) struct Spot {
+pub(crate) struct RouteMetrics {
     pub(crate) system: String,
-    /// The template of its path: what is in its place in a request may be personal.
+    /// The template of its path: a real path may contain personal data.
     pub(crate) route: String,
     method: &'static str,
     families: Families,
-    // Made with the first request. Most routes have few classes of answers, and many have no requests at all: hundreds of
-    // routes with nothing but zeros would be a megabyte at every look.
+    // Created with the first request: hundreds of routes with nothing but zeros would be a megabyte at every scrape.
     requests: [OnceLock<Counter>; 5],
     duration: OnceLock<Histogram>,
 }
 
-/// Where the counters of routes are.
+/// The metric families of routes.
 #[derive(Debug, Clone)]
 struct Families {
     requests: Family<Labels<4>, Counter>,
     durations: Histograms,
 }
 
-impl Spot {
+impl RouteMetrics {
     fn new(families: &Families, system: &str, method: &'static str, route: &str) -> Self {
-        Spot {
+        RouteMetrics {
             system: system.to_owned(),
             route: route.to_owned(),
             method,
@@ -158,39 +156,44 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("nagaya");
         let requests = Family::default();
-        registry.register("requests", "Requests, by what they were answered with", requests.clone());
+        registry.register("requests", "Requests, by status class", requests.clone());
         let durations = Histograms::new_with_constructor(|| Histogram::new(BUCKETS));
         let help = "How long requests took";
         registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
         let rejections = Family::<Labels<1>, Counter>::default();
         let rejected = Rejection::ALL.map(|why| rejections.get_or_create_owned(&[("reason", why.name().to_owned())]));
-        registry.register("requests_rejected", "Requests that were not let through to their end", rejections);
+        registry.register("requests_rejected", "Requests that were rejected", rejections);
         let in_flight = Gauge::default();
-        registry.register("requests_in_flight", "Requests under way", in_flight.clone());
+        registry.register("requests_in_flight", "Requests in flight", in_flight.clone());
         let connections = Gauge::default();
         registry.register("connections", "Open connections", connections.clone());
         let breaches = Family::default();
-        let help = "Items that came back from behind another wall: anything but 0 is an alarm";
+        let help = "Items that a read returned from behind another wall: anything but 0 is an alarm";
         registry.register("wall_breaches", help, breaches.clone());
         let tokens = Family::default();
-        let help = "Tokens that were checked in full; all others were recognised";
+        let help = "Tokens that were verified; all others were in the cache";
         registry.register("tokens_checked", help, tokens.clone());
         let dropped = Counter::default();
-        registry.register("log_lines_dropped", "Log lines that nobody read in time", dropped.clone());
+        registry.register(
+            "log_lines_dropped",
+            "Log lines that were dropped, because the reader was too slow",
+            dropped.clone(),
+        );
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "What is running", build);
+        registry.register("build", "The running version", build);
         let memory = Gauge::default();
         let process = registry.sub_registry_with_prefix("process");
         process.register_with_unit("resident_memory", "Memory in use", Unit::Bytes, memory.clone());
 
-        let (measured, of_store, asked) = (Measured::default(), Measured::default(), Asked::default());
-        registry.register_collector(Box::new(measured.clone()));
+        let (measurements, store_measurements) = (MeasurementCollector::default(), MeasurementCollector::default());
+        let usage = StoreUsageCollector::default();
+        registry.register_collector(Box::new(measurements.clone()));
         let store = registry.sub_registry_with_prefix("store");
-        store.register_collector(Box::new(of_store.clone()));
-        store.register_collector(Box::new(asked.clone()));
+        store.register_collector(Box::new(store_measurements.clone()));
+        store.register_collector(Box::new(usage.clone()));
 
         let families = Families { requests, durations };
-        let nowhere = Arc::new(Spot::new(&families, "none", "none", "none"));
+        let unrouted = Arc::new(RouteMetrics::new(&families, "none", "none", "none"));
         let scrape = Mutex::new(());
         Metrics {
             registry,
@@ -202,22 +205,22 @@ impl Metrics {
             tokens,
             dropped,
             memory,
-            measured,
-            of_store,
-            asked,
-            nowhere,
+            measurements,
+            store: store_measurements,
+            usage,
+            unrouted,
             scrape,
         }
     }
 
-    /// The counters of a route: looked up once, when it is mounted.
-    pub(crate) fn spot(&self, system: &str, method: &Method, route: &str) -> Arc<Spot> {
-        Arc::new(Spot::new(&self.families, system, self::method(method), route))
+    /// The metrics of a route: looked up once, when it is mounted.
+    pub(crate) fn route(&self, system: &str, method: &Method, route: &str) -> Arc<RouteMetrics> {
+        Arc::new(RouteMetrics::new(&self.families, system, self::method(method), route))
     }
 
-    /// The counters of everything that is no route.
-    pub(super) fn nowhere(&self) -> &Arc<Spot> {
-        &self.nowhere
+    /// The metrics of requests that matched no route.
+    pub(super) fn unrouted(&self) -> &Arc<RouteMetrics> {
+        &self.unrouted
     }
 
     pub(super) fn rejected(&self, why: Rejection) {
@@ -226,29 +229,29 @@ impl Metrics {
         }
     }
 
-    /// All figures as text.
+    /// All metrics as text.
     pub(crate) fn text(&self, gauges: Gauges) -> String {
         let _one_at_a_time = self.scrape.lock().unwrap_or_else(PoisonError::into_inner);
         self.in_flight.set(signed(gauges.in_flight as u64));
         self.connections.set(signed(gauges.connections as u64));
-        for household in &gauges.systems {
-            let labels = [("system", household.system.clone())];
-            self.breaches.get_or_create(&labels).inner().store(household.breaches, Relaxed);
-            self.tokens.get_or_create(&labels).inner().store(household.tokens_checked, Relaxed);
+        for counters in &gauges.systems {
+            let labels = [("system", counters.system.clone())];
+            self.breaches.get_or_create(&labels).inner().store(counters.breaches, Relaxed);
+            self.tokens.get_or_create(&labels).inner().store(counters.tokens_checked, Relaxed);
         }
         self.dropped.inner().store(logs::dropped(), Relaxed);
         self.memory.set(signed(process::resident_bytes().unwrap_or(0)));
-        self.measured.show(gauges.measured);
-        self.of_store.show(gauges.of_store);
-        self.asked.show(gauges.asked);
+        self.measurements.set(gauges.measured);
+        self.store.set(gauges.store);
+        self.usage.set(gauges.usage);
         let mut text = String::new();
-        // Writing into a text cannot fail.
+        // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
 }
 
-/// The name of a method. One of the caller's own making is no name.
+/// The name of a method; `other` for one that HTTP does not define.
 pub(super) fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -273,14 +276,14 @@ mod tests {
     use super::*;
 
     fn text(metrics: &Metrics) -> String {
-        let household = Household { system: "todo".into(), breaches: 2, tokens_checked: 7 };
+        let counters = SystemCounters { system: "todo".into(), breaches: 2, tokens_checked: 7 };
         metrics.text(Gauges {
             in_flight: 3,
             connections: 5,
-            systems: vec![household],
+            systems: vec![counters],
             measured: Vec::new(),
-            of_store: Vec::new(),
-            asked: Usage::default(),
+            store: Vec::new(),
+            usage: Usage::default(),
         })
     }
 
@@ -292,11 +295,11 @@ mod tests {
     #[test]
     fn a_request_is_counted_by_its_route_and_class() {
         let metrics = Metrics::new();
-        let spot = metrics.spot("todo", &Method::GET, "/todos/{id}");
-        spot.count(200, Duration::from_millis(3));
-        spot.count(204, Duration::from_millis(300));
-        spot.count(503, Duration::from_secs(60));
-        metrics.nowhere().count(404, Duration::ZERO);
+        let route = metrics.route("todo", &Method::GET, "/todos/{id}");
+        route.count(200, Duration::from_millis(3));
+        route.count(204, Duration::from_millis(300));
+        route.count(503, Duration::from_secs(60));
+        metrics.unrouted().count(404, Duration::ZERO);
         metrics.rejected(Rejection::Overload);
 
         let text = text(&metrics);
@@ -318,26 +321,26 @@ mod tests {
     }
 
     #[test]
-    fn the_same_route_mounted_again_goes_on_counting() {
+    fn a_route_that_is_mounted_again_continues_its_counts() {
         let metrics = Metrics::new();
-        metrics.spot("todo", &Method::GET, "/todos").count(200, Duration::ZERO);
-        metrics.spot("todo", &Method::GET, "/todos").count(200, Duration::ZERO);
+        metrics.route("todo", &Method::GET, "/todos").count(200, Duration::ZERO);
+        metrics.route("todo", &Method::GET, "/todos").count(200, Duration::ZERO);
         has(&text(&metrics), r#"nagaya_requests_total{system="todo",method="GET",route="/todos",status="2xx"} 2"#);
     }
 
     #[test]
-    fn what_has_not_happened_takes_no_room() {
+    fn routes_without_requests_are_left_out() {
         let metrics = Metrics::new();
-        let spot = metrics.spot("todo", &Method::GET, "/todos");
+        let route = metrics.route("todo", &Method::GET, "/todos");
         assert!(!text(&metrics).contains("/todos"));
-        spot.count(200, Duration::ZERO);
+        route.count(200, Duration::ZERO);
         let text = text(&metrics);
         assert_eq!(text.lines().filter(|line| line.contains(r#"route="/todos""#)).count(), 1 + BUCKETS.len() + 1 + 2);
-        assert!(!text.contains("nagaya_store_"), "a server without a store that counts says nothing of it");
+        assert!(!text.contains("nagaya_store_"), "a server without a metered store has no metrics of it");
     }
 
     #[test]
-    fn what_is_measured_elsewhere_is_shown_in_its_form() {
+    fn measurements_are_shown_in_the_format_of_prometheus() {
         let metrics = Metrics::new();
         let mut buckets = [0; DURATION_BUCKETS.len() + 1];
         (buckets[3], buckets[13]) = (4, 1);
@@ -349,12 +352,12 @@ mod tests {
                 Measurement::gauge("follower_lag_seconds", "How far", 1.5).label("follower", "list"),
                 Measurement::counter("follower_given_up", "What", 0.0),
             ],
-            of_store: vec![
+            store: vec![
                 Measurement::gauge("disk_bytes", "Size", 7.0).label("part", "journal"),
                 Measurement::counter("compactions", "How often", 3.0),
                 Measurement::gauge("disk_bytes", "Size", 0.0).label("part", "items"),
             ],
-            asked: Usage {
+            usage: Usage {
                 operations: vec![OperationUsage { name: "get", buckets, seconds: 9.5 }],
                 conflicts: 2,
                 errors: vec![("busy", 6)],

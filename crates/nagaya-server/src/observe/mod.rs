@@ -1,20 +1,20 @@
-//! Observation: ids, logs and metrics of every request.
+//! Observability: ids, logs and metrics of every request.
 //!
-//! A request gets its ids when it comes in, and leaves one line in the log and its marks in the metrics however it ends. What
-//! is only known deeper inside (the route, the caller, the error code) is noted in [`Seen`] on the way.
+//! A request gets its ids when it comes in, and is logged and counted once however it ends. What is known only later (the
+//! route, the caller, the problem code) is recorded in its [`RequestLog`].
 //!
-//! Nothing that a user typed is ever logged: routes are logged by their template and not by their path, queries and
-//! bodies are not looked at, and a user is a short keyed hash.
+//! Nothing that a user typed is logged: routes are logged by template and not by path, queries and bodies are not read, and
+//! a user is a short keyed hash.
 
-mod access;
+mod access_log;
+mod collectors;
 mod ids;
-mod libraries;
+mod log_bridge;
 mod logs;
-mod measured;
 mod metrics;
 mod process;
-mod repeats;
 mod stream;
+mod throttle;
 
 use std::{
     borrow::Cow,
@@ -30,59 +30,59 @@ use axum::{
 };
 
 pub use self::logs::{BadFilter, LogFormat, Logs, init, subscriber};
-use self::stream::Streamed;
+use self::stream::LoggedStream;
 pub(crate) use self::{
     ids::{CAUSATION_ID, CORRELATION_ID, REQUEST_ID},
     logs::last_panic,
-    metrics::{CONTENT_TYPE as METRICS_TYPE, Gauges, Household, Metrics, Rejection, Spot},
+    metrics::{CONTENT_TYPE as METRICS_TYPE, Gauges, Metrics, Rejection, RouteMetrics, SystemCounters},
     process::measurements as process_measurements,
-    repeats::Repeats,
+    throttle::LogThrottle,
 };
-use crate::{Origin, Problem, identity::Caller, limits};
+use crate::{Origin, Problem, ProblemCode, identity::Caller};
 
-/// The status under which a request is counted whose client went away before its answer.
-const GONE: u16 = 499;
+/// The status of a request whose client closed the connection before the answer.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 /// How often the cause of the same failure is logged.
-const FAILURES: Duration = Duration::from_secs(1);
-/// What the server logs about itself.
+const FAILURE_LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// The target of the server's own log lines.
 pub(crate) const TARGET: &str = "nagaya::server";
 
-/// Sees every request come and go.
+/// Logs and counts every request.
 #[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) metrics: Arc<Metrics>,
-    /// How many proxies in front of the server are known to say the truth about where requests come from.
+    /// How many proxies in front of the server are trusted to report the address of the client.
     trusted_proxies: usize,
-    /// The key of what stands for a user in the logs.
+    /// The key of the hash that identifies a user in the logs.
     log_key: [u8; 32],
-    /// A request that takes longer is marked.
+    /// A request that takes at least this long is marked as slow.
     slow: Duration,
-    /// The causes of failures that have been logged.
-    failures: Repeats,
+    /// Limits how often the cause of a failure is logged.
+    failures: LogThrottle,
 }
 
-/// What is known of a request, and what becomes known on its way inside. It is read however the request ends.
+/// What will be logged of a request. It is filled on the way, and written when the request ends.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct RequestLog {
     pub(crate) origin: Origin,
-    spot: OnceLock<Arc<Spot>>,
+    route: OnceLock<Arc<RouteMetrics>>,
     caller: OnceLock<Arc<Caller>>,
     code: OnceLock<Cow<'static, str>>,
     cause: OnceLock<String>,
 }
 
-impl Seen {
-    /// The route that it came by.
-    pub(crate) fn at(&self, spot: Arc<Spot>) {
-        let _ = self.spot.set(spot);
+impl RequestLog {
+    /// Records the route that the request matched.
+    pub(crate) fn matched(&self, route: Arc<RouteMetrics>) {
+        let _ = self.route.set(route);
     }
 
-    /// Who asks.
-    pub(crate) fn by(&self, caller: &Arc<Caller>) {
+    /// Records the caller.
+    pub(crate) fn authenticated(&self, caller: &Arc<Caller>) {
         let _ = self.caller.set(Arc::clone(caller));
     }
 
-    /// The problem that it ended with.
+    /// Records the problem that the request is answered with.
     pub(crate) fn failed(&self, problem: &Problem) {
         let _ = self.code.set(problem.code().to_owned().into());
         if let Some(cause) = problem.cause() {
@@ -91,18 +91,18 @@ impl Seen {
     }
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedRequest {
     observer: Arc<Observer>,
     began: Instant,
     method: Method,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) log: Arc<RequestLog>,
     ended: bool,
 }
 
 impl Observer {
-    /// With a key of its own making, unless it is given one.
+    /// An observer; without a key, a random one is used.
     pub(crate) fn new(
         metrics: Arc<Metrics>,
         trusted_proxies: usize,
@@ -111,113 +111,113 @@ impl Observer {
     ) -> Self {
         let log_key = log_key.unwrap_or_else(|| {
             let mut key = [0; 32];
-            // A machine without randomness has greater worries: no id and no token could be made on it.
+            // Without random bytes the server could not create ids or tokens either.
             let _ = getrandom::fill(&mut key);
             key
         });
-        Observer { metrics, trusted_proxies, log_key, slow, failures: Repeats::new(FAILURES) }
+        Observer { metrics, trusted_proxies, log_key, slow, failures: LogThrottle::new(FAILURE_LOG_INTERVAL) }
     }
 
-    /// Gives a request its ids.
-    pub(crate) fn begin(self: &Arc<Self>, peer: &Arc<str>, request: &mut Request) -> Observed {
+    /// Assigns ids to a request, and starts its log.
+    pub(crate) fn begin(self: &Arc<Self>, peer: &Arc<str>, request: &mut Request) -> ObservedRequest {
         let origin = ids::origin(peer, self.trusted_proxies, request.headers());
-        let seen = Arc::new(Seen { origin, ..Seen::default() });
-        request.extensions_mut().insert(Arc::clone(&seen));
+        let log = Arc::new(RequestLog { origin, ..RequestLog::default() });
+        request.extensions_mut().insert(Arc::clone(&log));
         let method = request.method().clone();
-        Observed { observer: Arc::clone(self), began: Instant::now(), method, seen, ended: false }
+        ObservedRequest { observer: Arc::clone(self), began: Instant::now(), method, log, ended: false }
     }
 }
 
-impl Observed {
+impl ObservedRequest {
     /// The id of the request.
     pub(crate) fn id(&self) -> &str {
-        &self.seen.origin.request
+        &self.log.origin.request
     }
 
-    /// Says that it was not let through, and why.
+    /// Counts it as rejected.
     pub(crate) fn rejected(&self, why: Rejection) {
         self.observer.metrics.rejected(why);
     }
 
-    /// Says how it ended. An answer whose length is not known yet ends when it has been sent.
+    /// Ends it with an answer. An answer that is a stream is logged when the stream ends.
     pub(crate) fn end(mut self, response: Response) -> Response {
         let status = response.status().as_u16();
-        let response = self.mark(response);
+        let response = self.with_headers(response);
         let took = self.count(status);
         if response.body().size_hint().exact().is_some() {
-            self.log(status, took, None);
+            self.write_log(status, took, None);
             return response;
         }
-        response.map(|body| Body::new(Streamed::new(body, self, status)))
+        response.map(|body| Body::new(LoggedStream::new(body, self, status)))
     }
 
-    /// Ends it without a trace: probes come every few seconds, and tell nothing.
-    pub(crate) fn unnoticed(mut self, response: Response) -> Response {
+    /// Ends it without a log line or a count, for probes.
+    pub(crate) fn end_unlogged(mut self, response: Response) -> Response {
         self.ended = true;
-        self.mark(response)
+        self.with_headers(response)
     }
 
-    /// Says that an answer has been sent, as far as somebody read it.
-    fn streamed(&self, status: u16, bytes: u64) {
-        self.log(status, self.began.elapsed(), Some(bytes));
+    /// Logs the end of a stream.
+    fn stream_ended(&self, status: u16, bytes: u64) {
+        self.write_log(status, self.began.elapsed(), Some(bytes));
     }
 
     /// The headers that every answer has.
-    fn mark(&self, mut response: Response) -> Response {
+    fn with_headers(&self, mut response: Response) -> Response {
         let headers = response.headers_mut();
-        // An id is made of letters, digits and a few signs that can all stand in a header.
-        if let Ok(id) = HeaderValue::from_str(&self.seen.origin.request) {
+        // An id has only characters that a header can have.
+        if let Ok(id) = HeaderValue::from_str(&self.log.origin.request) {
             headers.insert(REQUEST_ID, id);
         }
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response
     }
 
-    /// Counts it, with the time until its answer began: how long somebody listens says nothing about the server.
+    /// Counts it, with the time until its answer began: how long a client reads a stream says nothing about the server.
     fn count(&mut self, status: u16) -> Duration {
         self.ended = true;
         let took = self.began.elapsed();
-        self.spot().count(status, took);
-        if status == 429 && self.seen.code.get().is_some_and(|code| code == limits::RATE_LIMITED) {
+        self.route().count(status, took);
+        if status == 429 && self.log.code.get().is_some_and(|code| code == ProblemCode::RATE_LIMITED.code) {
             self.rejected(Rejection::Rate);
         }
         took
     }
 
-    /// Writes its line, and what it failed from.
-    fn log(&self, status: u16, took: Duration, streamed: Option<u64>) {
-        if let (Some(code), Some(cause)) = (self.seen.code.get(), self.seen.cause.get()) {
+    /// Writes its log line, and the cause of its failure.
+    fn write_log(&self, status: u16, took: Duration, streamed: Option<u64>) {
+        if let (Some(code), Some(cause)) = (self.log.code.get(), self.log.cause.get()) {
             self.observer.failed(self, status, code, cause);
         }
-        access::log(self, status, took, streamed);
+        access_log::write(self, status, took, streamed);
     }
 
-    fn spot(&self) -> &Spot {
-        self.seen.spot.get().unwrap_or_else(|| self.observer.metrics.nowhere())
+    fn route(&self) -> &RouteMetrics {
+        self.log.route.get().unwrap_or_else(|| self.observer.metrics.unrouted())
     }
 }
 
 impl Observer {
-    /// Logs why a request failed. A store that is down fails every request: the same failure is logged once in a while.
-    fn failed(&self, observed: &Observed, status: u16, code: &str, cause: &str) {
+    /// Logs why a request failed; the same failure only once per interval, because a store that is down fails every request.
+    fn failed(&self, observed: &ObservedRequest, status: u16, code: &str, cause: &str) {
         let Some(suppressed) = self.failures.pass(code) else { return };
-        let (request, spot) = (observed.id(), observed.spot());
-        let (system, route) = (spot.system.as_str(), spot.route.as_str());
+        let (request, route) = (observed.id(), observed.route());
+        let (system, route) = (route.system.as_str(), route.route.as_str());
         let suppressed = (suppressed > 0).then_some(suppressed);
         if status == 500 {
-            tracing::error!(target: TARGET, request, system, route, code, cause, suppressed, "a request has failed");
+            tracing::error!(target: TARGET, request, system, route, code, cause, suppressed, "a request failed");
         } else {
-            tracing::warn!(target: TARGET, request, system, route, code, cause, suppressed, "a request has failed");
+            tracing::warn!(target: TARGET, request, system, route, code, cause, suppressed, "a request failed");
         }
     }
 }
 
-impl Drop for Observed {
-    /// A client that goes away takes its request with it: that, too, is an end.
+impl Drop for ObservedRequest {
+    /// Logs a request whose client closed the connection.
     fn drop(&mut self) {
         if !self.ended {
-            let took = self.count(GONE);
-            self.log(GONE, took, None);
+            let took = self.count(CLIENT_CLOSED_REQUEST);
+            self.write_log(CLIENT_CLOSED_REQUEST, took, None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers whose length is not known when they begin: their line is written when they end.
+//! Answers that are streams: they are logged when they end.
 
 use std::{
     pin::Pin,
@@ -9,23 +9,23 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-use super::Observed;
+use super::ObservedRequest;
 
-/// The body of such an answer. It is dropped when it has been sent, and when its reader goes away.
-pub(super) struct Streamed {
+/// The body of such an answer. It is dropped when it has been sent, and when the client disconnects.
+pub(super) struct LoggedStream {
     body: Body,
-    observed: Observed,
+    observed: ObservedRequest,
     status: u16,
     bytes: u64,
 }
 
-impl Streamed {
-    pub(super) fn new(body: Body, observed: Observed, status: u16) -> Self {
-        Streamed { body, observed, status, bytes: 0 }
+impl LoggedStream {
+    pub(super) fn new(body: Body, observed: ObservedRequest, status: u16) -> Self {
+        LoggedStream { body, observed, status, bytes: 0 }
     }
 }
 
-impl HttpBody for Streamed {
+impl HttpBody for LoggedStream {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -51,8 +51,8 @@ impl HttpBody for Streamed {
     }
 }
 
-impl Drop for Streamed {
+impl Drop for LoggedStream {
     fn drop(&mut self) {
-        self.observed.streamed(self.status, self.bytes);
+        self.observed.stream_ended(self.status, self.bytes);
     }
 }

@@ -1,12 +1,12 @@
-//! Examples that the server accepts, as far as one request alone can be accepted: what an item refers to has to be there.
+//! Examples that the server accepts, provided that referenced items exist.
 
 use nagaya_design::{Design, Entity, Field};
 use serde_json::{Map, Value as Json};
 
 use super::schema;
 
-/// Seconds from when the document is made to when examples expire.
-const LIFE: i64 = 30 * 24 * 60 * 60;
+/// Seconds until examples expire, from when the document is created.
+const EXPIRY: i64 = 30 * 24 * 60 * 60;
 
 /// An item as it is read.
 pub(super) fn item(design: &Design, entity: &Entity, schema: &Json) -> Json {
@@ -15,12 +15,12 @@ pub(super) fn item(design: &Design, entity: &Entity, schema: &Json) -> Json {
     example
 }
 
-/// What an item is made from: what it needs and nothing else, so that it is short and works at once.
+/// The body that creates an item: only the required fields.
 pub(super) fn new(design: &Design, entity: &Entity, schema: &Json, now: i64) -> Json {
     of_fields(design, entity, schema, now, |field| requires(schema, &field.name))
 }
 
-/// A change of what an item is made from, or else of anything that can change.
+/// The body that changes one field: a required one if possible.
 pub(super) fn patch(design: &Design, entity: &Entity, schema: &Json, now: i64) -> Json {
     let has = |field: &&Field| schema["properties"].get(&field.name).is_some();
     let needed = entity.fields.iter().find(|field| has(field) && !field.optional && field.default.is_none());
@@ -31,8 +31,8 @@ pub(super) fn patch(design: &Design, entity: &Entity, schema: &Json, now: i64) -
 fn of_fields(design: &Design, entity: &Entity, schema: &Json, now: i64, wanted: impl Fn(&Field) -> bool) -> Json {
     let expiry = schema::expiry(design, entity).map(|field| field.name.as_str());
     let value = |field: &Field| match &schema["properties"][&field.name]["enum"] {
-        _ if Some(field.name.as_str()) == expiry => now.saturating_add(LIFE).into(),
-        // One choice may be what only deleting makes of an item.
+        _ if Some(field.name.as_str()) == expiry => now.saturating_add(EXPIRY).into(),
+        // The example may be the soft-delete mark, which the schema excludes.
         Json::Array(choices) if !choices.contains(&field.example()) => choices.first().cloned().unwrap_or_default(),
         _ => field.example(),
     };
@@ -42,7 +42,7 @@ fn of_fields(design: &Design, entity: &Entity, schema: &Json, now: i64, wanted: 
     example
 }
 
-/// Takes out what the schema does not have.
+/// Removes what the schema does not have.
 fn prune(example: &mut Json, schema: &Json) {
     match (example, &schema["properties"]) {
         (Json::Object(values), Json::Object(properties)) => {

@@ -1,14 +1,14 @@
 //! The OpenAPI document of a system, made from the same table of routes as its router.
 //!
-//! Its schemas are as narrow as what the server accepts, where JSON Schema can say it. What it cannot say (references,
-//! uniqueness, sizes in bytes) is told in words and answered with 409, 413 or 422.
+//! Its schemas are as narrow as what the server accepts, as far as JSON Schema allows. Descriptions state the rest
+//! (references, uniqueness, sizes in bytes), which is answered with 409, 413 or 422.
 
-mod answers;
-mod described;
+mod document;
 mod example;
 mod names;
 mod operation;
 mod parameters;
+mod responses;
 mod schema;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -16,26 +16,23 @@ use std::{collections::BTreeMap, sync::Arc};
 use nagaya_design::Design;
 use serde_json::{Map, Value as Json, json};
 
-pub use self::described::Document;
+pub use self::document::Document;
 use self::names::Names;
 use crate::{
-    System,
-    extension::OwnRoute,
-    route::Route,
-    served::{all_routes, positional},
+    OwnRoute, System,
+    route::{Route, positional},
 };
 
 /// The OpenAPI 3.1 document of a system that is served below a path, such as `/todo`, or at the root with nothing.
 ///
-/// `now`, in seconds since 1970, is when the document is made: expiry has to lie ahead of it.
+/// `now`, in seconds since 1970, is when the document is made: expiry times have to be later.
 pub fn document(system: &System, mount: &str, now: i64) -> Json {
-    let own = system.extension.routes();
-    let routes: Vec<_> = all_routes(system, &own).into_iter().map(Arc::new).collect();
-    of_routes(system, &routes, &own, mount, now)
+    let (routes, custom) = system.routes();
+    of_routes(system, &routes, &custom, mount, now)
 }
 
 /// The document of these routes.
-pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], own: &[OwnRoute], mount: &str, now: i64) -> Json {
+pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], custom: &[OwnRoute], mount: &str, now: i64) -> Json {
     let design = &system.design;
     let routes: Vec<&Route> = routes.iter().map(AsRef::as_ref).collect();
     let schemas = |entity| {
@@ -43,9 +40,9 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], own: &[OwnRoute]
         let example = example::item(design, entity, &item);
         Schemas { item, example, new: schema::new(design, entity, now), patch: schema::patch(design, entity, now) }
     };
-    let names = Names::new(design, &routes, own);
+    let names = Names::new(design, &routes, custom);
     let schemas = design.entities.iter().map(schemas).collect();
-    let source = Source { design, routes: &routes, own, names, schemas, now };
+    let source = Source { design, routes: &routes, custom, names, schemas, now };
     let json = json!({
         "openapi": "3.1.0",
         "info": info(system),
@@ -56,8 +53,8 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], own: &[OwnRoute]
         "components": {
             "securitySchemes": { "token": security(design) },
             "parameters": parameters::shared(),
-            "headers": answers::headers(),
-            "responses": answers::shared(&source.names.problem),
+            "headers": responses::headers(),
+            "responses": responses::shared(&source.names.problem),
             "schemas": source.components(),
         },
     });
@@ -70,7 +67,7 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], own: &[OwnRoute]
 struct Source<'s> {
     design: &'s Design,
     routes: &'s [&'s Route],
-    own: &'s [OwnRoute],
+    custom: &'s [OwnRoute],
     names: Names,
     /// Of each entity, by its position in the design.
     schemas: Vec<Schemas>,
@@ -81,17 +78,17 @@ struct Source<'s> {
 /// The schemas of an entity.
 struct Schemas {
     item: Json,
-    /// What is read, at an example.
+    /// An example of what is read.
     example: Json,
     new: Json,
     patch: Json,
 }
 
 impl Source<'_> {
-    /// The first route at the place of a route: a place has one path in a document, whatever its parameters are called.
+    /// The first route with the same path: a document has each path once, whatever its parameters are called.
     fn path_of(&self, at: usize) -> &Route {
-        let place = positional(&self.routes[at].path);
-        self.routes.iter().find(|route| positional(&route.path) == place).unwrap_or(&self.routes[at])
+        let path = positional(&self.routes[at].path);
+        self.routes.iter().find(|route| positional(&route.path) == path).unwrap_or(&self.routes[at])
     }
 
     fn paths(&self) -> Json {
@@ -107,8 +104,8 @@ impl Source<'_> {
     fn tags(&self) -> Json {
         let entity = |entity: &nagaya_design::Entity| json!({ "name": entity.name, "description": entity.description });
         let mut tags: Vec<_> = self.design.entities.iter().map(entity).collect();
-        if self.own.iter().any(|own| own.needs.is_none()) && self.design.entity(&self.design.name).is_none() {
-            tags.push(json!({ "name": self.design.name, "description": "What is about no entity, or about several." }));
+        if self.custom.iter().any(|route| route.needs.is_none()) && self.design.entity(&self.design.name).is_none() {
+            tags.push(json!({ "name": self.design.name, "description": "Operations on no entity, or on several." }));
         }
         for tag in &mut tags {
             if tag["description"].is_null()
@@ -122,7 +119,7 @@ impl Source<'_> {
 
     /// The schemas that something in the document refers to.
     fn components(&self) -> Json {
-        let mut all = Map::from_iter([(self.names.problem.clone(), answers::problem())]);
+        let mut all = Map::from_iter([(self.names.problem.clone(), responses::problem())]);
         for (names, schemas) in self.names.entities.iter().zip(&self.schemas) {
             all.insert(names.item.clone(), schemas.item.clone());
             all.insert(names.new.clone(), schemas.new.clone());

@@ -1,12 +1,12 @@
-//! What things are called in the document: stable, and no two alike.
+//! The names in the document: stable and unique.
 
 use std::collections::BTreeSet;
 
 use nagaya_design::Design;
 
 use crate::{
-    extension::OwnRoute,
-    route::{Act, Route},
+    OwnRoute,
+    route::{EntityId, Operation, Route},
 };
 
 /// The names of schemas and operations.
@@ -31,36 +31,33 @@ pub(super) struct EntityNames {
 }
 
 impl Names {
-    pub(super) fn new(design: &Design, routes: &[&Route], own: &[OwnRoute]) -> Self {
-        // What is read has the plain name of the entity: routes of a system's own refer to it by that.
+    pub(super) fn new(design: &Design, routes: &[&Route], custom: &[OwnRoute]) -> Self {
+        // The schema of a stored item has the plain name of the entity: custom routes refer to it.
         let items: Vec<_> = design.entities.iter().map(|entity| pascal(&entity.name)).collect();
         let mut taken: BTreeSet<String> = items.iter().cloned().collect();
         let mut entity = |item: String| EntityNames {
-            new: free(format!("New{item}"), &mut taken),
-            patch: free(format!("{item}Patch"), &mut taken),
+            new: unused(format!("New{item}"), &mut taken),
+            patch: unused(format!("{item}Patch"), &mut taken),
             item,
         };
         let entities = items.into_iter().map(&mut entity).collect();
-        let problem = free("Problem".to_owned(), &mut taken);
+        let problem = unused("Problem".to_owned(), &mut taken);
         let mut taken = BTreeSet::new();
-        let operations = routes.iter().map(|route| free(operation(design, route, own), &mut taken)).collect();
+        let operations = routes.iter().map(|route| unused(operation(design, route, custom), &mut taken)).collect();
         Names { entities, problem, operations }
     }
 }
 
-fn operation(design: &Design, route: &Route, own: &[OwnRoute]) -> String {
-    let of = |verb: &str, at: usize| match design.entities.get(at) {
-        Some(entity) => format!("{verb}{}", pascal(&entity.name)),
-        None => verb.to_owned(),
-    };
-    match route.act {
-        Act::Create(at) => of("create", at),
-        Act::Read(at) => of("read", at),
-        Act::Update(at) => of("update", at),
-        Act::Delete(at) => of("delete", at),
-        Act::List(at) => design.accesses.get(at).map_or_else(String::new, |access| camel(&access.name)),
-        Act::Own(at) => {
-            let path = own.get(at).map_or("", |own| own.path.as_str());
+fn operation(design: &Design, route: &Route, custom: &[OwnRoute]) -> String {
+    let of = |verb: &str, id: EntityId| format!("{verb}{}", pascal(&id.of(design).name));
+    match route.operation {
+        Operation::Create(id) => of("create", id),
+        Operation::Read(id) => of("read", id),
+        Operation::Update(id) => of("update", id),
+        Operation::Delete(id) => of("delete", id),
+        Operation::List(id) => camel(&id.of(design).name),
+        Operation::Custom(id) => {
+            let path = id.of(custom).map_or("", |route| route.path.as_str());
             let fixed = path.split('/').filter(|segment| !segment.starts_with('{'));
             let words: Vec<_> = fixed.flat_map(|segment| segment.split(|each: char| !each.is_alphanumeric())).collect();
             camel(&format!("{}_{}", route.method.as_str().to_lowercase(), words.join("_")))
@@ -68,8 +65,8 @@ fn operation(design: &Design, route: &Route, own: &[OwnRoute]) -> String {
     }
 }
 
-/// The name, with a number where it is taken.
-fn free(name: String, taken: &mut BTreeSet<String>) -> String {
+/// The name, with a number if it is in use.
+fn unused(name: String, taken: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}{number}"));
     let found = std::iter::once(name.clone()).chain(numbered).find(|each| !taken.contains(each)).unwrap_or(name);
     taken.insert(found.clone());
@@ -107,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_gets_a_number() {
+    fn a_name_in_use_gets_a_number() {
         let mut taken = BTreeSet::from(["Problem".to_owned(), "Problem2".to_owned()]);
-        assert_eq!(free("Problem".to_owned(), &mut taken), "Problem3");
-        assert_eq!(free("Other".to_owned(), &mut taken), "Other");
-        assert_eq!(free("Other".to_owned(), &mut taken), "Other2");
+        assert_eq!(unused("Problem".to_owned(), &mut taken), "Problem3");
+        assert_eq!(unused("Other".to_owned(), &mut taken), "Other");
+        assert_eq!(unused("Other".to_owned(), &mut taken), "Other2");
     }
 }

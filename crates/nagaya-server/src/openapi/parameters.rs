@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::schema;
 
-/// What a header can hold: printable characters, with none that gets lost at its ends.
+/// The value of a header: printable characters without spaces at the ends.
 const PRINTABLE: &str = "^[!-~]([\\t -~]*[!-~])?$";
 
 /// The parameters that operations share, by name.
@@ -14,24 +14,24 @@ pub(super) fn shared() -> Json {
         "IfMatch": {
             "name": "If-Match",
             "in": "header",
-            "description": "Do it only if the item is still the one with this `ETag`, or one of these.",
+            "description": "Only if the item still has this `ETag`, or one of these.",
             "schema": { "type": "string" },
             "examples": {
-                "any": { "summary": "Whatever it is like", "value": "*" },
-                "one": { "summary": "The one that was read", "value": "\"v1\"" },
+                "any": { "summary": "Any version", "value": "*" },
+                "one": { "summary": "The version that was read", "value": "\"v1\"" },
             },
         },
         "IfNoneMatch": {
             "name": "If-None-Match",
             "in": "header",
-            "description": "Answer 304 if the item is still the one with this `ETag`, or one of these.",
+            "description": "Answer 304 if the item still has this `ETag`, or one of these.",
             "schema": { "type": "string" },
         },
         "IdempotencyKey": {
             "name": "Idempotency-Key",
             "in": "header",
             "description": "The same key and body give the same answer and one item, however often they are sent within a day. \
-                            A key of your own for each thing that is to be made, best a UUID.",
+                            Use a new key for each new item, best a UUID.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": PRINTABLE },
         },
         "Reason": reason(true),
@@ -39,8 +39,8 @@ pub(super) fn shared() -> Json {
         "Cursor": {
             "name": "cursor",
             "in": "query",
-            "description": "The `nextCursor` of the page before this one. The other parameters have to stay the same, but \
-                            for `limit`.",
+            "description": "The `nextCursor` of the page before this one. All other parameters except `limit` have \
+                            to stay the same.",
             "schema": { "type": "string", "minLength": 1 },
         },
     })
@@ -48,11 +48,11 @@ pub(super) fn shared() -> Json {
 
 fn reason(required: bool) -> Json {
     let description = if required {
-        "Why an operator does this. It is written down."
+        "Why an operator does this. It is stored in the audit trail."
     } else {
         "Why an operator does this: needed with a token that names no tenant."
     };
-    // Where it is not needed, it is not looked at.
+    // Where it is optional, it is not checked.
     let schema = if required { json!({ "type": "string", "pattern": PRINTABLE }) } else { json!({ "type": "string" }) };
     json!({
         "name": "Nagaya-Reason",
@@ -82,7 +82,7 @@ pub(super) fn of_id(entity: &Entity, path: &str, name: &str) -> Json {
     parameter
 }
 
-/// What an access pattern is asked with; `in_path` has the names in the path and what the document calls them.
+/// The parameters of an access pattern; `in_path` has the names in the path and their names in the document.
 pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str)]) -> Vec<Json> {
     let entity = &design.entities[access.entity];
     let mut all = Vec::new();
@@ -98,7 +98,7 @@ pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str
         if place == "path" {
             schema::not_empty(&mut described["schema"]);
         }
-        // The page fills examples in: what can be left out is better left out.
+        // The page fills in examples, so optional parameters have none.
         if let Some(field) = entity.field(&parameter.field).filter(|_| parameter.required) {
             described["example"] = field.example();
         }
@@ -112,13 +112,13 @@ pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str
         all.push(json!({
             "name": "limit",
             "in": "query",
-            "description": "The most items of a page.",
+            "description": "The maximum number of items in a page.",
             "schema": { "type": "integer", "minimum": 1, "maximum": nagaya_design::MAX_PAGE, "default": access.limit },
         }));
         all.push(json!({
             "name": "order",
             "in": "query",
-            "description": "From the start or from the end.",
+            "description": "Ascending or descending.",
             "schema": { "type": "string", "enum": ["asc", "desc"], "default": order },
         }));
         all.push(reference("Cursor"));
@@ -126,13 +126,13 @@ pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str
     all
 }
 
-/// What a parameter of an access pattern can be.
+/// The values of a parameter of an access pattern.
 fn values(design: &Design, access: &Access, parameter: &Parameter, entity: &Entity) -> Json {
     let Some(field) = entity.field(&parameter.field) else { return json!({ "type": "string" }) };
     match &access.bound {
-        // Whatever a value can begin with.
+        // Any prefix of a value.
         Bound::Prefix(prefix) if *prefix == parameter.name => json!({ "type": "string" }),
-        // A number beyond those of the field leaves nothing out.
+        // A bound may be outside the values of the field.
         Bound::Range(_) if is_bound(access, parameter) && is_number(&field.kind) => {
             json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX })
         }
@@ -153,12 +153,12 @@ fn description(access: &Access, parameter: &Parameter, entity: &Entity) -> Optio
     match (&access.bound, parameter.name.as_str()) {
         (Bound::Range(_), "from") if is_bound(access, parameter) => Some(format!("`{field}` from this on.")),
         (Bound::Range(_), "to") if is_bound(access, parameter) => Some(format!("`{field}` before this; after `from`.")),
-        (Bound::Prefix(prefix), name) if prefix == name => Some(format!("What `{field}` begins with.")),
+        (Bound::Prefix(prefix), name) if prefix == name => Some(format!("A prefix of `{field}`.")),
         _ => entity.field(field)?.description.clone(),
     }
 }
 
-/// Whether it is an end of a range, and not a field of that name.
+/// Whether it is a bound of the range, and not a field of that name.
 fn is_bound(access: &Access, parameter: &Parameter) -> bool {
     matches!(&access.bound, Bound::Range(field) if *field == parameter.field)
         && matches!(parameter.name.as_str(), "from" | "to")

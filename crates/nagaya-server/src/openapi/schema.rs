@@ -1,31 +1,31 @@
-//! The JSON Schemas of an entity: as it is read, as it is made, as it is changed. They say what the walls accept, as
-//! narrowly as JSON Schema can.
+//! The JSON Schemas of an entity: as it is read, created and changed. They are as narrow as what the tenancy layer accepts,
+//! as far as JSON Schema allows.
 
 use nagaya_design::{Default, Design, Entity, Field, Type, Wall};
 use serde_json::{Map, Value as Json, json};
 
-/// What a schema is for.
+/// What a schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
-    /// What is read.
+pub(super) enum Purpose {
+    /// An item that is read.
     Item,
-    /// What is made.
+    /// The body that creates an item.
     New,
-    /// What is changed.
+    /// The body that changes an item.
     Patch,
 }
 
-/// An item as it is read: without what is secret, with the version that the layer keeps.
+/// An item as it is read: without secret fields, with the version.
 pub(super) fn item(entity: &Entity) -> Json {
-    let mut schema = object(&entity.fields, View::Item);
+    let mut schema = object(&entity.fields, Purpose::Item);
     if let Some(version) = &entity.version {
-        let counter = json!({ "type": "integer", "minimum": 1, "description": "Grows with every change." });
+        let counter = json!({ "type": "integer", "minimum": 1, "description": "Increases with every change." });
         if let Some(Json::Object(properties)) = schema.get_mut("properties") {
             properties.insert(version.clone(), counter);
         }
         require(&mut schema, version);
     }
-    // A key has a value in every item, also where it was made by the layer.
+    // Key fields have a value in every item, also those that the layer generates.
     for field in entity.fields.iter().filter(|field| entity.is_key_field(&field.name) && !field.secret) {
         require(&mut schema, &field.name);
     }
@@ -33,7 +33,7 @@ pub(super) fn item(entity: &Entity) -> Json {
     described(schema, entity)
 }
 
-/// An item of an access pattern that gives some fields only.
+/// An item of an access pattern with a projection.
 pub(super) fn projected(entity: &Entity, projection: &[String]) -> Json {
     let mut schema = item(entity);
     if let Some(Json::Object(properties)) = schema.get_mut("properties") {
@@ -45,38 +45,38 @@ pub(super) fn projected(entity: &Entity, projection: &[String]) -> Json {
     schema
 }
 
-/// What an item is made from.
+/// The body that creates an item.
 pub(super) fn new(design: &Design, entity: &Entity, now: i64) -> Json {
-    let mut schema = object(&entity.fields, View::New);
+    let mut schema = object(&entity.fields, Purpose::New);
     if is_written_by_tenant(entity) {
-        // The tenant comes from the token, and ids that all tenants share come from the layer.
-        let made = |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(Default::New));
-        let shared = entity.id_fields().into_iter().filter(|_| entity.wall != Wall::Key).filter(made);
+        // The tenant comes from the token, and the layer generates ids that all tenants share.
+        let generated = |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(Default::New));
+        let shared = entity.id_fields().into_iter().filter(|_| entity.wall != Wall::Key).filter(generated);
         for path in entity.tenant.as_deref().into_iter().chain(shared) {
-            leave_out(&mut schema, path);
+            remove_field(&mut schema, path);
         }
     }
     narrow(&mut schema, design, entity, now);
     described(schema, entity)
 }
 
-/// What an item is changed by.
+/// The body that changes an item.
 pub(super) fn patch(design: &Design, entity: &Entity, now: i64) -> Json {
-    let mut schema = object(&entity.fields, View::Patch);
+    let mut schema = object(&entity.fields, Purpose::Patch);
     let tenant = entity.tenant.as_deref().filter(|_| is_written_by_tenant(entity));
     for path in entity.key.partition.fields().chain(entity.key.sort.fields()).chain(tenant) {
-        leave_out(&mut schema, path);
+        remove_field(&mut schema, path);
     }
     narrow(&mut schema, design, entity, now);
     described(schema, entity)
 }
 
-/// The values of a field as a parameter takes them: never null.
+/// The values of a field as a parameter: never null.
 pub(super) fn parameter(field: &Field) -> Json {
     let mut schema = field.json_schema();
     if let Some(schema) = schema.as_object_mut() {
-        for kept in ["default", "description", "readOnly", "writeOnly"] {
-            schema.remove(kept);
+        for keyword in ["default", "description", "readOnly", "writeOnly"] {
+            schema.remove(keyword);
         }
         if let Some(Json::Array(types)) = schema.get_mut("type") {
             types.retain(|each| each != "null");
@@ -92,19 +92,19 @@ pub(super) fn parameter(field: &Field) -> Json {
     schema
 }
 
-/// Says of a text that it is not empty.
+/// Excludes the empty string.
 pub(super) fn not_empty(schema: &mut Json) {
     let Some(schema) = schema.as_object_mut() else { return };
     let is_text = schema.get("type").is_some_and(|kind| kind == "string" || *kind == json!(["string", "null"]));
     let least = schema.get("minLength").and_then(Json::as_u64).unwrap_or(0);
-    // Ids and instants have a form that says it already.
-    let formed = schema.contains_key("pattern") && !schema.contains_key("maxLength");
-    if is_text && least == 0 && !formed && !schema.contains_key("enum") {
+    // The patterns of ids and timestamps exclude it already.
+    let has_format = schema.contains_key("pattern") && !schema.contains_key("maxLength");
+    if is_text && least == 0 && !has_format && !schema.contains_key("enum") {
         schema.insert("minLength".to_owned(), 1.into());
     }
 }
 
-/// Whether tenants write an entity; operators do otherwise.
+/// Whether tenants write an entity; otherwise operators do.
 pub(super) fn is_written_by_tenant(entity: &Entity) -> bool {
     match entity.wall {
         Wall::Key | Wall::Attribute => true,
@@ -113,43 +113,45 @@ pub(super) fn is_written_by_tenant(entity: &Entity) -> bool {
     }
 }
 
-/// The field in which an entity says when it expires.
+/// The field with the expiry of an entity.
 pub(super) fn expiry<'e>(design: &Design, entity: &'e Entity) -> Option<&'e Field> {
     let attribute = design.table_of(entity).ttl.as_ref().filter(|_| entity.ttl_after.is_none())?;
     entity.fields.iter().find(|field| field.name == *attribute)
 }
 
-fn object(fields: &[Field], view: View) -> Map<String, Json> {
-    let shown = |field: &&Field| match view {
-        View::Item => !field.secret,
-        View::New => field.not_given().is_none(),
-        View::Patch => !field.immutable && field.not_given().is_none(),
+fn object(fields: &[Field], purpose: Purpose) -> Map<String, Json> {
+    let shown = |field: &&Field| match purpose {
+        Purpose::Item => !field.secret,
+        Purpose::New => field.not_given().is_none(),
+        Purpose::Patch => !field.immutable && field.not_given().is_none(),
     };
     let fields: Vec<_> = fields.iter().filter(shown).collect();
-    // An item that was made before a field with a default came to the design does not have it.
-    let needed = |field: &&&Field| view != View::Patch && !field.optional && field.default.is_none();
+    // Items that are older than a field with a default do not have it.
+    let needed = |field: &&&Field| purpose != Purpose::Patch && !field.optional && field.default.is_none();
     let required: Vec<_> = fields.iter().filter(needed).map(|field| field.name.as_str()).collect();
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema
-        .insert("properties".to_owned(), fields.iter().map(|field| (field.name.clone(), value(field, view))).collect());
+    schema.insert(
+        "properties".to_owned(),
+        fields.iter().map(|field| (field.name.clone(), value(field, purpose))).collect(),
+    );
     if !required.is_empty() {
         schema.insert("required".to_owned(), required.into());
     }
-    // What an older design left inside of a map is read as it is.
-    if view != View::Item {
+    // Maps may have fields of an older design.
+    if purpose != Purpose::Item {
         schema.insert("additionalProperties".to_owned(), false.into());
     }
     schema
 }
 
 /// The values of a field.
-fn value(field: &Field, view: View) -> Json {
+fn value(field: &Field, purpose: Purpose) -> Json {
     let mut schema = match field.json_schema() {
         Json::Object(schema) => schema,
         other => return other,
     };
-    if view != View::New {
+    if purpose != Purpose::New {
         schema.remove("default");
     }
     if let Some(reference) = &field.reference {
@@ -161,19 +163,19 @@ fn value(field: &Field, view: View) -> Json {
                 schema.remove(keyword);
             }
             let kind = schema.remove("type");
-            schema.append(&mut object(fields, view));
+            schema.append(&mut object(fields, purpose));
             schema.extend(kind.map(|kind| ("type".to_owned(), kind)));
         }
-        // What is secret in a list is taken out of it, and it is empty then.
-        Type::List(Some(element)) if view == View::Item && element.secret => {
+        // A list of secret elements is read as an empty list.
+        Type::List(Some(element)) if purpose == Purpose::Item && element.secret => {
             schema.remove("items");
             schema.insert("minItems".to_owned(), 0.into());
             schema.insert("maxItems".to_owned(), 0.into());
         }
         Type::List(Some(element)) => {
             // A list is replaced as a whole.
-            let view = if view == View::Patch { View::New } else { view };
-            schema.insert("items".to_owned(), value(element, view));
+            let purpose = if purpose == Purpose::Patch { Purpose::New } else { purpose };
+            schema.insert("items".to_owned(), value(element, purpose));
         }
         Type::Map(_) | Type::Any => {
             schema.insert("x-nagaya-max-bytes".to_owned(), field.size.into());
@@ -183,16 +185,16 @@ fn value(field: &Field, view: View) -> Json {
     schema.into()
 }
 
-/// Says what holds beyond the types of single fields.
+/// Adds constraints beyond the types of single fields.
 fn narrow(schema: &mut Map<String, Json>, design: &Design, entity: &Entity, now: i64) {
-    // What is past when it is written would be gone at once.
+    // An expiry in the past would delete the item at once.
     if let Some(field) = expiry(design, entity)
         && let Some(Json::Object(field)) = get(schema, &field.name)
     {
         let least = field.get("minimum").and_then(Json::as_i64).unwrap_or(i64::MIN);
         field.insert("minimum".to_owned(), least.max(now).into());
     }
-    // An item is marked as deleted by deleting it.
+    // Only DELETE sets the soft-delete mark.
     if let Some(soft) = &entity.soft_delete {
         match (&soft.mark, &soft.at) {
             (Some((field, mark)), _) => {
@@ -200,7 +202,7 @@ fn narrow(schema: &mut Map<String, Json>, design: &Design, entity: &Entity, now:
                     exclude(field, mark);
                 }
             }
-            (None, Some(at)) => leave_out(schema, at),
+            (None, Some(at)) => remove_field(schema, at),
             (None, None) => {}
         }
     }
@@ -211,25 +213,25 @@ fn narrow(schema: &mut Map<String, Json>, design: &Design, entity: &Entity, now:
         for (attribute, template) in
             [(&attributes.partition, &templates.partition), (&attributes.sort, &templates.sort)]
         {
-            // No key holds an empty text.
+            // No key contains an empty string.
             for path in template.fields().filter(|_| !sparse) {
                 if let Some(field) = get(schema, path) {
                     not_empty(field);
                 }
             }
-            // A field that is a key as it stands cannot hold what keys escape.
+            // A field that is the whole key cannot contain characters that keys escape.
             if template.as_str() == format!("{{{attribute}}}")
                 && entity.field(attribute).is_some_and(|field| matches!(field.kind, Type::String))
                 && let Some(Json::Object(field)) = get(schema, attribute)
             {
-                plain(field);
+                exclude_escaped(field);
             }
         }
     }
 }
 
-/// Says of a text that it has no `#` and no `%`.
-fn plain(schema: &mut Map<String, Json>) {
+/// Excludes strings with `#` or `%`.
+fn exclude_escaped(schema: &mut Map<String, Json>) {
     if schema.contains_key("enum") || schema.get("pattern").is_some_and(|pattern| pattern == "^[^#%]*$") {
         return;
     }
@@ -238,7 +240,7 @@ fn plain(schema: &mut Map<String, Json>) {
         schema.append(&mut condition);
         return;
     }
-    // A schema has room for one pattern.
+    // A schema can have one pattern.
     let condition = Json::Object(condition);
     if let Json::Array(all) = schema.entry("allOf").or_insert_with(|| json!([]))
         && !all.contains(&condition)
@@ -247,7 +249,7 @@ fn plain(schema: &mut Map<String, Json>) {
     }
 }
 
-/// Takes a value out of those that a schema allows.
+/// Excludes a value.
 fn exclude(schema: &mut Map<String, Json>, value: &Json) {
     match (schema.get_mut("enum"), value) {
         (Some(Json::Array(choices)), _) => choices.retain(|choice| choice != value),
@@ -265,8 +267,8 @@ fn get<'s>(schema: &'s mut Map<String, Json>, path: &str) -> Option<&'s mut Json
     }
 }
 
-/// Leaves out the field at a dotted path. A map that needs nothing else is not needed either: the layer makes it.
-pub(super) fn leave_out(schema: &mut Map<String, Json>, path: &str) {
+/// Removes the field at a dotted path. A map without required fields is not required either: the layer creates it.
+pub(super) fn remove_field(schema: &mut Map<String, Json>, path: &str) {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let Some(Json::Object(properties)) = schema.get_mut("properties") else { return };
     let still_needed = match rest {
@@ -276,7 +278,7 @@ pub(super) fn leave_out(schema: &mut Map<String, Json>, path: &str) {
         }
         Some(rest) => match properties.get_mut(first) {
             Some(Json::Object(inner)) => {
-                leave_out(inner, rest);
+                remove_field(inner, rest);
                 inner.contains_key("required")
             }
             _ => return,

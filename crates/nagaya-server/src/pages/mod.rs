@@ -1,9 +1,7 @@
-//! Pages: the document of a system and a page to read and try it, and the way to it.
-//!
-//! The page is Swagger UI, out of the archive that is inside the binary. What it is made of is packed there in the way
-//! in which HTTP packs it, so it is sent as it lies there.
+//! Pages: the OpenAPI document of a system, Swagger UI to read and try it, and an index of the systems.
 
 mod asset;
+mod sign_in;
 mod swagger;
 
 use std::{
@@ -21,87 +19,94 @@ use axum::{
 use serde_json::Value as Json;
 
 use self::asset::Asset;
-use crate::{System, route::Route, served::positional};
+pub(crate) use self::sign_in::SignIn;
+use crate::{
+    System, answer, fallback,
+    route::{Route, positional},
+};
 
-/// Nothing comes from elsewhere, nothing goes elsewhere, and no script or style stands in a page.
+/// Pages load from and connect to this server only, and have no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The pages of a system, but for those whose place one of its routes has.
-pub(crate) fn of_system(
-    name: &str,
+/// The pages of a system, except where a route of the system has the same path.
+pub(crate) fn system_pages(
+    system: &System,
     mount: &Arc<str>,
     document: impl Fn() -> Json + Send + Sync + 'static,
     routes: &[Arc<Route>],
+    sign_in: &Arc<SignIn>,
 ) -> Router {
-    let page = Arc::new(page(name));
-    let document = Arc::new(Document { make: document, made: OnceLock::new() });
-    let place = format!("{mount}/docs");
-    let other = place.clone();
+    let page = Arc::new(page(&system.name));
+    let document = Arc::new(Document { json: document, rendered: OnceLock::new() });
+    let docs = format!("{mount}/docs");
+    let same = docs.clone();
     let pages = [
-        ("/", get(move || to(place.clone()))),
-        // The same without the last stroke, which a system at the root does not have.
-        ("", get(move || to(other.clone()))),
+        ("/", get(move || redirect(docs.clone()))),
+        // Without the trailing slash, except for a system at the root.
+        ("", get(move || redirect(same.clone()))),
         ("/openapi.json", get(move |request: Request| Document::send(Arc::clone(&document), request))),
         ("/docs", get(move |request: Request| send(Arc::clone(&page), request))),
         ("/docs/page.css", get(|request: Request| send(Asset::style(), request))),
         ("/docs/page.js", get(|request: Request| send(Asset::script(), request))),
-        ("/docs/swagger-ui.css", get(|request: Request| packed(swagger::style(), request))),
-        ("/docs/swagger-ui.js", get(|request: Request| packed(swagger::script(), request))),
+        ("/docs/swagger-ui.css", get(|request: Request| send_if_found(swagger::style(), request))),
+        ("/docs/sign-in", sign_in::routes(sign_in, system)),
+        ("/docs/swagger-ui.js", get(|request: Request| send_if_found(swagger::script(), request))),
     ];
-    let taken = |path: &str| routes.iter().any(|route| positional(&route.path) == path);
-    let free = pages.into_iter().filter(|(path, _)| !(taken(path) || mount.is_empty() && path.is_empty()));
+    let is_taken = |path: &str| routes.iter().any(|route| positional(&route.path) == path);
+    // Where a route has the path of the page, the files of the page are not needed either.
+    let is_hidden = |path: &str| is_taken(path) || path.starts_with("/docs/") && is_taken("/docs");
+    let free = pages.into_iter().filter(|(path, _)| !(is_hidden(path) || mount.is_empty() && path.is_empty()));
     free.fold(Router::new(), |all, (path, page)| all.route(&format!("{mount}{path}"), page))
 }
 
-/// The document of a system: made when somebody first asks for it, because it takes a while and a server is to start at
-/// once.
+/// The document of a system, rendered at the first request: rendering takes a while, and a server should start at once.
 struct Document<F> {
-    make: F,
-    made: OnceLock<Arc<Asset>>,
+    json: F,
+    rendered: OnceLock<Arc<Asset>>,
 }
 
 impl<F: Fn() -> Json + Send + Sync + 'static> Document<F> {
-    fn make(&self) -> Arc<Asset> {
-        Arc::new(Asset::new("application/json", (self.make)().to_string()))
+    fn render(&self) -> Arc<Asset> {
+        Arc::new(Asset::new("application/json", (self.json)().to_string()))
     }
 
     async fn send(self: Arc<Self>, request: Request) -> Response {
-        let made = match self.made.get() {
-            Some(made) => Some(Arc::clone(made)),
+        let rendered = match self.rendered.get() {
+            Some(rendered) => Some(Arc::clone(rendered)),
             None => {
                 let document = Arc::clone(&self);
-                let made = move || document.made.get_or_init(|| document.make()).clone();
-                tokio::task::spawn_blocking(made).await.ok()
+                let render = move || document.rendered.get_or_init(|| document.render()).clone();
+                tokio::task::spawn_blocking(render).await.ok()
             }
         };
-        match made {
-            Some(made) => send(made, request).await,
-            None => crate::served::nothing(request).await,
+        match rendered {
+            Some(rendered) => send(rendered, request).await,
+            None => fallback::not_found(request).await,
         }
     }
 }
 
-/// A system in the list of those that a server has.
+/// A system on the index page.
 #[derive(Debug)]
-pub(crate) struct Listed {
-    /// What its paths start with.
+pub(crate) struct SystemLink {
+    /// The path that it is mounted at.
     pub(crate) path: String,
     name: String,
     description: Option<String>,
 }
 
-impl Listed {
+impl SystemLink {
     pub(crate) fn new(path: &str, system: &System) -> Self {
         let (name, description) = (system.name.clone(), system.design.description.clone());
-        Listed { path: path.to_owned(), name, description }
+        SystemLink { path: path.to_owned(), name, description }
     }
 }
 
 /// The page that lists the systems of a server.
-pub(crate) fn of_server(systems: &[Listed]) -> Router {
+pub(crate) fn index_page(systems: &[SystemLink]) -> Router {
     let mut rows = String::new();
-    for Listed { path, name, description } in systems {
+    for SystemLink { path, name, description } in systems {
         let (path, name) = (escape(path), escape(name));
         let description = escape(description.as_deref().unwrap_or_default());
         // Writing to a string does not fail.
@@ -121,33 +126,33 @@ fn page(name: &str) -> Asset {
     Asset::new("text/html; charset=utf-8", include_str!("page.html").replace("{name}", &escape(name)))
 }
 
-async fn to(place: String) -> Response {
-    (StatusCode::FOUND, [(header::LOCATION, place)]).into_response()
+async fn redirect(location: String) -> Response {
+    (StatusCode::FOUND, [(header::LOCATION, location)]).into_response()
 }
 
-async fn packed(asset: Option<&'static Arc<Asset>>, request: Request) -> Response {
+async fn send_if_found(asset: Option<&'static Arc<Asset>>, request: Request) -> Response {
     match asset {
         Some(asset) => send(Arc::clone(asset), request).await,
-        None => crate::served::nothing(request).await,
+        None => fallback::not_found(request).await,
     }
 }
 
-/// An asset, unless the caller has it.
+/// An asset, or 304 if the caller has it.
 async fn send(asset: Arc<Asset>, request: Request) -> Response {
     let known = request.headers().get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
-    let mut response = if known.is_some_and(|known| crate::answer::names(known, &asset.tag, true)) {
+    let mut response = if known.is_some_and(|known| answer::names(known, &asset.tag, true)) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let mut response = asset.content.clone().into_response();
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.kind));
-        if let Some(packing) = asset.packing {
-            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(packing));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type));
+        if let Some(encoding) = asset.encoding {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
         response
     };
     let headers = response.headers_mut();
     let fixed: [(HeaderName, &'static str); 5] = [
-        // Kept, but asked for each time: another version of the server may have another one.
+        // Cached, but revalidated: another version of the server may have another file.
         (header::CACHE_CONTROL, "no-cache"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -163,7 +168,7 @@ async fn send(asset: Arc<Asset>, request: Request) -> Response {
     response
 }
 
-/// A text that can stand in a page, also in an attribute.
+/// Escapes a text for a page, also in an attribute.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,7 +1,7 @@
-//! Swagger UI, out of the archive of a crate that carries it.
+//! Swagger UI, from the archive in the crate that vendors it.
 //!
-//! An entry of a ZIP archive and a GZIP file hold the same stream between different frames: what browsers take is made by
-//! changing the frame.
+//! A ZIP entry and a GZIP file contain the same compressed stream with different headers, so the files are sent without
+//! compressing them again.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 
 use super::asset::Asset;
 
-/// Its styles.
+/// Its style sheet.
 pub(super) fn style() -> Option<&'static Arc<Asset>> {
     static STYLE: LazyLock<Option<Arc<Asset>>> =
         LazyLock::new(|| asset("/dist/swagger-ui.css", "text/css; charset=utf-8").map(Arc::new));
@@ -24,7 +24,7 @@ pub(super) fn script() -> Option<&'static Arc<Asset>> {
     SCRIPT.as_ref()
 }
 
-fn asset(name: &str, kind: &'static str) -> Option<Asset> {
+fn asset(name: &str, media_type: &'static str) -> Option<Asset> {
     let archive = ZipArchive::from_slice(SWAGGER_UI_VENDORED).ok()?;
     let mut entries = archive.entries();
     while let Ok(Some(entry)) = entries.next_entry() {
@@ -35,10 +35,10 @@ fn asset(name: &str, kind: &'static str) -> Option<Asset> {
             continue;
         }
         let (checksum, size) = (entry.crc32(), entry.uncompressed_size_hint());
-        let packed = archive.get_entry(entry.wayfinder()).ok()?.data();
-        let content = [HEADER, packed, &checksum.to_le_bytes(), &u32::try_from(size).ok()?.to_le_bytes()].concat();
+        let compressed = archive.get_entry(entry.wayfinder()).ok()?.data();
+        let content = [HEADER, compressed, &checksum.to_le_bytes(), &u32::try_from(size).ok()?.to_le_bytes()].concat();
         let tag = format!("\"{checksum:08x}\"");
-        return Some(Asset { kind, packing: Some("gzip"), tag, content: content.into() });
+        return Some(Asset { media_type, encoding: Some("gzip"), tag, content: content.into() });
     }
     None
 }

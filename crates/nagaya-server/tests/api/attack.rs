@@ -16,14 +16,14 @@ use nagaya_attack::{
 };
 use nagaya_design::Design;
 use nagaya_embedded::Embedded;
-use nagaya_server::{Act, Claims, Grant, Issuer, Limits, LocalIssuer, Route, Server, System, Verifier, routes};
+use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Operation, Route, Server, System, Verifier, routes};
 use nagaya_store::{Answer, Clock};
 use nagaya_tenancy::{Nagaya, Principal};
 use nagaya_testing::system_design;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 
-/// A server before the data layer.
+/// The attack suite through a server.
 #[derive(Default)]
 struct Http {
     /// Whether the attacker has no token.
@@ -41,7 +41,7 @@ impl Gateway for Http {
             let system = System::plain(nagaya.design().clone());
             let claims = Claims::of(nagaya.design());
             let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), &system.name);
-            // A role that may do everything, so that walls and nothing else are in the way.
+            // A role with all permissions, so that only walls can refuse.
             let roles: Vec<String> = nagaya.design().roles.iter().map(|role| role.name.clone()).take(1).collect();
             let token = issuer.issue(&Grant {
                 audience: &system.name,
@@ -77,7 +77,7 @@ struct Client {
     token: Option<String>,
     routes: Vec<Route>,
     design: Design,
-    /// Requests so far: the same in both environments, and so are the ids in the audit log.
+    /// Requests so far: the same number in both worlds, so that their audit records are equal.
     sent: AtomicU64,
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -93,26 +93,26 @@ impl AttackClient for Client {
 
 impl Client {
     fn answer(&self, action: &Action) -> Option<Observation> {
-        let entity = |name: &str| self.design.entities.iter().position(|entity| entity.name == name);
+        let find = |verb: Verb, name: &str| {
+            let is_wanted = |(entity, each): (&Entity, Verb)| entity.name == *name && each == verb;
+            let mut items = self.routes.iter().filter(|route| !matches!(route.operation, Operation::List(_)));
+            items.find(|route| route.subject(&self.design).is_some_and(is_wanted))
+        };
         match action {
             Action::Get(name, id) => {
-                let at = entity(name)?;
-                let route = self.routes.iter().find(|route| route.act == Act::Read(at))?;
+                let route = find(Verb::Read, name)?;
                 Some(self.send(route, id, &[], None, None))
             }
             Action::Create(name, fields) => {
-                let at = entity(name)?;
-                let route = self.routes.iter().find(|route| route.act == Act::Create(at))?;
+                let route = find(Verb::Create, name)?;
                 Some(self.send(route, &[], &[], Some(&Json::Object(fields.clone())), None))
             }
             Action::Update(name, id, patch, expected) => {
-                let at = entity(name)?;
-                let route = self.routes.iter().find(|route| route.act == Act::Update(at))?;
+                let route = find(Verb::Update, name)?;
                 Some(self.send(route, id, &[], Some(&Json::Object(patch.clone())), *expected))
             }
             Action::Delete(name, id, expected) => {
-                let at = entity(name)?;
-                let route = self.routes.iter().find(|route| route.act == Act::Delete(at))?;
+                let route = find(Verb::Delete, name)?;
                 Some(self.send(route, id, &[], None, *expected))
             }
             Action::List(list) => self.list(list),
@@ -121,15 +121,15 @@ impl Client {
         }
     }
 
-    /// All pages of a list, as far as they go.
+    /// All pages of a list.
     fn list(&self, list: &nagaya_tenancy::List) -> Option<Observation> {
-        let at = self.design.accesses.iter().position(|access| access.name == list.access())?;
-        let route = self.routes.iter().find(|route| route.act == Act::List(at))?;
+        let is_wanted = |route: &&Route| matches!(route.operation, Operation::List(id) if id.of(&self.design).name == list.access());
+        let route = self.routes.iter().find(is_wanted)?;
         let mut text = String::new();
         let mut asked = list.clone();
         for _ in 0..MOST_PAGES {
             let mut query = asked.to_parameters();
-            // What is a parameter of the path is not one of the query.
+            // Parameters of the path are not sent in the query.
             let mut path = Vec::new();
             for name in route.parameters() {
                 let at = query.iter().position(|(each, _)| each == name)?;
@@ -157,7 +157,7 @@ impl Client {
     ) -> Observation {
         self.asked.lock().expect("nobody panicked").insert(format!("{} {}", route.method, route.path));
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        // An id of another length than the route's has no place in it: it is sent all the same.
+        // An id of another length than the route has is sent anyway.
         let prefix = route.path.split("/{").next().unwrap_or_default();
         let mut uri = match path.len() == route.parameters().count() {
             true => {
@@ -205,9 +205,9 @@ impl Client {
         }
         let code = match (status, body["code"].as_str()) {
             (200..=299, _) => "ok",
-            // What HTTP calls otherwise than the walls do.
+            // Names that differ between HTTP and tenancy.
             (_, Some("forbidden")) => "walled",
-            // The route needs a token.
+            // Every other route needs a token.
             (_, Some("no_token")) => UNSUPPORTED,
             // An id of another length leads to another route, or to none.
             (_, Some("no_such_method")) => "not_found",
@@ -233,7 +233,7 @@ impl Engine for Memory {
 async fn attack(system: &str, visitor: bool) {
     let design = system_design(system);
     let http = Http { visitor, ..Http::default() };
-    // Somebody without a token is turned away from most routes before anything is read: some of all attacks will do.
+    // Most routes refuse a visitor before they read anything: some of the attacks are enough.
     let options = Options { one_in: if visitor { 5 } else { 1 }, ..Options::default() };
     attack::run_through(&http, &design, &Memory, options).await.assert();
     if visitor {
@@ -274,7 +274,7 @@ async fn no_attack_crosses_the_walls_of_management() {
     attack("management/management", false).await;
 }
 
-/// Proves the public part of N3: who has no token sees what is public, and nothing that tells of anybody's own.
+/// Proves the public part of N3: a visitor sees what is public, and nothing of a tenant's own items.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_without_a_token_crosses_the_walls_of_kondate() {
     attack("kondate/kondate", true).await;

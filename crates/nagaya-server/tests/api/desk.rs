@@ -1,4 +1,4 @@
-//! A small system with everything that routes are made of.
+//! A small system with every kind of route.
 
 use nagaya_server::System;
 

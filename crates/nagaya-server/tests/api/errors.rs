@@ -10,7 +10,7 @@ fn pointers(body: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
-fn everything_that_is_wrong_with_a_body_is_told_at_once_and_by_place() {
+fn all_errors_of_a_body_are_listed_with_their_pointers() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     let wrong = json!({ "subject": "", "status": "lost", "tags": ["a", 7], "colour": "red" });
@@ -59,7 +59,7 @@ fn a_body_that_is_no_object_is_refused() {
 }
 
 #[test]
-fn conflicts_name_what_is_in_the_way() {
+fn conflicts_name_the_fields() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     t1.post("/v1/teams", &json!({ "teamId": "a", "name": "A" })).data(201);
@@ -76,7 +76,7 @@ fn conflicts_name_what_is_in_the_way() {
 }
 
 #[test]
-fn what_is_not_there_says_so() {
+fn unknown_paths_and_methods_are_refused() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     for path in ["/", "/v1", "/v1/nothing", "/tickets", "/v1/tickets/", "/v1/tickets/a/b/c", "/v1/seats/a"] {
@@ -90,7 +90,7 @@ fn what_is_not_there_says_so() {
 }
 
 #[test]
-fn without_a_good_token_there_is_nothing() {
+fn without_a_valid_token_every_route_answers_401_or_403() {
     let server = desk();
     let anonymous = server.anonymous();
     let without = anonymous.get("/v1/tickets");
@@ -126,9 +126,9 @@ fn roles_allow_what_the_design_says_and_nothing_else() {
     admin.with("nagaya-reason", "curiosity").get("/v1/regions").problem(403, "forbidden");
 }
 
-/// A client that sends its body after the head finds the connection in order, also where nobody wanted the body.
+/// A client that sends its body after the head can reuse the connection, also where the body is not read.
 #[test]
-fn a_refusal_leaves_the_connection_in_order() {
+fn a_connection_can_be_reused_after_a_refusal() {
     use std::io::{Read as _, Write as _};
 
     let server = desk();
@@ -161,14 +161,14 @@ fn a_refusal_leaves_the_connection_in_order() {
 }
 
 #[test]
-fn to_ask_for_what_cannot_be_is_a_mistake_and_not_an_empty_answer() {
+fn a_parameter_that_no_item_can_have_is_an_error_and_not_an_empty_page() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     let long = format!("/v1/tickets-of-team?teamId={}", "x".repeat(65));
     for query in ["/v1/tickets-by-status?status=lost", &long] {
         t1.get(query).problem(400, "bad_parameter");
     }
-    // In a path it is one that leads nowhere.
+    // In a path it is 404.
     for path in ["/v1/tickets/lost/between", "/v1/tickets/%ff"] {
         t1.get(path).problem(404, "not_found");
     }

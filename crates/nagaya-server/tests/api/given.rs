@@ -1,4 +1,4 @@
-//! What callers do, and what they give: the routes and the fields that a design leaves to the system's own code.
+//! Routes and fields that a design leaves to the extension of the system.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ entity = "card"
 entity = "receipt"
 "#;
 
-/// Makes cards, which callers do not.
+/// Creates cards, which callers cannot.
 struct Provider;
 
 impl Extension for Provider {
@@ -118,10 +118,10 @@ fn an_entity_has_the_routes_that_it_names_and_those_of_its_access_patterns() {
 }
 
 #[test]
-fn callers_do_not_give_what_the_system_sets() {
+fn callers_cannot_set_read_only_fields() {
     let server = wallet();
     let u1 = server.user_with("u1", "u1", &["user"]);
-    // The system's own code does.
+    // The extension can.
     assert_eq!(u1.post("/cards/register", &json!({})).data(201)["provider"], "bank");
     assert_eq!(u1.patch("/cards/c1", &json!({ "label": "Mine" })).data(200)["last4"], "4242");
 
@@ -138,7 +138,7 @@ fn callers_do_not_give_what_the_system_sets() {
 }
 
 #[test]
-fn callers_do_not_give_what_follows_from_a_condition() {
+fn callers_cannot_set_fields_that_a_condition_sets() {
     let server = wallet();
     let u1 = server.user_with("u1", "u1", &["user"]);
     let told = "Follows from `pinned = true`; leave it out.";

@@ -20,12 +20,12 @@ fn the_same_key_and_body_give_the_same_answer_and_one_item() {
     let other = t1.post("/v1/tickets", &json!({ "subject": "b" }));
     other.problem(422, "idempotency_key_reused");
     t1.post("/v1/teams", &json!({ "name": "a" })).problem(422, "idempotency_key_reused");
-    // What failed is not remembered.
+    // A failed request is not stored.
     let t1 = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", "k-2");
     t1.post("/v1/tickets", &json!({})).problem(422, "invalid");
     t1.post("/v1/tickets", &json!({ "subject": "b" })).data(201);
 
-    // Another tenant has keys of its own.
+    // Another tenant has its own keys.
     let t2 = server.user_with("t2", "u1", &["admin"]).with("idempotency-key", "k-1");
     let theirs = t2.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
     assert_ne!(theirs.data(201)["ticketId"], first.body["data"]["ticketId"]);

@@ -1,4 +1,4 @@
-//! Items: made, read, changed and removed.
+//! Items: created, read, changed and deleted.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn an_item_is_made_read_changed_and_removed() {
     let tag = read.header("etag").expect("a tag");
     assert_eq!(t1.with("if-none-match", tag).get(&place).status, 304);
     assert_eq!(t1.with("if-none-match", &format!("\"v0\", W/{tag}")).get(&place).status, 304);
-    // A version alone may be another item's that was there before.
+    // A version alone may be that of a deleted item with the same id.
     assert_eq!(t1.with("if-none-match", "\"v1\"").get(&place).status, 200);
     assert_eq!(t1.with("if-none-match", "\"v2\"").get(&place).status, 200);
 
@@ -72,13 +72,13 @@ fn an_item_that_is_made_anew_is_another_one() {
     let tag = made("first").header("etag").expect("a tag").to_owned();
     t1.delete(place);
     made("second").data(201);
-    // The first version both times, and yet not what was read.
+    // Version 1 both times, but another content.
     assert_eq!(t1.with("if-none-match", &tag).get(place).data(200)["subject"], "second");
     t1.with("if-match", &tag).patch(place, &json!({ "subject": "x" })).problem(412, "version_conflict");
 }
 
 #[test]
-fn an_item_without_a_version_has_a_tag_of_what_it_holds() {
+fn the_tag_of_an_item_without_a_version_is_a_hash_of_its_content() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     let made = t1.post("/v1/seats", &json!({ "row": "a b/ü", "number": 7 }));

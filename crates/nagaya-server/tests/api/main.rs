@@ -1,12 +1,12 @@
-//! The routes of a design, tried over HTTP as a client would.
+//! The routes of a design, over HTTP.
 
 mod attack;
 mod desk;
 mod errors;
+mod extension;
 mod given;
 mod idempotency;
 mod items;
 mod lists;
 mod operators;
-mod seam;
 mod visitors;

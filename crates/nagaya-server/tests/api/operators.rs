@@ -1,11 +1,11 @@
-//! Operators: what only they reach, and what everybody reads.
+//! Operators: routes for them only, and public reads.
 
 use serde_json::json;
 
 use crate::desk::desk;
 
 #[test]
-fn operators_reach_what_is_the_systems_and_state_a_reason() {
+fn operators_reach_system_items_with_a_reason() {
     let server = desk();
     let operator = server.operator("op");
     operator.post("/v1/regions", &json!({ "regionId": "eu", "name": "Europe" })).data(201);
@@ -13,7 +13,7 @@ fn operators_reach_what_is_the_systems_and_state_a_reason() {
     let silent = server.anonymous().with_token(&server.token(None, "op", &["operator"]));
     silent.get("/v1/regions").problem(400, "no_reason");
     silent.with("nagaya-reason", "  ").get("/v1/regions").problem(400, "no_reason");
-    // They are nobody's tenant.
+    // Operators belong to no tenant.
     operator.get("/v1/tickets").problem(403, "forbidden");
     let t1 = server.user_with("t1", "u1", &["admin"]);
     t1.get("/v1/regions").problem(403, "forbidden");

@@ -1,4 +1,4 @@
-//! Visitors: what somebody without a token sees, where the design lets one in.
+//! Visitors: reads without a token, where the design admits them.
 
 use nagaya_server::{System, document};
 use nagaya_testing::{TestServer, parse_design};
@@ -27,14 +27,14 @@ fn visitors_read_what_is_public_and_nothing_else() {
     assert_eq!(visitor.get("/v1/offers/o").data(200)["price"], 7);
     assert_eq!(visitor.get("/v1/offers?limit=1").data(200)[0]["offerId"], "o");
     visitor.get("/v1/offers/none").problem(404, "not_found");
-    // Whether it is there or not.
+    // Whether it exists or not.
     for path in ["/v1/tickets", "/v1/tickets/t", "/v1/tickets/none", "/v1/settings", "/v1/regions", "/v1/trails"] {
         visitor.get(path).problem(401, "no_token");
     }
     visitor.post("/v1/offers", &json!({ "offerId": "x", "price": 1 })).problem(401, "no_token");
     visitor.patch("/v1/offers/o", &json!({ "price": 1 })).problem(401, "no_token");
     visitor.delete("/v1/offers/o").problem(401, "no_token");
-    // A reason makes nobody an operator.
+    // A reason does not make a visitor an operator.
     visitor.with("nagaya-reason", "x").get("/v1/regions").problem(401, "no_token");
 }
 
@@ -46,7 +46,7 @@ fn a_token_that_is_given_has_to_be_good() {
 }
 
 #[test]
-fn roles_do_not_keep_out_who_could_come_without_a_token() {
+fn a_caller_without_roles_reads_what_visitors_read() {
     let server = open();
     server.operator("op").post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
     for (tenant, roles) in [(Some("t1"), vec!["viewer"]), (Some("t1"), vec![]), (None, vec![])] {

@@ -43,7 +43,7 @@ fn said(token: &str) -> Json {
 
 /// Proves T15.
 #[tokio::test]
-async fn a_local_token_is_good_and_says_what_was_granted() {
+async fn a_local_token_is_valid_and_has_the_granted_claims() {
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
     let token = token(&issuer, &claims());
     let mut said = said(&token);
@@ -84,7 +84,7 @@ async fn whatever_a_design_calls_its_claims_the_common_ones_keep_their_meaning()
 }
 
 #[test]
-fn a_token_for_nobody_is_not_made() {
+fn a_token_needs_a_user() {
     let (issuer, names) = (LocalIssuer::in_memory().expect("keys can be made"), claims());
     let grant = Grant {
         audience: "todo",
@@ -120,7 +120,9 @@ async fn tokens_stay_good_over_restarts_and_new_urls() {
     assert_eq!(outcome(&verifier, &after).await, "u1@t1 admin");
     // Another directory's tokens are another issuer's, even if it is called the same.
     let other = LocalIssuer::in_memory().expect("keys can be made");
-    let expected = "401 bad_token: The token is signed by a key that its issuer does not publish.";
+    let expected = "401 bad_token: The token is signed by a key that its issuer does not publish. If it is from `nagaya token`, it \
+                    may be from the local issuer of another directory: run the command with the `--data` directory of this \
+                    server.";
     assert_eq!(outcome(&verifier, &token(&other, &claims())).await, expected);
 }
 
@@ -178,7 +180,7 @@ fn what_is_published_and_shown_has_no_private_keys() {
 }
 
 #[test]
-fn those_who_begin_at_once_agree_on_one_key() {
+fn processes_that_start_at_once_create_one_key() {
     for _ in 0..20 {
         let data = tempfile::tempdir().expect("a directory");
         let begin = Barrier::new(8);
@@ -199,7 +201,7 @@ fn those_who_begin_at_once_agree_on_one_key() {
 }
 
 #[test]
-fn those_who_change_at_once_lose_nothing() {
+fn concurrent_changes_are_all_kept() {
     let data = tempfile::tempdir().expect("a directory");
     let issuers: Vec<_> = (0..4).map(|_| open(data.path())).collect();
     std::thread::scope(|scope| {
@@ -237,7 +239,9 @@ async fn a_server_soon_forgets_the_keys_that_another_process_has_forgotten() {
     command.rotate().expect("keys can be made");
     command.forget_older_keys().expect("keys can be forgotten");
     hand.pass(20);
-    let expected = "401 bad_token: The token is signed by a key that its issuer does not publish.";
+    let expected = "401 bad_token: The token is signed by a key that its issuer does not publish. If it is from `nagaya token`, it \
+                    may be from the local issuer of another directory: run the command with the `--data` directory of this \
+                    server.";
     assert_eq!(outcome(&server, &token).await, expected);
 }
 
@@ -256,12 +260,12 @@ fn a_damaged_file_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_place_that_cannot_be_used_is_named() {
+fn an_unusable_directory_is_named_in_the_error() {
     let data = tempfile::tempdir().expect("a directory");
     let file = data.path().join("file");
     fs::write(&file, "").expect("it can be written");
     let error = LocalIssuer::open(&file).expect_err("it is a file").to_string();
-    assert!(error.contains("file/issuer cannot be made: "), "{error}");
+    assert!(error.contains("file/issuer cannot be created: "), "{error}");
 }
 
 /// Proves T15.

@@ -189,7 +189,7 @@ async fn a_key_that_the_token_brings_along_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_token_that_names_no_key_has_to_leave_no_choice() {
+async fn a_token_without_a_key_id_needs_a_single_key() {
     let (one, other) = (Key::es256("a"), Key::other("b"));
     let provider = Provider::start(&[&one]).await;
     let token = one.sign_as(&Header { kid: None, ..one.header() }, &provider.claims());

@@ -14,7 +14,7 @@ const UNREACHABLE: &str = "503 issuer_unreachable: The keys of the token's issue
 const NOT_PUBLISHED: &str = "401 bad_token: The token is signed by a key that its issuer does not publish.";
 
 #[tokio::test]
-async fn an_issuer_that_goes_down_is_trusted_by_the_keys_it_had() {
+async fn an_unreachable_issuer_is_trusted_by_its_cached_keys() {
     let (key, hand) = (Key::es256("a"), Hand::new());
     let mut provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &hand);
@@ -41,7 +41,7 @@ async fn an_issuer_that_goes_down_is_trusted_by_the_keys_it_had() {
 }
 
 #[tokio::test]
-async fn without_any_keys_the_caller_is_told_to_come_back() {
+async fn without_any_keys_the_answer_is_503_with_retry_after() {
     let (key, hand) = (Key::es256("a"), Hand::new());
     let mut provider = Provider::start(&[&key]).await;
     provider.stop().await;
@@ -135,7 +135,7 @@ fn only_https_is_used_beyond_this_machine() {
     let refusal = |url: &str| Issuer::remote(url).expect_err("it is refused").to_string();
     assert_eq!(
         refusal("http://issuer.example"),
-        "http://issuer.example cannot be used as the URL of an issuer: it is not HTTPS, so that anybody on the way could \
+        "http://issuer.example cannot be used as the URL of an issuer: it is not HTTPS, so that an attacker on the network could \
          replace the keys"
     );
     assert!(refusal("issuer.example").ends_with("it is not a URL"));
@@ -250,7 +250,7 @@ async fn an_issuer_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_caller_that_gives_up_takes_the_keys_away_from_nobody() {
+async fn a_caller_that_disconnects_does_not_cancel_the_refresh_of_keys() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &Hand::new());

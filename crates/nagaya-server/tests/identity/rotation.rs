@@ -150,7 +150,7 @@ async fn the_local_issuer_signs_with_its_newest_key_and_knows_the_older_ones() {
     assert_eq!(outcome(&verifier, &second).await, FINE);
     assert_eq!(verifier.checked(), 2);
     local.forget_older_keys().expect("keys can be forgotten");
-    assert_eq!(outcome(&verifier, &first).await, NOT_PUBLISHED);
+    assert!(outcome(&verifier, &first).await.starts_with(NOT_PUBLISHED));
     assert_eq!(outcome(&verifier, &second).await, FINE);
     assert_eq!(verifier.checked(), 3);
 }

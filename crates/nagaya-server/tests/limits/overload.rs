@@ -6,7 +6,7 @@ use nagaya_server::Limits;
 use crate::desk::Desk;
 
 #[tokio::test]
-async fn who_finds_no_room_is_told_to_come_back_and_probes_are_answered() {
+async fn over_the_limit_requests_get_503_and_probes_are_answered() {
     let desk = Desk::open(Limits { concurrent: 2, ..Limits::default() }).await;
     let (mut first, mut second) = (desk.connect("acme").await, desk.connect("acme").await);
     let held = tokio::spawn(async move { (first.get("/hold").await, second.get("/notes").await, first) });
@@ -52,7 +52,7 @@ async fn a_tenant_whose_requests_take_long_leaves_room_for_others() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_gives_its_room_back() {
+async fn a_client_that_disconnects_releases_its_permit() {
     let desk = Desk::open(Limits { concurrent: 1, tenant_concurrent: 1, ..Limits::default() }).await;
     let mut gone = desk.connect("acme").await;
     let asking = tokio::spawn(async move { gone.try_send(Method::GET, "/hold", &[], Body::empty()).await.map(drop) });

@@ -25,7 +25,7 @@ async fn refused(desk: &Desk, tenant: &str) -> RawResponse {
 }
 
 #[tokio::test]
-async fn a_tenant_above_its_rate_is_told_when_to_come_back() {
+async fn a_tenant_over_its_rate_gets_retry_after() {
     let desk = Desk::open(one_a_second()).await;
     let got = refused(&desk, "acme").await;
     assert_eq!(got.problem(), (429, "rate_limited".to_owned()));

@@ -31,7 +31,7 @@ async fn what_has_begun_is_finished_and_nothing_new_begins() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_on_its_way_is_still_taken() {
+async fn a_body_that_is_being_sent_is_read_to_its_end() {
     let mut desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let (body, rest) = tokio::sync::oneshot::channel::<&str>();

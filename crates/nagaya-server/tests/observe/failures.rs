@@ -1,4 +1,4 @@
-//! What a store that fails looks like from outside, and in the log.
+//! A failing store: the answers, and the log.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::{desk::Desk, logs::Lines};
 /// How the store fails: the status and the code of the answer, its `Retry-After`, and the level of the lines.
 type Case = (fn() -> Error, u16, &'static str, Option<&'static str>, &'static str);
 
-/// The lines that tell why requests failed.
+/// The log lines with the causes of failures.
 fn causes(lines: &Lines) -> Vec<Json> {
-    lines.server().into_iter().filter(|line| line["message"] == "a request has failed").collect()
+    lines.server().into_iter().filter(|line| line["message"] == "a request failed").collect()
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
 }
 
 #[tokio::test]
-async fn the_same_failure_is_not_told_for_every_request() {
+async fn the_same_failure_is_logged_once_per_interval() {
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;

@@ -28,7 +28,7 @@ async fn a_server_is_ready_when_its_store_answers() {
 }
 
 #[tokio::test]
-async fn what_is_served_now_is_what_has_to_answer() {
+async fn readiness_probes_the_mounted_system() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.server.connect().await;
     let clock = PausedTokioClock::pause();
@@ -49,7 +49,7 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
     let clock = PausedTokioClock::pause();
     assert_eq!(client.get("/readyz").await.status, 200);
 
-    // What will become a problem is told, and is none yet.
+    // A warning is logged, and the server stays ready.
     desk.store.set_health(Health::Warning("2 % of the disk are left".into()));
     clock.advance(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
@@ -90,7 +90,7 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_store_to_fail_for_good_waits_through_what_passes() {
+async fn waiting_for_a_store_failure_ignores_short_outages() {
     let (sender, failed) = std::sync::mpsc::channel();
     let watch = move |server: &mut Server| drop(sender.send(server.store_failed(Duration::from_secs(30))));
     let desk = Desk::open_with(Limits::default(), watch).await;

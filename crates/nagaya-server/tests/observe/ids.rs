@@ -20,7 +20,7 @@ async fn ids_are_taken_over_and_reach_the_handler() {
 
 /// Proves the ids' part of T19.
 #[tokio::test]
-async fn a_request_without_an_id_gets_one_that_its_caller_is_told() {
+async fn a_request_without_an_id_gets_one_in_the_answer() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let got = client.get("/origin").await;

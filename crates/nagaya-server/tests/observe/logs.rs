@@ -1,4 +1,4 @@
-//! The lines that requests leave.
+//! The log lines of requests.
 
 use std::{
     io::Write,
@@ -21,7 +21,7 @@ use crate::desk::Desk;
 pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
-    /// Takes the log of this thread, on which everything of a test runs.
+    /// Captures the log of this thread, on which a test runs.
     pub(crate) fn taken(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
         let lines = Lines::default();
         let writer = lines.clone();
@@ -61,7 +61,7 @@ impl Write for Lines {
     }
 }
 
-/// A line without what is different each time.
+/// A line without the values that differ each time.
 fn steady(mut line: Json) -> Json {
     let fields = line.as_object_mut().expect("an object");
     assert!(fields.remove("timestamp").is_some_and(|time| time.as_str().is_some_and(|time| time.ends_with('Z'))));
@@ -142,7 +142,7 @@ async fn every_end_of_a_request_leaves_its_line() {
         (200, "INFO", Json::Null),
     ];
     assert_eq!(ends, expected.map(|(status, level, code)| (json!(status), json!(level), code)));
-    let panics = lines.text().lines().filter(|line| line.contains("a request has panicked")).count();
+    let panics = lines.text().lines().filter(|line| line.contains("a request panicked")).count();
     assert_eq!(panics, 1);
 }
 
@@ -171,7 +171,7 @@ async fn a_stream_leaves_its_line_when_it_ends_and_not_before() {
         lines.requests().iter().map(|line| json!([line["route"], line["bytes"], line["slow"]])).collect();
     assert_eq!(told, [json!(["/stream", 15, null]), json!(["/notes", null, true])]);
 
-    // One whose listener goes away has ended too.
+    // A stream ends when its client disconnects.
     let mut gone = desk.connect("acme").await;
     let listening = tokio::spawn(async move { gone.get("/stream").await });
     desk.holding(1).await;
@@ -202,7 +202,7 @@ async fn lines_for_a_person_are_text() {
 }
 
 #[test]
-fn a_filter_that_cannot_be_read_is_told() {
+fn an_unreadable_filter_is_an_error() {
     let error = subscriber(LogFormat::Json, "nagaya=loud", std::io::sink).err().expect("it is refused").to_string();
     assert!(error.contains("`nagaya=loud`"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What a server tells about itself and about its requests: ids, logs, metrics, probes; over real connections.
+//! Ids, logs, metrics and probes, over real connections.
 
 #[path = "../limits/desk.rs"]
 mod desk;

@@ -1,4 +1,4 @@
-//! What must not be in a log, in a process of its own: everything that such a process says is looked at, whoever says it.
+//! What must not be in a log: the whole output of a process is searched.
 
 use std::process::Command;
 
@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::desk::Desk;
 
-/// Set in the process that is listened to.
+/// Set in the process whose output is searched.
 const LISTENED_TO: &str = "NAGAYA_TEST_LISTENED_TO";
-/// Everything that a user gives in this test holds this.
+/// Everything that a user sends in this test contains this.
 const PERSONAL: &str = "keepthistoyourself";
 /// So does everything that proves who the user is; a token begins like this.
 const TOKEN: &str = "eyJ";
@@ -51,7 +51,7 @@ async fn a_server_that_is_listened_to() {
     if std::env::var_os(LISTENED_TO).is_none() {
         return;
     }
-    // All that this desk could say, and what requests say of themselves.
+    // All log levels.
     let log = init(LogFormat::Json, "info,nagaya_server=trace,nagaya_tenancy=trace,nagaya_embedded=trace,nagaya=trace");
     let _log = log.expect("a filter");
     let desk = Desk::open(Limits { body_bytes: 4_096, ..Limits::default() }).await;
@@ -73,13 +73,13 @@ async fn a_server_that_is_listened_to() {
     assert_eq!(client.post("/notes", &json!({ "title": "x", PERSONAL: PERSONAL })).await.status, 422);
     let json = [("content-type", "application/json")];
     assert_eq!(client.send(Method::POST, "/notes", &json, Body::from(PERSONAL)).await.status, 400);
-    // In headers that are taken over if they are fit.
+    // In headers with ids.
     let bad_ids = [("x-request-id", mail.as_str()), ("x-correlation-id", &mail), ("x-causation-id", &mail)];
     assert_eq!(client.send(Method::GET, "/notes", &bad_ids, Body::empty()).await.status, 200);
-    // In what a panic says.
+    // In the message of a panic.
     let headers = [("content-type", "application/json"), ("x-request-id", "the-panic")];
     assert_eq!(client.send(Method::POST, "/panic", &headers, Body::from(note.to_string())).await.status, 500);
-    // A token that is refused, and one that is none.
+    // A refused token, and a text that is no token.
     let mut refused =
         desk.server.connect().await.with_token(format!("{}{PERSONAL}", desk.server.token(Some("acme"), &user, &[])));
     assert_eq!(refused.get("/notes").await.status, 401);

@@ -1,4 +1,4 @@
-//! Figures for Prometheus.
+//! Metrics for Prometheus.
 
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
@@ -66,7 +66,7 @@ async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
 }
 
 #[tokio::test]
-async fn limits_stand_beside_what_is_held_to_them() {
+async fn metrics_have_the_limits_too() {
     let limits = Limits { concurrent: 12, connections: 34, tenant_concurrent: 1, ..Limits::default() };
     let desk = Desk::open(limits).await;
     let mut client = desk.connect("acme").await;
@@ -104,7 +104,7 @@ async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
     assert!(!got.text.contains("Not yours"));
     has(&figures(&mut client).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
 
-    // Serving it anew does not make the alarm go away.
+    // Replacing the system does not reset the counter.
     desk.server
         .mounted
         .serve(nagaya_server::System::plain(desk.server.nagaya.design().clone()), desk.server.nagaya.clone());
@@ -128,7 +128,7 @@ async fn a_panic_is_answered_counted_and_over() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_is_counted_too() {
+async fn a_client_that_disconnects_is_counted_too() {
     let desk = Desk::open(Limits::default()).await;
     let mut gone = desk.connect("acme").await;
     let asking = tokio::spawn(async move { gone.get("/hold").await.status });

@@ -150,13 +150,13 @@ entity = "author"
 
 /// Proves the OpenAPI part of N4: everything that a document says, at the example of a small design.
 #[test]
-fn a_document_says_what_the_design_says() {
+fn a_document_has_what_the_design_has() {
     let document = document(&System::plain(design(NOTES)), "", NOW);
     insta::assert_snapshot!("notes", serde_json::to_string_pretty(&document).expect("JSON"));
 }
 
 #[test]
-fn names_that_meet_are_told_apart() {
+fn equal_names_get_a_number() {
     let source = NOTES.replace("entity.author]", "entity.problem]").replace("entity.author.", "entity.problem.");
     let source =
         source.replace("entity = \"author\"", "entity = \"problem\"").replace("[access.notes]", "[access.read_note]");
@@ -169,7 +169,7 @@ fn names_that_meet_are_told_apart() {
     assert!(ids.contains(&"readNote") && ids.contains(&"readNote2"), "{ids:?}");
 }
 
-/// A system with a route of its own.
+/// A system with a custom route.
 struct Desk;
 
 impl nagaya_server::Extension for Desk {
@@ -201,7 +201,7 @@ impl nagaya_server::Extension for Desk {
 }
 
 #[test]
-fn routes_of_a_systems_own_are_told_with_the_others() {
+fn custom_routes_are_in_the_document() {
     let document = document(&System::new("desk", design(NOTES), Desk), "/desk", NOW);
     let pin = &document["paths"]["/notes/{noteId}/pin"]["post"];
     assert_eq!(pin["operationId"], "postNotesPin");
@@ -211,36 +211,36 @@ fn routes_of_a_systems_own_are_told_with_the_others() {
     let data = &pin["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["data"];
     assert_eq!(data["$ref"], "#/components/schemas/Note");
     assert!(pin["description"].as_str().is_some_and(|said| said.contains("`note.update`: the role `writer`")), "{pin}");
-    // It takes the place of what the design gives there.
+    // It replaces the derived route.
     assert_eq!(document["paths"]["/notes"]["get"]["operationId"], "getNotes");
     assert_eq!(document["paths"]["/notes"]["get"]["tags"], json!(["notes"]));
     assert_eq!(document["servers"], json!([{ "url": "/desk" }]));
 }
 
 #[test]
-fn what_routes_of_a_systems_own_take_and_how_they_answer_is_told() {
+fn the_document_has_parameters_and_answers_of_custom_routes() {
     let document = document(&System::new("desk", design(NOTES), Desk), "/desk", NOW);
     let pins = &document["paths"]["/pins"]["get"];
     assert_eq!(pins["parameters"][0]["name"], "since");
     let page = &pins["responses"]["200"]["content"]["application/json"]["schema"]["properties"];
     assert_eq!(page["data"]["items"]["$ref"], "#/components/schemas/Note");
     assert_eq!(page["nextCursor"]["type"], "string");
-    // Whoever says what it has may hear that it is still so.
+    // With `If-None-Match` it may answer 304.
     assert!(pins["responses"].get("304").is_some() && pins.get("x-nagaya-stream").is_none(), "{pins}");
 
     let news = &document["paths"]["/news"]["get"];
     let kinds: Vec<_> = news["responses"]["200"]["content"].as_object().expect("kinds").keys().collect();
     assert_eq!(kinds, ["text/event-stream"]);
     assert!(news["responses"].get("304").is_none(), "{news}");
-    // Programs that wait for the end of an answer leave it out.
+    // Programs that wait for the end of an answer skip it.
     assert_eq!(news["x-nagaya-stream"], true);
 }
 
 #[test]
-fn a_system_says_what_its_design_does_not() {
+fn an_extension_completes_the_document() {
     let document = document(&System::new("desk", design(NOTES), Desk), "/desk", NOW);
     let schemas = &document["components"]["schemas"];
-    // What callers do not give is not needed either, and not in the example.
+    // A field that callers cannot set is not required, and not in the example.
     assert!(schemas["NewNote"]["properties"].get("authorId").is_none());
     assert_eq!(schemas["NewNote"]["required"], json!(["title"]));
     let create = &document["paths"]["/notes"]["post"];
@@ -248,7 +248,7 @@ fn a_system_says_what_its_design_does_not() {
     assert_eq!(create["responses"]["402"]["description"], "Notes cost something.");
     assert!(schemas["NotePatch"]["properties"].get("title").is_none());
     assert_eq!(schemas["NotePatch"]["properties"]["text"]["maxLength"], 10);
-    // What is read stays as it is.
+    // The schema of the stored item does not change.
     assert_eq!(schemas["Note"]["properties"]["text"]["maxLength"], 5000);
     assert!(schemas["Note"]["properties"].get("authorId").is_some());
 }

@@ -1,4 +1,4 @@
-//! Examples fit their schemas, and the walls take them.
+//! Examples fit their schemas, and the server accepts them.
 
 use nagaya_embedded::{Embedded, Options};
 use nagaya_tenancy::{ErrorKind, Nagaya, Principal};
@@ -30,13 +30,13 @@ fn contents(body: &Json) -> Vec<&Json> {
     body["content"].as_object().map(|content| content.values().collect()).unwrap_or_default()
 }
 
-/// Each example of something new can be made, once what it refers to is there.
+/// The example of each new item can be created, once the items that it refers to exist.
 #[tokio::test]
 async fn every_example_of_something_new_is_accepted() {
     for system in systems() {
         let document = of(&system);
         let nagaya = Nagaya::open(system.design.clone(), Embedded::memory(Options::default()).expect("memory"));
-        nagaya.ensure().await.expect("the tables are made");
+        nagaya.ensure().await.expect("the tables are created");
         let tenant = if system.name == "management" { "tenant_demo" } else { "demo" };
         let principal = Principal::new(tenant, "me");
         let (tenant, operator) = (nagaya.tenant(&principal).expect("a tenant"), nagaya.operator("test", &principal));
@@ -44,7 +44,7 @@ async fn every_example_of_something_new_is_accepted() {
             let entity = operation["tags"][0].as_str().expect("a tag");
             let example = &operation["requestBody"]["content"]["application/json"]["example"];
             let mut fields = example.as_object().expect("an object").clone();
-            // The examples are of one day, and the store lives in another.
+            // The examples have a fixed date, and the store has the current one.
             for value in fields.values_mut().filter(|value| value.as_i64().is_some_and(|value| value > NOW)) {
                 *value = 9_999_999_999_i64.into();
             }

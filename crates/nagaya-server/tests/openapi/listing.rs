@@ -1,4 +1,4 @@
-//! The operations of the five systems at a glance.
+//! The operations of the five systems.
 
 use super::{of, operations, systems};
 

@@ -12,10 +12,10 @@ use nagaya_design::{Design, check};
 use nagaya_server::{System, document};
 use serde_json::Value as Json;
 
-/// When documents are made here: 2026-01-31T09:30:00Z.
+/// When the documents of these tests are created: 2026-01-31T09:30:00Z.
 const NOW: i64 = 1_769_851_800;
 
-/// The systems of the house and their designs.
+/// All systems and their designs.
 const SYSTEMS: [(&str, &str); 5] = [
     ("aiagent", "aiagent/design/single.toml"),
     ("aiagent-multi", "aiagent/design/multi.toml"),
@@ -32,7 +32,7 @@ fn systems() -> impl Iterator<Item = System> {
     })
 }
 
-/// A design that is written out.
+/// A design from its source.
 fn design(source: &str) -> Design {
     let checked = check(source, &[]);
     let said: Vec<_> = checked.diagnostics.iter().map(|each| each.message.clone()).collect();
@@ -55,7 +55,7 @@ fn operations(document: &Json) -> Vec<(&str, &str, &Json)> {
     all
 }
 
-/// What a `$ref` stands for; the value itself where there is none.
+/// The target of a `$ref`; the value itself where there is none.
 fn resolved<'d>(document: &'d Json, value: &'d Json) -> &'d Json {
     match value["$ref"].as_str() {
         Some(place) => {
@@ -72,7 +72,7 @@ fn fits(document: &Json, schema: &Json, value: &Json) -> Result<(), String> {
     validator.validate(value).map_err(|error| format!("{value}: {error} at {}", error.instance_path()))
 }
 
-/// A schema with what it refers to in the place of its references.
+/// A schema with its references resolved.
 fn inlined(document: &Json, schema: &Json) -> Json {
     match resolved(document, schema) {
         Json::Object(parts) => parts.iter().map(|(name, part)| (name.clone(), inlined(document, part))).collect(),

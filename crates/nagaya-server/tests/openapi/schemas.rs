@@ -1,4 +1,4 @@
-//! What the schemas of an entity accept is what the walls accept.
+//! The schemas of an entity accept what the server accepts.
 
 use nagaya_server::{System, document};
 use serde_json::{Value as Json, json};
@@ -88,7 +88,7 @@ fn check(schema: &str, fine: &[Json], wrong: &[Json]) {
     }
 }
 
-/// An object with some of its fields replaced; null takes one away.
+/// An object with some of its fields replaced; null removes one.
 fn with(object: &Json, changes: Json) -> Json {
     let mut object = object.clone();
     for (name, value) in changes.as_object().expect("changes") {
@@ -98,7 +98,7 @@ fn with(object: &Json, changes: Json) -> Json {
 }
 
 #[test]
-fn what_is_made_has_what_is_needed_and_nothing_that_is_made_by_the_layer() {
+fn the_body_that_creates_has_required_fields_and_no_generated_ones() {
     let least = json!({ "name": "Ann", "born": "2000-02-29", "address": { "town": "Uji" } });
     check(
         "NewMember",
@@ -117,11 +117,11 @@ fn what_is_made_has_what_is_needed_and_nothing_that_is_made_by_the_layer() {
             with(&least, json!({ "name": null })),
             with(&least, json!({ "address": {} })),
             with(&least, json!({ "address": { "town": "Uji", "other": 1 } })),
-            // It is marked as deleted by deleting it.
+            // Only DELETE sets the soft-delete mark.
             with(&least, json!({ "state": "gone" })),
-            // It would be gone at once.
+            // It would expire at once.
             with(&least, json!({ "endsAt": NOW - 1 })),
-            // It is a key as it stands.
+            // The field is the whole key.
             with(&least, json!({ "name": "" })),
             with(&least, json!({ "name": "a#b" })),
             with(&least, json!({ "name": "50%" })),
@@ -135,7 +135,7 @@ fn what_is_public_is_made_with_an_id_of_the_layers_making_unless_an_operator_mak
     let link = json!({ "url": "https://example.com" });
     check(
         "NewLink",
-        // The map around the tenant is made with it.
+        // The layer creates the map around the tenant.
         &[link.clone(), with(&link, json!({ "owner": {} }))],
         &[
             with(&link, json!({ "linkId": "01KG9S5Q60T4N2Y8ZC3M7VXR1E" })),
@@ -179,7 +179,7 @@ fn what_is_read_has_no_secrets_and_an_id_and_a_version() {
     });
     check(
         "Member",
-        // What has become past, and what is marked, is told as it is.
+        // Expired and marked items fit the schema of stored items.
         &[
             item.clone(),
             with(&item, json!({ "endsAt": NOW - 1, "state": "gone" })),

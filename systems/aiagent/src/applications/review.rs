@@ -1,142 +1,183 @@
-//! Reviewing an application: approving it creates a tenant; rejecting it does not.
+//! Reviewing an application: it is approved, which creates a tenant, or rejected.
 //!
-//! An application is behind the wall of the system and the items of its tenant behind the tenant's own, so an approval is two
-//! writes. The first one decides, and names the tenant; the second one creates it. If a crash comes between them, approving
-//! again completes it.
+//! An application is behind the wall of the system and the items of its tenant behind the wall of the tenant, so an approval
+//! is two writes. The first one decides and names the tenant; the second one creates it. If the second one fails, approving
+//! again continues there.
+
+use std::sync::Arc;
 
 use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Problem};
-use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Retry, Tenant};
+use nagaya_server::{Answer, Call, Problem, ProblemCode, request_body};
+use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
+use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{APPLICATION, APPROVAL, REJECTION};
-use crate::{body::flaw, extension::Product, policy};
+use super::APPLICATION;
+use crate::{
+    policy::{self, field_error},
+    product::Product,
+};
 
-/// Approves a pending application: 200 with the application.
-///
-/// A repetition by the operator who approved it gets the same answer, others a conflict. Any repetition before the tenant
-/// exists creates the tenant.
-pub(crate) async fn approve(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    APPROVAL.check(call.design(), &call.body)?;
-    let operator = call.operator()?;
-    // The tenant has the id that the operator names, or a new one.
-    let named = call.body.get("tenantId").and_then(Json::as_str);
-    let tenant = named.map_or_else(|| product.ids.ulid(product.clock.millis()), str::to_owned);
-
-    let verdict = Verdict::Approved { tenant, named: named.is_some() };
-    let application = decide(product, call, &operator, &verdict).await?;
-    let tenant = application.text("createdTenantId").ok_or_else(Problem::internal)?;
-    let opened = open(call, &operator.within(tenant)?, &application).await?;
-    if !opened {
-        put_back(&operator, &application).await?;
-        return Err(taken());
+request_body! {
+    /// The body of an approval.
+    pub(crate) struct Approval of APPLICATION {
+        tenant_id: Option<String> = "tenantId" as "createdTenantId",
+        comment: Option<String> = "comment" as "reviewComment",
     }
-    if application.text("reviewedBy") != Some(&*call.caller.user) {
+}
+
+request_body! {
+    /// The body of a rejection.
+    pub(crate) struct Rejection of APPLICATION {
+        comment: Option<String> = "comment" as "reviewComment",
+    }
+}
+
+/// A stored application.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Application {
+    application_id: String,
+    tenant_name: String,
+    plan: String,
+    applicant_name: String,
+    applicant_email: String,
+    /// The user who applied. Every application that came through this API has it.
+    applicant_user_id: Option<String>,
+    status: String,
+    reviewed_by: Option<String>,
+    created_tenant_id: Option<String>,
+}
+
+/// How often a review that lost a race is tried.
+const ATTEMPTS: usize = 10;
+
+/// Approves a pending application: 200 with the approved application.
+///
+/// A repeated call by the same operator gets the same answer; other operators get 409. A repeated call creates the tenant if
+/// it does not exist yet.
+pub(crate) async fn approve(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let approval: Approval = call.parse_body()?;
+    let operator = call.operator()?;
+    // The tenant gets the id that the operator names, or a new one.
+    let is_named = approval.tenant_id.is_some();
+    let tenant = approval.tenant_id.unwrap_or_else(|| product.ids.ulid(product.clock.millis()));
+
+    let review = Review { decision: Decision::Approved { tenant, is_named }, comment: approval.comment };
+    let record = decide(&product, &call, &operator, &review).await?;
+    let application: Application = record.to()?;
+    let tenant = application.created_tenant_id.as_deref().ok_or_else(Problem::internal)?;
+    if !create_tenant(&call, &operator.within(tenant)?, &application).await? {
+        make_pending_again(&operator, &record).await?;
+        return Err(tenant_id_taken());
+    }
+    if application.reviewed_by.as_deref() != Some(&*call.caller.user) {
         return Err(not_pending());
     }
-    Ok(Answer::record(application))
+    Ok(Answer::record(record))
 }
 
-/// Rejects a pending application: 200 with the application.
-pub(crate) async fn reject(product: &Product, call: &Call) -> Result<Answer, Problem> {
-    REJECTION.check(call.design(), &call.body)?;
+/// Rejects a pending application: 200 with the rejected application.
+pub(crate) async fn reject(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let rejection: Rejection = call.parse_body()?;
     let operator = call.operator()?;
 
-    Ok(Answer::record(decide(product, call, &operator, &Verdict::Rejected).await?))
+    let review = Review { decision: Decision::Rejected, comment: rejection.comment };
+    Ok(Answer::record(decide(&product, &call, &operator, &review).await?))
 }
 
-/// The decision of a reviewer.
-enum Verdict {
+/// What a reviewer decides.
+struct Review {
+    decision: Decision,
+    comment: Option<String>,
+}
+
+enum Decision {
     Approved {
         tenant: String,
-        /// Whether the reviewer has named the tenant.
-        named: bool,
+        /// Whether the reviewer named the tenant.
+        is_named: bool,
     },
     Rejected,
 }
 
-/// Writes a verdict to the application. If it has changed meanwhile, decides again.
-async fn decide(product: &Product, call: &Call, operator: &Operator, verdict: &Verdict) -> Result<Record, Problem> {
+/// Writes a decision into the application. If the application has changed meanwhile, it is checked again.
+async fn decide(product: &Product, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
     let id = [call.parameter("applicationId").ok_or_else(Problem::not_found)?];
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
-        let application = operator.get(APPLICATION, &id).await?;
-        if is_decided(&application, verdict)? {
-            return Ok(application);
+    for _ in 0..ATTEMPTS {
+        let record = operator.get(APPLICATION, &id).await?;
+        let application: Application = record.to()?;
+        if is_decided(&application, &review.decision)? {
+            return Ok(record);
         }
-        if let Verdict::Approved { tenant, .. } = verdict {
-            applicant(&application).ok_or_else(no_applicant)?;
-            is_free(operator, tenant).await?;
+        if let Decision::Approved { tenant, .. } = &review.decision {
+            application.applicant_user_id.as_ref().ok_or_else(no_applicant)?;
+            check_tenant_id_is_free(operator, tenant).await?;
         }
-        match operator.update(APPLICATION, &id, outcome(product, call, verdict), &application).await {
-            Err(error) if error.is_version_conflict() => {}
+        match operator.update(APPLICATION, &id, outcome(product, call, review), &record).await {
+            Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
             decided => return Ok(decided?),
         }
     }
+    Err(Error::from(ErrorKind::Contended).into())
 }
 
-/// Whether the verdict is written, by an approval whose tenant may still be missing; `false` if the application is pending.
-fn is_decided(application: &Record, verdict: &Verdict) -> Result<bool, Problem> {
-    match (application.text("status"), verdict) {
-        (Some("pending"), _) => Ok(false),
-        // An approval from elsewhere is not completed here.
-        (Some("approved"), Verdict::Approved { tenant, named }) if applicant(application).is_some() => {
-            let made = application.text("createdTenantId");
-            if made.is_some_and(|made| !named || made == tenant) { Ok(true) } else { Err(not_pending()) }
+/// Whether the application has this decision already, from an approval whose tenant may not exist yet; `false` for a pending
+/// application.
+fn is_decided(application: &Application, decision: &Decision) -> Result<bool, Problem> {
+    match (application.status.as_str(), decision) {
+        ("pending", _) => Ok(false),
+        // An application without an applicant was not approved through this API, and is not completed here.
+        ("approved", Decision::Approved { tenant, is_named }) if application.applicant_user_id.is_some() => {
+            let created = application.created_tenant_id.as_ref();
+            if created.is_some_and(|created| !is_named || created == tenant) { Ok(true) } else { Err(not_pending()) }
         }
         _ => Err(not_pending()),
     }
 }
 
-/// The applicant. Every application that came through this API has one.
-fn applicant(application: &Record) -> Option<&str> {
-    application.text("applicantUserId")
-}
-
 /// Refuses an id that a tenant has.
-async fn is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
+async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
     let handle = operator.within(tenant).map_err(|error| match error.kind() {
-        ErrorKind::BadTenant => ErrorKind::Invalid(vec![flaw("tenantId", "cannot be a tenant's id")]).into(),
+        ErrorKind::BadTenant => ErrorKind::Invalid(vec![field_error("tenantId", "cannot be a tenant's id")]).into(),
         _ => error,
     })?;
     let users = handle.list(&List::by("users").limit(1)).await?;
-    if found(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(taken()) }
+    if tenant_item(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(tenant_id_taken()) }
 }
 
-/// The fields that a verdict sets in the application.
-fn outcome(product: &Product, call: &Call, verdict: &Verdict) -> Map<String, Json> {
+/// What a decision changes in the application.
+fn outcome(product: &Product, call: &Call, review: &Review) -> Map<String, Json> {
     let mut outcome = Map::from_iter([
         ("reviewedBy".to_owned(), (&*call.caller.user).into()),
         ("reviewedAt".to_owned(), product.now(APPLICATION, "reviewedAt")),
     ]);
-    match verdict {
-        Verdict::Rejected => drop(outcome.insert("status".to_owned(), "rejected".into())),
-        Verdict::Approved { tenant, .. } => {
+    match &review.decision {
+        Decision::Rejected => drop(outcome.insert("status".to_owned(), "rejected".into())),
+        Decision::Approved { tenant, .. } => {
             outcome.insert("status".to_owned(), "approved".into());
             outcome.insert("createdTenantId".to_owned(), tenant.as_str().into());
         }
     }
-    if let Some(comment) = call.body.get("comment") {
-        outcome.insert("reviewComment".to_owned(), comment.clone());
+    if let Some(comment) = &review.comment {
+        outcome.insert("reviewComment".to_owned(), comment.as_str().into());
     }
     outcome
 }
 
-/// Creates the tenant of an approved application with its first user and its policy in one write, unless it exists. `false`:
-/// the id belongs to another tenant.
-async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool, Problem> {
-    let said = |field: &str| application.text(field).unwrap_or_default();
+/// Creates the tenant of an approved application with its first user and its policy in one transaction, unless it exists.
+/// `false`: another tenant has the id.
+async fn create_tenant(call: &Call, handle: &Tenant, application: &Application) -> Result<bool, Problem> {
     let fields = |fields: Json| fields.as_object().cloned().unwrap_or_default();
     let tenant = json!({
-        "name": said("tenantName"),
-        "plan": said("plan"),
-        "applicationId": said("applicationId"),
+        "name": application.tenant_name,
+        "plan": application.plan,
+        "applicationId": application.application_id,
     });
     let user = json!({
-        "userId": applicant(application),
-        "email": said("applicantEmail"),
-        "name": said("applicantName"),
+        "userId": application.applicant_user_id,
+        "email": application.applicant_email,
+        "name": application.applicant_name,
         "role": "admin",
     });
     let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": &*call.caller.user });
@@ -144,27 +185,27 @@ async fn open(call: &Call, handle: &Tenant, application: &Record) -> Result<bool
     match set.create("permission_policy", fields(policy)).commit().await {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::Taken { .. }) => {
-            let there = found(handle).await?;
-            Ok(there.is_some_and(|tenant| tenant.text("applicationId") == application.text("applicationId")))
+            let tenant = tenant_item(handle).await?;
+            Ok(tenant.is_some_and(|tenant| tenant.text("applicationId") == Some(&application.application_id)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The tenant's item, if it exists.
-async fn found(handle: &Tenant) -> Result<Option<Record>, Error> {
+/// The item of the tenant, if it exists.
+async fn tenant_item(handle: &Tenant) -> Result<Option<Record>, Error> {
     Ok(handle.get_many(&[("tenant", &[])]).await?.into_iter().next().flatten())
 }
 
-/// Makes an application pending again whose tenant cannot be created, unless another review was first.
-async fn put_back(operator: &Operator, application: &Record) -> Result<(), Problem> {
+/// Makes an application pending again whose tenant cannot be created. If another review has changed it meanwhile, it stays.
+async fn make_pending_again(operator: &Operator, application: &Record) -> Result<(), Problem> {
     let id = application.id();
     let id: Vec<_> = id.iter().map(String::as_str).collect();
-    let undone = ["createdTenantId", "reviewedBy", "reviewedAt", "reviewComment"];
-    let mut patch: Map<_, _> = undone.into_iter().map(|field| (field.to_owned(), Json::Null)).collect();
+    let cleared = ["createdTenantId", "reviewedBy", "reviewedAt", "reviewComment"];
+    let mut patch: Map<_, _> = cleared.into_iter().map(|field| (field.to_owned(), Json::Null)).collect();
     patch.insert("status".to_owned(), "pending".into());
     match operator.update(APPLICATION, &id, patch, application).await {
-        Err(error) if !error.is_version_conflict() => Err(error.into()),
+        Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -173,12 +214,12 @@ fn not_pending() -> Problem {
     Problem::new(StatusCode::CONFLICT, "not_pending", "The application has been reviewed.")
 }
 
-fn taken() -> Problem {
-    let problem = Problem::new(StatusCode::CONFLICT, "taken", "The id of the tenant is taken.");
+fn tenant_id_taken() -> Problem {
+    let problem = Problem::of(ProblemCode::TAKEN, "The id of the tenant is taken.");
     problem.at("tenantId", "Is taken.")
 }
 
-/// The application did not come through this API, and has no applicant.
+/// An application that did not come through this API, and has no applicant.
 fn no_applicant() -> Problem {
     let detail = "The application does not say which user it is from.";
     Problem::new(StatusCode::CONFLICT, "no_applicant", detail)

@@ -1,19 +1,32 @@
 //! Submitting an application.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Problem};
+use nagaya_server::{Answer, Call, Problem, RequestBody as _, request_body};
 
-use super::{APPLICATION, SAID};
+use super::APPLICATION;
+use crate::extension::Product;
 
-/// Accepts an application from any caller with a valid token: the applicant has no tenant yet.
+request_body! {
+    /// The body of an application.
+    pub(crate) struct NewApplication of APPLICATION {
+        tenant_name: String = "tenantName",
+        plan: Option<String> = "plan",
+        applicant_name: String = "applicantName",
+        applicant_email: String = "applicantEmail",
+        reason: Option<String> = "reason",
+    }
+}
+
+/// Accepts an application from every caller with a valid token: the applicant has no tenant yet.
 ///
-/// The applicant gets this one answer; only reviewers list applications. With an `Idempotency-Key`, the same key
-/// and body give the same answer and one application.
-pub(crate) async fn submit(call: &Call) -> Result<Answer, Problem> {
-    // The body has the applicant's fields only, not those of the review.
-    SAID.check(call.design(), &call.body)?;
+/// The applicant gets this one answer; only reviewers can list applications. With an `Idempotency-Key`, the same key and
+/// body give the same answer and one application.
+pub(crate) async fn submit(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+    // The fields of the review cannot be given.
+    let mut fields = call.parse_body::<NewApplication>()?.fields();
 
-    let mut fields = call.body.clone();
     fields.insert("applicantUserId".to_owned(), (&*call.caller.user).into());
     let request = serde_json::to_vec(&(APPLICATION, &fields)).unwrap_or_default();
     let set = call.system("somebody applies for a tenant").set().create(APPLICATION, fields);

@@ -1,7 +1,7 @@
 //! The permission policy, entity by entity and verb by verb.
 
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Act, Reach, Route, routes};
+use nagaya_server::{Operation, Reach, Route, routes};
 use serde_json::{Value as Json, json};
 
 use nagaya_testing::{Client, Response};
@@ -53,7 +53,7 @@ fn the_policy_decides_about_each_verb_of_each_entity() {
             let answer = ask(&admin, design, route, sample);
             assert!(let_through(&answer), "{} {} with {enough}: {}", route.method, route.path, answer.body);
             // What was removed is made again.
-            if matches!(route.act, Act::Delete(_)) {
+            if matches!(route.operation, Operation::Delete(_)) {
                 allow(json!(["*"]));
                 samples.iter().for_each(|sample| drop(admin.post(&path_of(sample.entity), &sample.new)));
             }
@@ -70,9 +70,9 @@ fn ask(client: &Client<'_>, design: &Design, route: &Route, sample: Option<&Samp
     let text = |name: &str| new[name].as_str().unwrap_or("none").to_owned();
     let path = route.path.strip_prefix(&design.http_prefix).expect("the prefix");
     let path = route.parameters().fold(path.to_owned(), |path, name| path.replace(&format!("{{{name}}}"), &text(name)));
-    let body = match route.act {
-        Act::Create(_) => Some(new),
-        Act::Update(_) => Some(sample.map_or(&nothing, |sample| &sample.patch)),
+    let body = match route.operation {
+        Operation::Create(_) => Some(new),
+        Operation::Update(_) => Some(sample.map_or(&nothing, |sample| &sample.patch)),
         _ => None,
     };
     client.send(route.method.as_str(), &path, body)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nagaya_design::{Design, Returns};
-use nagaya_server::{Act, Reach, Route, routes};
+use nagaya_server::{Operation, Reach, Route, routes};
 use nagaya_store::{Item, Scan};
 use nagaya_tenancy::table_specs;
 use serde_json::{Value as Json, json};
@@ -45,8 +45,8 @@ fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body:
     let path = route.path.strip_prefix(&design.http_prefix).expect("the prefix");
     let mut path =
         route.parameters().fold(path.to_owned(), |path, name| path.replace(&format!("{{{name}}}"), &value(name)));
-    if let Act::List(at) = route.act {
-        let access = &design.accesses[at];
+    if let Operation::List(id) = route.operation {
+        let access = id.of(design);
         let asked =
             design.parameters(access).into_iter().filter(|each| !each.from_token).map(|each| match &*each.name {
                 "from" => "from=2000-01-01T00:00:00Z".to_owned(),
@@ -56,7 +56,7 @@ fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body:
         let asked: Vec<_> = asked.collect();
         path = if asked.is_empty() { path } else { format!("{path}?{}", asked.join("&")) };
     }
-    let body = matches!(route.act, Act::Create(_) | Act::Update(_)).then_some(body);
+    let body = matches!(route.operation, Operation::Create(_) | Operation::Update(_)).then_some(body);
     client.send(route.method.as_str(), &path, body)
 }
 
@@ -89,25 +89,27 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
         for other in others {
             let client = server.admin(other);
             let (creating, others): (Vec<_>, Vec<_>) =
-                all.iter().filter(tenants_own).partition(|route| matches!(route.act, Act::Create(_)));
+                all.iter().filter(tenants_own).partition(|route| matches!(route.operation, Operation::Create(_)));
             for route in others.into_iter().chain(creating) {
                 let (entity, _) = route.subject(design).expect("about an entity");
                 let record = &records[&entity.name];
                 let sample = sample(&entity.name);
-                let body = sample.map_or(json!({}), |sample| match route.act {
-                    Act::Create(_) => sample.new.clone(),
+                let body = sample.map_or(json!({}), |sample| match route.operation {
+                    Operation::Create(_) => sample.new.clone(),
                     _ => sample.patch.clone(),
                 });
                 let answer = ask(&client, design, route, record, &body);
-                match route.act {
+                match route.operation {
                     // Tenants are not deleted; they are told so before anything is looked for.
-                    Act::Delete(_) if entity.name == "tenant" => drop(answer.problem(403, "forbidden")),
-                    Act::Read(_) | Act::Update(_) | Act::Delete(_) => drop(answer.problem(404, "not_found")),
-                    Act::List(at) if design.accesses[at].returns == Returns::One => {
+                    Operation::Delete(_) if entity.name == "tenant" => drop(answer.problem(403, "forbidden")),
+                    Operation::Read(_) | Operation::Update(_) | Operation::Delete(_) => {
+                        drop(answer.problem(404, "not_found"));
+                    }
+                    Operation::List(id) if id.of(design).returns == Returns::One => {
                         answer.problem(404, "not_found");
                     }
                     // It leaves entries of its own.
-                    Act::List(_) => {
+                    Operation::List(_) => {
                         let strange = answer.list().into_iter().find(|item| item["tenantId"] != other);
                         assert_eq!(strange, None, "{other}: {} {}", route.method, route.path);
                     }

@@ -1,8 +1,8 @@
 //! The public catalog: publishing, withdrawing, saving, and how often something was saved.
 //!
 //! A recipe and a set are published in the same way: as two copies, a complete one in the catalog and a short one on the
-//! creator's page, which also counts. The creator's own item says when it was published and so where the copies lie; all
-//! three are written together.
+//! creator's page, which has the saved count too. The creator's own item has the time of publication, which is part of the
+//! keys of the copies; all three are written in one transaction.
 
 pub(crate) mod counts;
 mod publish;
@@ -15,28 +15,28 @@ use nagaya_tenancy::Tenant;
 
 use crate::product::item;
 
-/// What can be published.
+/// The kind of a published item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Recipe,
     Set,
 }
 
-/// What the parts of a kind are called in the design.
+/// The names of a kind in the design.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// What is in the user's book.
+    /// The user's own item.
     pub(crate) own: &'static str,
     /// Its copies.
     pub(crate) catalog: &'static str,
     pub(crate) creator: &'static str,
-    /// That somebody has saved it.
+    /// The record that a user has saved it.
     pub(crate) saved: &'static str,
     pub(crate) id: &'static str,
-    /// What links, terms and GSI1 call it.
+    /// Its name in links, terms and GSI1.
     called: &'static str,
-    /// What finds the complete copy by its id.
-    by_id: &'static str,
+    /// The access pattern that finds the complete copy by its id.
+    pub(crate) by_id: &'static str,
     /// The copy and the saved item in the OpenAPI document.
     schemas: [&'static str; 2],
     /// Where a user's own ones are.
@@ -70,7 +70,7 @@ static SET: Names = Names {
 impl Kind {
     pub(crate) const ALL: [Kind; 2] = [Kind::Recipe, Kind::Set];
 
-    /// The kind that links, terms and GSI1 call this.
+    /// The kind with this name in links, terms and GSI1.
     pub(crate) fn called(name: &str) -> Option<Self> {
         Kind::ALL.into_iter().find(|kind| kind.names().called == name)
     }
@@ -96,7 +96,7 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<OwnRoute> {
             publish::publish(kind, call)
         })
         .needs(own, Verb::Update)
-        .body(publish::schema(kind, design))
+        .body(publish::schema(design))
         .answers(200, Some(item(copy))),
         OwnRoute::new(Method::POST, &at("/withdraw"), &format!("Takes a {own} out of the catalog."), move |call| {
             publish::withdraw(kind, call)
@@ -124,11 +124,11 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<OwnRoute> {
     ]
 }
 
-/// The fields of an own item that others come to see: those that a copy of it has as well.
+/// The fields of an own item that are copied: those that the copy has too.
 pub(crate) fn shown<'d>(design: &'d Design, own: &str, copy: &str) -> impl Iterator<Item = &'d Field> + use<'d> {
     let both = design.entity(own).zip(design.entity(copy)).into_iter();
     both.flat_map(|(own, copy)| {
-        // A copy has an id, and times of its own.
+        // A copy has its own key and times.
         let copied = |name: &str| own.field(name).is_some() && !own.is_key_field(name) && !TIMES.contains(&name);
         copy.fields.iter().filter(move |field| copied(&field.name))
     })
@@ -136,7 +136,7 @@ pub(crate) fn shown<'d>(design: &'d Design, own: &str, copy: &str) -> impl Itera
 
 const TIMES: [&str; 2] = ["createdAt", "updatedAt"];
 
-/// The name under which somebody shows something to others.
+/// The display name of the caller.
 pub(crate) async fn author(tenant: &Tenant) -> Result<String, Problem> {
     match tenant.get("profile", &[]).await {
         Ok(profile) => Ok(profile.text("displayName").unwrap_or_default().to_owned()),

@@ -1,24 +1,26 @@
-//! Publishing and withdrawing: the own item and its copies are always written together.
+//! Publishing and withdrawing: an item and its copies are always written in one transaction.
 
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use nagaya_design::{Design, Field};
-use nagaya_server::{Answer, Call, Content, Problem, Shape};
+use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{Error, Keeper, Note, Record, Retry, Set, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Kind, author, shown};
 use crate::product::{fields, is_lost_race};
 
-/// What whoever publishes says about it.
-pub(super) fn price(kind: Kind) -> Shape {
-    Shape { entity: kind.names().catalog, fields: &[("price", "price")], required: &[] }
+request_body! {
+    /// The body that publishes something. Recipes and sets have the same prices.
+    struct Offer of "catalog_recipe" {
+        price: Option<f64> = "price",
+    }
 }
 
-/// The JSON Schema of that. There is no default: what a price that is left out means depends on what is there.
-pub(super) fn schema(kind: Kind, design: &Design) -> Json {
-    let mut schema = price(kind).schema(design);
+/// The JSON Schema of the body. It has no default: what a missing price means depends on the catalog.
+pub(super) fn schema(design: &Design) -> Json {
+    let mut schema = Offer::schema(design);
     if let Some(price) = schema["properties"]["price"].as_object_mut() {
         price.remove("default");
         let means =
@@ -28,21 +30,21 @@ pub(super) fn schema(kind: Kind, design: &Design) -> Json {
     schema
 }
 
-/// Publishes something of the caller's, or what has changed in it since.
+/// Publishes an item of the caller, or its changes.
 pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
-    price(kind).check(call.design(), &call.body)?;
+    call.parse_body::<Offer>()?;
     let tenant = call.tenant()?;
-    let (names, id) = (kind.names(), of(kind, &call));
+    let (names, id) = (kind.names(), id_in_path(kind, &call));
     let name = claim_name(kind, id);
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        // It is the caller's own, and the one that the caller knows.
+        // It is the caller's own, in the version that the caller knows.
         let own = tenant.get(names.own, &[id]).await?;
         call.knows(&own)?;
-        // Who publishes has a name.
+        // The caller has a profile with a name.
         let author = author(&tenant).await?;
-        // Nobody else has ever published something by this id.
+        // No other user has ever published an item with this id.
         let claim = tenant.note(names.catalog, Keeper::House, &name).await?;
         if claim.as_ref().is_some_and(|claim| claim.text("creator") != Some(&*tenant.principal().tenant)) {
             return Err(id_taken(kind));
@@ -50,11 +52,11 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
 
         let (at, millis) = match own.text("publishedAt") {
             Some(at) => (at.to_owned(), call.now()),
-            None => moment(&call, kind, claim.as_ref())?,
+            None => publication_time(&call, kind, claim.as_ref())?,
         };
         let mut set = tenant.set().update(names.own, &[id], fields(json!({ "publishedAt": at })), &own);
         for copy in copies(&tenant, kind, &at, id).await? {
-            set = copied(&call, set, kind, &own, &author, &copy);
+            set = add_copy(&call, set, kind, &own, &author, &copy);
         }
         if claim.is_none() || own.text("publishedAt").is_none() {
             let said = fields(json!({ "creator": &*tenant.principal().tenant, "millis": millis }));
@@ -72,10 +74,10 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
     }
 }
 
-/// Takes something of the caller's out of the catalog.
+/// Removes an item of the caller from the catalog.
 pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
-    let (names, id) = (kind.names(), of(kind, &call));
+    let (names, id) = (kind.names(), id_in_path(kind, &call));
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
@@ -95,10 +97,10 @@ pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Prob
     }
 }
 
-/// Deletes something of the caller's, with its copies: what is published while it is deleted is seen by its version.
+/// Deletes an item of the caller with its copies. A concurrent publication is detected by the version.
 pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
-    let (names, id) = (kind.names(), of(kind, &call));
+    let (names, id) = (kind.names(), id_in_path(kind, &call));
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
@@ -114,19 +116,19 @@ pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
     }
 }
 
-fn of(kind: Kind, call: &Call) -> &str {
-    call.parameter(kind.names().id).unwrap_or_default()
+fn id_in_path(kind: Kind, call: &Call) -> &str {
+    let [id] = call.path_parameters([kind.names().id]);
+    id
 }
 
-/// The note that says who has published something by an id, and when last. It stays for good: an id in the catalog is one
-/// creator's, whoever makes a recipe of the same id, and no two publications have the same moment, which is what
-/// those who saved one know it by.
+/// The name of the record with the creator and the last publication of an id. It is never deleted: an id in the catalog
+/// belongs to one creator, and no two publications of it have the same time, because saved items refer to the time.
 fn claim_name(kind: Kind, id: &str) -> String {
     format!("published-{}-{id}", kind.names().own)
 }
 
-/// Now, or a second after it was last published: moments are known to the second.
-fn moment(call: &Call, kind: Kind, claim: Option<&Note>) -> Result<(String, i64), Problem> {
+/// The time of publication: now, or a second after the last publication, because times have a resolution of a second.
+fn publication_time(call: &Call, kind: Kind, claim: Option<&Note>) -> Result<(String, i64), Problem> {
     let last = claim.and_then(|claim| claim.number("millis")).and_then(|last| i64::try_from(last).ok());
     let millis = last.map_or(call.now(), |last| call.now().max(last.saturating_add(1_000)));
     let field = call.design().entity(kind.names().catalog).and_then(|entity| entity.field("createdAt"));
@@ -138,27 +140,27 @@ fn moment(call: &Call, kind: Kind, claim: Option<&Note>) -> Result<(String, i64)
 /// A copy of an own item.
 struct Copy<'c> {
     entity: &'static str,
-    /// Its id: when it was published and the own id, and on a page of all creators its creator before.
+    /// Its id: the time of publication and the own id; on the creator's page with the creator in front.
     id: Vec<&'c str>,
-    there: bool,
+    exists: bool,
 }
 
-/// The two copies of an own item that was published then, whether they are there or not.
+/// The two copies of an own item that was published at this time.
 async fn copies<'c>(tenant: &'c Tenant, kind: Kind, at: &'c str, id: &'c str) -> Result<[Copy<'c>; 2], Error> {
     let names = kind.names();
     let (complete, short) = (vec![at, id], vec![&*tenant.principal().tenant, at, id]);
     let found = tenant.get_many(&[(names.catalog, &complete), (names.creator, &short)]).await?;
-    let there = |nth: usize| found.get(nth).is_some_and(Option::is_some);
+    let exists = |nth: usize| found.get(nth).is_some_and(Option::is_some);
     Ok([
-        Copy { entity: names.catalog, id: complete, there: there(0) },
-        Copy { entity: names.creator, id: short, there: there(1) },
+        Copy { entity: names.catalog, id: complete, exists: exists(0) },
+        Copy { entity: names.creator, id: short, exists: exists(1) },
     ])
 }
 
-/// Adds to a set what makes a copy like the own item.
-fn copied(call: &Call, set: Set, kind: Kind, own: &Record, author: &str, copy: &Copy<'_>) -> Set {
+/// Adds a copy of the own item to a change set.
+fn add_copy(call: &Call, set: Set, kind: Kind, own: &Record, author: &str, copy: &Copy<'_>) -> Set {
     let names = kind.names();
-    // What the own item does not have any more goes from the copy as well.
+    // A field that the own item no longer has is removed from the copy.
     let given = |field: &Field| match own.json(&field.name) {
         Some(value) => Some((field.name.clone(), value)),
         None => field.optional.then(|| (field.name.clone(), Json::Null)),
@@ -166,8 +168,8 @@ fn copied(call: &Call, set: Set, kind: Kind, own: &Record, author: &str, copy: &
     let mut given: Map<_, _> = shown(call.design(), names.own, copy.entity).filter_map(given).collect();
     given.insert("creatorName".to_owned(), author.into());
     given.extend(call.body.get("price").map(|price| ("price".to_owned(), price.clone())));
-    if copy.there {
-        // Whatever its version is: it may just be counted.
+    if copy.exists {
+        // In any version: a saved count may change it concurrently.
         return set.update(copy.entity, &copy.id, given, None);
     }
     if let [.., at, id] = copy.id.as_slice() {
@@ -177,10 +179,10 @@ fn copied(call: &Call, set: Set, kind: Kind, own: &Record, author: &str, copy: &
     set.create(copy.entity, given)
 }
 
-/// Adds to a set what takes the copies of an own item away.
+/// Adds the deletion of the copies of an own item to a change set.
 async fn without_copies(tenant: &Tenant, set: Set, kind: Kind, own: &Record, id: &str) -> Result<Set, Error> {
     let Some(at) = own.text("publishedAt") else { return Ok(set) };
-    let there = copies(tenant, kind, at, id).await?.into_iter().filter(|copy| copy.there);
+    let there = copies(tenant, kind, at, id).await?.into_iter().filter(|copy| copy.exists);
     Ok(there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None)))
 }
 

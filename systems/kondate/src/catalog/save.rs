@@ -1,4 +1,4 @@
-//! Saving: a copy among the user's own items of what the list needs. It is counted later, by what follows the changes.
+//! Saving: a short copy among the user's own items. A change subscription counts it later.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use serde_json::{Map, Value as Json};
 use super::{Kind, counts::Publication};
 use crate::product::is_lost_race;
 
-/// Saves something of the catalog. What is saved already stays as it is, unless it has been published anew since.
+/// Saves an item of the catalog. A saved item stays as it is, unless the item was published again since.
 pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     let names = kind.names();
-    // It is in the catalog, and not only in an index that has not heard yet.
+    // It is in the catalog, and not only in an index that lags behind.
     let found = call.list(names.by_id, &[]).await?.records.into_iter().next().ok_or_else(Problem::not_found)?;
     let key = found.id();
     let key: Vec<_> = key.iter().map(String::as_str).collect();
     let copy = tenant.get(names.catalog, &key).await?;
 
-    let wanted = kept(&copy);
-    let id = call.parameter(names.id).unwrap_or_default();
+    let fields = saved_fields(&copy);
+    let [id] = call.path_parameters([names.id]);
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
@@ -30,9 +30,9 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
             Some(there) if Publication::saved(kind, &there) == Publication::copy(kind, &copy) => {
                 return Ok(Answer::record(there));
             }
-            Some(there) => tenant.update(names.saved, &[id], wanted.clone(), &there).await,
+            Some(there) => tenant.update(names.saved, &[id], fields.clone(), &there).await,
             None => {
-                let mut fields = wanted.clone();
+                let mut fields = fields.clone();
                 fields.insert(names.id.to_owned(), id.into());
                 tenant.create(names.saved, fields).await
             }
@@ -45,15 +45,15 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
     }
 }
 
-/// Saves something no longer; fine also if it was not saved.
+/// Removes a saved item; also succeeds if it was not saved.
 pub(super) async fn unsave(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let names = kind.names();
-    let id = call.parameter(names.id).unwrap_or_default();
+    let [id] = call.path_parameters([names.id]);
     let mut problems = Vec::new();
     if let Some(field) = call.design().entity(names.saved).and_then(|saved| saved.field(names.id)) {
         field.check(&id.into(), names.id, &mut problems);
     }
-    // What cannot be an id leads nowhere.
+    // A text that cannot be an id: 404.
     if !problems.is_empty() {
         return Err(Problem::not_found());
     }
@@ -63,8 +63,8 @@ pub(super) async fn unsave(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
     }
 }
 
-/// What is kept of a copy.
-fn kept(copy: &Record) -> Map<String, Json> {
+/// The fields that are saved of a copy.
+fn saved_fields(copy: &Record) -> Map<String, Json> {
     let kept =
         [("creatorId", "creatorId"), ("createdAt", "catalogCreatedAt"), ("title", "title"), ("imageUrl", "imageUrl")];
     kept.map(|(from, to)| (to.to_owned(), copy.json(from).unwrap_or_default())).into_iter().collect()

@@ -1,72 +1,77 @@
-//! Payment methods: added by a token, one of them the default, removed here and at the provider.
+//! Payment methods: added by a token of the provider, one of them the default, removed here and at the provider.
 
 use axum::http::{StatusCode, header};
-use nagaya_server::{Answer, Content, Problem, Shape};
+use nagaya_server::{Answer, Content, Problem, ProblemCode, request_body};
 use nagaya_store::Value;
 use nagaya_tenancy::{List, Record, Retry, Set};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::{
-    Desk, METHOD, Refused, Token,
-    subscription::runs,
+    METHOD, PaymentCall, Refused, Token,
+    subscription::Subscription,
     text,
-    wallet::{Act, Wallet, done},
+    wallet::{PendingPayment, Wallet, done},
 };
 use crate::product::{fields, is_lost_race};
 
-/// Methods that a user can have.
-const MOST: usize = 20;
+pub(super) const ADD: &str = "Adds a payment method by the provider's token for it; 200 if it is there already.";
+pub(super) const DEFAULT: &str = "Makes a payment method the default one, in place of another.";
+pub(super) const REMOVE: &str = "Removes a payment method, here and at the provider.";
+/// The most methods of a user.
+const MAX_METHODS: usize = 20;
 
-/// What somebody says who adds one.
-pub(super) const ADDED: Shape =
-    Shape { entity: METHOD, fields: &[("token", "providerToken"), ("isDefault", "isDefault")], required: &["token"] };
+request_body! {
+    /// The body that adds a method.
+    pub(super) struct NewMethod of METHOD {
+        token: String = "token" as "providerToken",
+        is_default: Option<bool> = "isDefault",
+    }
+}
 
-/// Adds a method: 201 with what may be shown of the card. The first one is the default.
+/// Adds a method: 201 with the public data of the card. The first method is the default.
 ///
-/// The same token again gives the method that is there, with 200: an answer that was lost can be asked for again.
-pub(super) async fn add(desk: Desk) -> Result<Answer, Problem> {
-    let said = &desk.call.body;
-    ADDED.check(desk.call.design(), said)?;
-    // It is a token. What is not is neither kept nor shown to anybody.
-    let token = said.get("token").and_then(Json::as_str).unwrap_or_default();
-    let token = Token::new(token).ok_or_else(card_number)?;
-    let asked = said.get("isDefault") == Some(&Json::Bool(true));
-    // The provider knows it, and can charge it.
-    let card = desk.payments.card(&token).await?;
+/// The same token again gives the existing method with 200, so that a client can repeat the request.
+pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
+    let new: NewMethod = call.http.parse_body()?;
+    // It is a token. A card number is neither stored nor logged.
+    let token = Token::new(&new.token).ok_or_else(card_number)?;
+    let make_default = new.is_default == Some(true);
+    // The provider accepts it.
+    let card = call.payments.card(&token).await?;
 
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = desk.settled().await?;
-        let methods = desk.methods().await?;
-        if let Some(there) = desk.with_token(&methods, &token).await? {
-            return match asked && !is_default(there) {
-                true => desk.prefer(&there.id()).await.map(Answer::record),
+        let wallet = call.settled().await?;
+        let methods = call.methods().await?;
+        if let Some(there) = call.with_token(&methods, &token).await? {
+            return match make_default && !is_default(there) {
+                true => call.set_default(&there.id()).await.map(Answer::record),
                 false => Ok(Answer::record(there.clone())),
             };
         }
-        if methods.len() >= MOST {
-            let detail = format!("There are {MOST} payment methods: remove one first.");
+        if methods.len() >= MAX_METHODS {
+            let detail = format!("There are {MAX_METHODS} payment methods: remove one first.");
             return Err(Problem::new(StatusCode::CONFLICT, "too_many", detail));
         }
-        let prefers = asked || !methods.iter().any(is_default);
+        let is_default_now = make_default || !methods.iter().any(is_default);
         let method = json!({
-            "provider": desk.payments.name(),
+            "provider": call.payments.name(),
             "providerToken": token.expose(),
             "brand": card.brand,
             "last4": card.last4,
             "expMonth": card.exp_month,
             "expYear": card.exp_year,
-            "isDefault": prefers,
+            "isDefault": is_default_now,
         });
-        let set = desk.change(&wallet).create(METHOD, fields(method));
-        let set = if prefers { none_preferred(set, &methods) } else { set };
+        let set = call.change(&wallet).create(METHOD, fields(method));
+        let set = if is_default_now { unset_default(set, &methods) } else { set };
         match set.commit().await {
             Err(error) if is_lost_race(&error) => {}
             added => {
                 let method = added?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
-                let place = desk.call.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
+                let place = call.http.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
                 let mut answer = Answer::record(method);
                 answer.status = StatusCode::CREATED;
                 answer.set(header::LOCATION, &place);
@@ -77,69 +82,70 @@ pub(super) async fn add(desk: Desk) -> Result<Answer, Problem> {
 }
 
 /// Makes a method the default one: 200 with it.
-pub(super) async fn make_default(desk: Desk) -> Result<Answer, Problem> {
-    desk.prefer(&[named(&desk)?]).await.map(Answer::record)
+pub(super) async fn make_default(call: PaymentCall) -> Result<Answer, Problem> {
+    call.set_default(&[method_in_path(&call)?]).await.map(Answer::record)
 }
 
-/// Removes a method: 204. The provider forgets the card first, so that none is left there that nobody knows of.
+/// Removes a method: 204. The card is removed at the provider first, so that no unknown card stays there.
 ///
-/// Another does not become the default one by itself: which card is charged, the user decides.
-pub(super) async fn remove(desk: Desk) -> Result<Answer, Problem> {
-    let id = named(&desk)?;
+/// No other method becomes the default: the user decides which card is charged.
+pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
+    let id = method_in_path(&call)?;
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = desk.settled().await?;
-        let method = desk.tenant.get(METHOD, &[&id]).await?;
-        desk.call.knows(&method)?;
+        let wallet = call.settled().await?;
+        let method = call.tenant.get(METHOD, &[&id]).await?;
+        call.http.knows(&method)?;
         // No subscription is paid with it.
-        let pays = |paid: &Record| runs(paid) && paid.text("paymentMethodId") == Some(&id);
-        if desk.subscription().await?.is_some_and(|paid| pays(&paid))
-            && desk.present_subscription().await?.is_some_and(|paid| pays(&paid))
-        {
+        let pays = |record: Option<Record>| -> Result<bool, Problem> {
+            let subscription = record.map(|record| record.to::<Subscription>()).transpose()?;
+            Ok(subscription.is_some_and(|paid| paid.is_running() && paid.payment_method_id.as_ref() == Some(&id)))
+        };
+        if pays(call.subscription().await?)? && pays(call.present_subscription().await?)? {
             let detail = "The subscription is paid with it: cancel that, and wait for its end.";
             return Err(Problem::new(StatusCode::CONFLICT, "in_use", detail));
         }
 
         let removal = Removal { method: id.clone() };
-        if desk.begin(&wallet, &Act::Removal(removal)).await? {
-            desk.settled().await?;
+        if call.begin(&wallet, &PendingPayment::Removal(removal)).await? {
+            call.settled().await?;
             return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None));
         }
     }
 }
 
-/// A method that is about to go.
+/// A pending removal of a method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Removal {
     method: String,
 }
 
 impl Removal {
-    /// Has the provider forget the card, and removes the method.
-    pub(super) async fn end(&self, desk: &Desk, wallet: &Wallet) -> Result<(), Problem> {
-        let found = desk.tenant.get_many(&[(METHOD, &[&self.method])]).await?.into_iter().next().flatten();
-        let Some(method) = found else { return done(desk.change(wallet)).await.map(drop) };
-        match desk.token(&self.method).await? {
-            Some(token) if desk.is_ours(&method).is_ok() => match desk.payments.forget(&token).await {
+    /// Removes the card at the provider, and then the method.
+    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
+        let found = call.tenant.get_many(&[(METHOD, &[&self.method])]).await?.into_iter().next().flatten();
+        let Some(method) = found else { return done(call.change(wallet)).await.map(drop) };
+        match call.token(&self.method).await? {
+            Some(token) if call.is_ours(&method).is_ok() => match call.payments.forget(&token).await {
                 Err(Refused::Unavailable) => return Err(Refused::Unavailable.into()),
-                // One that the provider does not want to hear of is not there.
-                Err(Refused::Declined(reason)) => tracing::warn!(%reason, "a card could not be forgotten"),
+                // The provider does not know the card.
+                Err(Refused::Declined(reason)) => tracing::warn!(%reason, "the payment provider did not remove a card"),
                 Ok(()) => {}
             },
             _ => tracing::warn!("a card stays at a provider that is no longer used"),
         }
-        done(desk.change(wallet).delete(METHOD, &[&self.method], &method)).await.map(drop)
+        done(call.change(wallet).delete(METHOD, &[&self.method], &method)).await.map(drop)
     }
 }
 
-impl Desk {
+impl PaymentCall {
     /// All methods.
     pub(super) async fn methods(&self) -> Result<Vec<Record>, Problem> {
-        Ok(self.tenant.list(&List::by("payment_methods").limit(MOST)).await?.records)
+        Ok(self.tenant.list(&List::by("payment_methods").limit(MAX_METHODS)).await?.records)
     }
 
-    /// The one that has this token.
+    /// The method with this token.
     async fn with_token<'m>(&self, methods: &'m [Record], token: &Token) -> Result<Option<&'m Record>, Problem> {
         for method in methods {
             if self.token(&text(method, "paymentMethodId")).await?.as_ref() == Some(token) {
@@ -149,8 +155,8 @@ impl Desk {
         Ok(None)
     }
 
-    /// Makes a method the default one, and the one that was no longer.
-    async fn prefer(&self, id: &[String]) -> Result<Record, Problem> {
+    /// Makes a method the default one, in place of another.
+    async fn set_default(&self, id: &[String]) -> Result<Record, Problem> {
         let mut retry = Retry::default();
         loop {
             retry.attempt().await?;
@@ -158,13 +164,13 @@ impl Desk {
             let mut methods = self.methods().await?;
             let at = methods.iter().position(|method| method.id() == id).ok_or_else(Problem::not_found)?;
             let method = methods.swap_remove(at);
-            self.call.knows(&method)?;
+            self.http.knows(&method)?;
             if is_default(&method) {
                 return Ok(method);
             }
             let id: Vec<_> = id.iter().map(String::as_str).collect();
             let set = self.change(&wallet).update(METHOD, &id, fields(json!({ "isDefault": true })), &method);
-            match none_preferred(set, &methods).commit().await {
+            match unset_default(set, &methods).commit().await {
                 Err(error) if is_lost_race(&error) => {}
                 preferred => return preferred?.into_iter().next().flatten().ok_or_else(Problem::internal),
             }
@@ -172,8 +178,8 @@ impl Desk {
     }
 }
 
-/// None of these is the default one afterwards.
-fn none_preferred(set: Set, methods: &[Record]) -> Set {
+/// Makes these methods no longer the default.
+fn unset_default(set: Set, methods: &[Record]) -> Set {
     methods.iter().filter(|method| is_default(method)).fold(set, |set, method| {
         let id = text(method, "paymentMethodId");
         set.update(METHOD, &[&id], fields(json!({ "isDefault": false })), method)
@@ -185,12 +191,12 @@ pub(super) fn is_default(method: &Record) -> bool {
 }
 
 /// The method that the path names.
-fn named(desk: &Desk) -> Result<String, Problem> {
-    desk.call.parameter("paymentMethodId").map(str::to_owned).ok_or_else(Problem::not_found)
+fn method_in_path(call: &PaymentCall) -> Result<String, Problem> {
+    call.http.parameter("paymentMethodId").map(str::to_owned).ok_or_else(Problem::not_found)
 }
 
 fn card_number() -> Problem {
     let detail =
         "This is a card number. Never send one: give it to the payment provider, and send the token that it gives.";
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail).at("token", "Is a card number, not a token.")
+    Problem::of(ProblemCode::INVALID, detail).at("token", "Is a card number, not a token.")
 }

@@ -1,4 +1,4 @@
-//! Payments: methods, purchases and the subscription, by a provider behind a port.
+//! Payments: methods, purchases and the subscription, through a payment provider.
 
 mod local;
 mod methods;
@@ -13,7 +13,7 @@ use std::{future::Future, sync::Arc};
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Later, OwnRoute, Problem};
+use nagaya_server::{Answer, Call, OwnRoute, Problem, RequestBody as _};
 use nagaya_tenancy::{Record, Tenant};
 use serde_json::{Value as Json, json};
 
@@ -29,133 +29,83 @@ const PURCHASE: &str = "purchase";
 const SUBSCRIPTION: &str = "subscription";
 /// What other statuses mean.
 const DECLINED: &str = "The provider declines, and says why. Code: `payment_declined`.";
-const IMPOSSIBLE: &str = "What the provider says cannot be. Code: `bad_standing`.";
+const IMPOSSIBLE: &str = "The provider reports an impossible state. Code: `bad_standing`.";
 
 pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRoute> {
     let (method, bought, subscription) = (item("PaymentMethod"), item("Purchase"), item("Subscription"));
+    // Changes of the subscription have the same answers.
+    let change = |route: OwnRoute| {
+        let route = route.needs(SUBSCRIPTION, Verb::Update).answers(200, Some(subscription.clone()));
+        route.also(402, DECLINED).also(502, IMPOSSIBLE)
+    };
     let post = Method::POST;
     vec![
-        OwnRoute::new(
-            post.clone(),
-            "/payment-methods",
-            "Adds a payment method by the provider's token for it; 200 if it is there already.",
-            at(payments, methods::add),
-        )
-        .needs(METHOD, Verb::Create)
-        .body(methods::ADDED.schema(design))
-        .answers(201, Some(method.clone()))
-        .also(200, "It was there already.")
-        .also(402, DECLINED),
-        OwnRoute::new(
-            post.clone(),
-            "/payment-methods/{paymentMethodId}/default",
-            "Makes a payment method the default one, in place of another.",
-            at(payments, methods::make_default),
-        )
-        .needs(METHOD, Verb::Update)
-        .answers(200, Some(method)),
-        OwnRoute::new(
-            Method::DELETE,
-            "/payment-methods/{paymentMethodId}",
-            "Removes a payment method, here and at the provider.",
-            at(payments, methods::remove),
-        )
-        .needs(METHOD, Verb::Delete)
-        .answers(204, None)
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post.clone(),
-            "/purchases",
-            "Buys a recipe or set of the catalog at its price; not one's own, and not again.",
-            at(payments, purchases::buy),
-        )
-        .needs(PURCHASE, Verb::Create)
-        .takes(json!({
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": true,
-            "description": "The same key and body give the same answer, and are paid once.",
-            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
-        }))
-        .body(purchases::schema(design))
-        .answers(201, Some(bought))
-        .also(402, DECLINED),
-        OwnRoute::new(
-            post.clone(),
-            "/subscription",
-            "Starts a subscription, unless one is running.",
-            at(payments, start::start),
-        )
-        .needs(SUBSCRIPTION, Verb::Create)
-        .body(start::STARTED.schema(design))
-        .answers(201, Some(subscription.clone()))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post.clone(),
-            "/subscription/cancel",
-            "Lets the subscription end with the period that is paid for.",
-            at(payments, subscription::cancel),
-        )
-        .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription.clone()))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post.clone(),
-            "/subscription/resume",
-            "Takes a cancellation back, as long as the period runs.",
-            at(payments, subscription::resume),
-        )
-        .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription.clone()))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
-        OwnRoute::new(
-            post,
-            "/subscription/refresh",
-            "Asks the provider how the subscription stands.",
-            at(payments, subscription::refresh),
-        )
-        .needs(SUBSCRIPTION, Verb::Update)
-        .answers(200, Some(subscription))
-        .also(402, DECLINED)
-        .also(502, IMPOSSIBLE),
+        route(payments, &post, "/payment-methods", methods::ADD, methods::add)
+            .needs(METHOD, Verb::Create)
+            .body(methods::NewMethod::schema(design))
+            .answers(201, Some(method.clone()))
+            .also(200, "It was there already.")
+            .also(402, DECLINED),
+        route(payments, &post, "/payment-methods/{paymentMethodId}/default", methods::DEFAULT, methods::make_default)
+            .needs(METHOD, Verb::Update)
+            .answers(200, Some(method)),
+        route(payments, &Method::DELETE, "/payment-methods/{paymentMethodId}", methods::REMOVE, methods::remove)
+            .needs(METHOD, Verb::Delete)
+            .answers(204, None)
+            .also(402, DECLINED)
+            .also(502, IMPOSSIBLE),
+        route(payments, &post, "/purchases", purchases::BUY, purchases::buy)
+            .needs(PURCHASE, Verb::Create)
+            .takes(json!({
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": true,
+                "description": "The same key and body give the same answer, and are paid once.",
+                "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+            }))
+            .body(purchases::schema(design))
+            .answers(201, Some(bought))
+            .also(402, DECLINED),
+        route(payments, &post, "/subscription", "Starts a subscription, unless one is running.", start::start)
+            .needs(SUBSCRIPTION, Verb::Create)
+            .body(start::NewSubscription::schema(design))
+            .answers(201, Some(subscription.clone()))
+            .also(402, DECLINED)
+            .also(502, IMPOSSIBLE),
+        change(route(payments, &post, "/subscription/cancel", subscription::CANCEL, subscription::cancel)),
+        change(route(payments, &post, "/subscription/resume", subscription::RESUME, subscription::resume)),
+        change(route(payments, &post, "/subscription/refresh", subscription::REFRESH, subscription::refresh)),
     ]
 }
 
-/// A handler at the desk.
-fn at<F, A>(
-    payments: &Arc<dyn Payments>,
-    handler: F,
-) -> impl Fn(Arc<Call>) -> Later<'static, Result<Answer, Problem>> + use<F, A>
+/// A route whose handler gets the payment provider.
+fn route<F, A>(payments: &Arc<dyn Payments>, method: &Method, path: &str, summary: &str, handler: F) -> OwnRoute
 where
-    F: Fn(Desk) -> A + Copy + Send + Sync + 'static,
+    F: Fn(PaymentCall) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Result<Answer, Problem>> + Send + 'static,
 {
     let payments = Arc::clone(payments);
-    move |call| {
+    OwnRoute::new(method.clone(), path, summary, move |call| {
         let payments = Arc::clone(&payments);
-        Box::pin(async move {
+        async move {
             let tenant = call.tenant()?;
-            handler(Desk { call, tenant, payments }).await
-        })
-    }
+            handler(PaymentCall { http: call, tenant, payments }).await
+        }
+    })
 }
 
-/// Where a user and the provider meet.
-struct Desk {
-    call: Arc<Call>,
+/// A call of a user, with the payment provider.
+struct PaymentCall {
+    http: Arc<Call>,
     tenant: Tenant,
     payments: Arc<dyn Payments>,
 }
 
-impl Desk {
+impl PaymentCall {
     /// The provider's token of a payment method; `None` if there is no such method any more.
     async fn token(&self, method: &str) -> Result<Option<Token>, Problem> {
         let mut found = None;
-        // A secret is never part of what is read; the one way to use it is to look at it in a test.
+        // Reads never return a secret field; only a predicate sees it.
         let look = |token: &str| {
             found = Token::new(token);
             found.is_some()
@@ -179,9 +129,9 @@ impl Desk {
         Ok(self.token(method).await?.ok_or_else(|| "The payment method is gone.".to_owned()))
     }
 
-    /// The payment method to use: the one that the body names, or the default one.
-    async fn method(&self) -> Result<String, Problem> {
-        let method = match self.call.body.get("paymentMethodId").and_then(Json::as_str) {
+    /// The payment method to use: the named one, or the default one.
+    async fn method(&self, named: Option<&str>) -> Result<String, Problem> {
+        let method = match named {
             Some(named) => self.tenant.get(METHOD, &[named]).await?,
             None => self.methods().await?.into_iter().find(methods::is_default).ok_or_else(no_method)?,
         };
@@ -200,7 +150,7 @@ impl Desk {
 
     /// An instant, in the form of a timestamp field.
     fn instant(&self, entity: &str, field: &str, millis: i64) -> Json {
-        let field = self.call.design().entity(entity).and_then(|entity| entity.field(field));
+        let field = self.http.design().entity(entity).and_then(|entity| entity.field(field));
         field.and_then(|field| field.instant(millis)).unwrap_or_default()
     }
 }

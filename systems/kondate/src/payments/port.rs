@@ -1,4 +1,4 @@
-//! The port: what the product asks of a payment provider.
+//! The port: what the system needs of a payment provider.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use nagaya_server::Later;
 
 use super::standing::State;
 
-/// What a provider answers, some time.
+/// A future answer of a provider.
 pub type Asked<'a, T> = Later<'a, Result<T, Refused>>;
 
-/// A payment provider. It keeps the cards; the product knows tokens for them.
+/// A payment provider. It stores the cards; the system has only tokens for them.
 ///
-/// Whatever has a `key` happens once under it: asked again with the same key and the rest the same, the provider gives the
-/// answer of the first time, a refusal included. Keys are ULIDs, made for each act before the provider first hears of it.
-/// What could not be asked, or was not answered in time, is [`Refused::Unavailable`]; it is asked again.
+/// Calls with a `key` are idempotent: the same key and arguments give the first answer again, a refusal included. Keys are
+/// ULIDs, created before the first call. A call that fails or is not answered in time is [`Refused::Unavailable`], and is
+/// repeated.
 pub trait Payments: Send + Sync + fmt::Debug + 'static {
-    /// What it is called in the items that are its own.
+    /// Its name in the stored items.
     fn name(&self) -> &str;
 
-    /// Attaches the card behind a token, so that it can be charged later, and tells what may be shown of it. Attaching it
-    /// again changes nothing.
+    /// Attaches the card of a token, so that it can be charged later, and returns its public data. Attaching it again changes
+    /// nothing.
     fn card<'a>(&'a self, token: &'a Token) -> Asked<'a, Card>;
 
-    /// Lets the card behind a token go. One that is gone already is fine.
+    /// Detaches the card of a token. A card that is already detached is fine.
     fn forget<'a>(&'a self, token: &'a Token) -> Asked<'a, ()>;
 
-    /// Takes an amount, in the currency's smallest unit.
+    /// Charges an amount, in the currency's smallest unit.
     fn charge<'a>(&'a self, token: &'a Token, amount: u64, currency: &'a str, key: &'a str) -> Asked<'a, ChargeId>;
 
     /// Starts a subscription to a plan. The provider renews it by itself.
@@ -34,34 +34,34 @@ pub trait Payments: Send + Sync + fmt::Debug + 'static {
     /// Lets a subscription end with the period that is paid for.
     fn cancel<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing>;
 
-    /// Takes a cancellation back, as long as the period runs.
+    /// Revokes a cancellation, until the end of the period.
     fn resume<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing>;
 
-    /// How a subscription stands now.
+    /// The status of a subscription.
     fn standing<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing>;
 }
 
-/// What may be shown of a card.
+/// The public data of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
-    /// Whose card it is, such as `visa`.
+    /// Its brand, such as `visa`.
     pub brand: String,
     /// Its last four digits.
     pub last4: String,
-    /// The month after which it is no good, from 1.
+    /// The month of its expiry, from 1.
     pub exp_month: u8,
-    /// The year of that month.
+    /// The year of its expiry.
     pub exp_year: u16,
 }
 
-/// What the provider knows a charge by.
+/// The id of a charge at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChargeId(pub String);
 
-/// How a subscription stands.
+/// The status of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// What the provider knows it by from now on.
+    /// Its id at the provider.
     pub subscription: String,
     /// Its state.
     pub state: State,
@@ -71,16 +71,16 @@ pub struct Standing {
     pub ends: bool,
 }
 
-/// Why a provider does not do what it is asked.
+/// Why a call to a provider failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// It will not, for this reason: a sentence that the user may read.
+    /// It was declined, with a reason for the user.
     Declined(String),
-    /// It cannot be asked now. Whether it has done it is not known.
+    /// The provider cannot be reached. It is unknown whether the call had an effect.
     Unavailable,
 }
 
-/// What a provider knows a card by: never a card number, and never in a log.
+/// The token of a card at the provider: never a card number, and never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -90,7 +90,7 @@ impl Token {
         (!is_card_number(text)).then(|| Token(text.to_owned()))
     }
 
-    /// The token itself, for the provider's eyes.
+    /// The token itself, for the provider only.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -102,8 +102,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Whether a text is as long as a card number, has its check digit right, and has nothing else in it but what people put
-/// between digits. Wide digits are what a Japanese keyboard gives.
+/// Whether a text has the length and the check digit of a card number, and otherwise only separators. Japanese keyboards give
+/// wide digits.
 fn is_card_number(text: &str) -> bool {
     let digit = |letter: char| match letter {
         '０'..='９' => Some(u32::from(letter) - u32::from('０')),

@@ -1,36 +1,36 @@
-//! Purchases: a recipe or set of the catalog, paid once under the caller's key.
+//! Purchases: a recipe or set of the catalog, paid once per idempotency key.
 
 use axum::http::{StatusCode, header};
-use nagaya_design::{Design, Problem as Unfit};
-use nagaya_server::{Answer, Problem, Shape};
+use nagaya_design::{Design, Problem as FieldError};
+use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{Error, ErrorKind, Keeper, List, Note, Retry, Set};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::{
-    ChargeId, Desk, PURCHASE, Refused, text,
-    wallet::{Act, Wallet, done},
+    ChargeId, PURCHASE, PaymentCall, Refused, text,
+    wallet::{PendingPayment, Wallet, done},
 };
-use crate::{notifications::notification, product::fields};
+use crate::{
+    catalog::Kind,notifications::notification, product::fields};
 
-/// What prices are in.
+pub(super) const BUY: &str = "Buys a recipe or set of the catalog at its price; not one's own, and not again.";
+/// The currency of prices.
 const CURRENCY: &str = "JPY";
 
-/// What somebody says who buys.
-const BOUGHT: Shape = Shape {
-    entity: PURCHASE,
-    fields: &[
-        ("targetType", "targetType"),
-        ("targetId", "targetId"),
-        ("paymentMethodId", "paymentMethodId"),
-        ("amount", "amount"),
-    ],
-    required: &["targetType", "targetId"],
-};
+request_body! {
+    /// The body of a purchase.
+    struct Order of PURCHASE {
+        target_type: String = "targetType",
+        target_id: String = "targetId",
+        payment_method_id: Option<String> = "paymentMethodId",
+        amount: Option<f64> = "amount",
+    }
+}
 
-/// The JSON Schema of that.
+/// The JSON Schema of the body.
 pub(super) fn schema(design: &Design) -> Json {
-    let mut schema = BOUGHT.schema(design);
+    let mut schema = Order::schema(design);
     schema["properties"]["targetType"] = json!({ "type": "string", "enum": ["RECIPE", "SET"] });
     let says = [
         ("targetId", "Somebody else's (409 `own_item` otherwise), and not bought yet (409 `already_bought`)."),
@@ -44,30 +44,31 @@ pub(super) fn schema(design: &Design) -> Json {
 
 /// Buys something at the price that the catalog has: 201 with the purchase, 402 if it is not paid.
 ///
-/// The key is needed: without it, a repeated request would be paid again. What comes of it is kept under the key for good, and
-/// is the answer whenever the key comes again. Under another key nobody pays again for what is paid: 409.
-pub(super) async fn buy(desk: Desk) -> Result<Answer, Problem> {
-    BOUGHT.check(desk.call.design(), &desk.call.body)?;
-    let catalog = catalog(&desk.call.body)?;
-    let key = desk.call.idempotency_key()?.ok_or_else(no_key)?;
-    let request = serde_json::to_string(&desk.call.body).unwrap_or_default();
+/// The idempotency key is required: without it, a repeated request would be charged again. The result is stored under the key
+/// for good, and is the answer to every request with the key. A paid item cannot be bought again with another key: 409.
+pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
+    let order: Order = call.http.parse_body()?;
+    let kind = Kind::called(&order.target_type).ok_or_else(not_for_sale)?;
+    let key = call.http.idempotency_key()?.ok_or_else(no_key)?;
+    let request = serde_json::to_string(&call.http.body).unwrap_or_default();
 
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = desk.settled().await?;
-        // What has been bought under the key is not bought again.
-        if let Some(slip) = desk.tenant.note(PURCHASE, Keeper::Tenant, &slip_of(key)).await? {
-            return desk.bought(&slip, &request).await;
+        let wallet = call.settled().await?;
+        // The key was not used yet.
+        if let Some(slip) = call.tenant.note(PURCHASE, Keeper::Tenant, &slip_of(key)).await? {
+            return call.bought(&slip, &request).await;
         }
-        // It is not paid under another one. Whoever pays for it from here on changes the wallet that was read before.
-        if desk.tenant.note(PURCHASE, Keeper::Tenant, &bought_of(&desk.call.body)).await?.is_some() {
+        // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
+        if call.tenant.note(PURCHASE, Keeper::Tenant, &bought_of(&order.target_type, &order.target_id)).await?.is_some()
+        {
             return Err(already_bought());
         }
-        let purchase = desk.offer(catalog).await?;
+        let purchase = call.offer(kind, &order).await?;
         let buying = Buying { key: key.to_owned(), request: request.clone(), purchase };
-        // Whether this or another one is under way then, it is settled next.
-        desk.begin(&wallet, &Act::Buying(buying)).await?;
+        // The next round completes the pending payment, this one or another.
+        call.begin(&wallet, &PendingPayment::Buying(buying)).await?;
     }
 }
 
@@ -87,7 +88,7 @@ struct Purchase {
     payment_method_id: Option<String>,
 }
 
-/// A purchase that is under way. What it costs and who pays is settled, however late it ends.
+/// A pending purchase. Its price and payment method are fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Buying {
     key: String,
@@ -96,45 +97,45 @@ pub(super) struct Buying {
 }
 
 impl Buying {
-    /// Has it paid, and writes down what came of it.
-    pub(super) async fn end(&self, desk: &Desk, wallet: &Wallet) -> Result<(), Problem> {
+    /// Charges it, and stores the result.
+    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
         let mut item = fields(json!(self.purchase));
         let mut slip = json!({ "request": self.request, "purchasedAt": purchased_at, "purchaseId": purchase_id });
-        let paid = self.charge(desk).await?;
+        let paid = self.charge(call).await?;
         match &paid {
             Ok(charge) => slip["charge"] = json!(charge.as_ref().map(|ChargeId(id)| id)),
             Err(reason) => slip["declined"] = json!(reason),
         }
         item.insert("status".to_owned(), if paid.is_ok() { "paid" } else { "failed" }.into());
 
-        let set = desk.change(wallet).create(PURCHASE, item);
+        let set = call.change(wallet).create(PURCHASE, item);
         let set = set.note(PURCHASE, Keeper::Tenant, &slip_of(&self.key), Some(fields(slip)), None);
         let set = if paid.is_ok() { self.receipt(self.bought(set)) } else { set };
         done(set).await.map(drop)
     }
 
-    /// Has the provider take the amount, unless it is nothing; or says why it does not.
-    async fn charge(&self, desk: &Desk) -> Result<Result<Option<ChargeId>, String>, Problem> {
+    /// Charges the amount, unless it is 0; or returns why it was declined.
+    async fn charge(&self, call: &PaymentCall) -> Result<Result<Option<ChargeId>, String>, Problem> {
         let Purchase { amount, currency, purchase_id, payment_method_id, .. } = &self.purchase;
         let Some(method) = payment_method_id.as_ref().filter(|_| *amount > 0) else { return Ok(Ok(None)) };
-        let token = match desk.pays_with(method).await? {
+        let token = match call.pays_with(method).await? {
             Ok(token) => token,
             Err(reason) => return Ok(Err(reason)),
         };
-        match desk.payments.charge(&token, *amount, currency, purchase_id).await {
+        match call.payments.charge(&token, *amount, currency, purchase_id).await {
             Ok(charge) => Ok(Ok(Some(charge))),
             Err(Refused::Declined(reason)) => Ok(Err(reason)),
             Err(Refused::Unavailable) => Err(Refused::Unavailable.into()),
         }
     }
 
-    /// Adds that it is bought.
+    /// Adds the record that the item is bought.
     fn bought(&self, set: Set) -> Set {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
         let by = fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
-        let body = fields(json!(self.purchase));
-        set.note(PURCHASE, Keeper::Tenant, &bought_of(&body), Some(by), None)
+        let name = bought_of(&self.purchase.target_type, &self.purchase.target_id);
+        set.note(PURCHASE, Keeper::Tenant, &name, Some(by), None)
     }
 
     fn receipt(&self, set: Set) -> Set {
@@ -144,34 +145,35 @@ impl Buying {
     }
 }
 
-impl Desk {
-    /// What the body asks for, at the price that the catalog has now.
-    async fn offer(&self, (access, id): (&str, &str)) -> Result<Purchase, Problem> {
-        let said = |field: &str| self.call.body.get(field).and_then(Json::as_str).unwrap_or_default();
-        let found = self.tenant.list(&List::by(access).with(id, said("targetId"))).await.map_err(no_id)?;
+impl PaymentCall {
+    /// The ordered item, at the price that the catalog has now.
+    async fn offer(&self, kind: Kind, order: &Order) -> Result<Purchase, Problem> {
+        let names = kind.names();
+        let list = List::by(names.by_id).with(names.id, &order.target_id);
+        let found = self.tenant.list(&list).await.map_err(no_id)?;
         let found = found.records.into_iter().next().ok_or_else(Problem::not_found)?;
-        // It is what the catalog has, and not only an index that has not heard yet.
+        // It is in the catalog, and not only in an index that lags behind.
         let key = found.id();
         let key: Vec<_> = key.iter().map(String::as_str).collect();
         let offered = self.tenant.get(found.entity(), &key).await?;
-        // It is another's.
+        // It is not the caller's own.
         if offered.text("creatorId") == Some(&*self.tenant.principal().tenant) {
             return Err(own_item());
         }
-        // It costs what whoever buys it has seen.
+        // The price is the one that the buyer has seen.
         let amount = offered.json("price").and_then(|price| price.as_u64()).unwrap_or_default();
         let whole = u32::try_from(amount).ok().map(f64::from);
-        if self.call.body.get("amount").is_some_and(|seen| seen.as_f64() != whole) {
+        if order.amount.is_some_and(|seen| Some(seen) != whole) {
             return Err(price_changed(amount));
         }
-        // Whoever names a way to pay has it; what costs nothing needs none.
-        let free = amount == 0 && !self.call.body.contains_key("paymentMethodId");
-        let payment_method_id = if free { None } else { Some(self.method().await?) };
+        // A named payment method has to exist; a free item needs none.
+        let named = order.payment_method_id.as_deref();
+        let payment_method_id = if amount == 0 && named.is_none() { None } else { Some(self.method(named).await?) };
         Ok(Purchase {
-            purchased_at: self.call.moment(PURCHASE, "purchasedAt"),
-            purchase_id: self.call.ids().ulid(self.call.now()),
-            target_type: said("targetType").to_owned(),
-            target_id: said("targetId").to_owned(),
+            purchased_at: self.http.moment(PURCHASE, "purchasedAt"),
+            purchase_id: self.http.ids().ulid(self.http.now()),
+            target_type: order.target_type.clone(),
+            target_id: order.target_id.clone(),
             title: text(&offered, "title"),
             amount,
             currency: CURRENCY.to_owned(),
@@ -179,49 +181,41 @@ impl Desk {
         })
     }
 
-    /// What came of a purchase, for whoever comes with its key.
+    /// The result of a purchase, for a repeated request.
     async fn bought(&self, slip: &Note, request: &str) -> Result<Answer, Problem> {
-        let said = |name: &str| slip.text(name).unwrap_or_default();
-        if said("request") != request {
+        let text = |name: &str| slip.text(name).unwrap_or_default();
+        if text("request") != request {
             return Err(Error::from(ErrorKind::KeyReused).into());
         }
         if let Some(reason) = slip.text("declined") {
             return Err(Refused::Declined(reason.to_owned()).into());
         }
-        let (at, id) = (said("purchasedAt"), said("purchaseId"));
+        let (at, id) = (text("purchasedAt"), text("purchaseId"));
         let mut answer = Answer::record(self.tenant.get(PURCHASE, &[at, id]).await?);
         answer.status = StatusCode::CREATED;
-        answer.set(header::LOCATION, &self.call.location(&format!("/purchases/{at}/{id}")));
+        answer.set(header::LOCATION, &self.http.location(&format!("/purchases/{at}/{id}")));
         Ok(answer)
     }
 }
 
-/// The access pattern that finds what is bought by its id, and what it calls the id.
-fn catalog(body: &Map<String, Json>) -> Result<(&'static str, &'static str), Problem> {
-    match body.get("targetType").and_then(Json::as_str) {
-        Some("RECIPE") => Ok(("catalog_recipe_by_id", "recipeId")),
-        Some("SET") => Ok(("catalog_set_by_id", "setId")),
-        _ => {
-            let message = "has to be RECIPE or SET; a subscription is started by POST /subscription".to_owned();
-            Err(Error::from(ErrorKind::Invalid(vec![Unfit { path: "targetType".to_owned(), message }])).into())
-        }
-    }
+fn not_for_sale() -> Problem {
+    let message = "has to be RECIPE or SET; a subscription is started by POST /subscription".to_owned();
+    Error::from(ErrorKind::Invalid(vec![FieldError { path: "targetType".to_owned(), message }])).into()
 }
 
-/// What cannot be an id is nothing's.
+/// A text that cannot be an id: 404.
 fn no_id(error: Error) -> Problem {
     if matches!(error.kind(), ErrorKind::Invalid(_)) { Problem::not_found() } else { error.into() }
 }
 
-/// The note that keeps what came of a purchase.
+/// The name of the record with the result of a purchase.
 fn slip_of(key: &str) -> String {
     format!("purchase-{key}")
 }
 
-/// The note that says that something is bought; the body and the purchase name it alike.
-fn bought_of(body: &Map<String, Json>) -> String {
-    let said = |field: &str| body.get(field).and_then(Json::as_str).unwrap_or_default();
-    format!("bought-{}-{}", said("targetType"), said("targetId"))
+/// The name of the record that an item is bought.
+fn bought_of(target_type: &str, target_id: &str) -> String {
+    format!("bought-{target_type}-{target_id}")
 }
 
 fn already_bought() -> Problem {

@@ -1,15 +1,15 @@
-//! The states of a subscription, and which can follow which.
+//! The states of a subscription, and the transitions between them.
 
 /// The state of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Tried out, not paid for yet.
+    /// On trial, not paid yet.
     Trialing,
-    /// Paid for.
+    /// Paid.
     Active,
-    /// A payment is missing; the provider goes on trying.
+    /// A payment failed; the provider tries again.
     PastDue,
-    /// Over. Only another start comes after it.
+    /// Over. Only a new start follows.
     Canceled,
 }
 
@@ -17,7 +17,7 @@ impl State {
     /// All of them.
     pub const ALL: [State; 4] = [State::Trialing, State::Active, State::PastDue, State::Canceled];
 
-    /// What it is called in an item.
+    /// Its name in an item.
     pub fn name(self) -> &'static str {
         match self {
             State::Trialing => "trialing",
@@ -27,17 +27,17 @@ impl State {
         }
     }
 
-    /// The state that is called so.
+    /// The state with this name.
     pub fn named(name: &str) -> Option<Self> {
         State::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// Whether it is one of a subscription that runs.
+    /// Whether the subscription is running.
     pub fn runs(self) -> bool {
         self != State::Canceled
     }
 
-    /// Whether a subscription in this state can be found in that one next. Staying as it is, it always can.
+    /// Whether a subscription can go from this state to the next one. It can always stay in its state.
     pub fn leads_to(self, next: State) -> bool {
         match (self, next) {
             (State::Trialing, State::Active | State::PastDue | State::Canceled)

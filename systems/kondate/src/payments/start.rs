@@ -1,53 +1,54 @@
-//! Starting a subscription: the one act of it that goes through the wallet.
+//! Starting a subscription: the one change of it that goes through the wallet.
 
 use axum::http::{StatusCode, header};
-use nagaya_server::{Answer, Problem, Shape};
+use nagaya_server::{Answer, Problem, request_body};
 use nagaya_tenancy::{Retry, Set};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    Desk, Refused, SUBSCRIPTION, Standing,
-    subscription::{News, bad_standing, runs},
-    wallet::{Act, Wallet, done},
+    PaymentCall, Refused, SUBSCRIPTION, Standing,
+    subscription::{Subscription, SubscriptionNotice, bad_standing},
+    wallet::{PendingPayment, Wallet, done},
 };
 use crate::product::fields;
 
-/// What somebody says who starts one.
-pub(super) const STARTED: Shape = Shape {
-    entity: SUBSCRIPTION,
-    fields: &[("plan", "plan"), ("paymentMethodId", "paymentMethodId")],
-    required: &["plan"],
-};
+request_body! {
+    /// The body that starts a subscription.
+    pub(super) struct NewSubscription of SUBSCRIPTION {
+        plan: String = "plan",
+        payment_method_id: Option<String> = "paymentMethodId",
+    }
+}
 
-/// Starts a subscription: 201 with it. One that is over is replaced, one that runs is not.
-pub(super) async fn start(desk: Desk) -> Result<Answer, Problem> {
-    STARTED.check(desk.call.design(), &desk.call.body)?;
-    let plan = desk.call.body.get("plan").and_then(Json::as_str).unwrap_or_default();
+/// Starts a subscription: 201 with it. One that is over is replaced; while one is running, the answer is 409.
+pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
+    let new: NewSubscription = call.http.parse_body()?;
 
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = desk.settled().await?;
+        let wallet = call.settled().await?;
         // None is running.
-        if desk.present_subscription().await?.is_some_and(|there| runs(&there)) {
+        let current = call.present_subscription().await?.map(|current| current.to::<Subscription>()).transpose()?;
+        if current.is_some_and(|current| current.is_running()) {
             let detail = "A subscription is running: it can be canceled or resumed.";
             return Err(Problem::new(StatusCode::CONFLICT, "subscribed", detail));
         }
         let start = Start {
-            key: desk.call.ids().ulid(desk.call.now()),
-            plan: plan.to_owned(),
-            method: desk.method().await?,
-            at: desk.call.moment(SUBSCRIPTION, "startedAt"),
+            key: call.http.ids().ulid(call.http.now()),
+            plan: new.plan.clone(),
+            method: call.method(new.payment_method_id.as_deref()).await?,
+            at: call.http.moment(SUBSCRIPTION, "startedAt"),
         };
-        if !desk.begin(&wallet, &Act::Start(start.clone())).await? {
+        if !call.begin(&wallet, &PendingPayment::Start(start.clone())).await? {
             continue;
         }
-        // Somebody else may have ended it by now; the provider says the same to all.
-        start.end(&desk, &desk.wallet().await?).await?.map_err(Problem::from)?;
-        let mut answer = Answer::record(desk.tenant.get(SUBSCRIPTION, &[]).await?);
+        // A concurrent call may have completed it; the provider gives every caller the same answer.
+        start.end(&call, &call.wallet().await?).await?.map_err(Problem::from)?;
+        let mut answer = Answer::record(call.tenant.get(SUBSCRIPTION, &[]).await?);
         answer.status = StatusCode::CREATED;
-        answer.set(header::LOCATION, &desk.call.location("/subscription"));
+        answer.set(header::LOCATION, &call.http.location("/subscription"));
         return Ok(answer);
     }
 }
@@ -62,68 +63,68 @@ pub(super) struct Start {
 }
 
 /// Why a subscription did not start.
-pub(super) enum NotStarted {
+pub(super) enum StartError {
     Declined(String),
-    /// The provider says something of it that cannot be.
+    /// The provider reports an impossible state.
     Impossible,
 }
 
-impl From<NotStarted> for Problem {
-    fn from(why: NotStarted) -> Self {
+impl From<StartError> for Problem {
+    fn from(why: StartError) -> Self {
         match why {
-            NotStarted::Declined(reason) => Refused::Declined(reason).into(),
-            NotStarted::Impossible => bad_standing(),
+            StartError::Declined(reason) => Refused::Declined(reason).into(),
+            StartError::Impossible => bad_standing(),
         }
     }
 }
 
 impl Start {
-    /// Has the provider start it, and writes it down; or says why not.
-    pub(super) async fn end(&self, desk: &Desk, wallet: &Wallet) -> Result<Result<(), NotStarted>, Problem> {
-        let asked = match desk.pays_with(&self.method).await? {
-            Ok(token) => desk.payments.subscribe(&token, &self.plan, &self.key).await,
+    /// Starts it at the provider and stores the result; or returns why it did not start.
+    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<Result<(), StartError>, Problem> {
+        let answer = match call.pays_with(&self.method).await? {
+            Ok(token) => call.payments.subscribe(&token, &self.plan, &self.key).await,
             Err(reason) => Err(Refused::Declined(reason)),
         };
-        let started = match asked {
+        let started = match answer {
             Err(Refused::Unavailable) => return Err(Refused::Unavailable.into()),
-            Err(Refused::Declined(reason)) => Err(NotStarted::Declined(reason)),
+            Err(Refused::Declined(reason)) => Err(StartError::Declined(reason)),
             Ok(standing) if standing.state.runs() => Ok(standing),
             Ok(standing) => {
-                tracing::error!(?standing, "the payment provider starts a subscription that is over");
-                Err(NotStarted::Impossible)
+                tracing::error!(?standing, "the payment provider reports a new subscription as canceled");
+                Err(StartError::Impossible)
             }
         };
-        // Of several who end it one writes it down, on the wallet in which it is under way.
+        // Of concurrent calls one stores the result, in the wallet that has the pending start.
         let mut wallet = wallet;
         let mut again;
-        while wallet.has(|act| matches!(act, Act::Start(start) if start == self)) {
-            let set = desk.change(wallet);
+        while wallet.has(|act| matches!(act, PendingPayment::Start(start) if start == self)) {
+            let set = call.change(wallet);
             let set = match &started {
-                Ok(standing) => self.record(desk, set, standing).await?,
+                Ok(standing) => self.record(call, set, standing).await?,
                 Err(_) => set,
             };
             if done(set).await? {
                 break;
             }
-            again = desk.wallet().await?;
+            again = call.wallet().await?;
             wallet = &again;
         }
         Ok(started.map(drop))
     }
 
-    /// Adds the subscription, in the place of the one that is over.
-    async fn record(&self, desk: &Desk, set: Set, standing: &Standing) -> Result<Set, Problem> {
-        let mut item = desk.stands(standing);
+    /// Adds the subscription to the change set, in place of the one that is over.
+    async fn record(&self, call: &PaymentCall, set: Set, standing: &Standing) -> Result<Set, Problem> {
+        let mut item = call.status_fields(standing);
         item.append(&mut fields(json!({
             "plan": self.plan,
-            "provider": desk.payments.name(),
+            "provider": call.payments.name(),
             "paymentMethodId": self.method,
             "startedAt": self.at,
         })));
-        let set = match desk.subscription().await? {
+        let set = match call.subscription().await? {
             None => set.create(SUBSCRIPTION, item),
             Some(over) => set.update(SUBSCRIPTION, &[], item, &over),
         };
-        Ok(News::Started.tell(set))
+        Ok(SubscriptionNotice::Started.add_to(set))
     }
 }

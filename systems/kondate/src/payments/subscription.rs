@@ -1,125 +1,160 @@
-//! The subscription while it runs: canceled and resumed here, and otherwise as the provider says.
+//! The subscription: canceled and resumed here, and otherwise in the state that the provider reports.
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Problem};
-use nagaya_store::Value;
 use nagaya_tenancy::{Record, Retry, Set};
+use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Desk, SUBSCRIPTION, Standing, State, text};
+use super::{PaymentCall, SUBSCRIPTION, Standing, State};
 use crate::{
     notifications::notification,
     product::{fields, is_lost_race},
 };
 
+pub(super) const CANCEL: &str = "Lets the subscription end with the period that is paid for.";
+pub(super) const RESUME: &str = "Revokes a cancellation, until the end of the period.";
+pub(super) const REFRESH: &str = "Gets the state of the subscription from the provider.";
+
+/// A stored subscription.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Subscription {
+    status: String,
+    provider_subscription_id: String,
+    pub(super) payment_method_id: Option<String>,
+    current_period_end: Option<String>,
+    cancel_at_period_end: bool,
+}
+
+impl Subscription {
+    fn state(&self) -> Option<State> {
+        State::named(&self.status)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.state().is_some_and(State::runs)
+    }
+}
+
 /// Lets the subscription end with its period: 200 with it.
-pub(super) async fn cancel(desk: Desk) -> Result<Answer, Problem> {
+pub(super) async fn cancel(call: PaymentCall) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let current = desk.running().await?;
-        if ends(&current) {
+        let (current, subscription) = call.running().await?;
+        if subscription.cancel_at_period_end {
             return Ok(Answer::record(current));
         }
-        let standing = desk.payments.cancel(&text(&current, "providerSubscriptionId")).await?;
-        if let Some(applied) = desk.apply(&current, &standing).await? {
+        let standing = call.payments.cancel(&subscription.provider_subscription_id).await?;
+        if let Some(applied) = call.apply(&current, &standing).await? {
             return Ok(Answer::record(applied));
         }
     }
 }
 
 /// Takes a cancellation back: 200 with the subscription.
-pub(super) async fn resume(desk: Desk) -> Result<Answer, Problem> {
+pub(super) async fn resume(call: PaymentCall) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let current = desk.running().await?;
-        if !ends(&current) {
+        let (current, subscription) = call.running().await?;
+        if !subscription.cancel_at_period_end {
             return Ok(Answer::record(current));
         }
-        // The period runs, whatever else the provider says.
-        if desk.is_past(&current) {
+        // The period is not over yet.
+        if call.is_past(&subscription) {
             let detail = "The period is over, and the subscription with it: start another one.";
             return Err(Problem::new(StatusCode::CONFLICT, "period_over", detail));
         }
-        let standing = desk.payments.resume(&text(&current, "providerSubscriptionId")).await?;
-        if let Some(applied) = desk.apply(&current, &standing).await? {
+        let standing = call.payments.resume(&subscription.provider_subscription_id).await?;
+        if let Some(applied) = call.apply(&current, &standing).await? {
             return Ok(Answer::record(applied));
         }
     }
 }
 
-/// Asks the provider how the subscription stands, and takes it over: 200 with it.
-pub(super) async fn refresh(desk: Desk) -> Result<Answer, Problem> {
-    desk.refreshed().await.map(Answer::record)
+/// Gets the state of the subscription from the provider, and stores it: 200 with it.
+pub(super) async fn refresh(call: PaymentCall) -> Result<Answer, Problem> {
+    call.refreshed().await.map(Answer::record)
 }
 
-impl Desk {
+impl PaymentCall {
     /// The subscription, running or over.
     pub(super) async fn subscription(&self) -> Result<Option<Record>, Problem> {
         Ok(self.tenant.get_many(&[(SUBSCRIPTION, &[])]).await?.into_iter().next().flatten())
     }
 
-    /// The subscription as it stands now: when its period is over, the provider knows what came after.
+    /// The current subscription. After the end of its period, the provider is asked for the state.
     ///
-    /// One at another provider nobody can ask for; it stays as it is.
+    /// A subscription at another provider stays as it is.
     pub(super) async fn present_subscription(&self) -> Result<Option<Record>, Problem> {
         let current = self.subscription().await?;
-        match &current {
-            Some(past) if runs(past) && self.is_past(past) && self.is_ours(past).is_ok() => {
-                self.refreshed().await.map(Some)
+        if let Some(record) = &current {
+            let subscription: Subscription = record.to()?;
+            if subscription.is_running() && self.is_past(&subscription) && self.is_ours(record).is_ok() {
+                return self.refreshed().await.map(Some);
             }
-            _ => Ok(current),
         }
+        Ok(current)
     }
 
-    /// The subscription after the provider has said how it stands.
+    /// The subscription with the state that the provider reports.
     async fn refreshed(&self) -> Result<Record, Problem> {
         let mut retry = Retry::default();
         loop {
             retry.attempt().await?;
             let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
             self.is_ours(&current)?;
-            let standing = self.payments.standing(&text(&current, "providerSubscriptionId")).await?;
+            let subscription: Subscription = current.to()?;
+            let standing = self.payments.standing(&subscription.provider_subscription_id).await?;
             if let Some(applied) = self.apply(&current, &standing).await? {
                 return Ok(applied);
             }
         }
     }
 
-    /// Whether its period is over. Instants of the same form are in order as texts.
-    fn is_past(&self, subscription: &Record) -> bool {
-        let now = self.call.moment(SUBSCRIPTION, "currentPeriodEnd");
-        subscription.text("currentPeriodEnd").is_some_and(|end| Some(end) <= now.as_str())
+    /// Whether its period is over. Timestamps of one field are ordered as texts.
+    fn is_past(&self, subscription: &Subscription) -> bool {
+        let now = self.http.moment(SUBSCRIPTION, "currentPeriodEnd");
+        subscription.current_period_end.as_deref().is_some_and(|end| Some(end) <= now.as_str())
     }
 
-    /// The subscription, which has to run.
-    async fn running(&self) -> Result<Record, Problem> {
+    /// The subscription, which has to be running.
+    async fn running(&self) -> Result<(Record, Subscription), Problem> {
         let current = self.present_subscription().await?.ok_or_else(Problem::not_found)?;
-        self.call.knows(&current)?;
-        if !runs(&current) {
+        self.http.knows(&current)?;
+        let subscription: Subscription = current.to()?;
+        if !subscription.is_running() {
             let detail = "The subscription is over: start another one.";
             return Err(Problem::new(StatusCode::CONFLICT, "not_running", detail));
         }
         self.is_ours(&current)?;
-        Ok(current)
+        Ok((current, subscription))
     }
 
-    /// Takes over how the provider says that the subscription stands; `None` if somebody else was faster.
+    /// Stores the state that the provider reports; `None` if another writer changed the subscription meanwhile.
     async fn apply(&self, current: &Record, standing: &Standing) -> Result<Option<Record>, Problem> {
-        let from = state(current).ok_or_else(Problem::internal)?;
+        let subscription: Subscription = current.to()?;
+        let from = subscription.state().ok_or_else(Problem::internal)?;
         if !from.leads_to(standing.state) {
-            tracing::error!(from = from.name(), ?standing, "the payment provider reports a change that cannot be");
+            tracing::error!(from = from.name(), ?standing, "the payment provider reports an impossible change");
             return Err(bad_standing());
         }
-        let patch = self.stands(standing);
+        let patch = self.status_fields(standing);
         if patch.iter().all(|(field, value)| current.json(field).as_ref() == Some(value)) {
             return Ok(Some(current.clone()));
         }
-        let renewed = patch["currentPeriodEnd"].as_str() > current.text("currentPeriodEnd");
+        let renewed = patch["currentPeriodEnd"].as_str() > subscription.current_period_end.as_deref();
         let set = self.tenant.set().update(SUBSCRIPTION, &[], patch, current);
-        let set = match News::of(from, standing.state, ends(current), standing.ends, renewed) {
-            Some(news) => news.tell(set),
+        let set = match SubscriptionNotice::of(
+            from,
+            standing.state,
+            subscription.cancel_at_period_end,
+            standing.ends,
+            renewed,
+        ) {
+            Some(notice) => notice.add_to(set),
             None => set,
         };
         match set.commit().await {
@@ -129,8 +164,8 @@ impl Desk {
         }
     }
 
-    /// The fields that a standing gives.
-    pub(super) fn stands(&self, standing: &Standing) -> Map<String, Json> {
+    /// The fields of the state that the provider reports.
+    pub(super) fn status_fields(&self, standing: &Standing) -> Map<String, Json> {
         fields(json!({
             "providerSubscriptionId": standing.subscription,
             "status": standing.state.name(),
@@ -140,9 +175,9 @@ impl Desk {
     }
 }
 
-/// What the user is told.
+/// A notification about a change of the subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum SubscriptionNotice {
     Started,
     Active,
     PastDue,
@@ -152,44 +187,43 @@ pub(super) enum News {
     Renewed,
 }
 
-impl News {
-    /// What there is to tell about a change: the most important part of it.
+impl SubscriptionNotice {
+    /// The notification about a change: only the most important part.
     fn of(from: State, to: State, ended: bool, ends: bool, renewed: bool) -> Option<Self> {
         match to {
-            State::Canceled if from != to => Some(News::Canceled),
-            State::PastDue if from != to => Some(News::PastDue),
-            State::Active if from != to => Some(News::Active),
+            State::Canceled if from != to => Some(SubscriptionNotice::Canceled),
+            State::PastDue if from != to => Some(SubscriptionNotice::PastDue),
+            State::Active if from != to => Some(SubscriptionNotice::Active),
             State::Canceled => None,
-            _ if ends != ended => Some(if ends { News::Ending } else { News::Resumed }),
-            _ => renewed.then_some(News::Renewed),
+            _ if ends != ended => Some(if ends { SubscriptionNotice::Ending } else { SubscriptionNotice::Resumed }),
+            _ => renewed.then_some(SubscriptionNotice::Renewed),
         }
     }
 
-    pub(super) fn tell(self, set: Set) -> Set {
+    pub(super) fn add_to(self, set: Set) -> Set {
         let (kind, title, body) = match self {
-            News::Started => ("started", "Your subscription has started", "Thank you."),
-            News::Active => ("active", "Your subscription is paid", "It goes on until the end of its period."),
-            News::PastDue => ("past_due", "A payment is missing", "See to your payment method; it is tried again."),
-            News::Canceled => ("canceled", "Your subscription is over", "You can start another one at any time."),
-            News::Ending => ("ending", "Your subscription will end", "It runs until the end of its period."),
-            News::Resumed => ("resumed", "Your subscription goes on", "The cancellation has been taken back."),
-            News::Renewed => ("renewed", "Your subscription has been renewed", "Another period has begun."),
+            SubscriptionNotice::Started => ("started", "Your subscription has started", "Thank you."),
+            SubscriptionNotice::Active => {
+                ("active", "Your subscription is paid", "It goes on until the end of its period.")
+            }
+            SubscriptionNotice::PastDue => {
+                ("past_due", "A payment is missing", "See to your payment method; it is tried again.")
+            }
+            SubscriptionNotice::Canceled => {
+                ("canceled", "Your subscription is over", "You can start another one at any time.")
+            }
+            SubscriptionNotice::Ending => {
+                ("ending", "Your subscription will end", "It runs until the end of its period.")
+            }
+            SubscriptionNotice::Resumed => {
+                ("resumed", "Your subscription goes on", "The cancellation has been taken back.")
+            }
+            SubscriptionNotice::Renewed => {
+                ("renewed", "Your subscription has been renewed", "Another period has begun.")
+            }
         };
         set.create("notification", notification(&format!("subscription_{kind}"), title, body))
     }
-}
-
-fn state(subscription: &Record) -> Option<State> {
-    State::named(subscription.text("status")?)
-}
-
-pub(super) fn runs(subscription: &Record) -> bool {
-    state(subscription).is_some_and(State::runs)
-}
-
-/// Whether it ends with its period.
-fn ends(subscription: &Record) -> bool {
-    subscription.get("cancelAtPeriodEnd") == Some(&Value::Boolean(true))
 }
 
 pub(super) fn bad_standing() -> Problem {

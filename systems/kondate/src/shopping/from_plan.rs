@@ -1,9 +1,9 @@
-//! What a plan needs and is neither in the fridge nor on the list is put on the list.
+//! Adds the ingredients of a plan to the shopping list, without those in the fridge or on the list.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Problem, Shape};
+use nagaya_server::{Answer, Call, Problem, request_body};
 use nagaya_tenancy::{Error, Keeper, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
@@ -16,39 +16,42 @@ use crate::{
     product::{AT_ONCE, all},
 };
 
-pub(super) const SUMMARY: &str = "Puts the ingredients of a plan on the list: equal ones added up, without what is in the \
-                                  fridge or on the list; lines that were listed from the other plan are for that one. Items of the plan that \
-                                  are cooked, or without a recipe of one's own, are left out.";
+pub(super) const SUMMARY: &str = "Adds the ingredients of a plan to the list: equal ones summed up, without what is in the \
+                                  fridge or on the list; items on the list for the other plan do not count. Items of the plan that are \
+                                  cooked, or without a recipe of one's own, are left out.";
 
-/// What is said: which plan.
-pub(super) const BODY: Shape = Shape { entity: PLAN, fields: &[("slot", "slot")], required: &["slot"] };
+request_body! {
+    /// The body that names the plan.
+    pub(super) struct FromPlan of PLAN {
+        slot: String = "slot",
+    }
+}
 
-/// What tells one plan from another, also after it was promoted.
+/// The id of a plan, which it keeps when it is promoted.
 const MENU: &str = "menuId";
-/// What one run at a time holds: two that did not know of each other would put everything on the list twice.
-const TURN: &str = "shopping-from-plan";
+/// The name of the record that concurrent runs conflict on: without it, two runs would add everything twice.
+const LOCK: &str = "shopping-from-plan";
 
-/// Puts what a plan needs on the list, and answers with what was added: nothing, if it is all there.
+/// Adds what a plan needs to the list, and answers with the added items.
 ///
-/// A plan's item that was made by hand, or whose recipe is gone, needs nothing that could be known.
+/// An item of a plan without a recipe, or with a deleted one, has no known ingredients.
 pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
-    BODY.check(call.design(), &call.body)?;
-    let slot = call.body.get("slot").and_then(Json::as_str).unwrap_or_default();
+    let FromPlan { slot } = call.parse_body()?;
     let tenant = call.tenant()?;
-    let (plan, other) = plans(&tenant, slot).await?;
+    let (plan, other) = plans(&tenant, &slot).await?;
     let needs = needs(&tenant, &plan).await?;
 
     let mut added = Vec::new();
     let mut retry = Retry::default();
     loop {
-        let turn = tenant.note(ITEM, Keeper::Tenant, TURN).await?;
+        let lock = tenant.note(ITEM, Keeper::Tenant, LOCK).await?;
         let missing = needs.missing(&stock(&tenant, other.as_ref()).await?);
         if missing.is_empty() {
             return Ok(list(StatusCode::CREATED, added));
         }
         let set = missing.iter().take(AT_ONCE).fold(tenant.set(), |set, line| set.create(ITEM, fields(line, &plan)));
-        match set.note(ITEM, Keeper::Tenant, TURN, Some(Map::new()), turn.as_ref()).commit().await {
-            // Another run was faster: what it has added is not missing any more.
+        match set.note(ITEM, Keeper::Tenant, LOCK, Some(Map::new()), lock.as_ref()).commit().await {
+            // A concurrent run was faster: read again what is missing.
             Err(error) if error.is_conflict() => retry.attempt().await?,
             Err(error) => return Err(error.into()),
             Ok(records) => {
@@ -69,7 +72,7 @@ async fn plans(tenant: &Tenant, slot: &str) -> Result<(Record, Option<Record>), 
     Ok((plan.ok_or_else(Problem::not_found)?, other))
 }
 
-/// What the recipes of a plan that are not cooked yet need, for as many as the plan says.
+/// The ingredients of the recipes of a plan that are not cooked yet, for the servings of the plan.
 async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
     let items = plan.json("items").unwrap_or_default();
     let items = items.as_array().into_iter().flatten().filter(|item| item["cooked"] != true);
@@ -97,13 +100,13 @@ async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
     Ok(needs)
 }
 
-/// What there is already: in the fridge, and to be bought. What is bought for another plan is that one's.
+/// What is in the fridge or on the list, without what is on the list for the other plan.
 async fn stock(tenant: &Tenant, other: Option<&Record>) -> Result<Stock, Error> {
     let other = other.and_then(|plan| plan.text(MENU));
-    let theirs = |item: &Record| other.is_some() && item.text(MENU) == other;
+    let is_for_other = |item: &Record| other.is_some() && item.text(MENU) == other;
     let mut stock = Stock::default();
     for access in ["fridge_items", "shopping_items_open"] {
-        for item in all(tenant, &List::by(access)).await?.iter().filter(|item| !theirs(item)) {
+        for item in all(tenant, &List::by(access)).await?.iter().filter(|item| !is_for_other(item)) {
             let amount = item.json("amount").and_then(|amount| amount.as_f64());
             stock.add(item.text("name").unwrap_or_default(), &Amount::of(amount, item.text("unit")));
         }
@@ -112,12 +115,12 @@ async fn stock(tenant: &Tenant, other: Option<&Record>) -> Result<Stock, Error> 
 }
 
 fn fields(line: &Line, plan: &Record) -> Map<String, Json> {
-    let said = [
+    let fields = [
         ("name", Some(line.name.as_str().into())),
         ("amount", line.amount.map(Json::from)),
         ("unit", line.unit.as_deref().map(Json::from)),
         ("recipeId", line.recipe.as_deref().map(Json::from)),
         (MENU, plan.json(MENU)),
     ];
-    said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

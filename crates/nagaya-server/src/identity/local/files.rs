@@ -1,4 +1,4 @@
-//! The files of the local issuer, which nobody but their owner reads.
+//! The files of the local issuer, readable only by their owner.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -8,34 +8,34 @@ use std::{
 
 use serde_json::{Value as Json, json};
 
-use super::{FIRST_URL, State, signer::Signer};
+use super::{DEFAULT_URL, State, signer::Signer};
 use crate::identity::IssuerError;
 
 /// The directory `issuer` of a data directory: `keys.json`, a JWK set with private keys, and `issuer.json`.
 pub(super) struct Files(PathBuf);
 
 impl Files {
-    /// Makes the directory unless it is there.
+    /// Creates the directory if it does not exist.
     pub(super) fn at(data: &Path) -> Result<Self, IssuerError> {
         let path = data.join("issuer");
-        // The data directory is its owner's alone as well, should this be the first to make it.
+        // The data directory is private too, if it is created here.
         match private_directory().recursive(true).create(data).and_then(|()| private_directory().create(&path)) {
-            Err(error) if !path.is_dir() => return Err(failed(&path, "cannot be made", &error)),
-            // A copy that somebody has put back may be open to all. Whose directory it is not cannot close it.
-            Err(_) => close(&path),
+            Err(error) if !path.is_dir() => return Err(failed(&path, "cannot be created", &error)),
+            // A restored copy may have other permissions.
+            Err(_) => make_private(&path),
             Ok(()) => {}
         }
         Ok(Files(path))
     }
 
-    /// Keeps others from writing until it is dropped.
+    /// Locks the directory against other writers until the lock is dropped.
     pub(super) fn lock(&self) -> Result<File, IssuerError> {
         let path = self.0.join("lock");
         let lock = private_file().create(true).truncate(false).open(&path).and_then(|file| file.lock().map(|()| file));
         lock.map_err(|error| failed(&path, "cannot be locked", &error))
     }
 
-    /// What is there; `None` before the first key.
+    /// Reads the state; `None` before the first key.
     pub(super) fn read(&self) -> Result<Option<State>, IssuerError> {
         let Some((path, keys)) = self.json("keys.json")? else { return Ok(None) };
         let signers =
@@ -45,7 +45,7 @@ impl Files {
             return Err(damaged(&path, "it is not a set of private keys"));
         }
         let urls = match self.json("issuer.json")? {
-            None => vec![FIRST_URL.to_owned()],
+            None => vec![DEFAULT_URL.to_owned()],
             Some((path, issuer)) => match serde_json::from_value(issuer["urls"].clone()) {
                 Ok(urls) => urls,
                 Err(_) => return Err(damaged(&path, "it has no list `urls`")),
@@ -54,10 +54,10 @@ impl Files {
         Ok(Some(State { signers, urls }))
     }
 
-    /// Replaces what is there. The lock has to be held.
+    /// Replaces the state. The lock has to be held.
     pub(super) fn write(&self, state: &State) -> Result<(), IssuerError> {
         let keys: Vec<_> = state.signers.iter().map(Signer::private).collect();
-        // The keys are what makes it an issuer, so they come last.
+        // The keys come last: `read` treats a directory without keys as empty.
         self.replace("issuer.json", &json!({ "urls": state.urls }))?;
         self.replace("keys.json", &json!({ "keys": keys }))
     }
@@ -74,18 +74,18 @@ impl Files {
         }
     }
 
-    /// Writes a file beside, then gives it the name: whoever reads sees the old one or the new one, whole.
+    /// Writes a new file and renames it: readers see either the old content or the new one.
     fn replace(&self, name: &str, json: &Json) -> Result<(), IssuerError> {
-        let (path, beside) = (self.0.join(name), self.0.join(format!("{name}.new")));
+        let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
         let write = || {
-            match fs::remove_file(&beside) {
+            match fs::remove_file(&new) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            let mut file = private_file().create_new(true).open(&beside)?;
+            let mut file = private_file().create_new(true).open(&new)?;
             file.write_all(format!("{json:#}\n").as_bytes())?;
             file.sync_all()?;
-            fs::rename(&beside, &path)?;
+            fs::rename(&new, &path)?;
             sync(&self.0)
         };
         write().map_err(|error| failed(&path, "cannot be written", &error))
@@ -93,15 +93,15 @@ impl Files {
 }
 
 fn private_directory() -> DirBuilder {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has more to say"))]
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has file modes"))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
 }
 
-/// Keeps others out of a directory, as far as that is ours to do.
-fn close(directory: &Path) {
+/// Removes the permissions of others on a directory, if this process may do that.
+fn make_private(directory: &Path) {
     #[cfg(unix)]
     let _ = fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700));
     #[cfg(not(unix))]
@@ -116,7 +116,7 @@ fn private_file() -> OpenOptions {
     options
 }
 
-/// Makes the names in a directory last.
+/// Makes renames in a directory durable.
 fn sync(directory: &Path) -> std::io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
@@ -127,5 +127,7 @@ fn failed(path: &Path, what: &str, error: &std::io::Error) -> IssuerError {
 
 fn damaged(path: &Path, why: &str) -> IssuerError {
     let path = path.display();
-    IssuerError::new(format!("{path} is damaged: {why}; restore it, or remove it to begin anew without the old tokens"))
+    IssuerError::new(format!(
+        "{path} is damaged: {why}; restore it, or remove it to start with a new key; tokens of the old key are refused then"
+    ))
 }

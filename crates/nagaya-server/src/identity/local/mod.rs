@@ -16,37 +16,37 @@ use serde_json::{Map, Value as Json, json};
 use self::{files::Files, signer::Signer};
 use super::{Claims, IssuerError, keys::Keys};
 
-/// What it is called before a server has ever said so: the place where one listens unless told.
-const FIRST_URL: &str = "http://127.0.0.1:8080";
-/// Names that are remembered. A server that takes any free port has a new one each time.
-const MOST_URLS: usize = 100;
+/// Its URL before a server has set one: the default address of a server.
+const DEFAULT_URL: &str = "http://127.0.0.1:8080";
+/// The most URLs that are kept. A server on a random port has a new one at each start.
+const MAX_URLS: usize = 100;
 
 /// An issuer with keys of its own.
 pub struct LocalIssuer {
-    /// `None`: nothing is kept.
+    /// `None`: the keys exist only in memory.
     files: Option<Files>,
     state: RwLock<State>,
     keys: Keys,
     clock: Clock,
 }
 
-/// What the directory holds.
+/// The content of the directory.
 #[derive(Clone)]
 struct State {
-    /// The newest, which signs, is the last.
+    /// The newest one, which signs, is the last.
     signers: Vec<Signer>,
-    /// Everything that it has been called, the newest last.
+    /// All URLs that it has had, the newest last.
     urls: Vec<String>,
 }
 
-/// What a token is to say.
+/// The content of a token.
 #[derive(Debug, Clone)]
 pub struct Grant<'g> {
     /// The system that it is for.
     pub audience: &'g str,
     /// The claims that the system's design names.
     pub claims: &'g Claims,
-    /// The user. Where the tenant is in `sub`, the tenant is the user.
+    /// The user. Where the claim of the tenant is `sub`, the tenant is the user.
     pub user: &'g str,
     /// The tenant; none for operators who belong to none.
     pub tenant: Option<&'g str>,
@@ -54,13 +54,13 @@ pub struct Grant<'g> {
     pub roles: &'g [String],
     /// All tenants that the user belongs to, if the design has a claim for them; empty: the token does not say.
     pub member_of: &'g [String],
-    /// How long it is good.
+    /// How long it is valid.
     pub ttl: Duration,
 }
 
 impl fmt::Debug for LocalIssuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the keys.
+        // Never the keys.
         write!(f, "LocalIssuer({})", self.url())
     }
 }
@@ -73,7 +73,7 @@ impl LocalIssuer {
             Some(state) => state,
             None => {
                 let _lock = files.lock()?;
-                // Another process may have been faster.
+                // Another process may have created the keys meanwhile.
                 match files.read()? {
                     Some(state) => state,
                     None => {
@@ -98,19 +98,19 @@ impl LocalIssuer {
         LocalIssuer { files, state: RwLock::new(state), keys, clock: Clock::system() }
     }
 
-    /// With a clock of one's own, for tests.
+    /// With another clock, for tests.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// What it is called now.
+    /// Its URL, which is the `iss` of its tokens.
     pub fn url(&self) -> String {
-        self.read(|state| state.urls.last().cloned()).unwrap_or_else(|| FIRST_URL.to_owned())
+        self.read(|state| state.urls.last().cloned()).unwrap_or_else(|| DEFAULT_URL.to_owned())
     }
 
-    /// Calls it by the URL at which its server is reached. Tokens with an earlier one stay good.
+    /// Sets its URL. Tokens with an earlier URL stay valid.
     pub fn set_url(&self, url: &str) -> Result<(), IssuerError> {
         let url = url.trim_end_matches('/');
         let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -125,12 +125,12 @@ impl LocalIssuer {
         self.change(|state| {
             state.urls.retain(|known| known != url);
             state.urls.push(url.to_owned());
-            let surplus = state.urls.len().saturating_sub(MOST_URLS);
+            let surplus = state.urls.len().saturating_sub(MAX_URLS);
             state.urls.drain(..surplus);
         })
     }
 
-    /// Signs with a new key from now on, and gives its id. Tokens signed by the older ones stay good.
+    /// Signs with a new key from now on, and returns its id. Tokens of older keys stay valid.
     pub fn rotate(&self) -> Result<String, IssuerError> {
         let signer = Signer::new()?;
         let id = signer.id().to_owned();
@@ -138,7 +138,7 @@ impl LocalIssuer {
         Ok(id)
     }
 
-    /// Forgets all keys but the newest: what others have signed is refused from now on.
+    /// Removes all keys but the newest: tokens of the others are refused from now on.
     pub fn forget_older_keys(&self) -> Result<(), IssuerError> {
         self.change(|state| {
             let older = state.signers.len().saturating_sub(1);
@@ -163,7 +163,7 @@ impl LocalIssuer {
         })
     }
 
-    /// A token.
+    /// Issues a token.
     pub fn issue(&self, grant: &Grant<'_>) -> Result<String, IssuerError> {
         let names = grant.claims;
         let user = grant.tenant.filter(|_| names.tenant == "sub").unwrap_or(grant.user);
@@ -180,7 +180,7 @@ impl LocalIssuer {
         if let Some(name) = names.member_of.as_ref().filter(|_| !grant.member_of.is_empty()) {
             claims.insert(name.clone(), json!(grant.member_of));
         }
-        // Last: whatever a design calls its claims, these mean what they always mean.
+        // Last: the claims of a design must not replace the registered ones.
         let now = self.clock.seconds();
         let ttl = i64::try_from(grant.ttl.as_secs()).unwrap_or(i64::MAX);
         claims.insert("iss".to_owned(), json!(self.url()));
@@ -192,8 +192,8 @@ impl LocalIssuer {
         token.ok_or_else(|| IssuerError::new("there is no key to sign with"))
     }
 
-    /// Whether it is, or has been, called so.
-    pub(super) fn was_called(&self, url: &str) -> bool {
+    /// Whether it has, or has had, this URL.
+    pub(super) fn has_had_url(&self, url: &str) -> bool {
         self.read(|state| state.urls.iter().any(|known| known == url))
     }
 
@@ -201,7 +201,7 @@ impl LocalIssuer {
         &self.keys
     }
 
-    /// Takes over what another process has changed.
+    /// Loads what another process has changed.
     pub(super) fn reload(&self) -> Result<(), IssuerError> {
         let Some(files) = &self.files else { return Ok(()) };
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -235,6 +235,6 @@ impl LocalIssuer {
 
 impl State {
     fn new() -> Result<Self, IssuerError> {
-        Ok(State { signers: vec![Signer::new()?], urls: vec![FIRST_URL.to_owned()] })
+        Ok(State { signers: vec![Signer::new()?], urls: vec![DEFAULT_URL.to_owned()] })
     }
 }

@@ -1,4 +1,4 @@
-//! A key that signs.
+//! A signing key.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use jsonwebtoken::jwk::Jwk;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::identity::IssuerError;
 
-/// A key that signs, of the curve P-256.
+/// A signing key of the curve P-256.
 #[derive(Clone)]
 pub(super) struct Signer {
     id: String,
@@ -22,14 +22,14 @@ impl Signer {
             getrandom::fill(&mut bytes)
                 .map_err(|error| IssuerError::new(format!("the system gives no random bytes: {error}")))?;
             let (id, key) = bytes.split_at(12);
-            // One in four billion is too large to be a key.
+            // One number in four billion is too large for a key.
             if let Ok(key) = SigningKey::from_slice(key) {
                 return Ok(Signer { id: BASE64.encode(id), key });
             }
         }
     }
 
-    /// What tokens call it.
+    /// Its id in tokens.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -44,7 +44,7 @@ impl Signer {
         Some(Signer { id: text("kid")?.to_owned(), key })
     }
 
-    /// The key as a JWK (RFC 7517), without what has to stay secret.
+    /// The public key as a JWK (RFC 7517).
     pub(super) fn public(&self) -> Json {
         let point = self.key.verifying_key().to_encoded_point(false);
         let coordinate = |bytes: Option<&_>| bytes.map(|bytes| BASE64.encode::<&p256::FieldBytes>(bytes));
@@ -59,14 +59,14 @@ impl Signer {
         })
     }
 
-    /// The whole key as a JWK.
+    /// The private key as a JWK.
     pub(super) fn private(&self) -> Json {
         let mut jwk = self.public();
         jwk["d"] = json!(BASE64.encode(self.key.to_bytes()));
         jwk
     }
 
-    /// The public key as those who verify take it.
+    /// The public key for a verifier.
     pub(super) fn jwk(&self) -> Option<Jwk> {
         serde_json::from_value(self.public()).ok()
     }

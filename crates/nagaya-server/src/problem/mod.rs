@@ -1,21 +1,24 @@
 //! Errors as `application/problem+json` (RFC 9457): the one place where errors become HTTP.
 
+mod codes;
+
 use std::borrow::Cow;
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use nagaya_design::Design;
+use nagaya_design::{Design, Problem as FieldError};
 use nagaya_store::ErrorKind as StoreErrorKind;
 use nagaya_tenancy::{Error, ErrorKind};
 use serde::Serialize;
 
-/// Seconds after which a store that is not available may be again: a supervisor or an operator has to act, or a network to
-/// recover.
+pub use self::codes::ProblemCode;
+
+/// `Retry-After` for a store that is not available: a supervisor has to restart it, or a network to recover.
 const STORE_RETRY: u32 = 5;
 
-/// Why a request failed, as its caller is told.
+/// Why a request failed, as its caller sees it.
 #[derive(Debug, Clone)]
 pub struct Problem {
     status: StatusCode,
@@ -23,11 +26,11 @@ pub struct Problem {
     detail: String,
     errors: Vec<Flaw>,
     retry_after: Option<u32>,
-    /// What the log is told, and the caller is not.
+    /// What is logged, and not sent to the caller.
     cause: Option<String>,
 }
 
-/// One thing that is wrong with a request.
+/// One field or parameter that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flaw {
     /// Where in the body, as a JSON pointer.
@@ -54,7 +57,12 @@ struct Body<'p> {
 }
 
 impl Problem {
-    /// A problem with a stable code and a sentence for a person.
+    /// A problem with a code of the table, and a sentence for a person.
+    pub fn of(code: ProblemCode, detail: impl Into<String>) -> Self {
+        Problem::new(code.status, code.code, detail)
+    }
+
+    /// A problem with a code of a system's own, and a sentence for a person.
     pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
         Problem { status, code: code.into(), detail: detail.into(), errors: Vec::new(), retry_after: None, cause: None }
     }
@@ -80,14 +88,14 @@ impl Problem {
         self
     }
 
-    /// With its cause, which is logged with the id of the request. The caller is not told.
+    /// With its cause, which is logged with the id of the request and not sent to the caller.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// What the log is told, and the caller is not.
+    /// What is logged, and not sent to the caller.
     pub fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
     }
@@ -102,38 +110,43 @@ impl Problem {
         &self.code
     }
 
-    /// What a caller did wrong in the request itself.
+    /// 400 with a code of a system's own.
     pub fn bad_request(code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
     /// A parameter is not what it should be.
     pub fn bad_parameter(name: &str, detail: impl Into<String>) -> Self {
-        Problem::bad_request("bad_parameter", "A parameter is wrong; `errors` says which.").parameter(name, detail)
+        Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.").parameter(name, detail)
     }
 
-    /// There is no such thing, or it is none of the caller's.
+    /// Nothing is here, or it belongs to another tenant.
     pub fn not_found() -> Self {
-        Problem::new(StatusCode::NOT_FOUND, "not_found", "There is nothing here.")
+        Problem::of(ProblemCode::NOT_FOUND, "There is nothing here.")
     }
 
     /// The caller's roles do not allow this.
     pub fn forbidden(detail: impl Into<String>) -> Self {
-        Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+        Problem::of(ProblemCode::FORBIDDEN, detail)
     }
 
-    /// Something failed inside; nothing of it is told.
+    /// The server failed. The caller is not told why.
     pub fn internal() -> Self {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something failed inside the server.")
+        Problem::of(ProblemCode::INTERNAL, "Something failed inside the server.")
     }
 
-    /// There is no room for what should be written.
+    /// Refuses a body with errors in its fields, like the derived routes do.
+    pub fn check_fields(errors: Vec<FieldError>) -> Result<(), Problem> {
+        if errors.is_empty() { Ok(()) } else { Err(Error::from(ErrorKind::Invalid(errors)).into()) }
+    }
+
+    /// The store has no space for a write.
     pub fn insufficient_storage() -> Self {
         let detail = "The store has no room for more. Nothing was written; reading still works.";
-        Problem::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", detail)
+        Problem::of(ProblemCode::INSUFFICIENT_STORAGE, detail)
     }
 
-    /// The answer, with the id by which the logs know the request.
+    /// The answer, with the id of the request in the logs.
     pub fn into_answer(self, request: &str) -> Response {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let body = Body {
@@ -145,7 +158,7 @@ impl Problem {
             request,
             errors: &self.errors,
         };
-        // Texts and numbers can always be written.
+        // Strings and numbers always serialize.
         let body = serde_json::to_vec(&body).unwrap_or_default();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
@@ -163,62 +176,55 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let said = sentence(&error.to_string());
+        let message = sentence(&error.to_string());
         match error.into_kind() {
             ErrorKind::NotFound { .. } => Problem::not_found(),
             ErrorKind::Invalid(problems) => {
-                let problem = Problem::new(
-                    StatusCode::UNPROCESSABLE_ENTITY,
-                    "invalid",
-                    "The request does not fit the design; `errors` says where.",
-                );
+                let detail = "The request does not fit the design; `errors` says where.";
+                let problem = Problem::of(ProblemCode::INVALID, detail);
                 problems.iter().fold(problem, |all, each| all.at(&each.path, sentence(&each.message)))
             }
             ErrorKind::NoReference { field, entity } => {
-                let problem = Problem::new(StatusCode::CONFLICT, "no_reference", said);
+                let problem = Problem::of(ProblemCode::NO_REFERENCE, message);
                 problem.at(&field, format!("There is no such {entity}."))
             }
             ErrorKind::Taken { fields } => {
-                let problem = Problem::new(StatusCode::CONFLICT, "taken", said);
+                let problem = Problem::of(ProblemCode::TAKEN, message);
                 fields.iter().fold(problem, |all, field| all.at(field, "Is taken."))
             }
-            ErrorKind::VersionConflict { .. } => {
-                Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", said)
-            }
-            ErrorKind::Referenced { .. } => Problem::new(StatusCode::CONFLICT, "referenced", said),
-            ErrorKind::Contended => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "contended", said).retry_after(1),
+            ErrorKind::VersionConflict { .. } => Problem::of(ProblemCode::VERSION_CONFLICT, message),
+            ErrorKind::Referenced { .. } => Problem::of(ProblemCode::REFERENCED, message),
+            ErrorKind::Contended => Problem::of(ProblemCode::CONTENDED, message).retry_after(1),
             ErrorKind::NoEntity(_) | ErrorKind::NoAccess(_) => Problem::not_found(),
             ErrorKind::Walled(_) => Problem::forbidden("The token does not reach this."),
             ErrorKind::BadCursor => {
-                Problem::bad_request("bad_cursor", said).parameter("cursor", "Cannot be used here.")
+                Problem::of(ProblemCode::BAD_CURSOR, message).parameter("cursor", "Cannot be used here.")
             }
-            ErrorKind::BadTenant => {
-                Problem::new(StatusCode::FORBIDDEN, "bad_tenant", "The token names no tenant of this system.")
-            }
+            ErrorKind::BadTenant => Problem::of(ProblemCode::BAD_TENANT, "The token names no tenant of this system."),
             ErrorKind::NoReason => Problem::no_reason(),
             ErrorKind::KeyReused => {
-                let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", said);
+                let problem = Problem::of(ProblemCode::IDEMPOTENCY_KEY_REUSED, message);
                 problem.parameter("Idempotency-Key", "Has been used for another request.")
             }
             ErrorKind::Store(error) => store(&error),
-            // A breach among them: the log and the metrics tell of it, the caller learns nothing.
+            // A wall breach is one of these: it is in the log and the metrics, and the caller learns nothing.
             _ => Problem::internal(),
         }
     }
 }
 
 impl Problem {
-    /// The caller has none of the roles that this takes.
-    pub(crate) fn no_role(refusal: &str, would: &[&str]) -> Self {
-        let would: Vec<_> = would.iter().map(|role| format!("`{role}`")).collect();
-        Problem::forbidden(match would.as_slice() {
+    /// The caller has none of the roles that are sufficient.
+    pub(crate) fn no_role(refusal: &str, sufficient: &[&str]) -> Self {
+        let roles: Vec<_> = sufficient.iter().map(|role| format!("`{role}`")).collect();
+        Problem::forbidden(match roles.as_slice() {
             [] => format!("{refusal}; no role of the design does."),
             [role] => format!("{refusal}; the role {role} does."),
             roles => format!("{refusal}; each of the roles {} does.", roles.join(", ")),
         })
     }
 
-    /// Only somebody who acts for the system itself gets there.
+    /// The caller is not an operator.
     pub(crate) fn operators_only(design: &Design) -> Self {
         let roles: Vec<_> = design.operator_roles().iter().map(|role| format!("`{role}`")).collect();
         match roles.as_slice() {
@@ -229,30 +235,30 @@ impl Problem {
 
     pub(crate) fn no_reason() -> Self {
         let detail = "Operators state a reason for what they do, in the header `Nagaya-Reason`.";
-        Problem::bad_request("no_reason", detail).parameter("Nagaya-Reason", "Is missing.")
+        Problem::of(ProblemCode::NO_REASON, detail).parameter("Nagaya-Reason", "Is missing.")
     }
 }
 
 fn store(error: &nagaya_store::Error) -> Problem {
-    let unavailable = |code, detail| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_after(1);
+    let unavailable = |code, detail: &str| Problem::of(code, detail).retry_after(1);
     match error.kind() {
-        StoreErrorKind::Limit(reason) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", sentence(reason)),
+        StoreErrorKind::Limit(reason) => Problem::of(ProblemCode::TOO_LARGE, sentence(reason)),
         StoreErrorKind::NoIndex { index, .. } => {
-            unavailable("index_missing", format!("The index {index} that this needs has not been rolled out yet."))
-                .retry_after(60)
+            let detail = format!("The index {index} that this needs has not been rolled out yet.");
+            unavailable(ProblemCode::INDEX_MISSING, &detail).retry_after(60)
         }
         StoreErrorKind::NoTable(_) => {
-            unavailable("table_missing", "A table that this needs is not there yet.".to_owned()).retry_after(60)
+            unavailable(ProblemCode::TABLE_MISSING, "A table that this needs has not been created yet.").retry_after(60)
         }
-        StoreErrorKind::Busy => unavailable("busy", "The store is busy.".to_owned()),
+        StoreErrorKind::Busy => unavailable(ProblemCode::BUSY, "The store is busy."),
         StoreErrorKind::OutOfSpace(_) => Problem::insufficient_storage(),
         StoreErrorKind::Unavailable(_) => {
-            let detail = "The store is not available. Nothing has happened; try again later.";
-            unavailable("store_unavailable", detail.to_owned()).retry_after(STORE_RETRY)
+            let detail = "The store is not available. Nothing was written; try again later.";
+            unavailable(ProblemCode::STORE_UNAVAILABLE, detail).retry_after(STORE_RETRY)
         }
         StoreErrorKind::Unanswered(_) => {
-            let detail = "The write may have happened or not. Read before writing again.";
-            Problem::new(StatusCode::GATEWAY_TIMEOUT, "unanswered", detail)
+            let detail = "The store did not confirm the write. Read before writing again.";
+            Problem::of(ProblemCode::UNANSWERED, detail)
         }
         _ => Problem::internal(),
     }
@@ -269,7 +275,7 @@ fn pointer(path: &str) -> String {
     pointer
 }
 
-/// With a capital first and a full stop last.
+/// The text as a sentence: with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();

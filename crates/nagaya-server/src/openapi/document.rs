@@ -1,4 +1,4 @@
-//! What a system says in its document beyond what its design says.
+//! The document of a system, as its extension completes it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
     schema,
 };
 
-/// The OpenAPI document of a system in the making.
+/// The OpenAPI document of a system before it is published.
 #[derive(Debug)]
 pub struct Document {
     json: Json,
@@ -28,32 +28,32 @@ impl Document {
         self.json
     }
 
-    /// All of it.
+    /// The whole document.
     pub fn json(&mut self) -> &mut Json {
         &mut self.json
     }
 
-    /// The operation with this name.
+    /// The operation with this id.
     pub fn operation(&mut self, id: &str) -> Option<&mut Json> {
         self.operations().find(|operation| operation["operationId"] == id)
     }
 
-    /// Callers do not give this field of an entity, neither to make an item nor to change one.
+    /// Removes a field from the bodies that create and change an entity.
     pub fn not_given(&mut self, entity: &str, field: &str) {
         if let Some(name) = self.entities.get(entity).map(|names| names.new.clone()) {
-            self.leave_out(&name, field);
+            self.remove_field(&name, field);
         }
         self.not_changed(entity, field);
     }
 
-    /// Callers do not change this field of an entity.
+    /// Removes a field from the body that changes an entity.
     pub fn not_changed(&mut self, entity: &str, field: &str) {
         if let Some(name) = self.entities.get(entity).map(|names| names.patch.clone()) {
-            self.leave_out(&name, field);
+            self.remove_field(&name, field);
         }
     }
 
-    /// Callers give this field of an entity such values only: what the schema says is added to what the design says.
+    /// Narrows the values of a field in the bodies of an entity: the schema is added to the one of the design.
     pub fn narrow(&mut self, entity: &str, field: &str, values: &Json) {
         let Some(names) = self.entities.get(entity) else { return };
         for name in [&names.new, &names.patch] {
@@ -64,9 +64,9 @@ impl Document {
         }
     }
 
-    fn leave_out(&mut self, name: &str, field: &str) {
+    fn remove_field(&mut self, name: &str, field: &str) {
         if let Some(Json::Object(schema)) = self.json["components"]["schemas"].get_mut(name) {
-            schema::leave_out(schema, field);
+            schema::remove_field(schema, field);
         }
         let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
         for operation in self.operations() {

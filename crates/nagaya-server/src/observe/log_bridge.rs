@@ -1,14 +1,12 @@
-//! Lines of libraries that log through the crate `log`, such as the storage engine's, among those of the server.
+//! Forwards log lines of libraries that use the crate `log`, such as the storage engine.
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-/// What the lines of libraries are logged under.
+/// The target of the log lines of libraries.
 const TARGET: &str = "nagaya::library";
 
-/// Takes the lines of libraries over: their warnings and errors. What else they tell is for those who develop them.
-///
-/// A logger that somebody has installed before stays.
-pub(super) fn take_over() {
+/// Forwards warnings and errors of libraries, unless another logger is installed.
+pub(super) fn install() {
     if log::set_logger(&Bridge).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }
@@ -65,23 +63,23 @@ mod tests {
         let writer = lines.clone();
         let subscriber = subscriber(LogFormat::Json, "info", move || writer.clone()).expect("a filter");
         let _log = tracing::subscriber::set_default(subscriber);
-        let say = |level, text: &str| {
+        let log = |level, text: &str| {
             Bridge.log(&Record::builder().level(level).target("lsm_tree::flush").args(format_args!("{text}")).build());
         };
-        say(Level::Error, "no space left on device");
-        say(Level::Warn, "write stall");
-        say(Level::Info, "flushed");
-        say(Level::Trace, "a block");
+        log(Level::Error, "no space left on device");
+        log(Level::Warn, "write stall");
+        log(Level::Info, "flushed");
+        log(Level::Trace, "a block");
 
         let text = String::from_utf8(lines.0.lock().expect("no panic").clone()).expect("text");
         let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
-        let told: Vec<_> = text
+        let lines: Vec<_> = text
             .lines()
             .map(read)
             .map(|line| format!("{} {} {} {}", line["level"], line["target"], line["library"], line["message"]))
             .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 r#""ERROR" "nagaya::library" "lsm_tree::flush" "no space left on device""#,
                 r#""WARN" "nagaya::library" "lsm_tree::flush" "write stall""#,

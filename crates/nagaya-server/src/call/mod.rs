@@ -1,45 +1,46 @@
-//! One request on its way: who asks, what for, and the handles that reach the data.
+//! One request: its caller, its parameters, and the handles to the data.
+
+mod list;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use nagaya_design::{Design, Verb};
 use nagaya_tenancy::{Error, Expected, Ids, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor};
 use serde_json::{Map, Value as Json};
 
+pub(crate) use self::list::MAX_LIMIT;
 use crate::{
-    Problem,
+    Caller, Problem, ProblemCode,
     answer::{names, tag},
-    derived,
-    identity::Caller,
     route::{Reach, Route},
 };
 
-/// Does the same with either handle that writes.
-macro_rules! with {
+/// Calls the same method of either handle that writes.
+macro_rules! with_handle {
     ($handle:expr, $name:ident => $call:expr) => {
         match $handle {
-            $crate::call::Handle::Tenant($name) => $call,
-            $crate::call::Handle::Operator($name) => $call,
+            $crate::call::WriteHandle::Tenant($name) => $call,
+            $crate::call::WriteHandle::Operator($name) => $call,
         }
     };
 }
-pub(crate) use with;
+pub(crate) use with_handle;
 
-/// The header in which an operator states a reason.
+/// The header in which an operator gives a reason.
 pub const REASON: &str = "nagaya-reason";
 
-/// A request, checked as far as it can be before the data is reached.
+/// A request whose caller is authenticated and authorized.
 #[derive(Debug)]
 pub struct Call {
     pub(crate) nagaya: Nagaya,
-    /// What its path started with besides what the design says: `/todo` beside others, nothing alone.
+    /// The path that the system is mounted at: `/todo`, or nothing at the root.
     pub(crate) mount: Arc<str>,
-    /// The route that it came by.
+    /// The route that it matched.
     pub route: Arc<Route>,
-    /// Who asks.
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// Where it came from, and what it is part of.
+    /// Its ids, and the address that it came from.
     pub origin: Origin,
     /// The values of the path's parameters, in the order of the route's [names](Route::parameters).
     pub path: Vec<String>,
@@ -51,12 +52,12 @@ pub struct Call {
     pub body: Map<String, Json>,
 }
 
-/// Where a request came from, and what it is part of.
+/// The ids of a request, and the address that it came from.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     /// The id of the request, made here unless the caller gave one.
     pub request: Arc<str>,
-    /// The same for everything that one act of a user sets off.
+    /// The id that all requests and events of one user action share.
     pub correlation: Arc<str>,
     /// What caused the request, if the caller says so.
     pub causation: Option<Arc<str>>,
@@ -75,18 +76,18 @@ impl Call {
         self.nagaya.clock().millis()
     }
 
-    /// The time, in the form of a timestamp field.
+    /// The time, as a value of a timestamp field.
     pub fn moment(&self, entity: &str, field: &str) -> Json {
         let field = self.design().entity(entity).and_then(|entity| entity.field(field));
         field.and_then(|field| field.instant(self.now())).unwrap_or_default()
     }
 
-    /// What makes ids.
+    /// The generator of ids.
     pub fn ids(&self) -> Ids {
         self.nagaya.ids()
     }
 
-    /// Where an item is found, from the parts of its path below the design's prefix.
+    /// The value of `Location` for a path below the design's prefix.
     pub fn location(&self, path: &str) -> String {
         format!("{}{}{path}", self.mount, self.design().http_prefix)
     }
@@ -101,7 +102,12 @@ impl Call {
         self.route.parameters().zip(&self.path).find(|(each, _)| *each == name).map(|(_, value)| value.as_str())
     }
 
-    /// The id that the path gives.
+    /// Parameters of the path by their names; empty for a name that the route does not have.
+    pub fn path_parameters<const N: usize>(&self, names: [&str; N]) -> [&str; N] {
+        names.map(|name| self.parameter(name).unwrap_or_default())
+    }
+
+    /// The id in the path.
     pub(crate) fn id(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
@@ -111,7 +117,7 @@ impl Call {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// What the caller wants with which entity; `None` for routes of the system's own.
+    /// The entity and the verb of the route; `None` for custom routes.
     pub fn subject(&self) -> Option<(&str, Verb)> {
         self.route.subject(self.design()).map(|(entity, verb)| (entity.name.as_str(), verb))
     }
@@ -132,28 +138,21 @@ impl Call {
         Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default())))
     }
 
-    /// The handle of somebody who is not known, whoever asks: it reads what is public.
+    /// The handle of a visitor, for any caller: it reads what is public.
     pub fn visitor(&self) -> Visitor {
         self.nagaya.visitor(self.principal(Arc::default()))
     }
 
-    /// The handle of a tenant who is not the caller, for what that tenant has opened to others, such as by a link: the handler
-    /// is the one to see that it is nothing else. Unlike with an operator's handle, reading leaves no trace, so that what many
-    /// read does not grow what is stored.
+    /// The handle of another tenant, for what that tenant shares with others, such as by a link. The handler has to make sure
+    /// that it reads nothing else. Unlike with an operator's handle, reads are not audited: what many callers read must not
+    /// grow the store.
     pub fn on_behalf_of(&self, tenant: &str) -> Result<Tenant, Problem> {
         Ok(self.nagaya.enter(self.principal(tenant.into()))?)
     }
 
-    /// The handle of the system itself, for what a handler does on nobody's behalf; audited with this reason.
+    /// The handle of the system itself, for work that is done for no caller; audited with this reason.
     pub fn system(&self, reason: &str) -> Operator {
         self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default()))
-    }
-
-    /// A page of an access pattern, by the parameters that the request gives; `besides` names those that are not the access
-    /// pattern's own.
-    pub async fn list(&self, access: &str, besides: &[&str]) -> Result<Page, Problem> {
-        let access = self.design().access(access).ok_or_else(Problem::not_found)?;
-        derived::page(self, access, besides).await
     }
 
     /// What `If-Match` expects of the item of an entity that the path names.
@@ -169,28 +168,28 @@ impl Call {
         {
             return Ok(Expected::Version(version));
         }
-        // Several tags, or one of what an item without a version holds: whichever the item has now is the expected one.
-        let current = self.reader()?.get(entity, &self.id()).await?;
+        // Several tags, or the tag of an item without a version: compare them with the current item.
+        let current = self.read_handle()?.get(entity, &self.id()).await?;
         self.knows(&current)?;
         Ok(Expected::from(&current))
     }
 
-    /// Refuses to go on with an item that is not the one that `If-Match` names.
+    /// Refuses an item that is not the version that `If-Match` names.
     pub fn knows(&self, record: &Record) -> Result<(), Problem> {
         match self.header("if-match") {
             Some(header) if !names(header, &tag(record), false) => {
                 let detail = "The item has changed: read it again, and send its new `ETag`.";
-                Err(Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", detail))
+                Err(Problem::of(ProblemCode::VERSION_CONFLICT, detail))
             }
             _ => Ok(()),
         }
     }
 
-    /// The caller's key for this request: the same key and body, the same answer.
+    /// The idempotency key: the same key and body give the same answer.
     pub fn idempotency_key(&self) -> Result<Option<&str>, Problem> {
         let Some(key) = self.headers.get("idempotency-key") else { return Ok(None) };
         let refused = |why: &str| {
-            Problem::bad_request("bad_idempotency_key", "The key has to be 1 to 255 printable characters.")
+            Problem::of(ProblemCode::BAD_IDEMPOTENCY_KEY, "The key has to be 1 to 255 printable characters.")
                 .parameter("Idempotency-Key", why)
         };
         match key.to_str() {
@@ -210,21 +209,21 @@ impl Call {
         }
     }
 
-    /// The handle that the route writes with.
-    pub(crate) fn handle(&self) -> Result<Handle, Problem> {
+    /// The handle that the route needs for writing.
+    pub(crate) fn write_handle(&self) -> Result<WriteHandle, Problem> {
         match self.route.reach {
-            Reach::Operator => self.operator().map(Handle::Operator),
-            _ => self.tenant().map(Handle::Tenant),
+            Reach::Operator => self.operator().map(WriteHandle::Operator),
+            _ => self.tenant().map(WriteHandle::Tenant),
         }
     }
 
-    /// The handle that the route reads with.
-    pub(crate) fn reader(&self) -> Result<Reader, Problem> {
+    /// The handle that the route needs for reading.
+    pub(crate) fn read_handle(&self) -> Result<ReadHandle, Problem> {
         match self.route.reach {
-            Reach::Tenant => self.tenant().map(Reader::Tenant),
-            Reach::Operator => self.operator().map(Reader::Operator),
-            Reach::Public | Reach::Anyone if self.caller.tenant.is_some() => self.tenant().map(Reader::Tenant),
-            Reach::Public | Reach::Anyone => Ok(Reader::Visitor(self.visitor())),
+            Reach::Tenant => self.tenant().map(ReadHandle::Tenant),
+            Reach::Operator => self.operator().map(ReadHandle::Operator),
+            Reach::Public | Reach::Anyone if self.caller.tenant.is_some() => self.tenant().map(ReadHandle::Tenant),
+            Reach::Public | Reach::Anyone => Ok(ReadHandle::Visitor(self.visitor())),
         }
     }
 }
@@ -236,33 +235,33 @@ fn version_in(tag: &str) -> Option<i64> {
 
 /// A handle that writes.
 #[derive(Debug)]
-pub(crate) enum Handle {
+pub(crate) enum WriteHandle {
     Tenant(Tenant),
     Operator(Operator),
 }
 
 /// A handle that reads.
 #[derive(Debug)]
-pub(crate) enum Reader {
+pub(crate) enum ReadHandle {
     Tenant(Tenant),
     Operator(Operator),
     Visitor(Visitor),
 }
 
-impl Reader {
+impl ReadHandle {
     pub(crate) async fn get(&self, entity: &str, id: &[&str]) -> Result<Record, Error> {
         match self {
-            Reader::Tenant(handle) => handle.get(entity, id).await,
-            Reader::Operator(handle) => handle.get(entity, id).await,
-            Reader::Visitor(handle) => handle.get(entity, id).await,
+            ReadHandle::Tenant(handle) => handle.get(entity, id).await,
+            ReadHandle::Operator(handle) => handle.get(entity, id).await,
+            ReadHandle::Visitor(handle) => handle.get(entity, id).await,
         }
     }
 
     pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
         match self {
-            Reader::Tenant(handle) => handle.list(list).await,
-            Reader::Operator(handle) => handle.list(list).await,
-            Reader::Visitor(handle) => handle.list(list).await,
+            ReadHandle::Tenant(handle) => handle.list(list).await,
+            ReadHandle::Operator(handle) => handle.list(list).await,
+            ReadHandle::Visitor(handle) => handle.list(list).await,
         }
     }
 }

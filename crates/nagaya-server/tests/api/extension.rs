@@ -64,7 +64,7 @@ impl Extension for Desk {
 }
 
 #[test]
-fn a_system_puts_its_own_before_after_and_in_place_of_what_is_derived() {
+fn an_extension_acts_before_after_and_instead_of_derived_routes() {
     let server = TestServer::in_memory(System::new("desk", parse_design(DESK), Desk));
     let t1 = server.user_with("t1", "u1", &["admin"]);
     // Before: changed, or refused.
@@ -73,18 +73,18 @@ fn a_system_puts_its_own_before_after_and_in_place_of_what_is_derived() {
     t1.post("/v1/tickets", &json!({ "subject": "forbidden" })).problem(403, "forbidden");
     // After.
     assert_eq!(made.header("x-desk"), Some("yes"));
-    // In place: by hook, and by route.
+    // Instead: by hook, and by route.
     assert_eq!(t1.get("/v1/seats").data(200), "sit anywhere");
     assert_eq!(t1.get("/v1/teams").data(200), json!(["none"]));
     t1.post("/v1/teams", &json!({ "name": "A" })).data(201);
-    // A route of its own, on this side of the wall only and for those who may.
+    // A custom route, behind the wall and with the roles of the design.
     assert_eq!(t1.post("/v1/tickets/a/close", &json!({})).data(200)["status"], "closed");
     server.user_with("t2", "u1", &["admin"]).post("/v1/tickets/a/close", &json!({})).problem(404, "not_found");
     server.user_with("t1", "u1", &["viewer"]).post("/v1/tickets/a/close", &json!({})).problem(403, "forbidden");
     server.anonymous().post("/v1/tickets/a/close", &json!({})).problem(401, "no_token");
 }
 
-/// Tells something at once, and then nothing more; it never ends by itself.
+/// Sends one event, and then nothing more; it never ends by itself.
 struct News;
 
 impl Extension for News {
@@ -100,7 +100,7 @@ impl Extension for News {
 }
 
 #[test]
-fn a_stream_is_heard_while_it_goes_on() {
+fn a_stream_arrives_while_it_lasts() {
     let server = TestServer::in_memory(System::new("desk", parse_design(DESK), News));
     let token = server.token(Some("t1"), "u1", &["viewer"]);
     let asked = ureq::get(format!("{}/v1/news", server.url)).header("authorization", format!("Bearer {token}"));
@@ -111,11 +111,11 @@ fn a_stream_is_heard_while_it_goes_on() {
     let mut heard = [0; 13];
     answer.body_mut().as_reader().read_exact(&mut heard).expect("the beginning");
     assert_eq!(&heard, b"data: first\n\n");
-    // Whoever may not listen hears why, and that is all.
+    // A caller without the role gets a problem, and no stream.
     server.anonymous().get("/v1/news").problem(401, "no_token");
 }
 
-/// Works beside the requests: 1 once it has begun, 2 once it has been told to stop and has put its things away.
+/// Background work: 1 once it has started, 2 once it has ended after the stop signal.
 struct Work(Arc<AtomicUsize>);
 
 impl Extension for Work {
@@ -132,7 +132,7 @@ impl Extension for Work {
 }
 
 #[tokio::test]
-async fn work_in_the_background_is_told_to_stop_and_waited_for() {
+async fn background_work_gets_the_stop_signal_and_is_awaited() {
     let stage = Arc::new(AtomicUsize::new(0));
     let system = System::new("desk", parse_design(DESK), Work(Arc::clone(&stage)));
     let nagaya = Nagaya::open(system.design.clone(), Embedded::memory(Options::default()).expect("memory"));

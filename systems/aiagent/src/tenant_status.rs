@@ -13,10 +13,10 @@ use nagaya_store::Value;
 
 use crate::policy::Policy;
 
-/// How long a cached status is valid. Changes by this server are seen at once, those by another one after so long.
-const TRUSTED: Duration = Duration::from_secs(5);
-/// The largest number of cached tenants.
-const REMEMBERED: usize = 10_000;
+/// How long an entry is used. Changes by this server are visible at once, changes by others after this time.
+const CACHE_TIME: Duration = Duration::from_secs(5);
+/// The most tenants in the cache.
+const MAX_TENANTS: usize = 10_000;
 
 /// The status of a tenant.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct TenantStatus {
 }
 
 impl TenantStatus {
-    /// Refuses what the tenant, or these roles in it, may not do.
+    /// Refuses what the tenant is disabled for, or its policy does not allow these roles.
     pub(crate) fn authorize(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> Result<(), Problem> {
         // A disabled tenant can still read its own item.
         if !self.enabled && (entity, verb) != ("tenant", Verb::Read) {
@@ -43,61 +43,61 @@ impl TenantStatus {
     }
 }
 
-/// A cache of the status of tenants.
+/// The status of tenants, cached.
 #[derive(Debug, Default)]
-pub(crate) struct TenantStatusCache(Mutex<Cache>);
+pub(crate) struct TenantStatusCache(Mutex<Entries>);
 
 #[derive(Debug, Default)]
-struct Cache {
-    statuses: HashMap<Arc<str>, (Instant, Arc<TenantStatus>)>,
-    /// The number of invalidations: a status that was read before one is not cached.
-    forgotten: u64,
+struct Entries {
+    by_tenant: HashMap<Arc<str>, (Instant, Arc<TenantStatus>)>,
+    /// How often an entry was removed: a read that started before a removal is not cached.
+    invalidations: u64,
 }
 
 impl TenantStatusCache {
     /// The status of the caller's tenant.
-    pub(crate) async fn of(&self, call: &Call) -> Result<Arc<TenantStatus>, Problem> {
+    pub(crate) async fn get(&self, call: &Call) -> Result<Arc<TenantStatus>, Problem> {
         let handle = call.tenant()?;
         let tenant = &handle.principal().tenant;
-        let forgotten = {
-            let known = self.known();
-            match known.statuses.get(tenant) {
-                Some((since, status)) if since.elapsed() < TRUSTED => return Ok(Arc::clone(status)),
-                _ => known.forgotten,
+        let invalidations = {
+            let entries = self.entries();
+            match entries.by_tenant.get(tenant) {
+                Some((since, status)) if since.elapsed() < CACHE_TIME => return Ok(Arc::clone(status)),
+                _ => entries.invalidations,
             }
         };
         let mut found = handle.get_many(&[("tenant", &[]), ("permission_policy", &[])]).await?.into_iter();
         let (item, policy) = (found.next().flatten(), found.next().flatten());
-        // A tenant without an item was created elsewhere, and is enabled.
+        // A tenant without an item was not created through this API, and is enabled.
         let disabled = item.is_some_and(|item| item.get("enabled") == Some(&Value::Boolean(false)));
         let status = Arc::new(TenantStatus { enabled: !disabled, policy: policy.as_ref().map(Policy::of) });
-        let mut known = self.known();
-        if known.forgotten == forgotten {
-            known.evict();
-            known.statuses.insert(Arc::clone(tenant), (Instant::now(), Arc::clone(&status)));
+        let mut entries = self.entries();
+        if entries.invalidations == invalidations {
+            entries.make_room();
+            entries.by_tenant.insert(Arc::clone(tenant), (Instant::now(), Arc::clone(&status)));
         }
         Ok(status)
     }
 
-    /// Drops the cached status of a tenant.
-    pub(crate) fn forget(&self, tenant: &str) {
-        let mut known = self.known();
-        known.forgotten += 1;
-        known.statuses.remove(tenant);
+    /// Removes a tenant from the cache: the next request reads its status again.
+    pub(crate) fn invalidate(&self, tenant: &str) {
+        let mut entries = self.entries();
+        entries.invalidations += 1;
+        entries.by_tenant.remove(tenant);
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Cache> {
+    fn entries(&self) -> std::sync::MutexGuard<'_, Entries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Cache {
-    fn evict(&mut self) {
-        if self.statuses.len() >= REMEMBERED {
-            self.statuses.retain(|_, (since, _)| since.elapsed() < TRUSTED);
+impl Entries {
+    fn make_room(&mut self) {
+        if self.by_tenant.len() >= MAX_TENANTS {
+            self.by_tenant.retain(|_, (since, _)| since.elapsed() < CACHE_TIME);
         }
-        if self.statuses.len() >= REMEMBERED {
-            self.statuses.clear();
+        if self.by_tenant.len() >= MAX_TENANTS {
+            self.by_tenant.clear();
         }
     }
 }

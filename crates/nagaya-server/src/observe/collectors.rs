@@ -1,4 +1,4 @@
-//! Figures that are looked up when somebody asks: of the store, of systems, of the process.
+//! Metrics that are read at each scrape: of the store, of systems, of the process.
 
 use std::{
     fmt,
@@ -13,34 +13,34 @@ use prometheus_client::{
     registry::Unit,
 };
 
-/// What was measured for this answer.
+/// Measurements for this scrape.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Measured(Arc<Mutex<Vec<Measurement>>>);
+pub(super) struct MeasurementCollector(Arc<Mutex<Vec<Measurement>>>);
 
-impl Measured {
-    /// Shows these from now on.
-    pub(super) fn show(&self, measured: Vec<Measurement>) {
+impl MeasurementCollector {
+    /// Replaces the measurements.
+    pub(super) fn set(&self, measured: Vec<Measurement>) {
         *lock(&self.0) = measured;
     }
 }
 
-impl Collector for Measured {
+impl Collector for MeasurementCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let all = lock(&self.0);
-        // What has never happened is left out; that there is none of something may be what somebody wants to know.
-        let told = |each: &&Measurement| each.kind == MeasurementKind::Gauge || each.value > 0.0;
-        let mut names: Vec<_> = all.iter().filter(told).map(|each| each.name).collect();
+        // Counters at 0 are left out; a gauge at 0 may be the information.
+        let is_shown = |each: &&Measurement| each.kind == MeasurementKind::Gauge || each.value > 0.0;
+        let mut names: Vec<_> = all.iter().filter(is_shown).map(|each| each.name).collect();
         names.sort_unstable();
         names.dedup();
         for name in names {
-            let mut same = all.iter().filter(told).filter(|each| each.name == name).peekable();
+            let mut same = all.iter().filter(is_shown).filter(|each| each.name == name).peekable();
             let Some(first) = same.peek() else { continue };
             let kind = match first.kind {
                 MeasurementKind::Gauge => MetricType::Gauge,
                 MeasurementKind::Counter => MetricType::Counter,
             };
             let mut family = encoder.encode_descriptor(name, &format!("{}.", first.help), None, kind)?;
-            // One without labels is the only one of its name.
+            // A measurement without labels is the only one of its name.
             if first.labels.is_empty() {
                 value(first, family)?;
                 continue;
@@ -60,24 +60,24 @@ fn value(measured: &Measurement, encoder: MetricEncoder<'_>) -> fmt::Result {
     }
 }
 
-/// What the store has been asked.
+/// The calls to the store for this scrape.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Arc<Mutex<Usage>>);
+pub(super) struct StoreUsageCollector(Arc<Mutex<Usage>>);
 
-impl Asked {
-    /// Shows this from now on.
-    pub(super) fn show(&self, usage: Usage) {
+impl StoreUsageCollector {
+    /// Replaces the usage.
+    pub(super) fn set(&self, usage: Usage) {
         *lock(&self.0) = usage;
     }
 }
 
-impl Collector for Asked {
+impl Collector for StoreUsageCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let usage = lock(&self.0);
         if usage.operations.is_empty() {
             return Ok(());
         }
-        let help = "How long the store took for what it was asked.";
+        let help = "How long calls to the store took.";
         let mut family =
             encoder.encode_descriptor("operation_duration", help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for operation in &usage.operations {

@@ -1,0 +1,87 @@
+//! The measurements of systems, for `/metrics`.
+
+use std::{
+    fmt,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use nagaya_store::Measurement;
+use nagaya_tenancy::Nagaya;
+use tokio::{sync::Mutex, time::Instant};
+
+use super::Health;
+use crate::{Extension, System, observe::TARGET};
+
+/// How long measurements are reused: a system may have to call its store for them.
+const REUSE: Duration = Duration::from_secs(5);
+/// How long a system may take.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The measurements of a system.
+pub(super) struct SystemMeasurements {
+    system: String,
+    extension: Arc<dyn Extension>,
+    nagaya: Nagaya,
+    /// The last measurements, and when they were taken.
+    last: Mutex<Option<(Instant, Vec<Measurement>)>>,
+}
+
+impl fmt::Debug for SystemMeasurements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SystemMeasurements({})", self.system)
+    }
+}
+
+impl SystemMeasurements {
+    pub(super) fn new(system: &System, nagaya: &Nagaya) -> Self {
+        let (extension, nagaya) = (Arc::clone(&system.extension), nagaya.clone());
+        SystemMeasurements { system: system.name.clone(), extension, nagaya, last: Mutex::new(None) }
+    }
+
+    async fn get(&self) -> Vec<Measurement> {
+        let mut last = self.last.lock().await;
+        let (at, before) = last.take().unzip();
+        let before = before.unwrap_or_default();
+        if let Some(at) = at.filter(|at| at.elapsed() < REUSE) {
+            *last = Some((at, before.clone()));
+            return before;
+        }
+        let now = match tokio::time::timeout(TIMEOUT, self.extension.measurements(&self.nagaya)).await {
+            Ok(measured) => measured.into_iter().map(|each| each.label("system", self.system.as_str())).collect(),
+            // Old measurements are better than none; a store that does not answer is reported elsewhere.
+            Err(_elapsed) => {
+                tracing::warn!(target: TARGET, system = self.system, "the system did not report its measurements in time");
+                before
+            }
+        };
+        *last = Some((Instant::now(), now.clone()));
+        now
+    }
+}
+
+impl Health {
+    /// The measurements of all systems, and how many of their tenants are over quota.
+    pub(crate) async fn measurements(&self) -> Vec<Measurement> {
+        let systems: Vec<_> = {
+            let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
+            systems
+                .iter()
+                .map(|each| (each.system.clone(), Arc::clone(&each.measurements), each.limits.over_quota()))
+                .collect()
+        };
+        let mut measured: Vec<Measurement> = Vec::new();
+        for (system, measurements, over_quota) in systems {
+            // The same system may be mounted at two paths.
+            if measured.iter().any(|each| each.labels.iter().any(|(name, value)| *name == "system" && *value == system))
+            {
+                continue;
+            }
+            let help = "Tenants that were refused a request in the last minute, because they sent too many";
+            let over_quota = Measurement::gauge("tenants_over_quota", help, over_quota as f64);
+            measured.push(over_quota.label("system", system));
+            measured.extend(measurements.get().await);
+        }
+        measured
+    }
+}

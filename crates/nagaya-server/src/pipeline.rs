@@ -1,0 +1,191 @@
+//! What every request passes before the router of its system: probes, CORS, limits, panics, and the log.
+
+use std::{
+    convert::Infallible,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderValue, Method, header},
+    response::Response,
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use nagaya_store::{Measured, Measurement, Store as _};
+use tokio::sync::Semaphore;
+use tower_http::cors::CorsLayer;
+use tower_layer::Layer as _;
+use tower_service::Service;
+
+use crate::{
+    Problem, ProblemCode,
+    health::Health,
+    limits::Limits,
+    observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
+    routers::Routers,
+};
+
+/// What every request passes before the router of its system.
+pub(crate) struct Pipeline {
+    routers: Routers,
+    limits: Arc<Limits>,
+    observer: Arc<Observer>,
+    health: Arc<Health>,
+    cors: Option<CorsLayer>,
+    /// The store, if it counts its calls.
+    store: Option<Arc<Measured>>,
+    /// A permit for each request in flight.
+    requests: Semaphore,
+    /// A permit for each open connection.
+    connections: Arc<Semaphore>,
+}
+
+impl Pipeline {
+    pub(crate) fn new(
+        routers: Routers,
+        limits: Arc<Limits>,
+        observer: Arc<Observer>,
+        health: Arc<Health>,
+        cors: Option<CorsLayer>,
+        store: Option<Arc<Measured>>,
+    ) -> Self {
+        let requests = semaphore(limits.concurrent);
+        let connections = Arc::new(semaphore(limits.connections));
+        Pipeline { routers, limits, observer, health, cors, store, requests, connections }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    pub(crate) fn connections(&self) -> &Arc<Semaphore> {
+        &self.connections
+    }
+
+    /// Answers a request within the limits, and logs it.
+    pub(crate) async fn answer(&self, peer: &Arc<str>, mut request: Request) -> Response {
+        let observed = self.observer.begin(peer, &mut request);
+        // Probes are answered under any load.
+        if let Some(answer) = self.probe(request.method(), request.uri().path(), &observed).await {
+            return observed.end_unlogged(answer);
+        }
+        let response = match &self.cors {
+            None => self.answer_within_limits(&observed, request).await,
+            // CORS is around the limits, so that pages can read 429 and 503 too.
+            Some(cors) => {
+                match cors.layer(LimitedService { pipeline: self, observed: &observed }).call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+        };
+        observed.end(response)
+    }
+
+    /// The answer to a health probe or a scrape of the metrics.
+    async fn probe(&self, method: &Method, path: &str, observed: &ObservedRequest) -> Option<Response> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return None;
+        }
+        match path {
+            "/healthz" => Some(self.health.alive()),
+            "/readyz" => {
+                let ready = self.health.ready().await;
+                Some(ready.unwrap_or_else(|problem| problem.into_answer(observed.id())))
+            }
+            "/metrics" => Some(self.metrics().await),
+            _ => None,
+        }
+    }
+
+    /// How many requests are in flight, and how many connections are open.
+    pub(crate) fn in_use(&self) -> (usize, usize) {
+        let in_use = |limit: usize, semaphore: &Semaphore| {
+            limit.min(Semaphore::MAX_PERMITS).saturating_sub(semaphore.available_permits())
+        };
+        (in_use(self.limits.concurrent, &self.requests), in_use(self.limits.connections, &self.connections))
+    }
+
+    async fn metrics(&self) -> Response {
+        let (in_flight, connections) = self.in_use();
+        let limit = |name, help, limit: usize| Measurement::gauge(name, help, limit as f64);
+        let mut measured = vec![
+            limit("requests_in_flight_limit", "Requests that may be in flight", self.limits.concurrent),
+            limit("connections_limit", "Connections that may be open", self.limits.connections),
+        ];
+        measured.extend(observe::process_measurements());
+        measured.extend(self.health.measurements().await);
+        let gauges = Gauges {
+            in_flight,
+            connections,
+            systems: self.health.counters(),
+            measured,
+            store: self.store.as_ref().map(|store| store.measurements()).unwrap_or_default(),
+            usage: self.store.as_ref().map(|store| store.usage()).unwrap_or_default(),
+        };
+        let mut response = Response::new(Body::from(self.observer.metrics.text(gauges)));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(observe::METRICS_TYPE));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+
+    async fn answer_within_limits(&self, observed: &ObservedRequest, request: Request) -> Response {
+        let reject = |why, problem: Problem| {
+            observed.rejected(why);
+            observed.log.failed(&problem);
+            problem.into_answer(observed.id())
+        };
+        // Over the limit the request is refused at once: a queue here would only use memory.
+        let Ok(_permit) = self.requests.try_acquire() else {
+            let problem = Problem::of(ProblemCode::OVERLOADED, "The server is busy.");
+            return reject(Rejection::Overload, problem.retry_after(1));
+        };
+        let answering = AssertUnwindSafe(self.routers.find(request.uri().path()).call(request)).catch_unwind();
+        match tokio::time::timeout(self.limits.time, answering).await {
+            Ok(Ok(Ok(response))) => response,
+            Ok(Ok(Err(never))) => match never {},
+            Ok(Err(_panic)) => {
+                let at = observe::last_panic();
+                tracing::error!(target: TARGET, request = observed.id(), at, "a request panicked");
+                reject(Rejection::Panic, Problem::internal())
+            }
+            Err(_elapsed) => {
+                let detail = "The request took too long. It is unknown whether it had an effect.";
+                reject(Rejection::Timeout, Problem::of(ProblemCode::TIMEOUT, detail))
+            }
+        }
+    }
+}
+
+/// [`Pipeline::answer_within_limits`] as a service, for the CORS layer around it.
+struct LimitedService<'p> {
+    pipeline: &'p Pipeline,
+    observed: &'p ObservedRequest,
+}
+
+impl<'p> Service<Request> for LimitedService<'p> {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'p, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let (pipeline, observed) = (self.pipeline, self.observed);
+        Box::pin(async move { Ok(pipeline.answer_within_limits(observed, request).await) })
+    }
+}
+
+fn semaphore(permits: usize) -> Semaphore {
+    Semaphore::new(permits.min(Semaphore::MAX_PERMITS))
+}

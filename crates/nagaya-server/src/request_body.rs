@@ -1,0 +1,170 @@
+//! Request bodies of custom routes as structs, whose fields take the values of entity fields.
+
+use nagaya_design::{Design, Field, Problem as FieldError};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value as Json, json};
+
+use crate::{Call, Problem};
+
+/// A request body: a struct that [`request_body!`](crate::request_body) declares. The design checks the values of its
+/// fields and gives their JSON Schemas.
+pub trait RequestBody: DeserializeOwned + Serialize {
+    /// The entity whose fields give the types of the values.
+    const ENTITY: &'static str;
+    /// The fields.
+    const FIELDS: &'static [BodyField];
+
+    /// The fields that were given.
+    fn fields(&self) -> Map<String, Json> {
+        match serde_json::to_value(self) {
+            Ok(Json::Object(fields)) => fields,
+            _ => Map::new(),
+        }
+    }
+
+    /// The JSON Schema of the body.
+    fn schema(design: &Design) -> Json {
+        let properties: Map<_, _> = design_fields::<Self>(design)
+            .map(|(body, field)| {
+                let mut schema = field.json_schema();
+                // Derived routes do not accept a read-only field, but this route does.
+                if let Some(schema) = schema.as_object_mut() {
+                    schema.remove("readOnly");
+                }
+                let schema = match body.max_items {
+                    Some(max) => json!({ "type": "array", "minItems": 1, "maxItems": max, "items": schema }),
+                    None => schema,
+                };
+                (body.name.to_owned(), schema)
+            })
+            .collect();
+        let required: Vec<_> = Self::FIELDS.iter().filter(|field| field.required).map(|field| field.name).collect();
+        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+    }
+}
+
+/// A field of a request body.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyField {
+    /// Its name in the body.
+    pub name: &'static str,
+    /// The field of the entity that gives the type of its value.
+    pub entity_field: &'static str,
+    /// Whether it cannot be left out.
+    pub required: bool,
+    /// The most elements of a field that is a list of such values.
+    pub max_items: Option<usize>,
+}
+
+impl Call {
+    /// The body as a struct. Refuses a body that lacks fields, has unknown ones, or has values that the design does not
+    /// allow; the problem lists all of them.
+    pub fn parse_body<B: RequestBody>(&self) -> Result<B, Problem> {
+        let error = |path: &str, message: &str| FieldError { path: path.to_owned(), message: message.to_owned() };
+        let is_unknown = |name: &&String| !B::FIELDS.iter().any(|field| field.name == name.as_str());
+        let mut errors: Vec<_> =
+            self.body.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
+        for (body, field) in design_fields::<B>(self.design()) {
+            match (self.body.get(body.name), body.max_items) {
+                (Some(value), None) => field.check(value, body.name, &mut errors),
+                (Some(Json::Array(values)), Some(max)) => check_list(body.name, values, max, field, &mut errors),
+                (Some(_), Some(_)) => errors.push(error(body.name, "is not a list")),
+                (None, _) if body.required => errors.push(error(body.name, "is missing")),
+                (None, _) => {}
+            }
+        }
+        Problem::check_fields(errors)?;
+        // The design has checked the values, so this fails only if the struct does not fit the design. Where the design allows
+        // `null`, it means the same as a field that is left out.
+        let given = self.body.iter().filter(|(_, value)| !value.is_null());
+        serde_json::from_value(given.map(|(name, value)| (name.clone(), value.clone())).collect())
+            .map_err(|error| Problem::internal().because(error.to_string()))
+    }
+}
+
+fn check_list(name: &str, values: &[Json], max: usize, field: &Field, errors: &mut Vec<FieldError>) {
+    if errors.is_empty() && !(1..=max).contains(&values.len()) {
+        let message = format!("has {} elements, allowed are 1 to {max}", values.len());
+        errors.push(FieldError { path: name.to_owned(), message });
+    }
+    for (at, value) in values.iter().take(max).enumerate() {
+        field.check(value, &format!("{name}[{at}]"), errors);
+    }
+}
+
+/// The fields of a body, each with the field of the entity.
+fn design_fields<B: RequestBody>(design: &Design) -> impl Iterator<Item = (&'static BodyField, &Field)> {
+    let entity = design.entity(B::ENTITY);
+    B::FIELDS.iter().filter_map(move |body| Some((body, entity?.field(body.entity_field)?)))
+}
+
+/// Declares a struct that is a [`RequestBody`](crate::RequestBody).
+///
+/// Each field has its name in the body, and optionally the entity field that gives its values, if that is called otherwise. A
+/// field that is an `Option` can be left out. `max` makes a field a list of at most so many values.
+///
+/// ```
+/// nagaya_server::request_body! {
+///     /// The body of an approval.
+///     pub struct Approval of "tenant_application" {
+///         tenant_id: Option<String> = "tenantId" as "createdTenantId",
+///         comment: Option<String> = "reviewComment",
+///         labels: Vec<String> = "labels" as "label" max 10,
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! request_body {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident of $entity:tt {
+            $($field:ident: $type:ty = $json:literal $(as $source:literal)? $(max $max:expr)?,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, Default, ::serde::Deserialize, ::serde::Serialize)]
+        #[serde(default)]
+        $visibility struct $name {
+            $(
+                #[serde(rename = $json, skip_serializing_if = "::nagaya_server::BodyValue::is_absent")]
+                $visibility $field: $type,
+            )*
+        }
+
+        impl $crate::RequestBody for $name {
+            const ENTITY: &'static str = $entity;
+            const FIELDS: &'static [$crate::BodyField] = &[$($crate::BodyField {
+                name: $json,
+                entity_field: $crate::request_body!(@first $($source)? $json),
+                required: <$type as $crate::BodyValue>::REQUIRED,
+                max_items: $crate::request_body!(@max $($max)?),
+            }),*];
+        }
+    };
+    (@first $first:literal $($rest:literal)?) => { $first };
+    (@max) => { None };
+    (@max $max:expr) => { Some($max) };
+}
+
+/// The type of a field of a request body.
+pub trait BodyValue {
+    /// Whether the field cannot be left out.
+    const REQUIRED: bool = true;
+
+    /// Whether the field was left out.
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+impl BodyValue for bool {}
+impl BodyValue for f64 {}
+impl BodyValue for String {}
+impl<T> BodyValue for Vec<T> {}
+impl<T> BodyValue for Option<T> {
+    const REQUIRED: bool = false;
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
