@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, OwnRoute, Problem};
 use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{AT_ONCE, fields, item, is_lost_race};
+use crate::product::{AT_ONCE, fields, is_lost_race, item};
 
 const NOTIFICATION: &str = "notification";
 /// The most characters of a title and of a body.

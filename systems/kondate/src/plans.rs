@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, OwnRoute, Problem, ProblemCode, RequestBody as
 use nagaya_tenancy::{Error, ErrorKind, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{fields, item, is_lost_race};
+use crate::product::{fields, is_lost_race, item};
 
 pub(crate) const PLAN: &str = "plan";
 pub(crate) const CURRENT: &str = "CURRENT";

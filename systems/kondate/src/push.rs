@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, ErrorKind, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
-use crate::product::{all, item, is_lost_race};
+use crate::product::{all, is_lost_race, item};
 
 const DEVICE: &str = "push_token";
 /// The most devices of a user. Apps get new tokens without deleting the old ones, so a further device replaces the one that

@@ -11,7 +11,7 @@ use nagaya_server::{Answer, Call, Content, OwnRoute, Problem, RequestBody as _, 
 use nagaya_tenancy::{Page, Record, Retry};
 use serde_json::{Map, Value as Json};
 
-use crate::product::{AT_ONCE, items, is_lost_race};
+use crate::product::{AT_ONCE, is_lost_race, items};
 
 const ITEM: &str = "shopping_item";
 

@@ -69,7 +69,8 @@ async fn an_event_whose_item_cannot_be_stored_is_found_among_many_and_parked() {
 #[tokio::test]
 async fn dropping_skips_the_event_and_stops_at_the_next_poison() {
     let app = App::new().await;
-    app.execute_all(1, [create("a"), rename("poison 1"), Command::Complete(true), rename("poison 2"), rename("b")]).await;
+    app.execute_all(1, [create("a"), rename("poison 1"), Command::Complete(true), rename("poison 2"), rename("b")])
+        .await;
     app.project_all().await;
     let letter = app.processor().dead_letters().await.expect("letters").remove(0);
     assert_eq!(app.processor().drop_event(&letter).await.expect("dropped"), Settled::ParkedAgain);

@@ -3,6 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use nagaya_events::{Feed, FeedListener};
+use nagaya_store::Error;
+use nagaya_testing::{Fault, InstrumentedStore};
 
 use crate::{
     app::{App, create, design, id},

@@ -1,13 +1,9 @@
 //! The parameters of a list: from the path and the query to an access pattern.
 
-use nagaya_design::{Access, Bound, Design, Precision, Returns, Type};
+use nagaya_design::{Access, MAX_PAGE, Returns};
 use nagaya_tenancy::{ErrorKind, List, Page};
-use serde_json::Value as Json;
 
 use crate::{Call, Problem, ProblemCode, problem::sentence};
-
-/// Records of the largest page.
-pub(crate) const MAX_LIMIT: usize = 1_000;
 
 impl Call {
     /// A page of an access pattern, by the parameters of the request. `besides` names parameters that the access pattern
@@ -21,9 +17,9 @@ impl Call {
         let handle = self.read_handle()?;
         let mut list = List::by(&access.name);
         let mut seen: Vec<&str> = Vec::new();
-        let in_path = self.route.parameters().zip(&self.path).map(|(name, value)| (name, value, true));
-        let in_query = self.query.iter().map(|(name, value)| (name.as_str(), value, false));
-        for (name, value, is_path) in in_path.chain(in_query) {
+        let in_path = self.route.parameters().zip(&self.path);
+        let in_query = self.query.iter().map(|(name, value)| (name.as_str(), value));
+        for (name, value) in in_path.chain(in_query) {
             // A parameter has one value.
             if seen.contains(&name) {
                 return Err(Problem::bad_parameter(name, "Is given twice."));
@@ -36,42 +32,32 @@ impl Call {
                 ("limit", Returns::Many) => list.limit(limit(value)?),
                 ("order", Returns::Many) => list.descending(descending(value)?),
                 ("cursor", Returns::Many) => list.cursor(value),
-                _ => {
-                    // A path with a value that the field cannot have is no item's: 404.
-                    check(self.design(), access, name, value)
-                        .map_err(|problem| if is_path { Problem::not_found() } else { problem })?;
-                    list.with(name, value)
-                }
+                _ => list.with(name, value),
             };
         }
-        handle.list(&list).await.map_err(parameter_problem)
+        handle.list(&list).await.map_err(|error| self.parameter_problem(error))
     }
-}
 
-/// Refuses a value that the field cannot have: an empty page would hide the mistake.
-fn check(design: &Design, access: &Access, name: &str, text: &str) -> Result<(), Problem> {
-    let entity = &design.entities[access.entity];
-    // The ends of a range and a prefix need not be values of the field; tenancy checks them.
-    match &access.bound {
-        Bound::Range(field) if name != field && matches!(name, "from" | "to") => return Ok(()),
-        Bound::Prefix(field) if name == field => return Ok(()),
-        _ => {}
+    /// An invalid list is the fault of its parameters: the request has no body.
+    fn parameter_problem(&self, error: nagaya_tenancy::Error) -> Problem {
+        match error.kind() {
+            // No item has such a path.
+            ErrorKind::Invalid(problems)
+                if problems.iter().any(|each| self.route.parameters().any(|name| name == each.path)) =>
+            {
+                Problem::not_found()
+            }
+            ErrorKind::Invalid(problems) => {
+                let problem = Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.");
+                problems.iter().fold(problem, |all, each| all.parameter(&each.path, sentence(&each.message)))
+            }
+            _ => error.into(),
+        }
     }
-    let in_filter = access.filter.iter().flat_map(|filter| filter.parameters()).find(|(each, _)| *each == name);
-    let Some(field) = entity.field(in_filter.map_or(name, |(_, field)| field)) else { return Ok(()) };
-    let value = match field.kind {
-        Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse::<i64>().ok().map(Json::from),
-        Type::Number => text.parse::<serde_json::Number>().ok().map(Json::from),
-        Type::Boolean => text.parse::<bool>().ok().map(Json::from),
-        _ => None,
-    };
-    let mut problems = Vec::new();
-    field.check(&value.unwrap_or_else(|| text.into()), name, &mut problems);
-    problems.first().map_or(Ok(()), |problem| Err(Problem::bad_parameter(name, sentence(&problem.message))))
 }
 
 fn limit(text: &str) -> Result<usize, Problem> {
-    let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    let limit = text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
     limit.ok_or_else(|| Problem::bad_parameter("limit", "Has to be a whole number from 1 to 1000."))
 }
 
@@ -80,16 +66,5 @@ fn descending(text: &str) -> Result<bool, Problem> {
         "asc" => Ok(false),
         "desc" => Ok(true),
         _ => Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),
-    }
-}
-
-/// An invalid list is the fault of its parameters: the request has no body.
-fn parameter_problem(error: nagaya_tenancy::Error) -> Problem {
-    match error.kind() {
-        ErrorKind::Invalid(problems) => {
-            let problem = Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.");
-            problems.iter().fold(problem, |all, each| all.parameter(&each.path, sentence(&each.message)))
-        }
-        _ => error.into(),
     }
 }

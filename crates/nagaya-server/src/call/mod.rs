@@ -9,7 +9,6 @@ use nagaya_design::{Design, Verb};
 use nagaya_tenancy::{Error, Expected, Ids, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor};
 use serde_json::{Map, Value as Json};
 
-pub(crate) use self::list::MAX_LIMIT;
 use crate::{
     Caller, Problem, ProblemCode,
     answer::{names, tag},

@@ -14,7 +14,7 @@ use std::{
 use nagaya_attack::{
     self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MOST_PAGES, Observation, Options, UNSUPPORTED,
 };
-use nagaya_design::Design;
+use nagaya_design::{Design, Entity, Verb};
 use nagaya_embedded::Embedded;
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Operation, Route, Server, System, Verifier, routes};
 use nagaya_store::{Answer, Clock};

@@ -14,8 +14,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::APPLICATION;
 use crate::{
+    extension::Product,
     policy::{self, field_error},
-    product::Product,
 };
 
 request_body! {

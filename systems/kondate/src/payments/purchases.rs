@@ -11,8 +11,7 @@ use super::{
     ChargeId, PURCHASE, PaymentCall, Refused, text,
     wallet::{PendingPayment, Wallet, done},
 };
-use crate::{
-    catalog::Kind,notifications::notification, product::fields};
+use crate::{catalog::Kind, notifications::notification, product::fields};
 
 pub(super) const BUY: &str = "Buys a recipe or set of the catalog at its price; not one's own, and not again.";
 /// The currency of prices.
