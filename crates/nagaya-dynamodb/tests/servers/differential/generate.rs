@@ -346,13 +346,13 @@ fn query(rng: &mut Rng) -> Query {
     query
 }
 
-fn sort(rng: &mut Rng, place: fn(&mut Rng) -> nagaya_store::KeyValue) -> Sort {
-    let one = path(rng);
+fn sort(rng: &mut Rng, key_value: fn(&mut Rng) -> nagaya_store::KeyValue) -> Sort {
+    let one = key_value(rng);
     match rng.u8(0..10) {
         0 => Sort::Equal(one),
         1 => Sort::BeginsWith(one),
         2 => {
-            let other = path(rng);
+            let other = key_value(rng);
             Sort::Between(one.clone().min(other.clone()), one.max(other))
         }
         3 => Sort::Less(one),
