@@ -76,7 +76,7 @@ impl Action {
                 Observation::of(tenant.delete(entity, &texts(id), *expected).await.map(|()| "gone".to_owned()))
             }
             Action::Set(actions) => {
-                let set = actions.iter().fold(tenant.set(), |set, action| match action {
+                let set = actions.iter().fold(tenant.change_set(), |set, action| match action {
                     Action::Create(entity, fields) => set.create(entity, fields.clone()),
                     Action::Update(entity, id, patch, expected) => {
                         set.update(entity, &texts(id), patch.clone(), *expected)

@@ -1,13 +1,13 @@
 //! Cursors of others, cursors for something else, cursors that were tampered with.
 
-use nagaya_design::{Returns, Wall};
+use nagaya_design::{ResultKind, Wall};
 
 use super::{
     cases,
     environment::{principal, settings},
     scenario::{Failure, Scenario, expect},
 };
-use nagaya_tenancy::{Error, Ids, List, Nagaya, Page, Tenant};
+use nagaya_tenancy::{Error, IdGenerator, List, Nagaya, Page, Tenant};
 
 cases! {
     a_cursor_of_another_tenant_is_refused,
@@ -22,7 +22,7 @@ async fn page_cursors(scenario: &Scenario, tenant: &Tenant) -> Result<Vec<(List,
     let mut found = Vec::new();
     for (access, list) in scenario.sample(scenario.lists.clone()) {
         let list = list.limit(1);
-        if let Some(next) = tenant.list(&list).await?.next.filter(|_| access.returns == Returns::Many) {
+        if let Some(next) = tenant.list(&list).await?.next.filter(|_| access.returns == ResultKind::Many) {
             found.push((list, next));
         }
     }
@@ -87,11 +87,11 @@ async fn a_cursor_of_another_design_or_key_is_refused(scenario: &mut Scenario) -
     let mut renamed = scenario.design.clone();
     renamed.name.push('x');
     let base = Some(scenario.design.name.clone());
-    let mut key = settings(Ids::counted());
+    let mut key = settings(IdGenerator::sequential());
     key.cursor_key[31] ^= 1;
     let layers = [
-        ("a newer design", newer, settings(Ids::counted())),
-        ("another design", renamed, settings(Ids::counted())),
+        ("a newer design", newer, settings(IdGenerator::sequential())),
+        ("another design", renamed, settings(IdGenerator::sequential())),
         ("another key", scenario.design.clone(), key),
     ];
     let page_cursors = page_cursors(scenario, &attacker).await?;
@@ -133,7 +133,7 @@ async fn a_cursor_of_a_tenant_is_none_of_an_operators(scenario: &mut Scenario) -
     let mut tried = false;
     for (access, list) in scenario.sample(scenario.lists.clone()) {
         // Both may follow what is public.
-        if scenario.design.wall_of(&access) != Wall::Public || access.returns != Returns::Many {
+        if scenario.design.wall_of(&access) != Wall::Public || access.returns != ResultKind::Many {
             continue;
         }
         let list = list.limit(1);

@@ -14,7 +14,7 @@ use super::{
     scenario::Failure,
     values::{self, Rng},
 };
-use nagaya_tenancy::{Error, Ids, Nagaya, Operator, Principal, Record, Settings, Tenant};
+use nagaya_tenancy::{Error, IdGenerator, Nagaya, Operator, Principal, Record, Settings, Tenant};
 
 /// The time of all attacks, in 2040: servers that sweep by a clock of their own find nothing to sweep.
 pub(super) const NOW: i64 = 2_210_000_000_000;
@@ -65,14 +65,14 @@ impl Environment {
     pub(super) async fn open<E: Engine>(design: &Design, engine: &E) -> Result<Self, Failure> {
         let store: Arc<dyn Store> = Arc::new(engine.open(Clock::new(|| NOW)).await?);
         let rng = Mutex::new(Rng::new(1));
-        let own = Ids::new(move || rng.lock().unwrap_or_else(PoisonError::into_inner).bits());
+        let own = IdGenerator::new(move || rng.lock().unwrap_or_else(PoisonError::into_inner).bits());
         let next = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&next);
-        let others_items = Ids::new(move || Rng::new(counted.fetch_add(1, Ordering::Relaxed)).bits());
+        let others_items = IdGenerator::new(move || Rng::new(counted.fetch_add(1, Ordering::Relaxed)).bits());
         let attacker_layer = Nagaya::open_with(design.clone(), store.clone(), settings(own));
-        let probe = Nagaya::open_with(design.clone(), store.clone(), settings(Ids::counted()));
+        let probe = Nagaya::open_with(design.clone(), store.clone(), settings(IdGenerator::sequential()));
         let others = Nagaya::open_with(design.clone(), store.clone(), settings(others_items));
-        attacker_layer.ensure().await?;
+        attacker_layer.ensure_tables().await?;
         Ok(Environment { store, attacker_layer, probe, others, next })
     }
 
@@ -151,7 +151,7 @@ impl Environment {
 }
 
 /// Settings that are the same in all data layers, except the ids.
-pub(super) fn settings(ids: Ids) -> Settings {
+pub(super) fn settings(ids: IdGenerator) -> Settings {
     Settings { clock: Clock::new(|| NOW), ids, cursor_key: [7; 32], ..Settings::default() }
 }
 

@@ -1,6 +1,6 @@
 //! Fields that name another tenant, and attributes that nobody may set.
 
-use nagaya_design::{Entity, Type, Wall};
+use nagaya_design::{Entity, FieldType, Wall};
 use serde_json::{Map, Value as Json, json};
 
 use super::json;
@@ -162,10 +162,12 @@ fn with_hostile_text(entity: &Entity, hostile: &[String], start: &mut usize) -> 
     for field in entity.fields.iter().filter(|field| entity.tenant.as_deref() != Some(field.name.as_str())) {
         // Whoever chooses a key that tenants share learns whether it is taken.
         let tells = entity.wall == Wall::Attribute && entity.is_key_field(&field.name);
-        let values: Vec<Json> = match &field.kind {
-            Type::String if !tells => hostile.iter().map(|text| json!(text)).collect(),
-            Type::Map(inner) if inner.is_empty() => hostile.iter().map(|text| json!({ text.as_str(): text })).collect(),
-            Type::List(None) => hostile.iter().map(|text| json!([text])).collect(),
+        let values: Vec<Json> = match &field.field_type {
+            FieldType::String if !tells => hostile.iter().map(|text| json!(text)).collect(),
+            FieldType::Map(inner) if inner.is_empty() => {
+                hostile.iter().map(|text| json!({ text.as_str(): text })).collect()
+            }
+            FieldType::List(None) => hostile.iter().map(|text| json!([text])).collect(),
             _ => continue,
         };
         let taken: Vec<&Json> = values.iter().filter(|value| field.accepts(value)).collect();
@@ -210,10 +212,9 @@ async fn ids_that_the_layer_makes_cannot_be_chosen_where_tenants_share_keys(
 ) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (entity, fields) in drafts(scenario, 7) {
-        let made = entity
-            .id_fields()
-            .into_iter()
-            .find(|path| entity.field(path).is_some_and(|field| field.default == Some(nagaya_design::Default::New)));
+        let made = entity.id_fields().into_iter().find(|path| {
+            entity.field(path).is_some_and(|field| field.default == Some(nagaya_design::DefaultValue::New))
+        });
         let Some(made) = made.filter(|_| entity.wall != Wall::Key) else { continue };
         for others_items in scenario.others_items.iter().filter(|others_items| others_items.entity == entity.name) {
             let Some(value) = json::value_at(&others_items.fields, made) else { continue };

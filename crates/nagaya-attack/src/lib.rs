@@ -85,7 +85,7 @@ use std::{future::Future, panic::AssertUnwindSafe, pin::Pin};
 
 use futures_util::FutureExt as _;
 use nagaya_design::Design;
-use nagaya_store::{Answer, Clock, Store};
+use nagaya_store::{Clock, Store, StoreFuture};
 
 use self::gateway::Open;
 use self::scenario::{Failure, Scenario};
@@ -101,7 +101,7 @@ pub trait Engine: Sync {
     type Store: Store + 'static;
 
     /// Opens a store without tables, which uses this clock.
-    fn open(&self, clock: Clock) -> Answer<'_, Self::Store>;
+    fn open(&self, clock: Clock) -> StoreFuture<'_, Self::Store>;
 }
 
 /// How many attacks are made, and with which random choices.

@@ -1,6 +1,6 @@
 //! Access patterns: parameters of others, patterns of operators, partitions that tenants share.
 
-use nagaya_design::{Access, Returns, Wall};
+use nagaya_design::{AccessPattern, ResultKind, Wall};
 use nagaya_store::{Item, Write, WriteSet};
 use serde_json::{Map, Value as Json};
 
@@ -23,7 +23,7 @@ cases! {
 }
 
 /// A list by an access pattern, with the parameters that an item has; `None` when it lacks one.
-pub(super) fn list_of(scenario: &Scenario, access: &Access, fields: &Map<String, Json>) -> Option<List> {
+pub(super) fn list_of(scenario: &Scenario, access: &AccessPattern, fields: &Map<String, Json>) -> Option<List> {
     let mut list = List::by(&access.name);
     for parameter in scenario.design.parameters(access) {
         if parameter.from_token || !parameter.required {
@@ -35,9 +35,11 @@ pub(super) fn list_of(scenario: &Scenario, access: &Access, fields: &Map<String,
 }
 
 /// Lists by all patterns that tenants may use, with parameters of everybody's items.
-pub(super) fn lists(scenario: &Scenario) -> Vec<(Access, List)> {
+pub(super) fn lists(scenario: &Scenario) -> Vec<(AccessPattern, List)> {
     let mut found = Vec::new();
-    for access in scenario.design.accesses.iter().filter(|access| scenario.design.wall_of(access) != Wall::System) {
+    for access in
+        scenario.design.access_patterns.iter().filter(|access| scenario.design.wall_of(access) != Wall::System)
+    {
         let entity = &scenario.design.entities[access.entity].name;
         let mut asked: Vec<List> = Vec::new();
         for each in scenario.own_items.iter().chain(&scenario.others_items).filter(|each| each.entity == *entity) {
@@ -52,7 +54,7 @@ pub(super) fn lists(scenario: &Scenario) -> Vec<(Access, List)> {
 async fn every_pattern_answers_as_if_the_others_were_not_there(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (access, list) in scenario.lists.clone() {
-        if access.returns == Returns::Many {
+        if access.returns == ResultKind::Many {
             actions.extend([1, 2].map(|limit| Action::List(list.clone().limit(limit))));
             actions.push(Action::List(list.clone().limit(2).descending(!access.descending)));
         }
@@ -80,7 +82,9 @@ async fn a_tenant_among_the_parameters_is_refused(scenario: &mut Scenario) -> Re
 async fn parameters_with_delimiters_stay_in_their_place(scenario: &mut Scenario) -> Result<(), Failure> {
     let hostile = scenario.hostile.clone();
     let mut actions = Vec::new();
-    for access in scenario.design.accesses.iter().filter(|access| scenario.design.wall_of(access) != Wall::System) {
+    for access in
+        scenario.design.access_patterns.iter().filter(|access| scenario.design.wall_of(access) != Wall::System)
+    {
         let entity = &scenario.design.entities[access.entity].name;
         let Some(own) = scenario.own_items.iter().find(|own| own.entity == *entity) else { continue };
         let parameters = scenario.design.parameters(access);
@@ -102,7 +106,9 @@ async fn parameters_with_delimiters_stay_in_their_place(scenario: &mut Scenario)
 
 async fn what_is_the_operators_is_walled(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for access in scenario.design.accesses.iter().filter(|access| scenario.design.wall_of(access) == Wall::System) {
+    for access in
+        scenario.design.access_patterns.iter().filter(|access| scenario.design.wall_of(access) == Wall::System)
+    {
         let entity = &scenario.design.entities[access.entity].name;
         let of_others = scenario.others_items.iter().find(|each| each.entity == *entity);
         let list = of_others.and_then(|each| list_of(scenario, access, &each.fields));
@@ -130,7 +136,7 @@ async fn pages_of_a_shared_partition_do_not_show_how_much_others_have_in_it(
     scenario: &mut Scenario,
 ) -> Result<(), Failure> {
     let mut tried = false;
-    for access in scenario.design.accesses.clone() {
+    for access in scenario.design.access_patterns.clone() {
         if scenario.design.wall_of(&access) != Wall::Attribute {
             continue;
         }
@@ -167,7 +173,7 @@ const FILLER_ITEMS: usize = 250;
 /// Items of another tenant in the partition that a list reads.
 fn filler_items(
     scenario: &Scenario,
-    access: &Access,
+    access: &AccessPattern,
     own: &OwnedItem,
     others_items: &OwnedItem,
     list: &List,
@@ -187,13 +193,13 @@ fn filler_items(
         let tenant = entity.tenant.as_deref();
         for path in entity.id_fields() {
             if let Some(field) = entity.field(path).filter(|_| !fixed.iter().any(|fixed| fixed == path)) {
-                let value = values::variant(field, 5_000 + n).or_else(|| field.instant(NOW + n as i64 * 1_000));
+                let value = values::variant(field, 5_000 + n).or_else(|| field.timestamp_value(NOW + n as i64 * 1_000));
                 if let Some(value) = value.filter(|_| tenant != Some(path)) {
                     json::put(&mut fields, path, value);
                 }
             }
         }
-        for (attribute, value) in scenario.design.derived(entity, &fields) {
+        for (attribute, value) in scenario.design.derived_attributes(entity, &fields) {
             let value = value.map_err(|unfit| Failure::new(unfit.to_string()))?;
             match value {
                 Some(value) => drop(fields.insert(attribute, value.into())),

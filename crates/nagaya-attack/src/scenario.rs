@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, panic::Location};
 
-use nagaya_design::{Access, Design, Entity, Router, Wall};
+use nagaya_design::{AccessPattern, Design, Entity, KeyRouter, Wall};
 use nagaya_store::{Item, Value};
 use serde_json::{Map, Value as Json};
 
@@ -33,7 +33,7 @@ pub(super) struct Scenario {
     /// The items of the other tenants and of the system, in the populated environment.
     pub(super) others_items: Vec<OwnedItem>,
     /// Lists by all patterns that tenants may use, with parameters of all items.
-    pub(super) lists: Vec<(Access, List)>,
+    pub(super) lists: Vec<(AccessPattern, List)>,
     /// Texts that a careless layer would misread.
     pub(super) hostile: Vec<String>,
     /// All items of the populated environment.
@@ -190,7 +190,7 @@ impl Scenario {
     /// The items of others are unchanged; what is new or different is the attacker's.
     pub(super) async fn expect_only_own_changes(&mut self) -> Result<(), Failure> {
         let now = self.snapshot().await?;
-        let (router, partitions) = (Router::new(&self.design), self.partitions());
+        let (router, partitions) = (KeyRouter::new(&self.design), self.partitions());
         let keys: std::collections::BTreeSet<_> = now.keys().chain(self.stored.keys()).collect();
         for key in keys {
             let (before, after) = (self.stored.get(key), now.get(key));
@@ -205,7 +205,7 @@ impl Scenario {
     }
 
     /// An item carries the attacker's tenant, in its field, its key and its index attributes.
-    fn is_own(&self, router: &Router<'_>, partitions: &[String], table: usize, item: &Item) -> Result<(), Failure> {
+    fn is_own(&self, router: &KeyRouter<'_>, partitions: &[String], table: usize, item: &Item) -> Result<(), Failure> {
         let wrong = |reason: &str| Failure::new(format!("{reason}: {item:?}"));
         let fields = fields_of(item);
         let (_, partition, sort) = self.place(table, item);
@@ -219,7 +219,7 @@ impl Scenario {
         if tenant != Some(self.attacker.as_str()) {
             return Err(wrong("the attacker changed an item of another tenant"));
         }
-        for (attribute, expected) in self.design.derived(entity, &fields) {
+        for (attribute, expected) in self.design.derived_attributes(entity, &fields) {
             let expected = expected.map_err(|unfit| wrong(&unfit.to_string()))?;
             let found = item.get(&attribute).and_then(Value::as_str);
             if found != expected.as_deref() {

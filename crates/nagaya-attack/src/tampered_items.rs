@@ -1,6 +1,6 @@
 //! Items that were written into the store without the data layer.
 
-use nagaya_design::{Access, Entity, Returns, Wall};
+use nagaya_design::{AccessPattern, Entity, ResultKind, Wall};
 use nagaya_store::{Item, Key, Write};
 use serde_json::{Map, Value as Json};
 
@@ -121,7 +121,7 @@ fn others(scenario: &Scenario) -> Vec<(Entity, OwnedItem)> {
 fn as_own(scenario: &Scenario, entity: &Entity, item: &Item) -> Vec<(String, Option<String>)> {
     let mut fields = fields_of(item);
     json::put(&mut fields, entity.tenant.as_deref().unwrap_or_default(), scenario.attacker.as_str().into());
-    let derived = scenario.design.derived(entity, &fields);
+    let derived = scenario.design.derived_attributes(entity, &fields);
     derived.into_iter().filter_map(|(name, value)| Some((name, value.ok()?))).collect()
 }
 
@@ -132,12 +132,12 @@ fn walled_lists(
     mapping: Option<usize>,
     fields: &Map<String, Json>,
 ) -> Vec<Action> {
-    let accesses = scenario.design.accesses_of(entity).filter(|access| access.mapping == mapping);
+    let accesses = scenario.design.access_patterns_of(entity).filter(|access| access.mapping == mapping);
     // Of several, a pattern for one item may give another.
     let walled =
-        accesses.filter(|access| scenario.design.wall_of(access) == Wall::Key && access.returns != Returns::One);
+        accesses.filter(|access| scenario.design.wall_of(access) == Wall::Key && access.returns != ResultKind::One);
     // What a filter leaves out does not come back, so it is no alarm.
-    let shown = walled.filter(|access| access.filter.as_ref().is_none_or(|filter| filter.holds(fields)));
+    let shown = walled.filter(|access| access.filter.as_ref().is_none_or(|filter| filter.is_satisfied_by(fields)));
     shown.filter_map(|access| Some(Action::List(lists::list_of(scenario, access, fields)?.limit(1_000)))).collect()
 }
 
@@ -212,7 +212,7 @@ async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(scenario: &
         let Some(other) = entity.field(&path).and_then(|field| values::variant(field, 4_321)) else { continue };
         fields.insert(path.clone(), other.clone());
         let mut tampered = item;
-        for (attribute, value) in scenario.design.derived(&entity, &fields) {
+        for (attribute, value) in scenario.design.derived_attributes(&entity, &fields) {
             if let Some(value) = value.ok().flatten().filter(|_| attribute == key.partition || attribute == key.sort) {
                 tampered.insert(&attribute, value);
             }
@@ -260,7 +260,7 @@ async fn look_alikes_of_the_layers_own_items_are_not_listed(scenario: &mut Scena
             }
             item.insert(&key.partition, partition.clone().unwrap_or_default());
             item.insert(&key.sort, *sort);
-            let of_table = |access: &Access| scenario.design.entities[access.entity].table == entity.table;
+            let of_table = |access: &AccessPattern| scenario.design.entities[access.entity].table == entity.table;
             let everywhere: Vec<Action> = scenario
                 .lists
                 .iter()

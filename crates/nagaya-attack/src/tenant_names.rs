@@ -24,7 +24,7 @@ async fn nobody_and_the_system_itself_get_no_handle(scenario: &mut Scenario) -> 
         let refused = scenario.populated.probe.tenant(&principal(&name)).map(drop).map_err(|error| error.code());
         expect(refused == Err("bad_tenant"), || format!("{name:?} gets a handle: {refused:?}"))?;
         let operator = scenario.populated.probe.operator("an attack on the walls", &principal("t1"));
-        let refused = operator.within(&name).map(drop).map_err(|error| error.code());
+        let refused = operator.as_tenant(&name).map(drop).map_err(|error| error.code());
         expect(refused == Err("bad_tenant"), || format!("an operator gets a handle of {name:?}: {refused:?}"))?;
     }
     Ok(())

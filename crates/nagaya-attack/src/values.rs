@@ -1,6 +1,6 @@
 //! Values for the fields of a design: as many different ones as needed.
 
-use nagaya_design::{Default, Entity, Field, Precision, Type, Wall};
+use nagaya_design::{DefaultValue, Entity, Field, FieldType, TimestampPrecision, Wall};
 use serde_json::{Map, Value as Json};
 
 /// Two days after the moment at which all attacks happen: nothing has expired.
@@ -71,7 +71,9 @@ pub(super) fn fields(
         let shared = is_id && entity.wall != Wall::Key || constraint.is_some_and(|unique| !unique.within_tenant);
         let value = match (is_id || constraint.is_some(), shared) {
             // What expires has not yet.
-            (false, _) if matches!(field.kind, Type::Timestamp(Precision::Epoch)) => variant(field, n)?,
+            (false, _) if matches!(field.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)) => {
+                variant(field, n)?
+            }
             (false, _) => field.example(),
             (true, false) => variant(field, n)?,
             (true, true) => variant(field, salt * 1_000 + n)?,
@@ -97,7 +99,7 @@ pub(super) fn other(field: &Field, than: Option<&Json>) -> Option<Json> {
 fn is_generated(field: &Field) -> bool {
     // What only the system sets is left out where it can be.
     let is_left_out = field.since.is_some() || field.readonly && field.optional;
-    is_left_out || matches!(field.default, Some(Default::New | Default::Now))
+    is_left_out || matches!(field.default, Some(DefaultValue::New | DefaultValue::Now))
 }
 
 /// Whether a field tells that an item is deleted: no item is made deleted.

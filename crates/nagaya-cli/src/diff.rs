@@ -24,7 +24,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (old, new) = (source::design(&args.old, &[])?, source::design(&args.new, &[])?);
     let (Some(old), Some(new)) = (old, new) else { return Ok(Outcome::FoundProblem) };
     let found = diff(&old, &new);
-    let breaking = found.iter().filter(|each| each.breaks.is_some()).count();
+    let breaking = found.iter().filter(|each| each.breaking_reason.is_some()).count();
     let failed = breaking > 0 && !allows_breaking(&old, &new);
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             .iter()
             .map(|each| {
                 json!({
-                    "path": each.path, "what": each.what, "breaking": each.breaks.is_some(), "because": each.breaks,
+                    "path": each.path, "what": each.change, "breaking": each.breaking_reason.is_some(), "because": each.breaking_reason,
                 })
             })
             .collect();
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         });
         writeln!(out, "{result:#}")?;
     } else {
-        let (breaks, fine): (Vec<_>, Vec<_>) = found.iter().partition(|each| each.breaks.is_some());
+        let (breaks, fine): (Vec<_>, Vec<_>) = found.iter().partition(|each| each.breaking_reason.is_some());
         let mut list = |title: &str, changes: &[&Difference]| -> std::io::Result<()> {
             if !changes.is_empty() {
                 writeln!(out, "{title}")?;

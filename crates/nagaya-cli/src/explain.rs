@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, io::Write as _, path::PathBuf};
 
 use anyhow::{Context as _, bail};
-use nagaya_design::{Access, Design, Explanation, KeyPart, Query, Returns};
+use nagaya_design::{AccessPattern, Design, Explanation, KeyPart, Query, ResultKind};
 use nagaya_dynamodb::{QueryRequest, expression};
 use nagaya_store::Query as StoreQuery;
 use nagaya_tenancy::{List, list_query, table_specs};
@@ -125,7 +125,7 @@ fn queried_table(query: &Query, design: &Design, base: &str) -> String {
 fn explanation_text(design: &Design, base: &str, each: &Explanation) -> String {
     let table = table_name(design, &each.table, base);
     let key = each.index.as_ref().map_or_else(|| "key".to_owned(), |index| format!("index {index}"));
-    let form = if each.former { ", in its former form" } else { "" };
+    let form = if each.is_former_key { ", in its former form" } else { "" };
     let mut out = format!("{} in {table} ({key}{form}), wall: {}\n", each.entity, each.wall);
     let width = each.templates.iter().map(|(attribute, _)| attribute.len()).max().unwrap_or(0);
     // Writing to a string does not fail.
@@ -134,7 +134,7 @@ fn explanation_text(design: &Design, base: &str, each: &Explanation) -> String {
     }
     let width = each.fields.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
     for (field, value) in &each.fields {
-        let doubt = each.doubts.iter().find(|(name, _)| name == field);
+        let doubt = each.invalid_values.iter().find(|(name, _)| name == field);
         let doubt = doubt.map_or_else(String::new, |(_, wanted)| format!("  (not {wanted})"));
         let _ = writeln!(out, "  {field:width$} = {value}{doubt}");
     }
@@ -172,17 +172,17 @@ fn explanation_json(design: &Design, base: &str, each: &Explanation) -> Value {
         "table": table_name(design, &each.table, base),
         "index": each.index,
         "wall": each.wall.to_string(),
-        "former": each.former,
+        "former": each.is_former_key,
         "templates": pairs(&each.templates),
         "fields": pairs(&each.fields),
-        "doubts": pairs(&each.doubts),
+        "doubts": pairs(&each.invalid_values),
         "reachedBy": reached,
     })
 }
 
 /// The filter that an access pattern reaches a key with, for the tenant of the key.
 fn reaching_filter(design: &Design, base: &str, key: &Explanation, access: &str) -> Option<String> {
-    let access = design.access(access)?;
+    let access = design.access_pattern(access)?;
     let tenant = tenant_parameter(design, access);
     let given: Vec<_> = key.fields.iter().filter(|(name, _)| Some(name.as_str()) == tenant).cloned().collect();
     filter_text(sent_query(design, base, access, &given).ok()??)
@@ -193,7 +193,7 @@ fn filter_text(query: StoreQuery) -> Option<String> {
 }
 
 /// The parameter that the token gives: the tenant, where the list is one of a tenant.
-fn tenant_parameter<'d>(design: &'d Design, access: &Access) -> Option<&'d str> {
+fn tenant_parameter<'d>(design: &'d Design, access: &AccessPattern) -> Option<&'d str> {
     design.entities[access.entity].implied_tenant(design.wall_of(access))
 }
 
@@ -201,7 +201,7 @@ fn tenant_parameter<'d>(design: &'d Design, access: &Access) -> Option<&'d str> 
 fn sent_query(
     design: &Design,
     base: &str,
-    access: &Access,
+    access: &AccessPattern,
     given: &[(String, String)],
 ) -> anyhow::Result<Option<StoreQuery>> {
     let tenant = tenant_parameter(design, access).unwrap_or("tenant");
@@ -219,8 +219,8 @@ fn dynamodb_request(design: &Design, base: &str, query: StoreQuery) -> anyhow::R
 }
 
 fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Result<Outcome> {
-    let Some(access) = design.access(name) else {
-        let names: Vec<_> = design.accesses.iter().map(|access| access.name.as_str()).collect();
+    let Some(access) = design.access_pattern(name) else {
+        let names: Vec<_> = design.access_patterns.iter().map(|access| access.name.as_str()).collect();
         if names.is_empty() {
             bail!("{} has no access patterns", design.name);
         }
@@ -283,7 +283,7 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
 }
 
 /// The values of `--with`. Each must be a parameter of the access pattern, or its tenant.
-fn parameters(args: &Args, design: &Design, access: &Access) -> anyhow::Result<Vec<(String, String)>> {
+fn parameters(args: &Args, design: &Design, access: &AccessPattern) -> anyhow::Result<Vec<(String, String)>> {
     let known = design.parameters(access);
     let mut given = Vec::new();
     for text in &args.with {
@@ -297,12 +297,12 @@ fn parameters(args: &Args, design: &Design, access: &Access) -> anyhow::Result<V
     Ok(given)
 }
 
-fn access_text(design: &Design, access: &Access, query: &Query, filter: Option<&str>, base: &str) -> String {
+fn access_text(design: &Design, access: &AccessPattern, query: &Query, filter: Option<&str>, base: &str) -> String {
     let entity = &design.entities[access.entity].name;
     let gives = match access.returns {
-        Returns::Many => format!("lists {entity}"),
-        Returns::One => format!("finds one {entity}"),
-        Returns::Count => format!("counts {entity}"),
+        ResultKind::Many => format!("lists {entity}"),
+        ResultKind::One => format!("finds one {entity}"),
+        ResultKind::Count => format!("counts {entity}"),
     };
     let mut out = format!("{} {gives}, wall: {}\n", access.name, design.wall_of(access));
     // Writing to a string does not fail.
@@ -324,7 +324,7 @@ fn access_text(design: &Design, access: &Access, query: &Query, filter: Option<&
         let width = parameters.iter().map(|each| each.name.len()).max().unwrap_or(0);
         for each in &parameters {
             let field = design.entities[access.entity].field(&each.field);
-            let wanted = field.map_or_else(String::new, |field| field.wanted());
+            let wanted = field.map_or_else(String::new, |field| field.expectation());
             let note = match (each.from_token, each.required, each.name.as_str()) {
                 (true, ..) => format!("from the token's claim `{}`, never from the request", design.tenant.claim),
                 (false, false, "from") => format!("optional, inclusive: {wanted}"),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use nagaya_design::{Checked, Design, Engine, Severity, check};
+use nagaya_design::{CheckResult, Design, Engine, Severity, check};
 use nagaya_server::System;
 
 use super::report;
@@ -56,7 +56,7 @@ fn suggestion(path: &Path) -> String {
 /// Reads a design that has no errors; `None` after showing those that it has.
 pub(super) fn design(path: &Path, engines: &[Engine]) -> anyhow::Result<Option<Design>> {
     let source = read(path)?;
-    let Checked { design, diagnostics } = check(&source.text, engines);
+    let CheckResult { design, diagnostics } = check(&source.text, engines);
     if design.is_none() {
         let errors: Vec<_> = diagnostics.iter().filter(|each| each.severity() == Severity::Error).collect();
         report::show(&source, &errors)?;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::bail;
-use nagaya_design::{Design, read_checked};
+use nagaya_design::{Design, load_checked};
 use nagaya_kondate::LocalPayments;
 use nagaya_server::System;
 use nagaya_todo::Notes;
@@ -49,7 +49,7 @@ pub(crate) fn all(objects: &Objects) -> anyhow::Result<Vec<System>> {
 /// The system with this name.
 pub(crate) fn find(name: &str, objects: &Objects) -> anyhow::Result<Option<System>> {
     let Some(system) = ALL.iter().find(|system| system.name == name) else { return Ok(None) };
-    let Some(design) = read_checked(system.design) else { bail!("the design of {name} is not sound") };
+    let Some(design) = load_checked(system.design) else { bail!("the design of {name} is not sound") };
     (system.register)(system.name, design, objects.clone()).map(Some)
 }
 

@@ -129,7 +129,7 @@ fn rotate(keys: &KeyArgs, forget: bool) -> anyhow::Result<Outcome> {
     let issuer = LocalIssuer::open(&keys.data)?;
     let key = issuer.rotate()?;
     if forget {
-        issuer.forget_older_keys()?;
+        issuer.remove_older_keys()?;
     }
     if keys.json {
         writeln!(std::io::stdout(), "{:#}", json!({ "key": key, "forgotten": forget }))?;

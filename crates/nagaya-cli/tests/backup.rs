@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{Run, nagaya, nagaya_in};
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Key, Scan, Store as _, Write};
 use nagaya_testing::ServeProcess;
 use serde_json::{Value, json};
@@ -369,7 +369,7 @@ async fn the_documented_check_finds_a_list_that_does_not_follow() {
     assert_eq!(check().status, 0);
     // The list without one todo, and the processor behind the change that would bring it: what a wrong position gives.
     {
-        let store = Embedded::open(&data, Options::default()).expect("the directory opens");
+        let store = EmbeddedStore::open(&data, Options::default()).expect("the directory opens");
         let id = lost["todoId"].as_str().expect("an id");
         let table = "todo/TodosProjection";
         for item in store.scan(Scan::table(table)).await.expect("a scan").items {

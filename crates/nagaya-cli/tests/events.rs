@@ -14,10 +14,10 @@ use common::{Run, nagaya, nagaya_in, root};
 use insta::assert_snapshot;
 use nagaya::{
     Nagaya, Principal, Settings, design,
-    embedded::{Embedded, Options},
+    embedded::{EmbeddedStore, Options},
     store::{Item, Scan, Store as _, Write},
 };
-use nagaya_events::{Context, Events, Request};
+use nagaya_events::{CommandRequest, Context, Events};
 use nagaya_testing::{Process, ServeProcess, eventually};
 use nagaya_todo::Todo;
 use serde_json::{Value, json};
@@ -85,8 +85,8 @@ impl House {
         (house, ids)
     }
 
-    fn open(&self) -> Embedded {
-        Embedded::open(&self.data, Options::default()).expect("the directory opens")
+    fn open(&self) -> EmbeddedStore {
+        EmbeddedStore::open(&self.data, Options::default()).expect("the directory opens")
     }
 
     /// Changes items behind everybody's back.
@@ -402,17 +402,17 @@ async fn fill(data: &Path, count: usize) {
     let design = fs::read_to_string(root().join("systems/todo/design/todo.toml")).expect("a design");
     let design = design::check(&design, &[]).design.expect("sound");
     let events: Arc<Events<Todo>> = Arc::new(Events::of(&design, "todo", Default::default()).expect("an aggregate"));
-    let store = Embedded::open(data, Options::default()).expect("the directory opens");
+    let store = EmbeddedStore::open(data, Options::default()).expect("the directory opens");
     let settings = Settings { prefix: "todo/".to_owned(), ..Settings::default() };
     let nagaya = Nagaya::open_with(design, store, settings);
-    nagaya.ensure().await.expect("the tables are there");
+    nagaya.ensure_tables().await.expect("the tables are there");
     let tenant = nagaya.tenant(&Principal::new("demo", "filler")).expect("a tenant");
     let one = |n: usize| {
         let (events, tenant, ids, now) = (Arc::clone(&events), tenant.clone(), nagaya.ids(), nagaya.clock().millis());
         async move {
             let (user, cause) = ("filler".to_owned(), format!("request-{n}"));
             let context = Context { now, user, correlation: cause.clone(), causation: cause, ids };
-            let request = Request { expected: None, once: None, context };
+            let request = CommandRequest { expected: None, idempotency: None, context };
             let id = request.context.new_id();
             let create = nagaya_todo::Command::Create { title: format!("todo {n}"), note: None };
             events.execute(&tenant, &id, &create, &request).await.expect("it is made");

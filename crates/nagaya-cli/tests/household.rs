@@ -11,7 +11,7 @@ use std::{
 use common::{nagaya, root};
 use nagaya::{
     List, Nagaya, Principal, Record, Settings, Tenant, design,
-    embedded::{Embedded, Options},
+    embedded::{EmbeddedStore, Options},
     store::{Item, Scan, Store as _},
 };
 use serde_json::{Map, Value, json};
@@ -40,12 +40,12 @@ async fn open(data: &Path) -> Nagaya {
     let design = design::check(&text, &[]).design.expect("sound");
     let settings = Settings { prefix: "kondate/".to_owned(), ..Settings::default() };
     let nagaya = Nagaya::open_with(design, store(data), settings);
-    nagaya.ensure().await.expect("the tables are there");
+    nagaya.ensure_tables().await.expect("the tables are there");
     nagaya
 }
 
-fn store(data: &Path) -> Embedded {
-    Embedded::open(data, Options::default()).expect("the directory opens")
+fn store(data: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(data, Options::default()).expect("the directory opens")
 }
 
 fn user(nagaya: &Nagaya, name: &str) -> Tenant {

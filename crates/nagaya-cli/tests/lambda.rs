@@ -12,7 +12,7 @@ use std::{
 
 use common::{nagaya, root};
 use nagaya::{
-    embedded::{Embedded, Options},
+    embedded::{EmbeddedStore, Options},
     store::{Key, Store as _, Value as Stored},
 };
 use serde_json::{Value, json};
@@ -171,7 +171,7 @@ async fn the_stream_keeps_the_list_in_step_and_tells_what_has_to_come_again() {
             assert_eq!(runtime.invoke(&records), json!({ "batchItemFailures": [] }));
         }
     }
-    let store = Embedded::open(data.path(), Options::default()).expect("the directory opens");
+    let store = EmbeddedStore::open(data.path(), Options::default()).expect("the directory opens");
     let key = Key::new("FAMILY#f-123", "TODO#01HARX5BD7F8G9H0J1K2M3N4PQ");
     let item = store.get("todo/TodosProjection", &key).await.expect("the store answers").expect("the item is there");
     assert_eq!(item.get("title").and_then(Stored::as_str), Some("Buy milk"));

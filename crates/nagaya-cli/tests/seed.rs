@@ -8,7 +8,7 @@ use common::{Run, nagaya, nagaya_with, root};
 use insta::assert_snapshot;
 use nagaya::{
     List, Nagaya, Principal, Record, Settings, Tenant, design,
-    embedded::{Embedded, Options},
+    embedded::{EmbeddedStore, Options},
     store::{Scan, Store as _},
 };
 use serde_json::Value;
@@ -39,10 +39,10 @@ fn run(args: &[&str]) -> Run {
 async fn tenant(data: &Path, system: &str, design: &str, name: &str) -> Tenant {
     let text = fs::read_to_string(root().join("systems").join(design)).expect("a design");
     let design = design::check(&text, &[]).design.expect("sound");
-    let store = Embedded::open(data, Options::default()).expect("the directory opens");
+    let store = EmbeddedStore::open(data, Options::default()).expect("the directory opens");
     let settings = Settings { prefix: format!("{system}/"), ..Settings::default() };
     let nagaya = Nagaya::open_with(design, store, settings);
-    nagaya.ensure().await.expect("the tables are there");
+    nagaya.ensure_tables().await.expect("the tables are there");
     nagaya.tenant(&Principal::new(name, "reader")).expect("a tenant")
 }
 
@@ -52,7 +52,7 @@ async fn all(tenant: &Tenant, access: &str) -> Vec<Record> {
 
 /// All items of a directory but for what the clock has to do with, and what the layer keeps for itself.
 async fn items(data: &Path, system: &str, tables: &[&str]) -> BTreeSet<String> {
-    let store = Embedded::open(data, Options::default()).expect("the directory opens");
+    let store = EmbeddedStore::open(data, Options::default()).expect("the directory opens");
     let mut found = BTreeSet::new();
     for table in tables {
         for mut item in store.scan(Scan::table(format!("{system}/{table}"))).await.expect("a page").items {
@@ -383,7 +383,7 @@ fn what_cannot_be_done_is_told() {
     assert_eq!(nagaya(&["seed", text(&bad), "--data", data]).status, 1);
     assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 0, "nothing has been made");
 
-    let holder = Embedded::open(dir.path(), Options::default()).expect("the directory opens");
+    let holder = EmbeddedStore::open(dir.path(), Options::default()).expect("the directory opens");
     let held = nagaya(&["seed", "todo", "--data", data]);
     assert_eq!(held.status, 2);
     assert!(held.stderr.contains(&format!("is in use by process {}", std::process::id())), "{held}");

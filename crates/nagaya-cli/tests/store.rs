@@ -5,15 +5,15 @@ mod common;
 use std::path::Path;
 
 use common::nagaya;
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Item, Key, KeySchema, Store as _, TableSpec, Write};
 use serde_json::Value;
 
 async fn fill(directory: &Path) {
-    let store = Embedded::open(directory, Options::default()).expect("the directory opens");
+    let store = EmbeddedStore::open(directory, Options::default()).expect("the directory opens");
     let table = TableSpec::new("users", KeySchema::strings("PK", "SK"))
         .with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"));
-    store.ensure(&[table]).await.expect("the table is made");
+    store.ensure_tables(&[table]).await.expect("the table is made");
     for n in 0..30 {
         let item = Item::new().with("PK", "TENANT#t1").with("SK", format!("USER#{n:02}")).with("GSI1PK", "USER");
         let item = if n % 2 == 0 { item.with("GSI1SK", format!("{n:02}")) } else { item };
@@ -74,7 +74,7 @@ async fn what_cannot_be_done_is_told() {
     assert!(!data.exists(), "looking at a store does not make one");
 
     fill(&data).await;
-    let holder = Embedded::open(&data, Options::default()).expect("the directory opens");
+    let holder = EmbeddedStore::open(&data, Options::default()).expect("the directory opens");
     let held = nagaya(&["store", "verify", "--data", &name]);
     assert_eq!(held.status, 2);
     assert!(held.stderr.contains(&format!("is in use by process {}", std::process::id())), "{held}");
@@ -131,7 +131,7 @@ async fn damaged_files_and_objects_are_named() {
     let data = directory.path().join("data");
     let name = data.to_string_lossy().into_owned();
     fill(&data).await;
-    Embedded::open(&data, Options::default()).expect("it opens").compact().expect("all is in sorted files");
+    EmbeddedStore::open(&data, Options::default()).expect("it opens").compact().expect("all is in sorted files");
     let hash = blake3::hash(b"a long note").to_hex();
     let folder = data.join("objects/notes/f/t");
     std::fs::create_dir_all(&folder).expect("a folder");

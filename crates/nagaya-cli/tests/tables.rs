@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::{Run, nagaya, nagaya_in};
 use nagaya_dynamodb::{Dynamodb, Options, Settings};
-use nagaya_store::{From, Item, KeySchema, Query, Store as _, TableSpec, Write};
+use nagaya_store::{Item, KeySchema, Query, StartPosition, Store as _, TableSpec, Write};
 use serde_json::Value;
 
 const DESIGNS: [(&str, &str); 5] = [
@@ -151,7 +151,7 @@ async fn what_contradicts_the_design_is_told_and_nothing_is_done() {
     let other = TableSpec::new(name(0), KeySchema::strings("id", "at"))
         .with_index("mine", KeySchema::strings("a", "b"))
         .with_ttl("until");
-    store.ensure(&[other]).await.expect("the table is made");
+    store.ensure_tables(&[other]).await.expect("the table is made");
 
     let mut told = vec![format!("$ plan\n{}", place.tables("plan", design, &[]))];
     told.push(format!("$ apply --yes\n{}", place.tables("apply", design, &["--yes"])));
@@ -169,7 +169,7 @@ async fn an_index_that_the_design_does_not_have_stays_unless_pruned() {
     let wide = TableSpec::new(table, KeySchema::strings("PK", "SK"))
         .with_index("mine", KeySchema::strings("a", "b"))
         .with_ttl("expiresAt");
-    store.ensure(&[wide]).await.expect("the index is made");
+    store.ensure_tables(&[wide]).await.expect("the index is made");
 
     let mut told = Vec::new();
     for (verb, args) in [("plan", &[][..]), ("status", &[]), ("plan", &["--prune"]), ("apply", &["--prune", "--yes"])] {
@@ -192,8 +192,11 @@ async fn several_that_make_the_same_tables_at_once_all_succeed() {
         .with_index("GSI2", KeySchema::strings("c", "d"));
     for spec in [narrow, wide] {
         let specs = [spec];
-        let (one, two, three) =
-            tokio::join!(stores[0].ensure(&specs), stores[1].ensure(&specs), stores[2].ensure(&specs));
+        let (one, two, three) = tokio::join!(
+            stores[0].ensure_tables(&specs),
+            stores[1].ensure_tables(&specs),
+            stores[2].ensure_tables(&specs)
+        );
         [one, two, three].into_iter().for_each(|made| made.expect("all want the same"));
     }
     for store in &stores {
@@ -205,7 +208,8 @@ async fn several_that_make_the_same_tables_at_once_all_succeed() {
 async fn a_table_without_a_stream_tells_how_to_get_one() {
     let (place, design) = (Place::new("still"), "systems/kondate/design/kondate.toml");
     assert_eq!(place.tables("apply", design, &["--yes"]).status, 0);
-    let error = place.store().await.changes("MainTable", From::Oldest, 10).await.expect_err("it has no stream");
+    let error =
+        place.store().await.changes("MainTable", StartPosition::Oldest, 10).await.expect_err("it has no stream");
     let told =
         "the table `MainTable` has no stream: write `stream = true` for it in the design and run `nagaya tables apply`";
     assert_eq!((error.code(), error.to_string().as_str()), ("invalid", told));

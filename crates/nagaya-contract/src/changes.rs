@@ -9,8 +9,8 @@ use super::{
     fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item},
 };
 use nagaya_store::{
-    Cause, ChangePosition, ChangeRecord, Condition, From as Start, Item, Key, KeySchema, TableSpec, Update, Write,
-    WriteSet,
+    ChangeCause, ChangePosition, ChangeRecord, Condition, Item, Key, KeySchema, StartPosition as Start, TableSpec,
+    Update, Write, WriteSet,
 };
 
 cases![
@@ -50,7 +50,7 @@ async fn each_write_is_a_change_with_the_item_after_it(fixture: &Fixture<'_>) ->
     let records = fixture.changes(Start::Oldest).await?;
     let found: Vec<_> = records.into_iter().map(|record| (record.key, record.new, record.cause)).collect();
     let expected = [item("p", "1").with("n", 1), item("p", "1").with("n", 2), item("p", "1").with("m", 1)];
-    expect_equal(found, expected.map(|item| (key("1"), Some(item), Cause::Write)).to_vec())
+    expect_equal(found, expected.map(|item| (key("1"), Some(item), ChangeCause::Write)).to_vec())
 }
 
 async fn changes_tell_the_item_before_and_deletions(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -118,7 +118,7 @@ async fn a_set_is_seen_as_a_change_of_each_item(fixture: &Fixture<'_>) -> Result
     let set = WriteSet::new()
         .and(Write::put(TABLE, item("p", "1").with("n", 7)))
         .and(Write::update(TABLE, key("2"), Update::new().add("n", 1)))
-        .and(Write::check(TABLE, key("3"), Condition::exists("PK")));
+        .and(Write::condition_check(TABLE, key("3"), Condition::exists("PK")));
     fixture.write(set).await?;
     let records = fixture.changes(Start::Oldest).await?;
     expect_equal(steps(&records, &key("1")), vec![7])?;
@@ -131,7 +131,7 @@ async fn what_is_refused_or_changes_nothing_is_no_change(fixture: &Fixture<'_>) 
     let never = Write::put(TABLE, item("p", "1").with("n", 2)).when(Condition::absent("PK"));
     expect_error(fixture.write(never).await, "condition_failed")?;
     expect_error(fixture.update(&key("1"), Update::new().add("n", "x")).await, "invalid")?;
-    fixture.write(Write::check(TABLE, key("1"), Condition::exists("n"))).await?;
+    fixture.write(Write::condition_check(TABLE, key("1"), Condition::exists("n"))).await?;
     fixture.delete(&key("none")).await?;
     expect_equal(fixture.changes(Start::Oldest).await?.len(), 1)
 }
@@ -170,7 +170,7 @@ async fn a_limit_is_kept(fixture: &Fixture<'_>) -> Result<(), Failure> {
 
 async fn now_gives_only_what_follows(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(item("p", "1").with("n", 1)).await?;
-    let now = fixture.store().changes(TABLE, Start::Now, 10).await?;
+    let now = fixture.store().changes(TABLE, Start::Latest, 10).await?;
     expect_equal(now.records, Vec::new())?;
     fixture.put(item("p", "1").with("n", 2)).await?;
     fixture.put(item("p", "2").with("n", 3)).await?;
@@ -194,7 +194,7 @@ async fn a_position_at_the_end_gives_what_comes_later(fixture: &Fixture<'_>) -> 
 }
 
 async fn a_table_has_its_own_changes(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
     fixture.put(item("p", "1").with("n", 1)).await?;
     fixture.write(Write::put("others", item("p", "1").with("n", 2))).await?;
     fixture.put(item("p", "1").with("n", 3)).await?;
@@ -208,7 +208,7 @@ const LONGER: Duration = Duration::from_secs(RETENTION.as_secs() + 60);
 async fn a_position_that_has_fallen_out_of_retention_is_a_gap(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(item("p", "1").with("n", 1)).await?;
     let position = fixture.store().changes(TABLE, Start::Oldest, 1).await?.next;
-    let before = fixture.store().changes(TABLE, Start::Now, 1).await?.next;
+    let before = fixture.store().changes(TABLE, Start::Latest, 1).await?.next;
     fixture.put(item("p", "1").with("n", 2)).await?;
     fixture.put(item("p", "1").with("n", 3)).await?;
     fixture.clock.advance(LONGER);
@@ -255,7 +255,7 @@ async fn changes_go_on_after_a_sweep(fixture: &Fixture<'_>) -> Result<(), Failur
     let before = fixture.changes(Start::Oldest).await?;
     fixture.clock.advance(LONGER);
     fixture.sweep().await?;
-    let now = fixture.store().changes(TABLE, Start::Now, 1).await?.next;
+    let now = fixture.store().changes(TABLE, Start::Latest, 1).await?.next;
     fixture.put(item("p", "1").with("n", 2)).await?;
     let after = fixture.changes(Start::After(now)).await?;
     expect_equal(steps(&after, &key("1")), vec![2])?;

@@ -8,7 +8,7 @@ use super::{
     cases,
     fixture::{Failure, Fixture, TABLE, expect, expect_equal, item, partition, yield_now},
 };
-use nagaya_store::{Comparison, Condition, Error, ErrorKind, Item, Key, Operand, Update, Value, Write, WriteSet};
+use nagaya_store::{ComparisonOp, Condition, Error, ErrorKind, Item, Key, Operand, Update, Value, Write, WriteSet};
 
 cases![
     conditional_increments_lose_none,
@@ -71,7 +71,7 @@ async fn one_of_many_creates_wins(fixture: &Fixture<'_>) -> Result<(), Failure> 
         match answer {
             Ok(written) => winners.push(number_of(written.item.as_ref())),
             Err(error) if is_race(&error) => {
-                found.extend(error.failed_conditions().unwrap_or_default().iter().map(|failed| failed.found.clone()));
+                found.extend(error.failed_conditions().unwrap_or_default().iter().map(|failed| failed.current.clone()));
             }
             Err(error) => return Err(error.into()),
         }
@@ -151,7 +151,7 @@ async fn transfers_between_items_keep_their_sum(fixture: &Fixture<'_>) -> Result
             return Ok(());
         }
         let key = |at: usize| Key::new("p", at.to_string());
-        let enough = Condition::Compare(Operand::Value("n".into()), Comparison::Greater, 0.into());
+        let enough = Condition::Compare(Operand::Value("n".into()), ComparisonOp::Greater, 0.into());
         let set = WriteSet::new()
             .and(Write::update(TABLE, key(from), Update::new().add("n", -1)).when(enough))
             .and(Write::update(TABLE, key(to), Update::new().add("n", 1)));

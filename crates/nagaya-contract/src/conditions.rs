@@ -5,7 +5,9 @@ use super::{
     fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item, partition},
     values::{byte_strings, bytes, list, map, number, numbers, texts},
 };
-use nagaya_store::{Comparison, Condition, Failed, Item, Key, Operand, Path, Update, Value, Write, WriteSet};
+use nagaya_store::{
+    ComparisonOp, Condition, FailedCondition, Item, Key, Operand, Path, Update, Value, Write, WriteSet,
+};
 
 cases![
     a_value_exists_or_is_absent,
@@ -32,7 +34,7 @@ cases![
     a_create_on_absence_succeeds_once,
 ];
 
-use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+use ComparisonOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
 
 /// The item that the conditions below are about.
 fn subject() -> Item {
@@ -61,7 +63,7 @@ async fn check(fixture: &Fixture<'_>, cases: impl IntoIterator<Item = (Condition
     fixture.put(subject()).await?;
     for (condition, expected) in cases {
         let told = format!("{condition:?} should {}hold", if expected { "" } else { "not " });
-        let write = Write::check(TABLE, Key::new("p", "1"), condition.clone());
+        let write = Write::condition_check(TABLE, Key::new("p", "1"), condition.clone());
         match fixture.write(write).await {
             Ok(_) => expect(expected, format!("{told}, but did in a write"))?,
             Err(error) if error.failed_conditions().is_some() => {
@@ -78,11 +80,11 @@ async fn check(fixture: &Fixture<'_>, cases: impl IntoIterator<Item = (Condition
     Ok(())
 }
 
-fn compare(path: impl Into<Path>, comparison: Comparison, value: impl Into<Value>) -> Condition {
+fn compare(path: impl Into<Path>, comparison: ComparisonOp, value: impl Into<Value>) -> Condition {
     Condition::Compare(Operand::Value(path.into()), comparison, value.into())
 }
 
-fn size(path: impl Into<Path>, comparison: Comparison, length: i64) -> Condition {
+fn size(path: impl Into<Path>, comparison: ComparisonOp, length: i64) -> Condition {
     Condition::Compare(Operand::Size(path.into()), comparison, length.into())
 }
 
@@ -177,7 +179,8 @@ async fn texts_and_bytes_are_ordered_by_bytes(fixture: &Fixture<'_>) -> Result<(
 async fn numbers_of_38_digits_are_compared_exactly(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let (smaller, larger) = ("12345678901234567890123456789012345677", "12345678901234567890123456789012345678");
     fixture.put(item("q", "1").with("n", number(larger))).await?;
-    let n = |comparison, other| Write::check(TABLE, Key::new("q", "1"), compare("n", comparison, number(other)));
+    let n =
+        |comparison, other| Write::condition_check(TABLE, Key::new("q", "1"), compare("n", comparison, number(other)));
     fixture.write(n(Greater, smaller)).await?;
     fixture.write(n(NotEqual, smaller)).await?;
     fixture.write(n(Equal, larger)).await?;
@@ -449,10 +452,10 @@ async fn an_item_that_is_not_there_has_no_attributes(fixture: &Fixture<'_>) -> R
     ];
     for (condition, expected) in cases {
         let told = format!("{condition:?}");
-        match fixture.write(Write::check(TABLE, Key::new("p", "none"), condition)).await {
+        match fixture.write(Write::condition_check(TABLE, Key::new("p", "none"), condition)).await {
             Ok(_) => expect(expected, format!("{told} held"))?,
             Err(error) => {
-                expect_equal(error.failed_conditions(), Some(&[Failed { action: 0, found: None }][..]))?;
+                expect_equal(error.failed_conditions(), Some(&[FailedCondition { action: 0, current: None }][..]))?;
                 expect(!expected, format!("{told} did not hold"))?;
             }
         }
@@ -467,7 +470,7 @@ fn each_write(key: &Key, condition: &Condition) -> [Write; 4] {
         Write::put(TABLE, put),
         Write::update(TABLE, key.clone(), Update::new().set("by", "update").add("n", 1)),
         Write::delete(TABLE, key.clone()),
-        Write::check(TABLE, key.clone(), Condition::exists("n")),
+        Write::condition_check(TABLE, key.clone(), Condition::exists("n")),
     ]
     .map(|write| write.when(condition.clone()))
 }
@@ -476,11 +479,11 @@ async fn a_failed_condition_answers_with_the_found_item(fixture: &Fixture<'_>) -
     fixture.put(subject()).await?;
     for write in each_write(&Key::new("p", "1"), &Condition::equal("n", 6)) {
         let error = expect_error(fixture.write(write).await, "condition_failed")?;
-        expect_equal(error.failed_conditions(), Some(&[Failed { action: 0, found: Some(subject()) }][..]))?;
+        expect_equal(error.failed_conditions(), Some(&[FailedCondition { action: 0, current: Some(subject()) }][..]))?;
     }
     for write in each_write(&Key::new("p", "none"), &Condition::exists("PK")) {
         let error = expect_error(fixture.write(write).await, "condition_failed")?;
-        expect_equal(error.failed_conditions(), Some(&[Failed { action: 0, found: None }][..]))?;
+        expect_equal(error.failed_conditions(), Some(&[FailedCondition { action: 0, current: None }][..]))?;
     }
     Ok(())
 }
@@ -503,13 +506,13 @@ async fn all_failing_actions_are_listed(fixture: &Fixture<'_>) -> Result<(), Fai
     let set = WriteSet::new()
         .and(Write::put(TABLE, item("p", "0")).when(Condition::absent("PK")))
         .and(Write::delete(TABLE, Key::new("p", "1")).when(Condition::equal("n", 1)))
-        .and(Write::check(TABLE, Key::new("p", "2"), Condition::equal("n", 3)))
+        .and(Write::condition_check(TABLE, Key::new("p", "2"), Condition::equal("n", 3)))
         .and(Write::update(TABLE, Key::new("p", "3"), Update::new().add("n", 1)).when(Condition::exists("PK")));
     let error = expect_error(fixture.write(set).await, "condition_failed")?;
     let expected = [
-        Failed { action: 0, found: Some(item("p", "0").with("n", 0)) },
-        Failed { action: 2, found: Some(item("p", "2").with("n", 2)) },
-        Failed { action: 3, found: None },
+        FailedCondition { action: 0, current: Some(item("p", "0").with("n", 0)) },
+        FailedCondition { action: 2, current: Some(item("p", "2").with("n", 2)) },
+        FailedCondition { action: 3, current: None },
     ];
     expect_equal(error.failed_conditions(), Some(&expected[..]))
 }
@@ -518,7 +521,7 @@ async fn a_create_on_absence_succeeds_once(fixture: &Fixture<'_>) -> Result<(), 
     let create = |by: &str| Write::put(TABLE, item("p", "1").with("by", by)).when(Condition::absent("PK"));
     fixture.write(create("first")).await?;
     let error = expect_error(fixture.write(create("second")).await, "condition_failed")?;
-    let found = error.failed_conditions().and_then(|failed| failed[0].found.clone());
+    let found = error.failed_conditions().and_then(|failed| failed[0].current.clone());
     expect_equal(found, Some(item("p", "1").with("by", "first")))?;
     fixture.delete(&Key::new("p", "1")).await?;
     fixture.write(create("third")).await?;

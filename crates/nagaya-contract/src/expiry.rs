@@ -10,7 +10,8 @@ use super::{
     values::{list, number},
 };
 use nagaya_store::{
-    Cause, Condition, From as Start, Item, Key, KeySchema, Scan, TableSpec, Update, Value, Write, WriteSet,
+    ChangeCause, Condition, Item, Key, KeySchema, Scan, StartPosition as Start, TableSpec, Update, Value, Write,
+    WriteSet,
 };
 
 cases![
@@ -135,15 +136,16 @@ async fn conditions_do_not_see_an_expired_item(fixture: &Fixture<'_>) -> Result<
         Write::put(TABLE, item("p", "1")).when(Condition::exists("PK")),
         Write::update(TABLE, key.clone(), Update::new().add("n", 1)).when(Condition::equal("n", 1)),
         Write::delete(TABLE, key.clone()).when(Condition::exists("PK")),
-        Write::check(TABLE, key.clone(), Condition::equal("n", 1)),
+        Write::condition_check(TABLE, key.clone(), Condition::equal("n", 1)),
     ];
     fixture.clock.advance(LIFE);
     for write in writes {
         let error = expect_error(fixture.write(write).await, "condition_failed")?;
-        let found: Vec<_> = error.failed_conditions().unwrap_or_default().iter().map(|failed| &failed.found).collect();
+        let found: Vec<_> =
+            error.failed_conditions().unwrap_or_default().iter().map(|failed| &failed.current).collect();
         expect_equal(found, vec![&None])?;
     }
-    fixture.write(Write::check(TABLE, key, Condition::absent("n"))).await?;
+    fixture.write(Write::condition_check(TABLE, key, Condition::absent("n"))).await?;
     Ok(())
 }
 
@@ -159,7 +161,7 @@ async fn an_update_of_an_expired_item_starts_anew(fixture: &Fixture<'_>) -> Resu
 async fn an_expired_item_fails_a_whole_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(mortal(fixture, "1")).await?;
     fixture.clock.advance(LIFE);
-    let set = WriteSet::new().and(Write::put(TABLE, item("p", "2"))).and(Write::check(
+    let set = WriteSet::new().and(Write::put(TABLE, item("p", "2"))).and(Write::condition_check(
         TABLE,
         Key::new("p", "1"),
         Condition::exists("PK"),
@@ -215,7 +217,7 @@ async fn what_is_no_whole_number_of_seconds_does_not_expire(fixture: &Fixture<'_
 }
 
 async fn a_table_without_expiry_keeps_the_attribute_as_any_other(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[TableSpec::new("plain", KeySchema::strings("PK", "SK"))]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new("plain", KeySchema::strings("PK", "SK"))]).await?;
     let stored = item("p", "1").with("expiresAt", fixture.clock.seconds() - 1);
     fixture.write(Write::put("plain", stored.clone())).await?;
     fixture.sweep().await?;
@@ -235,8 +237,10 @@ async fn a_removal_is_a_change_told_apart_from_a_delete(fixture: &Fixture<'_>) -
         .filter(|record| record.new.is_none())
         .map(|record| (record.key, record.cause, record.old))
         .collect();
-    let expected =
-        [(Key::new("p", "2"), Cause::Write, Some(deleted)), (Key::new("p", "1"), Cause::Expiry, Some(expires))];
+    let expected = [
+        (Key::new("p", "2"), ChangeCause::Write, Some(deleted)),
+        (Key::new("p", "1"), ChangeCause::Expiry, Some(expires)),
+    ];
     expect(
         gone.len() == 2 && expected.iter().all(|one| gone.contains(one)),
         format!("found {gone:?}, expected {expected:?}"),
@@ -255,7 +259,7 @@ async fn a_sweep_removes_all_that_expired_once(fixture: &Fixture<'_>) -> Result<
     let mut gone: Vec<Key> = Vec::new();
     for record in fixture.changes(Start::Oldest).await? {
         if record.new.is_none() {
-            expect_equal(record.cause, Cause::Expiry)?;
+            expect_equal(record.cause, ChangeCause::Expiry)?;
             gone.push(record.key);
         }
     }
@@ -275,10 +279,10 @@ async fn an_expired_item_that_is_deleted_goes_once(fixture: &Fixture<'_>) -> Res
 
 async fn an_expiry_added_to_a_table_holds_for_what_is_there(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let plain = TableSpec::new("plain", KeySchema::strings("PK", "SK"));
-    fixture.store().ensure(std::slice::from_ref(&plain)).await?;
+    fixture.store().ensure_tables(std::slice::from_ref(&plain)).await?;
     let stored = item("p", "1").with("until", fixture.clock.seconds() + 60);
     fixture.write(Write::put("plain", stored.clone())).await?;
-    fixture.store().ensure(&[plain.with_ttl("until")]).await?;
+    fixture.store().ensure_tables(&[plain.with_ttl("until")]).await?;
     let key = Key::new("p", "1");
     expect_equal(fixture.store().get("plain", &key).await?, Some(stored.clone()))?;
     fixture.clock.advance(LIFE);
@@ -286,5 +290,5 @@ async fn an_expiry_added_to_a_table_holds_for_what_is_there(fixture: &Fixture<'_
     fixture.sweep().await?;
     let changes = fixture.store().changes("plain", Start::Oldest, 10).await?;
     let last = changes.records.last().map(|record| (record.cause, record.old.clone(), record.new.clone()));
-    expect_equal(last, Some((Cause::Expiry, Some(stored), None)))
+    expect_equal(last, Some((ChangeCause::Expiry, Some(stored), None)))
 }

@@ -11,8 +11,8 @@ use std::{
 
 use super::ManualClock;
 use nagaya_store::{
-    Answer, Capabilities, ChangeRecord, Error, From as Start, Item, Key, KeySchema, KeyValue, Page, Query, Scan, Store,
-    TableSpec, Update, Write, WriteSet, Written,
+    Capabilities, ChangeRecord, Error, Item, Key, KeySchema, KeyValue, Page, Query, Scan, StartPosition as Start,
+    Store, StoreFuture, TableSpec, Update, Write, WriteOutcome, WriteSet,
 };
 
 /// The table that every case has.
@@ -30,7 +30,7 @@ pub(super) fn spec() -> TableSpec {
 /// An open store, whatever its engine.
 pub(super) trait OpenStore: Sync {
     fn store(&self) -> &dyn Store;
-    fn sweep(&self) -> Option<Answer<'_, ()>>;
+    fn sweep(&self) -> Option<StoreFuture<'_, ()>>;
 }
 
 /// The store of a case, with shorthands for [`TABLE`].
@@ -59,19 +59,19 @@ impl<'s> Fixture<'s> {
         }
     }
 
-    pub(super) fn write(&self, set: impl Into<WriteSet>) -> Answer<'s, Written> {
+    pub(super) fn write(&self, set: impl Into<WriteSet>) -> StoreFuture<'s, WriteOutcome> {
         self.store().write(set.into())
     }
 
-    pub(super) fn put(&self, item: Item) -> Answer<'s, Written> {
+    pub(super) fn put(&self, item: Item) -> StoreFuture<'s, WriteOutcome> {
         self.write(Write::put(TABLE, item))
     }
 
-    pub(super) fn update(&self, key: &Key, update: Update) -> Answer<'s, Written> {
+    pub(super) fn update(&self, key: &Key, update: Update) -> StoreFuture<'s, WriteOutcome> {
         self.write(Write::update(TABLE, key.clone(), update))
     }
 
-    pub(super) fn delete(&self, key: &Key) -> Answer<'s, Written> {
+    pub(super) fn delete(&self, key: &Key) -> StoreFuture<'s, WriteOutcome> {
         self.write(Write::delete(TABLE, key.clone()))
     }
 
@@ -79,7 +79,7 @@ impl<'s> Fixture<'s> {
         self.store().get(TABLE, key).await
     }
 
-    pub(super) fn query(&self, query: Query) -> Answer<'s, Page> {
+    pub(super) fn query(&self, query: Query) -> StoreFuture<'s, Page> {
         self.store().query(query)
     }
 

@@ -5,7 +5,7 @@ use super::{
     fixture::{Failure, Fixture, INDEX, TABLE, expect_equal, expect_error, index, indexed, item, partition},
     values::{key_number, list, map, number, texts},
 };
-use nagaya_store::{Key, KeyKind, KeySchema, Query, Sort, TableSpec, Update, Value, Write};
+use nagaya_store::{Key, KeyKind, KeySchema, Query, SortCondition, TableSpec, Update, Value, Write};
 
 cases![
     an_index_has_the_whole_items_in_its_own_order,
@@ -53,9 +53,9 @@ async fn an_index_is_overloaded(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(indexed("TENANT#t", "TODO#2", "USER#u", "TODO#DONE#2")).await?;
     fixture.put(indexed("TENANT#t", "ROLE#a", "USER#u", "ROLE#a")).await?;
     fixture.expect_sort_keys(index("EMAIL#u@x"), vec!["USER#u".to_owned()]).await?;
-    let todos = index("USER#u").sort(Sort::BeginsWith("TODO#".into()));
+    let todos = index("USER#u").sort(SortCondition::BeginsWith("TODO#".into()));
     fixture.expect_sort_keys(todos, vec!["TODO#2".to_owned(), "TODO#1".to_owned()]).await?;
-    let open = index("USER#u").sort(Sort::BeginsWith("TODO#OPEN#".into()));
+    let open = index("USER#u").sort(SortCondition::BeginsWith("TODO#OPEN#".into()));
     fixture.expect_sort_keys(open, vec!["TODO#1".to_owned()]).await
 }
 
@@ -64,16 +64,16 @@ async fn every_sort_condition_holds_in_an_index(fixture: &Fixture<'_>) -> Result
         // The order of the index is not the order of the table.
         fixture.put(indexed("p", &(9 - at).to_string(), "i", &format!("a{at}"))).await?;
     }
-    let cases: [(Sort, &[&str]); 9] = [
-        (Sort::Any, &["9", "8", "7", "6", "5", "4"]),
-        (Sort::Equal("a2".into()), &["7"]),
-        (Sort::Equal("a".into()), &[]),
-        (Sort::BeginsWith("a".into()), &["9", "8", "7", "6", "5", "4"]),
-        (Sort::Between("a1".into(), "a3".into()), &["8", "7", "6"]),
-        (Sort::Less("a2".into()), &["9", "8"]),
-        (Sort::LessOrEqual("a2".into()), &["9", "8", "7"]),
-        (Sort::Greater("a3".into()), &["5", "4"]),
-        (Sort::GreaterOrEqual("a3".into()), &["6", "5", "4"]),
+    let cases: [(SortCondition, &[&str]); 9] = [
+        (SortCondition::Any, &["9", "8", "7", "6", "5", "4"]),
+        (SortCondition::Equal("a2".into()), &["7"]),
+        (SortCondition::Equal("a".into()), &[]),
+        (SortCondition::BeginsWith("a".into()), &["9", "8", "7", "6", "5", "4"]),
+        (SortCondition::Between("a1".into(), "a3".into()), &["8", "7", "6"]),
+        (SortCondition::Less("a2".into()), &["9", "8"]),
+        (SortCondition::LessOrEqual("a2".into()), &["9", "8", "7"]),
+        (SortCondition::Greater("a3".into()), &["5", "4"]),
+        (SortCondition::GreaterOrEqual("a3".into()), &["6", "5", "4"]),
     ];
     for (sort, expected) in cases {
         let mut expected: Vec<String> = expected.iter().map(|sort| (*sort).to_owned()).collect();
@@ -89,11 +89,11 @@ async fn items_with_equal_index_keys_are_all_there(fixture: &Fixture<'_>) -> Res
         fixture.put(indexed(partition, sort, "i", "same")).await?;
     }
     fixture.put(indexed("q", "2", "i", "sam")).await?;
-    let same_key = index("i").sort(Sort::Equal("same".into()));
+    let same_key = index("i").sort(SortCondition::Equal("same".into()));
     fixture.expect_count(same_key.clone(), 3).await?;
     fixture.delete(&Key::new("p", "2")).await?;
     fixture.expect_count(same_key, 2).await?;
-    let found = fixture.all(index("i").sort(Sort::Equal("same".into()))).await?;
+    let found = fixture.all(index("i").sort(SortCondition::Equal("same".into()))).await?;
     let mut keys: Vec<Option<Key>> = found.iter().map(|item| super::fixture::spec().key.key_of(item)).collect();
     keys.sort();
     expect_equal(keys, vec![Some(Key::new("p", "1")), Some(Key::new("q", "1"))])
@@ -191,13 +191,13 @@ async fn indexes_of_numbers_are_ordered_by_value(fixture: &Fixture<'_>) -> Resul
     let key =
         KeySchema { partition: ("kind".to_owned(), KeyKind::String), sort: ("price".to_owned(), KeyKind::Number) };
     let table = TableSpec::new("goods", KeySchema::strings("PK", "SK")).with_index("by-price", key);
-    fixture.store().ensure(&[table]).await?;
+    fixture.store().ensure_tables(&[table]).await?;
     for (sort, price) in [("a", "10"), ("b", "9"), ("c", "-1"), ("d", "0.5"), ("e", "100")] {
         fixture.write(Write::put("goods", item("p", sort).with("kind", "tea").with("price", number(price)))).await?;
     }
     let query = Query::index("goods", "by-price", "tea");
     fixture.expect_sort_keys(query.clone(), ["c", "d", "b", "a", "e"].map(str::to_owned).to_vec()).await?;
-    let cheap = query.clone().sort(Sort::LessOrEqual(key_number("9.0"))).descending();
+    let cheap = query.clone().sort(SortCondition::LessOrEqual(key_number("9.0"))).descending();
     fixture.expect_sort_keys(cheap, ["b", "d", "c"].map(str::to_owned).to_vec()).await?;
     fixture.write(Write::update("goods", Key::new("p", "e"), Update::new().add("price", -200))).await?;
     fixture.expect_sort_keys(query.limit(2), ["e", "c", "d", "b", "a"].map(str::to_owned).to_vec()).await
@@ -206,7 +206,7 @@ async fn indexes_of_numbers_are_ordered_by_value(fixture: &Fixture<'_>) -> Resul
 async fn an_index_may_turn_the_table_around(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let table =
         TableSpec::new("edges", KeySchema::strings("PK", "SK")).with_index("back", KeySchema::strings("SK", "PK"));
-    fixture.store().ensure(&[table]).await?;
+    fixture.store().ensure_tables(&[table]).await?;
     for (from, to) in [("a", "x"), ("b", "x"), ("a", "y")] {
         fixture.write(Write::put("edges", item(from, to))).await?;
     }
@@ -220,7 +220,7 @@ async fn several_indexes_are_kept_apart(fixture: &Fixture<'_>) -> Result<(), Fai
         .with_index("two", KeySchema::strings("b", "a"))
         .with_index("three", KeySchema::strings("a", "SK"))
         .with_index(INDEX, KeySchema::strings("GSI1PK", "GSI1SK"));
-    fixture.store().ensure(&[table]).await?;
+    fixture.store().ensure_tables(&[table]).await?;
     let both = |sort: &str| item("p", sort).with("a", "x").with("b", "y");
     fixture.write(Write::put("many", both("1"))).await?;
     fixture.write(Write::put("many", item("p", "2").with("a", "x"))).await?;

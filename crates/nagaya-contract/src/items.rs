@@ -70,7 +70,7 @@ async fn a_single_write_answers_with_the_item_after_it(fixture: &Fixture<'_>) ->
     expect_equal(written.item, Some(item("p", "1").with("n", 1)))?;
     let written = fixture.update(&key, Update::new().add("n", 1).set("m", "x")).await?;
     expect_equal(written.item, Some(item("p", "1").with("n", 2).with("m", "x")))?;
-    let written = fixture.write(Write::check(TABLE, key.clone(), Condition::exists("n"))).await?;
+    let written = fixture.write(Write::condition_check(TABLE, key.clone(), Condition::exists("n"))).await?;
     expect_equal(written.item, None)?;
     let written = fixture.delete(&key).await?;
     expect_equal(written.item, None)
@@ -272,7 +272,7 @@ async fn keys_may_be_numbers_and_bytes(fixture: &Fixture<'_>) -> Result<(), Fail
     let kinds = [KeyKind::String, KeyKind::Number, KeyKind::Binary];
     for (at, kinds) in kinds.iter().flat_map(|first| kinds.map(|second| [*first, second])).enumerate() {
         let table = format!("typed{at}");
-        fixture.store().ensure(&[typed(&table, kinds)]).await?;
+        fixture.store().ensure_tables(&[typed(&table, kinds)]).await?;
         let keys = samples(kinds[0]).into_iter().zip(samples(kinds[1])).map(|(first, second)| Key::new(first, second));
         for key in keys {
             let stored = Item::new().with("PK", key.partition.clone()).with("SK", key.sort.clone()).with("x", 1);
@@ -286,7 +286,7 @@ async fn keys_may_be_numbers_and_bytes(fixture: &Fixture<'_>) -> Result<(), Fail
 }
 
 async fn equal_numbers_are_the_same_key(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[typed("numbers", [KeyKind::Number, KeyKind::Number])]).await?;
+    fixture.store().ensure_tables(&[typed("numbers", [KeyKind::Number, KeyKind::Number])]).await?;
     let stored = Item::new().with("PK", number("1.50")).with("SK", number("-0"));
     fixture.write(Write::put("numbers", stored.clone())).await?;
     let key = Key::new(key_number("1.5"), key_number("0"));
@@ -298,7 +298,10 @@ async fn a_key_of_another_kind_is_refused(fixture: &Fixture<'_>) -> Result<(), F
         expect_error(fixture.get(&key).await, "invalid")?;
         expect_error(fixture.delete(&key).await, "invalid")?;
         expect_error(fixture.update(&key, Update::new().set("x", 1)).await, "invalid")?;
-        expect_error(fixture.write(Write::check(TABLE, key.clone(), Condition::absent("x"))).await, "invalid")?;
+        expect_error(
+            fixture.write(Write::condition_check(TABLE, key.clone(), Condition::absent("x"))).await,
+            "invalid",
+        )?;
         expect_error(fixture.store().batch_get(&[(TABLE.to_owned(), key)]).await, "invalid")?;
     }
     for incomplete in [
@@ -323,7 +326,7 @@ async fn a_batch_is_read_in_the_order_of_its_keys(fixture: &Fixture<'_>) -> Resu
 }
 
 async fn a_batch_reads_from_several_tables(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
     fixture.put(item("p", "1").with("in", "things")).await?;
     fixture.write(Write::put("others", item("p", "1").with("in", "others"))).await?;
     let keys = ["others", TABLE].map(|table| (table.to_owned(), Key::new("p", "1")));

@@ -70,7 +70,7 @@ use futures_util::FutureExt as _;
 
 use self::fixture::{Failure, Fixture, OpenStore};
 pub use self::report::{Outcome, Report};
-use nagaya_store::{Answer, Capabilities, Clock, Error, Store};
+use nagaya_store::{Capabilities, Clock, Error, Store, StoreFuture};
 
 /// How long the stores have to keep changes.
 pub const RETENTION: Duration = Duration::from_secs(3600);
@@ -83,10 +83,10 @@ pub trait Engine: Sync {
     /// Opens a store without tables, which uses this clock and keeps changes for [`RETENTION`].
     ///
     /// It must not sweep by itself: cases check that expired items are hidden before a sweep.
-    fn open(&self, clock: Clock) -> Answer<'_, Self::Store>;
+    fn open(&self, clock: Clock) -> StoreFuture<'_, Self::Store>;
 
     /// Removes all expired items and all changes older than [`RETENTION`]; `None` when the engine cannot be asked to.
-    fn sweep<'a>(&'a self, store: &'a Self::Store) -> Option<Answer<'a, ()>> {
+    fn sweep<'a>(&'a self, store: &'a Self::Store) -> Option<StoreFuture<'a, ()>> {
         let _ = store;
         None
     }
@@ -239,7 +239,7 @@ async fn attempt<E: Engine>(engine: &E, case: &Case) -> Result<Outcome, Failure>
         return Ok(Outcome::Skipped(missing.name()));
     }
     let fixture = Fixture::new(&opened, clock);
-    opened.store.ensure(&[fixture::spec()]).await?;
+    opened.store.ensure_tables(&[fixture::spec()]).await?;
     (case.run)(&fixture).await?;
     Ok(Outcome::Passed)
 }
@@ -254,7 +254,7 @@ impl<E: Engine> OpenStore for OpenedEngine<'_, E> {
         &self.store
     }
 
-    fn sweep(&self) -> Option<Answer<'_, ()>> {
+    fn sweep(&self) -> Option<StoreFuture<'_, ()>> {
         self.engine.sweep(&self.store)
     }
 }

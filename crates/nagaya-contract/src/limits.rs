@@ -53,7 +53,8 @@ async fn a_set_has_at_most_100_actions(fixture: &Fixture<'_>) -> Result<(), Fail
     let set: WriteSet = (0..=MAX_ACTIONS).map(|at| Write::put(TABLE, item("p", &at.to_string()))).collect();
     expect_error(fixture.write(set).await, "limit")?;
     let key = |at: usize| Key::new("p", at.to_string());
-    let set: WriteSet = (0..=MAX_ACTIONS).map(|at| Write::check(TABLE, key(at), Condition::absent("PK"))).collect();
+    let set: WriteSet =
+        (0..=MAX_ACTIONS).map(|at| Write::condition_check(TABLE, key(at), Condition::absent("PK"))).collect();
     expect_error(fixture.write(set).await, "limit")?;
     expect_equal(fixture.all(partition("p")).await?, Vec::new())
 }
@@ -90,7 +91,8 @@ async fn key_is_refused(fixture: &Fixture<'_>, key: &Key, code: &str) -> Result<
     expect_error(fixture.put(put).await, code)?;
     expect_error(fixture.update(key, Update::new().set("x", 1)).await, code)?;
     expect_error(fixture.delete(key).await, code)?;
-    expect_error(fixture.write(Write::check(TABLE, key.clone(), Condition::absent("PK"))).await, code).map(drop)
+    expect_error(fixture.write(Write::condition_check(TABLE, key.clone(), Condition::absent("PK"))).await, code)
+        .map(drop)
 }
 
 async fn keys_are_not_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use super::{
         Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition, sort_keys,
     },
 };
-use nagaya_store::{Condition, Item, Key, Position, Query, Scan, Sort, Update};
+use nagaya_store::{Condition, Item, Key, PagePosition, Query, Scan, SortCondition, Update};
 
 cases![
     pages_of_every_size_give_each_item_once,
@@ -52,14 +52,14 @@ async fn pages_of_every_size_give_each_item_once(fixture: &Fixture<'_>) -> Resul
 async fn pages_keep_to_the_sort_condition(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fill(fixture, 23).await?;
     let cases = [
-        (Sort::BeginsWith("000".into()), 0..10),
-        (Sort::BeginsWith("001".into()), 10..20),
-        (Sort::Between("0004".into(), "0011".into()), 4..12),
-        (Sort::Less("0007".into()), 0..7),
-        (Sort::LessOrEqual("0007".into()), 0..8),
-        (Sort::Greater("0007".into()), 8..23),
-        (Sort::GreaterOrEqual("0007".into()), 7..23),
-        (Sort::Equal("0007".into()), 7..8),
+        (SortCondition::BeginsWith("000".into()), 0..10),
+        (SortCondition::BeginsWith("001".into()), 10..20),
+        (SortCondition::Between("0004".into(), "0011".into()), 4..12),
+        (SortCondition::Less("0007".into()), 0..7),
+        (SortCondition::LessOrEqual("0007".into()), 0..8),
+        (SortCondition::Greater("0007".into()), 8..23),
+        (SortCondition::GreaterOrEqual("0007".into()), 7..23),
+        (SortCondition::Equal("0007".into()), 7..8),
     ];
     for (sort, places) in cases {
         for query in [partition("p"), index("i")] {
@@ -74,9 +74,12 @@ async fn pages_keep_to_the_sort_condition(fixture: &Fixture<'_>) -> Result<(), F
 async fn a_position_is_the_last_item_read(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fill(fixture, 5).await?;
     let page = fixture.query(partition("p").limit(2)).await?;
-    expect_equal(page.next, Some(Position { key: Key::new("p", name(1)), index_key: None }))?;
+    expect_equal(page.next, Some(PagePosition { key: Key::new("p", name(1)), index_key: None }))?;
     let page = fixture.query(index("i").limit(2).descending()).await?;
-    expect_equal(page.next, Some(Position { key: Key::new("p", name(3)), index_key: Some(Key::new("i", name(3))) }))?;
+    expect_equal(
+        page.next,
+        Some(PagePosition { key: Key::new("p", name(3)), index_key: Some(Key::new("i", name(3))) }),
+    )?;
     // With a filter, it is the last that was read, not the last that was returned.
     let page = fixture.query(partition("p").limit(3).filter(Condition::equal("n", 0))).await?;
     expect_equal(page.next.map(|next| next.key), Some(Key::new("p", name(2))))
@@ -204,8 +207,8 @@ async fn filtered_pages_give_each_item_once(fixture: &Fixture<'_>) -> Result<(),
 
 async fn a_position_of_a_table_is_not_one_of_an_index(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fill(fixture, 3).await?;
-    let of_table = Position { key: Key::new("p", name(0)), index_key: None };
-    let of_index = Position { key: Key::new("p", name(0)), index_key: Some(Key::new("i", name(0))) };
+    let of_table = PagePosition { key: Key::new("p", name(0)), index_key: None };
+    let of_index = PagePosition { key: Key::new("p", name(0)), index_key: Some(Key::new("i", name(0))) };
     expect_error(fixture.query(index("i").after(of_table)).await, "invalid")?;
     expect_error(fixture.query(partition("p").after(of_index)).await, "invalid").map(drop)
 }

@@ -6,7 +6,8 @@ use super::{
     values::{key_bytes, key_number, number},
 };
 use nagaya_store::{
-    Comparison, Condition, ErrorKind, Item, KeyKind, KeySchema, KeyValue, Operand, Query, Sort, TableSpec, Write,
+    ComparisonOp, Condition, ErrorKind, Item, KeyKind, KeySchema, KeyValue, Operand, Query, SortCondition, TableSpec,
+    Write,
 };
 
 cases![
@@ -46,7 +47,7 @@ async fn a_partition_is_read_in_the_order_of_bytes(fixture: &Fixture<'_>) -> Res
 
 async fn a_partition_without_items_is_an_empty_page(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(item("p", "1")).await?;
-    for query in [partition("q"), partition("p1"), index("p"), partition("p").sort(Sort::Equal("2".into()))] {
+    for query in [partition("q"), partition("p1"), index("p"), partition("p").sort(SortCondition::Equal("2".into()))] {
         let page = fixture.query(query).await?;
         expect_equal((page.items.len(), page.next), (0, None))?;
     }
@@ -54,21 +55,32 @@ async fn a_partition_without_items_is_an_empty_page(fixture: &Fixture<'_>) -> Re
 }
 
 /// All sort conditions about these values.
-fn conditions(values: &[KeyValue]) -> Vec<Sort> {
-    let mut all = vec![Sort::Any];
+fn conditions(values: &[KeyValue]) -> Vec<SortCondition> {
+    let mut all = vec![SortCondition::Any];
     for value in values {
-        all.extend([Sort::Equal(value.clone()), Sort::Less(value.clone()), Sort::LessOrEqual(value.clone())]);
-        all.extend([Sort::Greater(value.clone()), Sort::GreaterOrEqual(value.clone())]);
-        all.extend(values.iter().filter(|most| value <= *most).map(|most| Sort::Between(value.clone(), most.clone())));
+        all.extend([
+            SortCondition::Equal(value.clone()),
+            SortCondition::Less(value.clone()),
+            SortCondition::LessOrEqual(value.clone()),
+        ]);
+        all.extend([SortCondition::Greater(value.clone()), SortCondition::GreaterOrEqual(value.clone())]);
+        all.extend(
+            values.iter().filter(|most| value <= *most).map(|most| SortCondition::Between(value.clone(), most.clone())),
+        );
     }
     all
 }
 
 /// Puts an item for each sort key, then asks with each condition, both ways.
-async fn check(fixture: &Fixture<'_>, kind: KeyKind, keys: &[KeyValue], sorts: Vec<Sort>) -> Result<(), Failure> {
+async fn check(
+    fixture: &Fixture<'_>,
+    kind: KeyKind,
+    keys: &[KeyValue],
+    sorts: Vec<SortCondition>,
+) -> Result<(), Failure> {
     let table = "sorted";
     let schema = KeySchema { partition: ("PK".to_owned(), KeyKind::String), sort: ("SK".to_owned(), kind) };
-    fixture.store().ensure(&[TableSpec::new(table, schema)]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new(table, schema)]).await?;
     let stored = |key: &KeyValue| Item::new().with("PK", "p").with("SK", key.clone());
     for key in keys {
         fixture.write(Write::put(table, stored(key))).await?;
@@ -79,7 +91,7 @@ async fn check(fixture: &Fixture<'_>, kind: KeyKind, keys: &[KeyValue], sorts: V
     let mut ordered = keys.to_vec();
     ordered.sort();
     for sort in sorts {
-        let mut expected: Vec<Item> = ordered.iter().filter(|key| sort.holds(key)).map(stored).collect();
+        let mut expected: Vec<Item> = ordered.iter().filter(|key| sort.is_satisfied_by(key)).map(stored).collect();
         let query = Query::table(table, "p").sort(sort.clone());
         let found = fixture.all(query.clone()).await?;
         expect(found == expected, format!("{sort:?} gave {found:?}, not {expected:?}"))?;
@@ -96,7 +108,7 @@ async fn every_sort_condition_on_texts_both_ways(fixture: &Fixture<'_>) -> Resul
     values.extend(["0", "A#", "AB", "zz", "\u{10ffff}"].map(KeyValue::from));
     let mut sorts = conditions(&values);
     let starts = ["A", "A#", "A#1", "A#3", "B", "é", "長", "長屋", "長屋さん", "\u{10ffff}"];
-    sorts.extend(starts.map(|start| Sort::BeginsWith(start.into())));
+    sorts.extend(starts.map(|start| SortCondition::BeginsWith(start.into())));
     check(fixture, KeyKind::String, &keys, sorts).await
 }
 
@@ -106,7 +118,7 @@ async fn texts_with_zeros_and_last_characters_keep_their_order(fixture: &Fixture
     let keys = keys.map(KeyValue::from);
     let mut sorts = conditions(&keys);
     let starts = ["a", "a\0", "a\0\0", "a\u{1}", "a\u{10ffff}", "\0", "b"];
-    sorts.extend(starts.map(|start| Sort::BeginsWith(start.into())));
+    sorts.extend(starts.map(|start| SortCondition::BeginsWith(start.into())));
     check(fixture, KeyKind::String, &keys, sorts).await
 }
 
@@ -146,7 +158,7 @@ async fn every_sort_condition_on_bytes_both_ways(fixture: &Fixture<'_>) -> Resul
     let keys = keys.map(key_bytes);
     let mut sorts = conditions(&keys);
     let starts: [&[u8]; 6] = [&[0], &[0, 0], &[1], &[255], &[255, 255], &[255, 255, 255]];
-    sorts.extend(starts.map(|start| Sort::BeginsWith(key_bytes(start))));
+    sorts.extend(starts.map(|start| SortCondition::BeginsWith(key_bytes(start))));
     check(fixture, KeyKind::Binary, &keys, sorts).await
 }
 
@@ -157,7 +169,7 @@ async fn partitions_may_be_numbers_and_bytes(fixture: &Fixture<'_>) -> Result<()
     ];
     for (table, kind, partitions) in tables {
         let schema = KeySchema { partition: ("PK".to_owned(), kind), sort: ("SK".to_owned(), KeyKind::String) };
-        fixture.store().ensure(&[TableSpec::new(table, schema)]).await?;
+        fixture.store().ensure_tables(&[TableSpec::new(table, schema)]).await?;
         let stored = |partition: &KeyValue, sort: &str| Item::new().with("PK", partition.clone()).with("SK", sort);
         for partition in &partitions {
             fixture.write(Write::put(table, stored(partition, "b"))).await?;
@@ -175,7 +187,7 @@ async fn an_inverted_range_is_empty(fixture: &Fixture<'_>) -> Result<(), Failure
     for sort in ["1", "2", "3"] {
         fixture.put(item("p", sort)).await?;
     }
-    let query = partition("p").sort(Sort::Between("3".into(), "1".into()));
+    let query = partition("p").sort(SortCondition::Between("3".into(), "1".into()));
     fixture.expect_items(query.clone(), Vec::new()).await?;
     fixture.expect_items(query.descending(), Vec::new()).await
 }
@@ -192,12 +204,12 @@ async fn ten(fixture: &Fixture<'_>) -> Result<(), Failure> {
 async fn a_filter_leaves_out_what_does_not_fit(fixture: &Fixture<'_>) -> Result<(), Failure> {
     ten(fixture).await?;
     let open = Condition::equal("status", "open");
-    let small = Condition::Compare(Operand::Value("n".into()), Comparison::Less, 3.into());
+    let small = Condition::Compare(Operand::Value("n".into()), ComparisonOp::Less, 3.into());
     for query in [partition("p"), index("i")] {
         fixture.expect_sort_keys(query.clone().filter(open.clone()), vec!["2".to_owned(), "6".to_owned()]).await?;
         let both = query.clone().filter(open.clone().and(small.clone()));
         fixture.expect_sort_keys(both, vec!["2".to_owned()]).await?;
-        let last = query.sort(Sort::GreaterOrEqual("3".into())).filter(open.clone()).descending();
+        let last = query.sort(SortCondition::GreaterOrEqual("3".into())).filter(open.clone()).descending();
         fixture.expect_sort_keys(last, vec!["6".to_owned()]).await?;
     }
     Ok(())
@@ -207,7 +219,7 @@ async fn a_limit_counts_what_is_read_before_the_filter(fixture: &Fixture<'_>) ->
     ten(fixture).await?;
     for query in [partition("p"), index("i")] {
         let page = fixture.query(query.limit(4).filter(Condition::equal("status", "open"))).await?;
-        expect_equal(page.read, 4)?;
+        expect_equal(page.scanned_count, 4)?;
         expect_equal(super::fixture::sort_keys(&page.items), vec!["2".to_owned()])?;
         expect(page.next.is_some(), "there is more, but the page does not go on")?;
     }
@@ -219,7 +231,7 @@ async fn a_page_may_be_empty_and_still_go_on(fixture: &Fixture<'_>) -> Result<()
     for (query, expected) in [(partition("p"), ["2", "6"]), (index("i").descending(), ["6", "2"])] {
         let query = query.limit(2).filter(Condition::equal("status", "open"));
         let page = fixture.query(query.clone()).await?;
-        expect_equal((page.items.len(), page.read, page.next.is_some()), (0, 2, true))?;
+        expect_equal((page.items.len(), page.scanned_count, page.next.is_some()), (0, 2, true))?;
         fixture.expect_sort_keys(query, expected.map(str::to_owned).to_vec()).await?;
     }
     Ok(())
@@ -233,7 +245,7 @@ async fn a_limit_takes_the_first_and_descending_the_last(fixture: &Fixture<'_>) 
         let page = fixture.query(query.clone().limit(2).descending()).await?;
         expect_equal(super::fixture::sort_keys(&page.items), vec!["9".to_owned(), "8".to_owned()])?;
         let page = fixture.query(query.clone().limit(11)).await?;
-        expect_equal((page.items.len(), page.read, page.next), (10, 10, None))?;
+        expect_equal((page.items.len(), page.scanned_count, page.next), (10, 10, None))?;
     }
     Ok(())
 }
@@ -254,14 +266,14 @@ async fn a_value_of_another_kind_than_the_key_is_refused(fixture: &Fixture<'_>) 
     expect_error(fixture.query(index(key_bytes(b"i"))).await, "invalid")?;
     for query in [partition("p"), index("i")] {
         for sort in [
-            Sort::Equal(1.into()),
-            Sort::Less(1.into()),
-            Sort::LessOrEqual(key_bytes(b"1")),
-            Sort::Greater(1.into()),
-            Sort::GreaterOrEqual(1.into()),
-            Sort::Between("0".into(), 1.into()),
-            Sort::Between(1.into(), "2".into()),
-            Sort::BeginsWith(key_bytes(b"1")),
+            SortCondition::Equal(1.into()),
+            SortCondition::Less(1.into()),
+            SortCondition::LessOrEqual(key_bytes(b"1")),
+            SortCondition::Greater(1.into()),
+            SortCondition::GreaterOrEqual(1.into()),
+            SortCondition::Between("0".into(), 1.into()),
+            SortCondition::Between(1.into(), "2".into()),
+            SortCondition::BeginsWith(key_bytes(b"1")),
         ] {
             expect_error(fixture.query(query.clone().sort(sort)).await, "invalid")?;
         }
@@ -271,8 +283,8 @@ async fn a_value_of_another_kind_than_the_key_is_refused(fixture: &Fixture<'_>) 
 
 async fn a_number_does_not_begin_with_anything(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let schema = KeySchema { sort: ("SK".to_owned(), KeyKind::Number), ..KeySchema::strings("PK", "SK") };
-    fixture.store().ensure(&[TableSpec::new("numbers", schema)]).await?;
-    let query = Query::table("numbers", "p").sort(Sort::BeginsWith(KeyValue::Number(number("1"))));
+    fixture.store().ensure_tables(&[TableSpec::new("numbers", schema)]).await?;
+    let query = Query::table("numbers", "p").sort(SortCondition::BeginsWith(KeyValue::Number(number("1"))));
     expect_error(fixture.query(query).await, "invalid").map(drop)
 }
 

@@ -24,7 +24,7 @@ fn keys(items: &[Item]) -> Vec<Option<Key>> {
 
 /// Items in several partitions, and others in another table.
 async fn fill(fixture: &Fixture<'_>) -> Result<Vec<Item>, Failure> {
-    fixture.store().ensure(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
     let items: Vec<Item> = (0..60).map(|at| indexed(&format!("p{}", at % 13), &at.to_string(), "i", "x")).collect();
     for item in &items {
         fixture.put(item.clone()).await?;

@@ -11,8 +11,8 @@ use super::{
     },
 };
 use nagaya_store::{
-    Condition, Error, ErrorKind, From as Start, Key, KeyKind, KeySchema, Query, Scan, TableSpec, Update, Write,
-    WriteSet,
+    Condition, Error, ErrorKind, Key, KeyKind, KeySchema, Query, Scan, StartPosition as Start, TableSpec, Update,
+    Write, WriteSet,
 };
 
 cases![
@@ -35,16 +35,16 @@ cases![
 async fn ensuring_again_changes_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let stored = indexed("p", "1", "i", "1");
     fixture.put(stored.clone()).await?;
-    fixture.store().ensure(&[spec()]).await?;
-    fixture.store().ensure(&[spec(), spec()]).await?;
-    fixture.store().ensure(&[]).await?;
+    fixture.store().ensure_tables(&[spec()]).await?;
+    fixture.store().ensure_tables(&[spec(), spec()]).await?;
+    fixture.store().ensure_tables(&[]).await?;
     expect_equal(fixture.all(partition("p")).await?, vec![stored.clone()])?;
     fixture.expect_items(index("i"), vec![stored]).await
 }
 
 async fn several_tables_are_made_at_once(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let tables = ["a", "b", "c"].map(|name| TableSpec::new(name, KeySchema::strings("PK", "SK")));
-    fixture.store().ensure(&tables).await?;
+    fixture.store().ensure_tables(&tables).await?;
     for table in &tables {
         fixture.write(Write::put(&table.name, item("p", &table.name))).await?;
     }
@@ -57,11 +57,11 @@ async fn several_tables_are_made_at_once(fixture: &Fixture<'_>) -> Result<(), Fa
 async fn another_key_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(item("p", "1")).await?;
     for key in [KeySchema::strings("PK", "other"), KeySchema::strings("SK", "PK")] {
-        expect_error(fixture.store().ensure(&[TableSpec { key, ..spec() }]).await, "invalid")?;
+        expect_error(fixture.store().ensure_tables(&[TableSpec { key, ..spec() }]).await, "invalid")?;
     }
     if fixture.capabilities().typed_keys {
         let key = KeySchema { sort: ("SK".to_owned(), KeyKind::Number), ..spec().key };
-        expect_error(fixture.store().ensure(&[TableSpec { key, ..spec() }]).await, "invalid")?;
+        expect_error(fixture.store().ensure_tables(&[TableSpec { key, ..spec() }]).await, "invalid")?;
     }
     expect_equal(fixture.get(&Key::new("p", "1")).await?, Some(item("p", "1")))
 }
@@ -69,12 +69,12 @@ async fn another_key_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
 async fn another_key_of_an_index_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(indexed("p", "1", "i", "1")).await?;
     let changed = TableSpec { indexes: Vec::new(), ..spec() }.with_index(INDEX, KeySchema::strings("GSI1PK", "SK"));
-    expect_error(fixture.store().ensure(&[changed]).await, "invalid")?;
+    expect_error(fixture.store().ensure_tables(&[changed]).await, "invalid")?;
     fixture.expect_count(index("i"), 1).await
 }
 
 async fn another_expiry_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    expect_error(fixture.store().ensure(&[spec().with_ttl("other")]).await, "invalid")?;
+    expect_error(fixture.store().ensure_tables(&[spec().with_ttl("other")]).await, "invalid")?;
     fixture.put(item("p", "1").with("expiresAt", fixture.clock.seconds())).await?;
     expect_equal(fixture.get(&Key::new("p", "1")).await?, None)
 }
@@ -82,19 +82,19 @@ async fn another_expiry_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure>
 async fn a_refused_ensure_makes_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let new = TableSpec::new("new", KeySchema::strings("PK", "SK"));
     let changed = TableSpec { key: KeySchema::strings("PK", "other"), ..spec() };
-    expect_error(fixture.store().ensure(&[new, changed]).await, "invalid")?;
+    expect_error(fixture.store().ensure_tables(&[new, changed]).await, "invalid")?;
     expect_error(fixture.store().get("new", &Key::new("p", "1")).await, "no_table")?;
     // Neither does one that adds a good index beside a changed one.
     let changed = TableSpec { indexes: Vec::new(), ..spec() }
         .with_index("good", KeySchema::strings("a", "b"))
         .with_index(INDEX, KeySchema::strings("GSI1PK", "SK"));
-    expect_error(fixture.store().ensure(&[changed]).await, "invalid")?;
+    expect_error(fixture.store().ensure_tables(&[changed]).await, "invalid")?;
     expect_error(fixture.query(Query::index(TABLE, "good", "x")).await, "no_index").map(drop)
 }
 
 async fn an_index_that_is_no_longer_named_stays(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(indexed("p", "1", "i", "1")).await?;
-    fixture.store().ensure(&[TableSpec { indexes: Vec::new(), ..spec() }]).await?;
+    fixture.store().ensure_tables(&[TableSpec { indexes: Vec::new(), ..spec() }]).await?;
     fixture.put(indexed("p", "2", "i", "2")).await?;
     fixture.expect_sort_keys(index("i"), vec!["1".to_owned(), "2".to_owned()]).await
 }
@@ -122,7 +122,7 @@ async fn an_index_added_later_is_filled(fixture: &Fixture<'_>) -> Result<(), Fai
         put?;
     }
     fixture.put(item("p", "without")).await?;
-    fixture.store().ensure(&[grown()]).await?;
+    fixture.store().ensure_tables(&[grown()]).await?;
     fixture.expect_items(later("x").limit(400), (0..COUNT).rev().map(stored).collect()).await?;
     fixture.expect_count(index("i"), COUNT as usize).await
 }
@@ -131,7 +131,7 @@ async fn an_index_added_later_follows_what_comes(fixture: &Fixture<'_>) -> Resul
     for sort in ["1", "2", "3"] {
         fixture.put(item("p", sort).with("a", "x").with("b", sort)).await?;
     }
-    fixture.store().ensure(&[grown()]).await?;
+    fixture.store().ensure_tables(&[grown()]).await?;
     fixture.put(item("p", "4").with("a", "x").with("b", "0")).await?;
     fixture.update(&Key::new("p", "1"), Update::new().set("b", "9")).await?;
     fixture.update(&Key::new("p", "2"), Update::new().remove("a")).await?;
@@ -144,7 +144,7 @@ async fn an_index_added_later_leaves_out_what_does_not_fit(fixture: &Fixture<'_>
     fixture.put(item("p", "2").with("a", "x").with("b", 2)).await?;
     fixture.put(item("p", "3").with("a", "x").with("b", "")).await?;
     fixture.put(item("p", "4").with("a", "x").with("b", "b".repeat(2_000))).await?;
-    fixture.store().ensure(&[grown()]).await?;
+    fixture.store().ensure_tables(&[grown()]).await?;
     fixture.expect_sort_keys(later("x"), vec!["1".to_owned()]).await?;
     expect_equal(fixture.sort_keys(partition("p")).await?.len(), 4)
 }
@@ -153,7 +153,7 @@ async fn an_index_added_later_has_no_expired_items(fixture: &Fixture<'_>) -> Res
     let now = fixture.clock.seconds();
     fixture.put(item("p", "1").with("a", "x").with("b", "1").with("expiresAt", now)).await?;
     fixture.put(item("p", "2").with("a", "x").with("b", "2").with("expiresAt", now + 60)).await?;
-    fixture.store().ensure(&[grown()]).await?;
+    fixture.store().ensure_tables(&[grown()]).await?;
     fixture.expect_sort_keys(later("x"), vec!["2".to_owned()]).await
 }
 
@@ -174,7 +174,7 @@ async fn an_unknown_table_is_refused_by_name(fixture: &Fixture<'_>) -> Result<()
     names(fixture.write(Write::put("nowhere", item("p", "1"))).await)?;
     names(fixture.write(Write::update("nowhere", key.clone(), Update::new().add("n", 1))).await)?;
     names(fixture.write(Write::delete("nowhere", key.clone())).await)?;
-    names(fixture.write(Write::check("nowhere", key, Condition::absent("PK"))).await)?;
+    names(fixture.write(Write::condition_check("nowhere", key, Condition::absent("PK"))).await)?;
     if fixture.capabilities().changes {
         names(store.changes("nowhere", Start::Oldest, 10).await)?;
     }
@@ -182,7 +182,7 @@ async fn an_unknown_table_is_refused_by_name(fixture: &Fixture<'_>) -> Result<()
 }
 
 async fn tables_are_kept_apart(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[TableSpec { name: "others".to_owned(), ..spec() }]).await?;
+    fixture.store().ensure_tables(&[TableSpec { name: "others".to_owned(), ..spec() }]).await?;
     fixture.put(indexed("p", "1", "i", "1").with("in", "things")).await?;
     let other = indexed("p", "2", "i", "2").with("in", "others");
     fixture.write(Write::put("others", other.clone())).await?;
@@ -209,7 +209,7 @@ async fn what_the_capabilities_deny_is_refused_as_such(fixture: &Fixture<'_>) ->
     }
     if !can.typed_keys {
         let key = KeySchema { sort: ("SK".to_owned(), KeyKind::Number), ..spec().key };
-        expect_error(fixture.store().ensure(&[TableSpec::new("numbers", key)]).await, "unsupported")?;
+        expect_error(fixture.store().ensure_tables(&[TableSpec::new("numbers", key)]).await, "unsupported")?;
     }
     if !can.scan_segments {
         expect_error(fixture.store().scan(Scan { segment: (0, 2), ..Scan::table(TABLE) }).await, "unsupported")?;

@@ -5,7 +5,7 @@ use super::{
     fixture::{Failure, Fixture, expect_equal, expect_error, item},
     values::{byte_strings, bytes, list, map, number, numbers, texts},
 };
-use nagaya_store::{Assign, Change, Item, Key, Path, Update, Value};
+use nagaya_store::{AssignedValue, Item, Key, Path, Update, UpdateAction, Value};
 
 cases![
     values_of_every_kind_are_set,
@@ -120,17 +120,18 @@ async fn a_value_is_copied_from_another_path(fixture: &Fixture<'_>) -> Result<()
     check(
         fixture,
         [
-            (Update::new().set("new", Assign::Copy("n".into())), &[("new", Some(5.into()))]),
-            (Update::new().set("n", Assign::Copy("text".into())), &[("n", Some("open".into()))]),
-            (Update::new().set("new", Assign::Copy(code)), &[("new", Some(600.into()))]),
-            (Update::new().set("new", Assign::Copy(at("list").index(3))), &[("new", Some(3.into()))]),
+            (Update::new().set("new", AssignedValue::Copy("n".into())), &[("new", Some(5.into()))]),
+            (Update::new().set("n", AssignedValue::Copy("text".into())), &[("n", Some("open".into()))]),
+            (Update::new().set("new", AssignedValue::Copy(code)), &[("new", Some(600.into()))]),
+            (Update::new().set("new", AssignedValue::Copy(at("list").index(3))), &[("new", Some(3.into()))]),
         ],
     )
     .await
 }
 
 async fn numbers_go_up_and_down(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let (plus, minus) = (|by| Assign::Plus("n".into(), number(by)), |by| Assign::Minus("n".into(), number(by)));
+    let (plus, minus) =
+        (|by| AssignedValue::Plus("n".into(), number(by)), |by| AssignedValue::Minus("n".into(), number(by)));
     check(
         fixture,
         [
@@ -140,7 +141,7 @@ async fn numbers_go_up_and_down(fixture: &Fixture<'_>) -> Result<(), Failure> {
             (Update::new().set("n", plus("0.1")), &[("n", Some(number("5.1").into()))]),
             (Update::new().set("other", minus("0.5")), &[("other", Some(number("4.5").into()))]),
             (
-                Update::new().set(at("list").index(0), Assign::Plus(at("list").index(3), 1.into())),
+                Update::new().set(at("list").index(0), AssignedValue::Plus(at("list").index(3), 1.into())),
                 &[("list", Some(list([4.into(), 1.into(), 2.into(), 3.into()])))],
             ),
         ],
@@ -162,7 +163,8 @@ async fn sums_are_exact_to_38_digits(fixture: &Fixture<'_>) -> Result<(), Failur
     ];
     for (start, by, sum) in sums {
         let key = Key::new("p", "1");
-        for update in [Update::new().set("n", Assign::Plus("n".into(), number(by))), Update::new().add("n", number(by))]
+        for update in
+            [Update::new().set("n", AssignedValue::Plus("n".into(), number(by))), Update::new().add("n", number(by))]
         {
             fixture.put(item("p", "1").with("n", number(start))).await?;
             let written = match fixture.update(&key, update).await {
@@ -176,7 +178,7 @@ async fn sums_are_exact_to_38_digits(fixture: &Fixture<'_>) -> Result<(), Failur
 }
 
 async fn a_value_is_set_only_if_absent(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let if_absent = |path: Path| Assign::IfAbsent(path, "default".into());
+    let if_absent = |path: Path| AssignedValue::IfAbsent(path, "default".into());
     check(
         fixture,
         [
@@ -190,7 +192,7 @@ async fn a_value_is_set_only_if_absent(fixture: &Fixture<'_>) -> Result<(), Fail
 }
 
 async fn elements_are_appended_to_a_list(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let append = |path: Path, values: &[Value]| Assign::Append(path, values.to_vec());
+    let append = |path: Path, values: &[Value]| AssignedValue::Append(path, values.to_vec());
     let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into(), Value::Null]);
     let (old, inner) = (subject().get("list").cloned(), at("map").entry("list"));
     let map =
@@ -356,15 +358,15 @@ async fn all_changes_read_the_item_as_it_was(fixture: &Fixture<'_>) -> Result<()
         fixture,
         [
             (
-                Update::new().set("n", Assign::Copy("text".into())).set("text", Assign::Copy("n".into())),
+                Update::new().set("n", AssignedValue::Copy("text".into())).set("text", AssignedValue::Copy("n".into())),
                 &[("n", Some("open".into())), ("text", Some(5.into()))],
             ),
             (
-                Update::new().add("n", 1).set("new", Assign::Plus("n".into(), 1.into())),
+                Update::new().add("n", 1).set("new", AssignedValue::Plus("n".into(), 1.into())),
                 &[("n", Some(6.into())), ("new", Some(6.into()))],
             ),
             (
-                Update::new().remove("text").set("new", Assign::Copy("text".into())),
+                Update::new().remove("text").set("new", AssignedValue::Copy("text".into())),
                 &[("text", None), ("new", Some("open".into()))],
             ),
         ],
@@ -397,14 +399,14 @@ async fn what_does_not_fit_is_refused_and_changes_nothing(fixture: &Fixture<'_>)
         fixture,
         [
             // Nothing to start from.
-            Update::new().set("new", Assign::Copy("missing".into())),
-            Update::new().set("new", Assign::Plus("missing".into(), 1.into())),
-            Update::new().set("new", Assign::Minus("missing".into(), 1.into())),
-            Update::new().set("new", Assign::Append("missing".into(), vec![1.into()])),
+            Update::new().set("new", AssignedValue::Copy("missing".into())),
+            Update::new().set("new", AssignedValue::Plus("missing".into(), 1.into())),
+            Update::new().set("new", AssignedValue::Minus("missing".into(), 1.into())),
+            Update::new().set("new", AssignedValue::Append("missing".into(), vec![1.into()])),
             // Of another kind.
-            Update::new().set("n", Assign::Plus("text".into(), 1.into())),
-            Update::new().set("list", Assign::Append("text".into(), vec![1.into()])),
-            Update::new().set("tags", Assign::Append("tags".into(), vec!["c".into()])),
+            Update::new().set("n", AssignedValue::Plus("text".into(), 1.into())),
+            Update::new().set("list", AssignedValue::Append("text".into(), vec![1.into()])),
+            Update::new().set("tags", AssignedValue::Append("tags".into(), vec!["c".into()])),
             Update::new().add("text", 1),
             Update::new().add("n", texts(["a"])),
             Update::new().add("tags", numbers(["1"])),
@@ -423,7 +425,7 @@ async fn what_does_not_fit_is_refused_and_changes_nothing(fixture: &Fixture<'_>)
             Update::new().set(at("list").entry("x"), 1),
             Update::new().set(at("map").entry("missing").entry("x"), 1),
             // One change that does not fit refuses the others.
-            Update::new().set("n", 6).remove("text").set("new", Assign::Copy("missing".into())),
+            Update::new().set("n", 6).remove("text").set("new", AssignedValue::Copy("missing".into())),
         ],
     )
     .await
@@ -435,10 +437,10 @@ async fn two_changes_of_one_value_are_refused(fixture: &Fixture<'_>) -> Result<(
         [
             Update::new().set("n", 1).set("n", 2),
             Update::new().set("n", 1).remove("n"),
-            Update::new().add("n", 1).set("n", Assign::Plus("n".into(), 1.into())),
+            Update::new().add("n", 1).set("n", AssignedValue::Plus("n".into(), 1.into())),
             Update::new().set("map", map([])).set(at("map").entry("city"), "x"),
             Update::new().set(at("map").entry("zip").entry("code"), 1).remove(at("map").entry("zip")),
-            Update::new().set(at("list").index(0), 1).then(Change::Remove(at("list").index(0))),
+            Update::new().set(at("list").index(0), 1).with_action(UpdateAction::Remove(at("list").index(0))),
         ],
     )
     .await
@@ -455,7 +457,7 @@ async fn sums_that_no_number_can_hold_are_refused(fixture: &Fixture<'_>) -> Resu
         fixture.put(stored.clone()).await?;
         let key = Key::new("p", "1");
         expect_error(fixture.update(&key, Update::new().add("n", number(by))).await, "invalid")?;
-        let plus = Assign::Plus("n".into(), number(by));
+        let plus = AssignedValue::Plus("n".into(), number(by));
         expect_error(fixture.update(&key, Update::new().set("n", plus)).await, "invalid")?;
         expect_equal(fixture.get(&key).await?, Some(stored))?;
     }

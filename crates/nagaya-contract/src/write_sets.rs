@@ -4,7 +4,9 @@ use super::{
     cases,
     fixture::{Failure, Fixture, TABLE, expect_equal, expect_error, index, indexed, item, partition},
 };
-use nagaya_store::{Assign, Condition, Error, ErrorKind, Key, KeySchema, Path, TableSpec, Update, Write, WriteSet};
+use nagaya_store::{
+    AssignedValue, Condition, Error, ErrorKind, Key, KeySchema, Path, TableSpec, Update, Write, WriteSet,
+};
 
 cases![
     put_update_delete_and_check_happen_together[Transactions],
@@ -33,7 +35,7 @@ async fn put_update_delete_and_check_happen_together(fixture: &Fixture<'_>) -> R
         .and(Write::put(TABLE, item("p", "1").with("new", true)).when(Condition::absent("PK")))
         .and(Write::update(TABLE, Key::new("p", "2"), Update::new().add("n", 1)).when(Condition::equal("n", 1)))
         .and(Write::delete(TABLE, Key::new("p", "3")).when(Condition::exists("PK")))
-        .and(Write::check(TABLE, Key::new("p", "4"), Condition::equal("n", 1)))
+        .and(Write::condition_check(TABLE, Key::new("p", "4"), Condition::equal("n", 1)))
         .and(Write::delete(TABLE, Key::new("p", "none")));
     fixture.write(set).await?;
     let expected = vec![item("p", "1").with("new", true), item("p", "2").with("n", 2), item("p", "4").with("n", 1)];
@@ -69,14 +71,14 @@ async fn one_failing_condition_leaves_nothing(fixture: &Fixture<'_>) -> Result<(
 }
 
 async fn one_failing_check_leaves_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let check = Write::check(TABLE, Key::new("p", "3"), Condition::equal("n", 2));
+    let check = Write::condition_check(TABLE, Key::new("p", "3"), Condition::equal("n", 2));
     leaves_all(fixture, possible().and(check), "condition_failed").await?;
-    let check = Write::check(TABLE, Key::new("p", "none"), Condition::exists("PK"));
+    let check = Write::condition_check(TABLE, Key::new("p", "none"), Condition::exists("PK"));
     leaves_all(fixture, possible().and(check), "condition_failed").await.map(drop)
 }
 
 async fn one_impossible_action_leaves_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let bad = Update::new().set("n", Assign::Plus("missing".into(), 1.into()));
+    let bad = Update::new().set("n", AssignedValue::Plus("missing".into(), 1.into()));
     let update = Write::update(TABLE, Key::new("p", "3"), bad);
     leaves_all(fixture, possible().and(update), "invalid").await?;
     let put = Write::put(TABLE, item("p", "3").with("GSI1PK", 1));
@@ -99,7 +101,7 @@ async fn two_actions_on_one_item_are_refused(fixture: &Fixture<'_>) -> Result<()
         Write::put(TABLE, item("p", "3")),
         Write::update(TABLE, key.clone(), Update::new().set("x", 1)),
         Write::delete(TABLE, key.clone()),
-        Write::check(TABLE, key, Condition::exists("PK")),
+        Write::condition_check(TABLE, key, Condition::exists("PK")),
     ];
     for (at, first) in writes.iter().enumerate() {
         for second in &writes[at..] {
@@ -124,7 +126,7 @@ async fn a_set_may_have_100_actions(fixture: &Fixture<'_>) -> Result<(), Failure
 }
 
 async fn a_set_spans_partitions_and_tables(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[TableSpec::new("others", KeySchema::strings("id", "at"))]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new("others", KeySchema::strings("id", "at"))]).await?;
     let other = nagaya_store::Item::new().with("id", "x").with("at", "1");
     let set = WriteSet::new()
         .and(Write::put(TABLE, item("p", "1")))
@@ -137,7 +139,7 @@ async fn a_set_spans_partitions_and_tables(fixture: &Fixture<'_>) -> Result<(), 
 }
 
 async fn a_failure_in_one_table_leaves_nothing_in_another(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
     fixture.write(Write::put("others", item("x", "1").with("n", 1))).await?;
     let set = possible()
         .and(Write::put(TABLE, item("q", "1")))
@@ -150,7 +152,7 @@ async fn a_failure_in_one_table_leaves_nothing_in_another(fixture: &Fixture<'_>)
 }
 
 async fn the_same_key_in_two_tables_is_two_items(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.store().ensure(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
+    fixture.store().ensure_tables(&[TableSpec::new("others", KeySchema::strings("PK", "SK"))]).await?;
     let set = WriteSet::new()
         .and(Write::put(TABLE, item("p", "1").with("in", "things")))
         .and(Write::put("others", item("p", "1").with("in", "others")));
@@ -163,7 +165,7 @@ async fn the_same_key_in_two_tables_is_two_items(fixture: &Fixture<'_>) -> Resul
 async fn an_update_of_what_is_not_there_makes_it(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let cases = [
         ("1", Update::new().set("text", "x").add("n", 2), item("p", "1").with("text", "x").with("n", 2)),
-        ("2", Update::new().set("n", Assign::IfAbsent("n".into(), 7.into())), item("p", "2").with("n", 7)),
+        ("2", Update::new().set("n", AssignedValue::IfAbsent("n".into(), 7.into())), item("p", "2").with("n", 7)),
         ("3", Update::new(), item("p", "3")),
         ("4", Update::new().set("GSI1PK", "i").set("GSI1SK", "4"), indexed("p", "4", "i", "4")),
     ];

@@ -1,6 +1,6 @@
 //! Checks that a struct can hold the items of an entity.
 
-use nagaya_design::{Entity, Field, Precision, Type};
+use nagaya_design::{Entity, Field, FieldType, TimestampPrecision};
 use proc_macro2::Span;
 use syn::{Attribute, Error, FieldsNamed, GenericArgument, PathArguments, Type as RustType};
 
@@ -66,14 +66,18 @@ fn type_mismatch(field: &Field, kind: &RustType, may_be_absent: bool) -> Option<
         return Some("may be absent: make it an `Option`".to_owned());
     }
     let name = last_segment(kind)?;
-    let wanted: &[&str] = match &field.kind {
-        Type::Integer | Type::Timestamp(Precision::Epoch) => &["i64", "u64", "i32", "u32", "i16", "u16", "u8", "i8"],
-        Type::Number => &["f64", "f32", "i64", "u64", "i32", "u32", "Number"],
-        Type::Boolean => &["bool"],
-        Type::List(_) => &["Vec", "BTreeSet", "HashSet", "VecDeque", "Value"],
-        Type::Map(_) => &["BTreeMap", "HashMap", "Map", "Value"],
-        Type::Any => return None,
-        Type::String | Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid => &["String"],
+    let wanted: &[&str] = match &field.field_type {
+        FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch) => {
+            &["i64", "u64", "i32", "u32", "i16", "u16", "u8", "i8"]
+        }
+        FieldType::Number => &["f64", "f32", "i64", "u64", "i32", "u32", "Number"],
+        FieldType::Boolean => &["bool"],
+        FieldType::List(_) => &["Vec", "BTreeSet", "HashSet", "VecDeque", "Value"],
+        FieldType::Map(_) => &["BTreeMap", "HashMap", "Map", "Value"],
+        FieldType::Any => return None,
+        FieldType::String | FieldType::Timestamp(_) | FieldType::Date | FieldType::Ulid | FieldType::Uuid => {
+            &["String"]
+        }
     };
     // An unknown type may have its own serde implementation.
     let known = [
@@ -81,7 +85,7 @@ fn type_mismatch(field: &Field, kind: &RustType, may_be_absent: bool) -> Option<
         "VecDeque", "BTreeMap", "HashMap", "String",
     ];
     let fits = wanted.contains(&name.as_str()) || !known.contains(&name.as_str());
-    (!fits).then(|| format!("is {}, which a `{name}` cannot hold; use `{}`", a(field.kind.name()), wanted[0]))
+    (!fits).then(|| format!("is {}, which a `{name}` cannot hold; use `{}`", a(field.field_type.name()), wanted[0]))
 }
 
 fn a(word: &str) -> String {

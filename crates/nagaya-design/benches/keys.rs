@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use nagaya_design::{Design, Router, check};
+use nagaya_design::{Design, KeyRouter, check};
 
 const AIAGENT: &str = include_str!("../../../systems/aiagent/design/single.toml");
 const KONDATE: &str = include_str!("../../../systems/kondate/design/kondate.toml");
@@ -51,7 +51,7 @@ fn render(c: &mut Criterion) {
 fn route(c: &mut Criterion) {
     let mut group = c.benchmark_group("route");
     let aiagent = design(AIAGENT);
-    let router = Router::new(&aiagent);
+    let router = KeyRouter::new(&aiagent);
     group.bench_function("by hand with strip_prefix", |b| {
         b.iter(|| {
             let (partition, sort) = black_box(("TENANT#t1", "USER#u1"));
@@ -64,7 +64,7 @@ fn route(c: &mut Criterion) {
         b.iter(|| router.route("app", black_box("TENANT#t1"), black_box("USER#u1")));
     });
     let kondate = design(KONDATE);
-    let router = Router::new(&kondate);
+    let router = KeyRouter::new(&kondate);
     group.bench_function("a cook log among 22 entities", |b| {
         b.iter(|| {
             let sort = black_box("COOKLOG#2026-02-09#01KG9S5Q60T4N2Y8ZC3M7VXR1E");
@@ -72,7 +72,7 @@ fn route(c: &mut Criterion) {
         });
     });
     let management = design(MANAGEMENT);
-    let router = Router::new(&management);
+    let router = KeyRouter::new(&management);
     group.bench_function("a deterministic id", |b| {
         b.iter(|| {
             let id = black_box("ra_user_550e8400-e29b-41d4-a716-446655440000_tenant-management_管理者");

@@ -11,12 +11,12 @@ pub struct Audit {
     /// Position of the entity that holds the entries.
     pub entity: usize,
     /// The field of each part, in the order of [`Part::ALL`].
-    fields: Vec<(Part, SpannedText)>,
+    fields: Vec<(AuditPart, SpannedText)>,
 }
 
 /// A part of an audit entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum AuditPart {
     /// The action, such as `user.create`.
     Action,
     /// The user who did it.
@@ -35,45 +35,53 @@ pub enum Part {
     Reason,
 }
 
-impl Part {
+impl AuditPart {
     /// All parts.
-    pub const ALL: [Part; 8] =
-        [Part::Action, Part::Actor, Part::Target, Part::At, Part::Changes, Part::Request, Part::Address, Part::Reason];
+    pub const ALL: [AuditPart; 8] = [
+        AuditPart::Action,
+        AuditPart::Actor,
+        AuditPart::Target,
+        AuditPart::At,
+        AuditPart::Changes,
+        AuditPart::Request,
+        AuditPart::Address,
+        AuditPart::Reason,
+    ];
 
     /// Its key in the language.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Action => "action",
-            Part::Actor => "actor",
-            Part::Target => "target",
-            Part::At => "at",
-            Part::Changes => "changes",
-            Part::Request => "request",
-            Part::Address => "address",
-            Part::Reason => "reason",
+            AuditPart::Action => "action",
+            AuditPart::Actor => "actor",
+            AuditPart::Target => "target",
+            AuditPart::At => "at",
+            AuditPart::Changes => "changes",
+            AuditPart::Request => "request",
+            AuditPart::Address => "address",
+            AuditPart::Reason => "reason",
         }
     }
 
     /// Whether every entry has it.
     pub(crate) fn is_always_known(self) -> bool {
-        !matches!(self, Part::Request | Part::Address | Part::Reason)
+        !matches!(self, AuditPart::Request | AuditPart::Address | AuditPart::Reason)
     }
 }
 
 /// The verbs of actions: the part after the entity's name.
-pub const VERBS: [&str; 6] = ["create", "update", "delete", "read", "list", "verify"];
+pub const AUDIT_VERBS: [&str; 6] = ["create", "update", "delete", "read", "list", "verify"];
 
 impl Audit {
-    pub(crate) fn new(entity: usize, fields: Vec<(Part, SpannedText)>) -> Self {
+    pub(crate) fn new(entity: usize, fields: Vec<(AuditPart, SpannedText)>) -> Self {
         Audit { entity, fields }
     }
 
     /// The field that holds a part.
-    pub fn field(&self, part: Part) -> Option<&str> {
+    pub fn field(&self, part: AuditPart) -> Option<&str> {
         self.fields.iter().find(|(each, _)| *each == part).map(|(_, text)| text.value.as_str())
     }
 
-    pub(crate) fn fields(&self) -> &[(Part, SpannedText)] {
+    pub(crate) fn fields(&self) -> &[(AuditPart, SpannedText)] {
         &self.fields
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     design::{Design, Entity},
-    template::{Fields, Template, Unfit},
+    template::{FieldValues, KeyFieldError, Template},
 };
 
 /// The key and index attributes of an entity, and how each is rendered.
@@ -53,9 +53,9 @@ impl DerivedAttributes {
     /// for the item.
     pub fn values(
         &self,
-        fields: &(impl Fields + ?Sized),
+        fields: &(impl FieldValues + ?Sized),
         is_indexed: impl Fn(usize) -> bool,
-    ) -> impl Iterator<Item = (&str, Result<Option<String>, Unfit>)> {
+    ) -> impl Iterator<Item = (&str, Result<Option<String>, KeyFieldError>)> {
         self.0.iter().filter_map(move |attribute| {
             let source = attribute.sources.iter().find(|source| source.mapping.is_none_or(&is_indexed));
             match source {
@@ -69,8 +69,13 @@ impl DerivedAttributes {
 
 impl Design {
     /// The key and index attributes that the fields of an item give; `None` while a sparse index leaves it out.
-    pub fn derived(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<(String, Result<Option<String>, Unfit>)> {
-        let is_indexed = |mapping: usize| entity.indexes[mapping].when.as_ref().is_none_or(|when| when.holds(item));
+    pub fn derived_attributes(
+        &self,
+        entity: &Entity,
+        item: &Map<String, Value>,
+    ) -> Vec<(String, Result<Option<String>, KeyFieldError>)> {
+        let is_indexed =
+            |mapping: usize| entity.indexes[mapping].when.as_ref().is_none_or(|when| when.is_satisfied_by(item));
         let attributes = DerivedAttributes::new(self, entity);
         attributes.values(item, is_indexed).map(|(name, value)| (name.to_owned(), value)).collect()
     }

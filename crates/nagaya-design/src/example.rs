@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     check::MAX_ITEM,
     design::{Design, Entity, SCHEMA_ATTRIBUTE},
-    field::{Default, Field, Type},
-    text_syntax::{self, Format},
+    field::{DefaultValue, Field, FieldType},
+    text_syntax::{self, StringFormat},
 };
 
 /// The time of all examples in seconds since 1970: 2026-01-31T09:30:00Z.
@@ -24,7 +24,7 @@ impl Design {
         let table = self.table_of(entity);
         let mut fields = example_fields(&entity.fields);
         let mut item = Map::new();
-        for (attribute, value) in self.derived(entity, &fields) {
+        for (attribute, value) in self.derived_attributes(entity, &fields) {
             if let Ok(Some(value)) = value {
                 item.insert(attribute, value.into());
             }
@@ -60,7 +60,7 @@ impl Field {
 
     /// A value that it accepts.
     pub fn example(&self) -> Value {
-        if let Some(Default::Constant(value)) = &self.default
+        if let Some(DefaultValue::Constant(value)) = &self.default
             && *value != json!([])
             && *value != json!({})
         {
@@ -68,18 +68,20 @@ impl Field {
         }
         let (min, max) = self.range;
         let number = min.unwrap_or_else(|| max.map_or(1.0, |max| max.min(1.0)));
-        match &self.kind {
-            Type::String => self.example_text().into(),
-            Type::Number => json!(number),
-            Type::Integer => (number as i64).into(),
-            Type::Boolean => true.into(),
-            Type::Timestamp(_) | Type::Date => self.instant(EXAMPLE_TIME * 1000).unwrap_or_default(),
-            Type::Ulid => format!("{}{EXAMPLE_ULID}", self.prefix()).into(),
-            Type::Uuid => format!("{}{UUID}", self.prefix()).into(),
-            Type::List(Some(element)) => vec![element.example(); self.least.clamp(1, 100).min(self.size)].into(),
-            Type::List(None) => vec![Value::from("…"); self.least.min(100)].into(),
-            Type::Map(fields) => example_fields(fields).into(),
-            Type::Any => json!({}),
+        match &self.field_type {
+            FieldType::String => self.example_text().into(),
+            FieldType::Number => json!(number),
+            FieldType::Integer => (number as i64).into(),
+            FieldType::Boolean => true.into(),
+            FieldType::Timestamp(_) | FieldType::Date => self.timestamp_value(EXAMPLE_TIME * 1000).unwrap_or_default(),
+            FieldType::Ulid => format!("{}{EXAMPLE_ULID}", self.prefix()).into(),
+            FieldType::Uuid => format!("{}{UUID}", self.prefix()).into(),
+            FieldType::List(Some(element)) => {
+                vec![element.example(); self.min_elements.clamp(1, 100).min(self.max_size)].into()
+            }
+            FieldType::List(None) => vec![Value::from("…"); self.min_elements.min(100)].into(),
+            FieldType::Map(fields) => example_fields(fields).into(),
+            FieldType::Any => json!({}),
         }
     }
 
@@ -88,19 +90,19 @@ impl Field {
     /// Times are counted in days from `first_millis` (milliseconds since 1970). Booleans, choices, lists and maps repeat.
     pub fn nth_example(&self, n: usize, first_millis: i64) -> Option<Value> {
         let number = i64::try_from(n).ok()?;
-        let value = match &self.kind {
-            Type::String => match self.one_of() {
+        let value = match &self.field_type {
+            FieldType::String => match self.choices() {
                 [] => self.nth_text(n)?.into(),
                 choices => choices[n % choices.len()].as_str().into(),
             },
-            Type::Ulid => {
+            FieldType::Ulid => {
                 let millis = u64::try_from(first_millis).ok()?;
                 format!("{}{}", self.prefix(), text_syntax::ulid(u128::from(millis) << 80 | n as u128)).into()
             }
-            Type::Uuid => format!("{}00000000-0000-4000-8000-{n:012x}", self.prefix()).into(),
-            Type::Integer => self.example().as_i64()?.checked_add(number)?.into(),
-            Type::Boolean => n.is_multiple_of(2).into(),
-            Type::Timestamp(_) | Type::Date => self.instant(first_millis + number * DAY_MILLIS)?,
+            FieldType::Uuid => format!("{}00000000-0000-4000-8000-{n:012x}", self.prefix()).into(),
+            FieldType::Integer => self.example().as_i64()?.checked_add(number)?.into(),
+            FieldType::Boolean => n.is_multiple_of(2).into(),
+            FieldType::Timestamp(_) | FieldType::Date => self.timestamp_value(first_millis + number * DAY_MILLIS)?,
             _ => self.example(),
         };
         self.accepts(&value).then_some(value)
@@ -114,17 +116,17 @@ impl Field {
     }
 
     fn example_text(&self) -> String {
-        if let Some(choice) = self.one_of().first() {
+        if let Some(choice) = self.choices().first() {
             return choice.clone();
         }
-        let Some(form) = &self.form else { return String::new() };
+        let Some(form) = &self.text_syntax else { return String::new() };
         let words = words(&self.name);
         let plain = match form.format {
-            Some(Format::Email) => "hanako@example.com".to_owned(),
-            Some(Format::Uri) => format!("https://example.com/{}", words.replace(' ', "-")),
-            Some(Format::Hostname) => "example.com".to_owned(),
-            Some(Format::Ip) => "192.0.2.1".to_owned(),
-            Some(Format::Slug) => words.replace(' ', "-"),
+            Some(StringFormat::Email) => "hanako@example.com".to_owned(),
+            Some(StringFormat::Uri) => format!("https://example.com/{}", words.replace(' ', "-")),
+            Some(StringFormat::Hostname) => "example.com".to_owned(),
+            Some(StringFormat::Ip) => "192.0.2.1".to_owned(),
+            Some(StringFormat::Slug) => words.replace(' ', "-"),
             None => match self.name.strip_suffix("Id") {
                 Some(stem) => format!("{}{stem}-1", form.prefix),
                 None => format!("{}{words}", form.prefix),

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use crate::{
-    design::{Access, Design, KeyAttributes, Wall},
+    design::{AccessPattern, Design, KeyAttributes, Wall},
     query::Query,
-    route::{Routed, Router},
-    template::{Fields, Scalar},
+    route::{KeyRouter, RoutedKey},
+    template::{FieldValues, Scalar},
 };
 
 /// A part of a key to explain.
@@ -32,9 +32,9 @@ pub struct Explanation {
     /// The fields in the key with their values.
     pub fields: Vec<(String, String)>,
     /// Fields with a value that they do not accept, and what they accept.
-    pub doubts: Vec<(String, String)>,
+    pub invalid_values: Vec<(String, String)>,
     /// Whether it is a former key of the entity.
-    pub former: bool,
+    pub is_former_key: bool,
     /// Whether only the partition was given.
     pub partition_only: bool,
     /// Its wall.
@@ -46,7 +46,7 @@ pub struct Explanation {
 /// The fields of a key.
 struct KeyFields<'k>(&'k [(&'k str, Cow<'k, str>)]);
 
-impl Fields for KeyFields<'_> {
+impl FieldValues for KeyFields<'_> {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| Scalar::Text(value))
     }
@@ -55,7 +55,7 @@ impl Fields for KeyFields<'_> {
 impl Design {
     /// All explanations of a key: a partition and a sort key, or a partition alone.
     pub fn explain(&self, parts: &[KeyPart]) -> Vec<Explanation> {
-        let router = Router::new(self);
+        let router = KeyRouter::new(self);
         // The best match hides the others: a table key before an index key, and accepted values before others.
         let order = [(true, false), (true, true), (false, false), (false, true)];
         order
@@ -65,7 +65,7 @@ impl Design {
             .unwrap_or_default()
     }
 
-    fn explain_keys(&self, router: &Router<'_>, parts: &[KeyPart], typed: bool, indexes: bool) -> Vec<Explanation> {
+    fn explain_keys(&self, router: &KeyRouter<'_>, parts: &[KeyPart], typed: bool, indexes: bool) -> Vec<Explanation> {
         let mut found = Vec::new();
         for table in &self.tables {
             let keys: Vec<_> = match indexes {
@@ -101,7 +101,7 @@ impl Design {
             let mut fields = Vec::new();
             let parsed = key.partition.parse(partition, typed, |slot, value| fields.push((slot.path.as_str(), value)));
             if parsed.is_some() {
-                let routed = Routed { entity: &entity.name, fields, former: false, key };
+                let routed = RoutedKey { entity: &entity.name, fields, is_former_key: false, key };
                 found.push(self.explanation(table, index, routed, true));
             }
         }
@@ -112,7 +112,7 @@ impl Design {
         &self,
         table: &str,
         index: Option<&str>,
-        routed: Routed<'_, '_>,
+        routed: RoutedKey<'_, '_>,
         partition_only: bool,
     ) -> Explanation {
         let entity = self.entities.iter().find(|entity| entity.name == routed.entity);
@@ -123,8 +123,8 @@ impl Design {
         let attributes = mapping.map_or(&table_of.key, |mapping| &table_of.indexes[mapping.index].key);
         let doubts = routed.fields.iter().filter_map(|(path, value)| {
             let field = entity.field(path)?;
-            let accepted = field.form.as_ref().is_none_or(|form| form.accepts(value));
-            (!accepted).then(|| ((*path).to_owned(), field.wanted()))
+            let accepted = field.text_syntax.as_ref().is_none_or(|form| form.accepts(value));
+            (!accepted).then(|| ((*path).to_owned(), field.expectation()))
         });
         Explanation {
             table: table.to_owned(),
@@ -134,15 +134,17 @@ impl Design {
                 (attributes.partition.clone(), key.partition.as_str().to_owned()),
                 (attributes.sort.clone(), key.sort.as_str().to_owned()),
             ],
-            doubts: doubts.collect(),
+            invalid_values: doubts.collect(),
             fields: routed.fields.iter().map(|(path, value)| ((*path).to_owned(), value.to_string())).collect(),
-            former: routed.former,
+            is_former_key: routed.is_former_key,
             partition_only,
             wall: mapping.map_or(entity.wall, |mapping| mapping.wall),
             reached_by: self
-                .accesses_of(entity)
-                .filter(|access| !routed.former || access.mapping.is_some())
-                .map(|access: &Access| (access.name.clone(), self.query_outline(access, &KeyFields(&routed.fields))))
+                .access_patterns_of(entity)
+                .filter(|access| !routed.is_former_key || access.mapping.is_some())
+                .map(|access: &AccessPattern| {
+                    (access.name.clone(), self.query_outline(access, &KeyFields(&routed.fields)))
+                })
                 .collect(),
         }
     }

@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use crate::{
     condition::Condition,
     diagnostic::Span,
-    text_syntax::{self, Precision, TextSyntax},
+    text_syntax::{self, TextSyntax, TimestampPrecision},
     tree::SpannedText,
 };
 
 /// The type of a field.
 #[derive(Debug, Clone)]
-pub enum Type {
+pub enum FieldType {
     /// Text.
     String,
     /// A number, up to 38 digits.
@@ -23,7 +23,7 @@ pub enum Type {
     /// `true` or `false`.
     Boolean,
     /// An instant.
-    Timestamp(Precision),
+    Timestamp(TimestampPrecision),
     /// A calendar day, `2026-01-31`.
     Date,
     /// A ULID: sorts by creation time.
@@ -38,28 +38,28 @@ pub enum Type {
     Any,
 }
 
-impl Type {
+impl FieldType {
     /// Its name in the language.
     pub fn name(&self) -> &'static str {
         match self {
-            Type::String => "string",
-            Type::Number => "number",
-            Type::Integer => "integer",
-            Type::Boolean => "boolean",
-            Type::Timestamp(_) => "timestamp",
-            Type::Date => "date",
-            Type::Ulid => "ulid",
-            Type::Uuid => "uuid",
-            Type::List(_) => "list",
-            Type::Map(_) => "map",
-            Type::Any => "any",
+            FieldType::String => "string",
+            FieldType::Number => "number",
+            FieldType::Integer => "integer",
+            FieldType::Boolean => "boolean",
+            FieldType::Timestamp(_) => "timestamp",
+            FieldType::Date => "date",
+            FieldType::Ulid => "ulid",
+            FieldType::Uuid => "uuid",
+            FieldType::List(_) => "list",
+            FieldType::Map(_) => "map",
+            FieldType::Any => "any",
         }
     }
 }
 
 /// The default value of a field.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Default {
+pub enum DefaultValue {
     /// A new id.
     New,
     /// The current time or day.
@@ -93,13 +93,13 @@ pub struct Field {
     /// Its name.
     pub name: String,
     /// Its type.
-    pub kind: Type,
+    pub field_type: FieldType,
     /// What it means.
     pub description: Option<String>,
     /// Whether it may be absent.
     pub optional: bool,
     /// Its value when none is given.
-    pub default: Option<Default>,
+    pub default: Option<DefaultValue>,
     /// Whether it is personal data.
     pub personal: bool,
     /// Whether it cannot change.
@@ -115,13 +115,13 @@ pub struct Field {
     /// The least and the greatest number.
     pub range: (Option<f64>, Option<f64>),
     /// The maximum of characters, elements or bytes: `max` or the default of the type.
-    pub size: usize,
+    pub max_size: usize,
     /// The minimum of elements of a list.
-    pub least: usize,
+    pub min_elements: usize,
     /// Whether its type could be read. If not, the checks ignore the field.
-    pub(crate) known: bool,
+    pub(crate) has_known_type: bool,
     /// The syntax of its values as text; `None` for types that have no text form.
-    pub(crate) form: Option<Arc<TextSyntax>>,
+    pub(crate) text_syntax: Option<Arc<TextSyntax>>,
     pub(crate) span: Span,
     pub(crate) since_text: Option<SpannedText>,
 }
@@ -134,7 +134,7 @@ pub(crate) const FREE_ELEMENT: usize = 1_024;
 
 /// An error in a field of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct FieldError {
     /// The field's path; dots lead into maps, `[n]` into lists.
     pub path: String,
     /// What is wrong.
@@ -143,33 +143,33 @@ pub struct Problem {
 
 impl Field {
     /// The allowed texts; empty: all.
-    pub fn one_of(&self) -> &[String] {
-        self.form.as_ref().map_or(&[], |form| &form.one_of)
+    pub fn choices(&self) -> &[String] {
+        self.text_syntax.as_ref().map_or(&[], |form| &form.one_of)
     }
 
     /// The regular expression that its texts match, if it has one.
     pub fn pattern(&self) -> Option<&str> {
-        self.form.as_ref()?.pattern.as_ref().map(|pattern| pattern.text.as_str())
+        self.text_syntax.as_ref()?.pattern.as_ref().map(|pattern| pattern.text.as_str())
     }
 
     /// The prefix of its texts; may be empty.
     pub fn prefix(&self) -> &str {
-        self.form.as_ref().map_or("", |form| &form.prefix)
+        self.text_syntax.as_ref().map_or("", |form| &form.prefix)
     }
 
     /// A time (milliseconds since 1970) as a value of this field; `None` unless it is a timestamp or date.
-    pub fn instant(&self, millis: i64) -> Option<Value> {
+    pub fn timestamp_value(&self, millis: i64) -> Option<Value> {
         let instant = jiff::Timestamp::from_millisecond(millis).ok()?;
-        match self.kind {
-            Type::Timestamp(Precision::Epoch) => Some(millis.div_euclid(1000).into()),
-            Type::Timestamp(precision) => Some(text_syntax::timestamp(instant, precision).into()),
-            Type::Date => Some(instant.to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into()),
+        match self.field_type {
+            FieldType::Timestamp(TimestampPrecision::Epoch) => Some(millis.div_euclid(1000).into()),
+            FieldType::Timestamp(precision) => Some(text_syntax::timestamp(instant, precision).into()),
+            FieldType::Date => Some(instant.to_zoned(jiff::tz::TimeZone::UTC).date().to_string().into()),
             _ => None,
         }
     }
 
     /// Why callers cannot set it; `None`: they can.
-    pub fn not_given(&self) -> Option<String> {
+    pub fn why_not_writable(&self) -> Option<String> {
         match &self.since {
             Some(condition) => Some(format!("follows from `{condition}`; leave it out")),
             None => self.readonly.then(|| "is set by the system; leave it out".to_owned()),
@@ -177,31 +177,38 @@ impl Field {
     }
 
     /// Reports every error in `value`.
-    pub fn check(&self, value: &Value, path: &str, errors: &mut Vec<Problem>) {
-        let mut wrong = |message: String| errors.push(Problem { path: path.to_owned(), message });
-        match (&self.kind, value) {
+    pub fn check(&self, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+        let mut wrong = |message: String| errors.push(FieldError { path: path.to_owned(), message });
+        match (&self.field_type, value) {
             (_, Value::Null) if self.optional => {}
             (_, Value::Null) => wrong("is null".to_owned()),
-            (Type::Any, _) | (Type::Map(_), Value::Object(_)) if !self.fits_size(value) => {
-                wrong(format!("is larger than {} bytes", self.size));
+            (FieldType::Any, _) | (FieldType::Map(_), Value::Object(_)) if !self.fits_size(value) => {
+                wrong(format!("is larger than {} bytes", self.max_size));
             }
-            (Type::Any, _) => {}
-            (Type::Boolean, Value::Bool(_)) => {}
-            (Type::Number, Value::Number(number)) => {
+            (FieldType::Any, _) => {}
+            (FieldType::Boolean, Value::Bool(_)) => {}
+            (FieldType::Number, Value::Number(number)) => {
                 if !number.as_f64().is_some_and(|number| number.abs() < TOO_LARGE && self.is_in_range(number)) {
                     wrong(format!("is not {}", self.range_text()));
                 }
             }
-            (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => match whole(number) {
-                None => wrong("is not a whole number".to_owned()),
-                Some(number) if !self.form.as_ref().is_none_or(|form| form.is_in_bounds(number)) => {
-                    wrong(format!("is not {}", self.range_text()));
+            (FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch), Value::Number(number)) => {
+                match whole(number) {
+                    None => wrong("is not a whole number".to_owned()),
+                    Some(number) if !self.text_syntax.as_ref().is_none_or(|form| form.is_in_bounds(number)) => {
+                        wrong(format!("is not {}", self.range_text()));
+                    }
+                    Some(_) => {}
                 }
-                Some(_) => {}
-            },
-            (Type::List(element), Value::Array(items)) => {
-                if items.len() > self.size || items.len() < self.least {
-                    wrong(format!("has {} elements, allowed are {} to {}", items.len(), self.least, self.size));
+            }
+            (FieldType::List(element), Value::Array(items)) => {
+                if items.len() > self.max_size || items.len() < self.min_elements {
+                    wrong(format!(
+                        "has {} elements, allowed are {} to {}",
+                        items.len(),
+                        self.min_elements,
+                        self.max_size
+                    ));
                 }
                 for (at, item) in items.iter().enumerate() {
                     let path = format!("{path}[{at}]");
@@ -209,34 +216,37 @@ impl Field {
                         Some(element) => element.check(item, &path, errors),
                         None if item.to_string().len() > FREE_ELEMENT => {
                             let message = format!("is larger than {FREE_ELEMENT} bytes");
-                            errors.push(Problem { path, message });
+                            errors.push(FieldError { path, message });
                         }
                         None => {}
                     }
                 }
             }
-            (Type::Map(fields), Value::Object(map)) => {
+            (FieldType::Map(fields), Value::Object(map)) => {
                 if !fields.is_empty() {
                     check_fields(fields, map, Some(path), errors);
                 }
             }
-            (Type::Boolean | Type::Number | Type::Integer | Type::List(_) | Type::Map(_), _)
-            | (Type::Timestamp(Precision::Epoch), _) => {
-                wrong(format!("is not {}", self.wanted()));
+            (
+                FieldType::Boolean | FieldType::Number | FieldType::Integer | FieldType::List(_) | FieldType::Map(_),
+                _,
+            )
+            | (FieldType::Timestamp(TimestampPrecision::Epoch), _) => {
+                wrong(format!("is not {}", self.expectation()));
             }
             (_, Value::String(text)) => {
-                if !self.form.as_ref().is_none_or(|form| form.accepts(text)) {
-                    wrong(format!("is not {}", self.wanted()));
+                if !self.text_syntax.as_ref().is_none_or(|form| form.accepts(text)) {
+                    wrong(format!("is not {}", self.expectation()));
                 }
             }
-            _ => wrong(format!("is not {}", self.wanted())),
+            _ => wrong(format!("is not {}", self.expectation())),
         }
     }
 
     fn fits_size(&self, value: &Value) -> bool {
-        match (&self.kind, value) {
-            (Type::Map(fields), _) if !fields.is_empty() => true,
-            _ => value.to_string().len() <= self.size,
+        match (&self.field_type, value) {
+            (FieldType::Map(fields), _) if !fields.is_empty() => true,
+            _ => value.to_string().len() <= self.max_size,
         }
     }
 
@@ -254,15 +264,15 @@ impl Field {
     }
 
     /// A description of the values that it accepts.
-    pub fn wanted(&self) -> String {
-        let form = self.form.as_deref();
-        match &self.kind {
-            Type::String if !self.one_of().is_empty() => format!("one of {}", self.one_of().join(", ")),
-            Type::String => {
-                let mut text = format!("a text of at most {} characters", self.size);
+    pub fn expectation(&self) -> String {
+        let form = self.text_syntax.as_deref();
+        match &self.field_type {
+            FieldType::String if !self.choices().is_empty() => format!("one of {}", self.choices().join(", ")),
+            FieldType::String => {
+                let mut text = format!("a text of at most {} characters", self.max_size);
                 if let Some(form) = form {
                     if form.min_chars > 0 {
-                        text = format!("a text of {} to {} characters", form.min_chars, self.size);
+                        text = format!("a text of {} to {} characters", form.min_chars, self.max_size);
                     }
                     if !form.prefix.is_empty() {
                         text += &format!(" that starts with {}", form.prefix);
@@ -273,7 +283,7 @@ impl Field {
                     if let Some(format) = form.format {
                         text += &format!(
                             " in the form of {} {}",
-                            if matches!(format, text_syntax::Format::Ip | text_syntax::Format::Email) {
+                            if matches!(format, text_syntax::StringFormat::Ip | text_syntax::StringFormat::Email) {
                                 "an"
                             } else {
                                 "a"
@@ -284,20 +294,26 @@ impl Field {
                 }
                 text
             }
-            Type::Number => "a number".to_owned(),
-            Type::Integer => "a whole number".to_owned(),
-            Type::Boolean => "true or false".to_owned(),
-            Type::Timestamp(Precision::Seconds) => "an instant in the form 2026-01-31T09:30:00Z".to_owned(),
-            Type::Timestamp(Precision::Millis) => "an instant in the form 2026-01-31T09:30:00.000Z".to_owned(),
-            Type::Timestamp(Precision::Micros) => "an instant in the form 2026-01-31T09:30:00.000000Z".to_owned(),
-            Type::Timestamp(Precision::Epoch) => "an instant in whole seconds since 1970".to_owned(),
-            Type::Timestamp(Precision::Any) => "an instant in a form of RFC 3339".to_owned(),
-            Type::Date => "a day in the form 2026-01-31".to_owned(),
-            Type::Ulid => format!("a ULID{}", self.after_prefix()),
-            Type::Uuid => format!("a UUID in lower case{}", self.after_prefix()),
-            Type::List(_) => "a list".to_owned(),
-            Type::Map(_) => "an object".to_owned(),
-            Type::Any => "a value".to_owned(),
+            FieldType::Number => "a number".to_owned(),
+            FieldType::Integer => "a whole number".to_owned(),
+            FieldType::Boolean => "true or false".to_owned(),
+            FieldType::Timestamp(TimestampPrecision::Seconds) => {
+                "an instant in the form 2026-01-31T09:30:00Z".to_owned()
+            }
+            FieldType::Timestamp(TimestampPrecision::Millis) => {
+                "an instant in the form 2026-01-31T09:30:00.000Z".to_owned()
+            }
+            FieldType::Timestamp(TimestampPrecision::Micros) => {
+                "an instant in the form 2026-01-31T09:30:00.000000Z".to_owned()
+            }
+            FieldType::Timestamp(TimestampPrecision::Epoch) => "an instant in whole seconds since 1970".to_owned(),
+            FieldType::Timestamp(TimestampPrecision::Any) => "an instant in a form of RFC 3339".to_owned(),
+            FieldType::Date => "a day in the form 2026-01-31".to_owned(),
+            FieldType::Ulid => format!("a ULID{}", self.after_prefix()),
+            FieldType::Uuid => format!("a UUID in lower case{}", self.after_prefix()),
+            FieldType::List(_) => "a list".to_owned(),
+            FieldType::Map(_) => "an object".to_owned(),
+            FieldType::Any => "a value".to_owned(),
         }
     }
 
@@ -310,18 +326,18 @@ impl Field {
 
     /// The maximum size in bytes in a stored item, including its name.
     pub(crate) fn max_bytes(&self) -> usize {
-        let value = match &self.kind {
-            Type::Boolean => 1,
-            Type::Number | Type::Integer | Type::Timestamp(Precision::Epoch) => 21,
-            Type::List(Some(element)) => {
-                self.size.saturating_mul(element.max_bytes().saturating_add(1)).saturating_add(3)
+        let value = match &self.field_type {
+            FieldType::Boolean => 1,
+            FieldType::Number | FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch) => 21,
+            FieldType::List(Some(element)) => {
+                self.max_size.saturating_mul(element.max_bytes().saturating_add(1)).saturating_add(3)
             }
-            Type::List(None) => self.size.saturating_mul(FREE_ELEMENT + 1),
-            Type::Map(fields) if !fields.is_empty() => {
+            FieldType::List(None) => self.max_size.saturating_mul(FREE_ELEMENT + 1),
+            FieldType::Map(fields) if !fields.is_empty() => {
                 fields.iter().fold(3, |sum: usize, field| sum.saturating_add(field.max_bytes()).saturating_add(1))
             }
-            Type::Map(_) | Type::Any => self.size,
-            _ => self.form.as_ref().map_or(self.size.saturating_mul(4), |form| form.max_bytes(None)),
+            FieldType::Map(_) | FieldType::Any => self.max_size,
+            _ => self.text_syntax.as_ref().map_or(self.max_size.saturating_mul(4), |form| form.max_bytes(None)),
         };
         value.saturating_add(self.name.len())
     }
@@ -339,19 +355,19 @@ pub(crate) fn check_fields(
     fields: &[Field],
     map: &Map<String, Value>,
     parent: Option<&str>,
-    errors: &mut Vec<Problem>,
+    errors: &mut Vec<FieldError>,
 ) {
     let join = |name: &str| parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}.{name}"));
     for field in fields {
         match map.get(&field.name) {
             Some(value) => field.check(value, &join(&field.name), errors),
             None if field.optional || field.default.is_some() => {}
-            None => errors.push(Problem { path: join(&field.name), message: "is missing".to_owned() }),
+            None => errors.push(FieldError { path: join(&field.name), message: "is missing".to_owned() }),
         }
     }
     if parent.is_some() {
         for name in map.keys().filter(|name| fields.iter().all(|field| field.name != **name)) {
-            errors.push(Problem { path: join(name), message: "is not a field".to_owned() });
+            errors.push(FieldError { path: join(name), message: "is not a field".to_owned() });
         }
     }
 }
@@ -360,9 +376,9 @@ pub(crate) fn check_fields(
 pub(crate) fn find<'f>(fields: &'f [Field], path: &str) -> Option<&'f Field> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let field = fields.iter().find(|field| field.name == first)?;
-    match (rest, &field.kind) {
+    match (rest, &field.field_type) {
         (None, _) => Some(field),
-        (Some(rest), Type::Map(inner)) => find(inner, rest),
+        (Some(rest), FieldType::Map(inner)) => find(inner, rest),
         (Some(_), _) => None,
     }
 }
@@ -372,8 +388,8 @@ pub(crate) fn is_marked(fields: &[Field], path: &str, marked: fn(&Field) -> bool
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     fields.iter().find(|field| field.name == first).is_some_and(|field| {
         marked(field)
-            || match (rest, &field.kind) {
-                (Some(rest), Type::Map(inner)) => is_marked(inner, rest, marked),
+            || match (rest, &field.field_type) {
+                (Some(rest), FieldType::Map(inner)) => is_marked(inner, rest, marked),
                 _ => false,
             }
     })
@@ -386,14 +402,14 @@ pub(crate) fn paths(fields: &[Field], wanted: &dyn Fn(&Field) -> bool) -> Vec<St
         if wanted(field) {
             found.push(field.name.clone());
         }
-        let inner = match &field.kind {
-            Type::Map(inner) => inner.as_slice(),
-            Type::List(Some(element)) => {
+        let inner = match &field.field_type {
+            FieldType::Map(inner) => inner.as_slice(),
+            FieldType::List(Some(element)) => {
                 if wanted(element) && !wanted(field) {
                     found.push(format!("{}[]", field.name));
                 }
-                match &element.kind {
-                    Type::Map(inner) => inner.as_slice(),
+                match &element.field_type {
+                    FieldType::Map(inner) => inner.as_slice(),
                     _ => &[],
                 }
             }

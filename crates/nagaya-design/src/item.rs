@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     design::{Design, Entity, SCHEMA_ATTRIBUTE},
-    field::{self, Problem},
-    template::{Fields as _, Scalar, Slot},
+    field::{self, FieldError},
+    template::{FieldValues as _, Scalar, Slot},
     version::Version,
 };
 
@@ -17,11 +17,11 @@ const STORE_ATTRIBUTES: [&str; 6] = ["_ts", "_etag", "_rid", "_self", "_attachme
 impl Design {
     /// Reports every error in a stored item of an entity: missing or invalid fields, key and index attributes that do not
     /// match the fields, unknown attributes.
-    pub fn check_item(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<Problem> {
+    pub fn check_item(&self, entity: &Entity, item: &Map<String, Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         field::check_fields(&entity.fields, item, None, &mut errors);
         let table = self.table_of(entity);
-        let derived = self.derived(entity, item);
+        let derived = self.derived_attributes(entity, item);
         let former = self.has_former_key(entity, item);
         for (attribute, expected) in &derived {
             let is_key = *attribute == table.key.partition || *attribute == table.key.sort;
@@ -34,10 +34,10 @@ impl Design {
                 (Some(_), Ok(None)) => "is present, but the condition of the index is false".to_owned(),
                 (_, Err(unfit)) => unfit.to_string(),
             };
-            errors.push(Problem { path: attribute.clone(), message });
+            errors.push(FieldError { path: attribute.clone(), message });
         }
         if let Some(name) = table.discriminator.as_ref().filter(|name| !item.contains_key(*name)) {
-            errors.push(Problem { path: name.clone(), message: "is missing".to_owned() });
+            errors.push(FieldError { path: name.clone(), message: "is missing".to_owned() });
         }
         let managed = [table.ttl.as_deref(), table.discriminator.as_deref(), entity.version.as_deref()];
         for (name, value) in item {
@@ -49,17 +49,17 @@ impl Design {
             let counted = entity.version.as_ref() == Some(name)
                 || (entity.ttl_after.is_some() && table.ttl.as_ref() == Some(name));
             if counted && !value.is_u64() {
-                errors.push(Problem { path: name.clone(), message: "is not a whole number".to_owned() });
+                errors.push(FieldError { path: name.clone(), message: "is not a whole number".to_owned() });
             }
             let is_version = |value: &Value| value.as_str().is_some_and(|text| text.parse::<Version>().is_ok());
             if entity.schema.is_some() && name == SCHEMA_ATTRIBUTE && !is_version(value) {
-                errors.push(Problem { path: name.clone(), message: "is not a version".to_owned() });
+                errors.push(FieldError { path: name.clone(), message: "is not a version".to_owned() });
             }
             if !known {
-                errors.push(Problem { path: name.clone(), message: "is not a field".to_owned() });
+                errors.push(FieldError { path: name.clone(), message: "is not a field".to_owned() });
             }
             if table.discriminator.as_ref() == Some(name) && value.as_str() != entity.discriminator.as_deref() {
-                errors.push(Problem { path: name.clone(), message: "names another entity".to_owned() });
+                errors.push(FieldError { path: name.clone(), message: "names another entity".to_owned() });
             }
         }
         errors

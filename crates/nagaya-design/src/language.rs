@@ -17,7 +17,7 @@ use regex_automata::{
 
 use crate::{
     template::{End, Part, Slot, Template},
-    text_syntax::{Format, escape},
+    text_syntax::{StringFormat, escape},
 };
 
 type Dfa = dense::DFA<Vec<u32>>;
@@ -61,10 +61,10 @@ impl Languages {
     pub(crate) fn may_need_escaping(&mut self, slot: &Slot) -> bool {
         let marked =
             |text: &String| text.contains(['#', '%']) || slot.terminator().is_some_and(|stop| text.contains(stop));
-        if !slot.form.one_of.is_empty() {
-            return slot.form.one_of.iter().any(marked);
+        if !slot.text_syntax.one_of.is_empty() {
+            return slot.text_syntax.one_of.iter().any(marked);
         }
-        match slot.form.expression(slot.pad) {
+        match slot.text_syntax.expression(slot.pad) {
             Some(expression) => !self.is_plain(&format!("(?:{expression})"), slot.terminator()),
             None => true,
         }
@@ -72,7 +72,7 @@ impl Languages {
 
     /// Whether a value of a slot can contain a character of a class such as `[/?]`.
     pub(crate) fn may_contain(&mut self, slot: &Slot, class: &str) -> bool {
-        let values = slot.form.expression(slot.pad).unwrap_or_else(|| "(?s:.*)".to_owned());
+        let values = slot.text_syntax.expression(slot.pad).unwrap_or_else(|| "(?s:.*)".to_owned());
         self.shortest_common_text(&format!("(?:{values})"), &format!("(?s:.*){class}(?s:.*)")).is_some()
     }
 
@@ -83,24 +83,24 @@ impl Languages {
             Some(stop) => format!("[^#{}]+", regex::escape(&stop.to_string())),
             None => "[^#]+".to_owned(),
         };
-        if !slot.form.one_of.is_empty() {
+        if !slot.text_syntax.one_of.is_empty() {
             let escaped = |choice: &String| {
                 let mut escaped = String::new();
                 escape(choice, stop, &mut escaped);
                 regex::escape(&escaped)
             };
-            let choices: Vec<_> = slot.form.one_of.iter().map(escaped).collect();
+            let choices: Vec<_> = slot.text_syntax.one_of.iter().map(escaped).collect();
             return format!("(?:{})", choices.join("|"));
         }
-        let Some(expression) = slot.form.expression(slot.pad) else { return any };
+        let Some(expression) = slot.text_syntax.expression(slot.pad) else { return any };
         let expression = format!("(?:{expression})");
         if matches!(slot.end, End::After(_)) {
             return expression;
         }
-        match slot.form.format {
+        match slot.text_syntax.format {
             _ if self.is_plain(&expression, stop) => expression,
             // Escaping does not change the `@` of an email address.
-            Some(Format::Email) if stop != Some('@') => format!("{any}@{any}"),
+            Some(StringFormat::Email) if stop != Some('@') => format!("{any}@{any}"),
             _ => any,
         }
     }

@@ -99,24 +99,24 @@ mod version;
 
 use std::fmt;
 
-pub use audit::{Audit, Part, VERBS};
+pub use audit::{AUDIT_VERBS, Audit, AuditPart};
 pub use codes::{ALL as CODES, Code};
-pub use condition::{Condition, Literal, Operand, Operator, Term};
+pub use condition::{ComparisonOp, Condition, ConditionField, ConditionValue, Term};
 pub use derived::DerivedAttributes;
 pub use design::*;
 pub use diagnostic::{Diagnostic, Label, Severity, Span, line_and_column};
 pub use diff::{Difference, allows_breaking, diff};
 pub use document::{html, json, markdown};
 pub use explain::{Explanation, KeyPart};
-pub use field::{Default, Field, OnDelete, Problem, Reference, Type};
+pub use field::{DefaultValue, Field, FieldError, FieldType, OnDelete, Reference};
 pub use json_schema::json_schema;
-pub use query::{Parameter, Query, Sort};
-pub use reference::{Referer, Way};
+pub use query::{AccessParameter, Query, SortCondition};
+pub use reference::{ReferrerLookup, ReferringField};
 pub use role::{Permission, Role, Verb};
-pub use route::{Routed, Router};
-pub use template::{Fields, Scalar, Template, Unfit};
-pub use text_syntax::{Format, Precision};
-pub use version::{NotAVersion, Version};
+pub use route::{KeyRouter, RoutedKey};
+pub use template::{FieldValues, KeyFieldError, Scalar, Template};
+pub use text_syntax::{StringFormat, TimestampPrecision};
+pub use version::{Version, VersionParseError};
 
 /// A store that a design can run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl fmt::Display for Engine {
 
 /// The result of checking a design file.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckResult {
     /// The design; `None` when there is an error.
     pub design: Option<Design>,
     /// All errors and warnings, in the order of the file.
@@ -157,7 +157,7 @@ pub struct Checked {
 ///
 /// A full check is slow because it builds automata for all keys. A program with an embedded design checks it in its tests,
 /// not at every start.
-pub fn read_checked(source: &str) -> Option<Design> {
+pub fn load_checked(source: &str) -> Option<Design> {
     let mut diagnostics = Vec::new();
     let root = read::read(source, &mut diagnostics);
     let design = lower::lower(&root, source, &mut diagnostics);
@@ -165,7 +165,7 @@ pub fn read_checked(source: &str) -> Option<Design> {
 }
 
 /// Reads and checks a design file, and reports all problems at once.
-pub fn check(source: &str, engines: &[Engine]) -> Checked {
+pub fn check(source: &str, engines: &[Engine]) -> CheckResult {
     let mut diagnostics = Vec::new();
     let root = read::read(source, &mut diagnostics);
     let design = lower::lower(&root, source, &mut diagnostics);
@@ -185,5 +185,5 @@ pub fn check(source: &str, engines: &[Engine]) -> Checked {
     diagnostics.sort_by_key(|diagnostic| (diagnostic.span().start, diagnostic.code.id));
     diagnostics.dedup_by(|a, b| a.code == b.code && a.span() == b.span() && a.message == b.message);
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error);
-    Checked { design: design.filter(|_| !failed), diagnostics }
+    CheckResult { design: design.filter(|_| !failed), diagnostics }
 }

@@ -1,6 +1,6 @@
 //! HTTP paths of entities and access patterns.
 
-use crate::design::{Access, Design, Entity, Returns};
+use crate::design::{AccessPattern, Design, Entity, ResultKind};
 
 impl Entity {
     /// The path of one item, without the design's prefix: the entity's path and a parameter for each field of its id.
@@ -9,7 +9,7 @@ impl Entity {
     }
 }
 
-impl Access {
+impl AccessPattern {
     /// Whether it has this path, ignoring the names of parameters.
     fn answers_at(&self, path: &str) -> bool {
         self.path.as_deref().is_some_and(|own| without_parameter_names(own) == without_parameter_names(path))
@@ -18,14 +18,14 @@ impl Access {
 
 impl Design {
     /// Whether an access pattern returns one item at the item's own path. It replaces reading by key.
-    pub fn is_lookup(&self, access: &Access) -> bool {
+    pub fn is_lookup(&self, access: &AccessPattern) -> bool {
         let entity = &self.entities[access.entity];
-        access.returns == Returns::One && access.answers_at(&entity.item_path())
+        access.returns == ResultKind::One && access.answers_at(&entity.item_path())
     }
 
     /// Whether an access pattern has the path of its entity's collection. An entity with one item per tenant has no
     /// collection: its path is that of the item.
-    pub fn lists_collection(&self, access: &Access) -> bool {
+    pub fn lists_collection(&self, access: &AccessPattern) -> bool {
         let entity = &self.entities[access.entity];
         !entity.id_fields().is_empty() && access.answers_at(&entity.path)
     }

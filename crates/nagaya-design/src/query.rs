@@ -5,11 +5,11 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::{
-    condition::{Condition, Literal, Operator, Term},
-    design::{Access, Bound, Design, KeyTemplates, Returns},
-    field::{Field, Type},
-    template::{Fields, Scalar, Slot, Template, Unfit},
-    text_syntax::Precision,
+    condition::{ComparisonOp, Condition, ConditionValue, Term},
+    design::{AccessPattern, Design, KeyTemplates, ResultKind, SortBound},
+    field::{Field, FieldType},
+    template::{FieldValues, KeyFieldError, Scalar, Slot, Template},
+    text_syntax::TimestampPrecision,
 };
 
 /// A query, with its keys filled in.
@@ -26,7 +26,7 @@ pub struct Query {
     /// The sort attribute.
     pub sort_attribute: String,
     /// The condition on the sort key.
-    pub sort: Sort,
+    pub sort: SortCondition,
     /// Whether the order is descending.
     pub descending: bool,
     /// The discriminator of the entity.
@@ -38,12 +38,12 @@ pub struct Query {
     /// Page size.
     pub limit: u32,
     /// What it returns.
-    pub returns: Returns,
+    pub returns: ResultKind,
 }
 
 /// A condition on the sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sort {
+pub enum SortCondition {
     /// None.
     Any,
     /// Equal to this.
@@ -62,7 +62,7 @@ pub enum Sort {
 
 /// A parameter of an access pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parameter {
+pub struct AccessParameter {
     /// Its name.
     pub name: String,
     /// The field whose value it is.
@@ -78,13 +78,13 @@ const AFTER_ALL: char = '~';
 
 impl Design {
     /// The parameters of an access pattern.
-    pub fn parameters(&self, access: &Access) -> Vec<Parameter> {
+    pub fn parameters(&self, access: &AccessPattern) -> Vec<AccessParameter> {
         let entity = &self.entities[access.entity];
-        let (_, key) = self.source_of(access);
-        let mut found: Vec<Parameter> = Vec::new();
+        let (_, key) = self.key_of_access(access);
+        let mut found: Vec<AccessParameter> = Vec::new();
         let mut add = |name: &str, field: &str, required: bool, from_token: bool| {
             if found.iter().all(|parameter| parameter.name != name) {
-                found.push(Parameter { name: name.to_owned(), field: field.to_owned(), required, from_token });
+                found.push(AccessParameter { name: name.to_owned(), field: field.to_owned(), required, from_token });
             }
         };
         let bound = key.partition.fields().chain(key.sort.fields().take(access.fixed));
@@ -92,12 +92,12 @@ impl Design {
             add(path, path, true, entity.implied_tenant(self.wall_of(access)) == Some(path));
         }
         match &access.bound {
-            Bound::Range(field) => {
+            SortBound::Range(field) => {
                 add("from", field, false, false);
                 add("to", field, false, false);
             }
-            Bound::Prefix(field) => add(field, field, true, false),
-            Bound::Open | Bound::Full => {}
+            SortBound::Prefix(field) => add(field, field, true, false),
+            SortBound::Open | SortBound::Full => {}
         }
         for (name, field) in access.filter.iter().flat_map(|filter| filter.parameters()) {
             add(name, field, true, false);
@@ -108,11 +108,15 @@ impl Design {
     /// The query of an access pattern with these parameters.
     ///
     /// Parameters are looked up by name: the fields of `by`, `from`, `to`, and those of the filter.
-    pub fn query(&self, access: &Access, parameters: &(impl Fields + ?Sized)) -> Result<Query, Unfit> {
+    pub fn query(
+        &self,
+        access: &AccessPattern,
+        parameters: &(impl FieldValues + ?Sized),
+    ) -> Result<Query, KeyFieldError> {
         // The tenant comes from a verified token and is not checked: a tenant that the field does not accept has no items.
         let tenant = self.entities[access.entity].implied_tenant(self.wall_of(access));
         let fill = |slot: &Slot, name: &str, out: &mut String| match parameters.scalar(name) {
-            Some(Scalar::Text(text)) if access.bound == Bound::Prefix(name.to_owned()) => {
+            Some(Scalar::Text(text)) if access.bound == SortBound::Prefix(name.to_owned()) => {
                 slot.render_prefix(text, out);
                 Ok(true)
             }
@@ -120,21 +124,21 @@ impl Design {
                 let bounds = matches!(name, "from" | "to") && slot.path != name;
                 // A bound may exceed the limits of the field: `to` does so to mean "all".
                 let judged = if bounds { !slot.is_number() } else { tenant != Some(name) };
-                if judged && matches!(value, Scalar::Text(text) if !slot.form.accepts(text)) {
-                    return Err(Unfit { field: name.to_owned(), reason: "is not a value of its field's type" });
+                if judged && matches!(value, Scalar::Text(text) if !slot.text_syntax.accepts(text)) {
+                    return Err(KeyFieldError { field: name.to_owned(), reason: "is not a value of its field's type" });
                 }
                 slot.render(value, out).map(|()| true)
             }
             None => Ok(false),
         };
         let entity = &self.entities[access.entity];
-        let value = |name: &str, path: &str, asked: Asked| {
-            let unfit = |reason| Unfit { field: name.to_owned(), reason };
+        let value = |name: &str, path: &str, asked: ParameterUse| {
+            let unfit = |reason| KeyFieldError { field: name.to_owned(), reason };
             let given = parameters.scalar(name).ok_or_else(|| unfit("is missing"))?;
             let field = entity.field(path);
-            let value = typed(given, field).ok_or_else(|| unfit("is not a value of its field's type"))?;
+            let value = parameter_value(given, field).ok_or_else(|| unfit("is not a value of its field's type"))?;
             let mut problems = Vec::new();
-            if let Some(field) = field.filter(|_| asked == Asked::Value) {
+            if let Some(field) = field.filter(|_| asked == ParameterUse::Value) {
                 field.check(&value, path, &mut problems);
             }
             if problems.is_empty() { Ok(value) } else { Err(unfit("is not a value of its field's type")) }
@@ -144,7 +148,8 @@ impl Design {
             Scalar::Text(text) => text.parse().ok(),
             Scalar::Boolean(_) => None,
         };
-        let mut query = self.query_with(access, &Given { fill: &fill, number: &number, exact: true })?;
+        let mut query =
+            self.query_with(access, &ParameterWriters { fill: &fill, number: &number, has_values: true })?;
         if let Some(filter) = &mut query.filter {
             fill_parameters(filter, &value)?;
         }
@@ -152,7 +157,7 @@ impl Design {
     }
 
     /// The query for display: `known` values filled in, `<name>` for every other parameter.
-    pub fn query_outline(&self, access: &Access, known: &(impl Fields + ?Sized)) -> Query {
+    pub fn query_outline(&self, access: &AccessPattern, known: &(impl FieldValues + ?Sized)) -> Query {
         let fill = |slot: &Slot, name: &str, out: &mut String| {
             let start = out.len();
             let rendered = known.scalar(name).is_some_and(|value| slot.render(value, out).is_ok());
@@ -164,13 +169,13 @@ impl Design {
             }
             Ok(true)
         };
-        let value = |name: &str, path: &str, _: Asked| {
+        let value = |name: &str, path: &str, _: ParameterUse| {
             let field = self.entities[access.entity].field(path);
-            let given = known.scalar(name).and_then(|given| typed(given, field));
+            let given = known.scalar(name).and_then(|given| parameter_value(given, field));
             Ok(given.unwrap_or_else(|| format!("<{name}>").into()))
         };
         // Every parameter is filled with something, so nothing can be missing.
-        let query = self.query_with(access, &Given { fill: &fill, number: &|_| None, exact: false });
+        let query = self.query_with(access, &ParameterWriters { fill: &fill, number: &|_| None, has_values: false });
         let mut query = query.unwrap_or_else(|unfit| unreachable!("{unfit}"));
         if let Some(filter) = &mut query.filter {
             fill_parameters(filter, &value).unwrap_or_else(|unfit| unreachable!("{unfit}"));
@@ -178,10 +183,10 @@ impl Design {
         query
     }
 
-    fn query_with(&self, access: &Access, given: &Given<'_>) -> Result<Query, Unfit> {
+    fn query_with(&self, access: &AccessPattern, given: &ParameterWriters<'_>) -> Result<Query, KeyFieldError> {
         let entity = &self.entities[access.entity];
         let table = self.table_of(entity);
-        let (attributes, key) = self.source_of(access);
+        let (attributes, key) = self.key_of_access(access);
         let mut partition = String::new();
         leading(&key.partition, usize::MAX, given.fill, &mut partition)?;
         Ok(Query {
@@ -202,56 +207,67 @@ impl Design {
 }
 
 /// The parameters of a query.
-struct Given<'f> {
+struct ParameterWriters<'f> {
     fill: Fill<'f>,
     /// The whole number that a parameter is.
     number: &'f dyn Fn(&str) -> Option<i64>,
     /// Whether these are values, and not names in their place.
-    exact: bool,
+    has_values: bool,
 }
 
 /// Writes the parameter with this name as the value of a slot; `false` when it is not given.
-type Fill<'f> = &'f dyn Fn(&Slot, &str, &mut String) -> Result<bool, Unfit>;
+type Fill<'f> = &'f dyn Fn(&Slot, &str, &mut String) -> Result<bool, KeyFieldError>;
 
 /// Writes a template up to the field after the first `bound` ones.
-fn leading(template: &Template, bound: usize, fill: Fill<'_>, out: &mut String) -> Result<(), Unfit> {
+fn leading(template: &Template, bound: usize, fill: Fill<'_>, out: &mut String) -> Result<(), KeyFieldError> {
     template.render_leading(bound, out, &mut |slot, out| match fill(slot, &slot.path, out)? {
         true => Ok(()),
-        false => Err(Unfit { field: slot.path.clone(), reason: "is missing" }),
+        false => Err(KeyFieldError { field: slot.path.clone(), reason: "is missing" }),
     })
 }
 
-fn sort(access: &Access, key: &KeyTemplates, given: &Given<'_>) -> Result<Sort, Unfit> {
+fn sort(
+    access: &AccessPattern,
+    key: &KeyTemplates,
+    given: &ParameterWriters<'_>,
+) -> Result<SortCondition, KeyFieldError> {
     let mut prefix = String::new();
     leading(&key.sort, access.fixed, given.fill, &mut prefix)?;
     Ok(match &access.bound {
-        Bound::Full => Sort::Equal(prefix),
-        Bound::Open if prefix.is_empty() => Sort::Any,
-        Bound::Open => Sort::BeginsWith(prefix),
-        Bound::Prefix(field) => {
+        SortBound::Full => SortCondition::Equal(prefix),
+        SortBound::Open if prefix.is_empty() => SortCondition::Any,
+        SortBound::Open => SortCondition::BeginsWith(prefix),
+        SortBound::Prefix(field) => {
             let beginning = limit(access, key, given, &prefix, field)?;
-            Sort::BeginsWith(beginning.ok_or_else(|| Unfit { field: field.clone(), reason: "is missing" })?)
+            SortCondition::BeginsWith(
+                beginning.ok_or_else(|| KeyFieldError { field: field.clone(), reason: "is missing" })?,
+            )
         }
-        Bound::Range(_) => range(access, key, given, prefix)?,
+        SortBound::Range(_) => range(access, key, given, prefix)?,
     })
 }
 
 /// The sort key that consists of `prefix` and the parameter with this name.
 fn limit(
-    access: &Access,
+    access: &AccessPattern,
     key: &KeyTemplates,
-    given: &Given<'_>,
+    given: &ParameterWriters<'_>,
     prefix: &str,
     name: &str,
-) -> Result<Option<String>, Unfit> {
+) -> Result<Option<String>, KeyFieldError> {
     let Some(slot) = key.sort.slots().nth(access.fixed) else { return Ok(None) };
     let mut text = prefix.to_owned();
     Ok((given.fill)(slot, name, &mut text)?.then_some(text))
 }
 
 /// The condition of a range: `from` is inclusive, `to` is exclusive.
-fn range(access: &Access, key: &KeyTemplates, given: &Given<'_>, prefix: String) -> Result<Sort, Unfit> {
-    let reversed = Err(Unfit { field: "to".to_owned(), reason: "is not after `from`" });
+fn range(
+    access: &AccessPattern,
+    key: &KeyTemplates,
+    given: &ParameterWriters<'_>,
+    prefix: String,
+) -> Result<SortCondition, KeyFieldError> {
+    let reversed = Err(KeyFieldError { field: "to".to_owned(), reason: "is not after `from`" });
     let (from, to) = ((given.number)("from"), (given.number)("to"));
     let bounds = key.sort.slots().nth(access.fixed).and_then(Slot::number_bounds);
     // A bound outside of the field's limits excludes nothing, and its text would not have the right length.
@@ -261,47 +277,47 @@ fn range(access: &Access, key: &KeyTemplates, given: &Given<'_>, prefix: String)
             return reversed;
         }
         if from.is_some_and(|from| from > most) || to.is_some_and(|to| to <= least) {
-            return Ok(Sort::Nothing);
+            return Ok(SortCondition::Nothing);
         }
         from_counts = from.is_none_or(|from| from > least);
         to_counts = to.is_none_or(|to| to <= most);
     }
     let asked = |name, counts: bool| if counts { limit(access, key, given, &prefix, name) } else { Ok(None) };
     let (from, to) = (asked("from", from_counts)?, asked("to", to_counts)?);
-    if given.exact && from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to) {
+    if given.has_values && from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to) {
         return reversed;
     }
     let last = key.sort.slots().count() == access.fixed + 1 && key.sort.ends_with_slot();
     let to = match to {
-        Some(to) if from.is_none() && prefix.is_empty() => return Ok(Sort::Below(to)),
+        Some(to) if from.is_none() && prefix.is_empty() => return Ok(SortCondition::Below(to)),
         // A longer key sorts after the bound and is excluded anyway. A key that ends here needs the value before the bound.
-        Some(to) if last && given.exact => match before(key, access.fixed, &prefix, &to) {
+        Some(to) if last && given.has_values => match before(key, access.fixed, &prefix, &to) {
             Some(upper) => Some(upper),
-            None => return Ok(Sort::Nothing),
+            None => return Ok(SortCondition::Nothing),
         },
         to => to,
     };
     Ok(match (from, to) {
-        (Some(from), Some(to)) => Sort::Between(from, to),
-        (Some(from), None) if prefix.is_empty() => Sort::AtLeast(from),
-        (Some(from), None) => Sort::Between(from, format!("{prefix}{AFTER_ALL}")),
-        (None, Some(to)) => Sort::Between(prefix, to),
-        (None, None) if prefix.is_empty() => Sort::Any,
-        (None, None) => Sort::BeginsWith(prefix),
+        (Some(from), Some(to)) => SortCondition::Between(from, to),
+        (Some(from), None) if prefix.is_empty() => SortCondition::AtLeast(from),
+        (Some(from), None) => SortCondition::Between(from, format!("{prefix}{AFTER_ALL}")),
+        (None, Some(to)) => SortCondition::Between(prefix, to),
+        (None, None) if prefix.is_empty() => SortCondition::Any,
+        (None, None) => SortCondition::BeginsWith(prefix),
     })
 }
 
 /// The greatest sort key below `to`, whose last field is at position `fixed`.
 fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str) -> Option<String> {
     let slot = key.sort.slots().nth(fixed)?;
-    let value = slot.form.predecessor(&to[prefix.len()..])?;
+    let value = slot.text_syntax.predecessor(&to[prefix.len()..])?;
     let mut upper = prefix.to_owned();
     slot.render(Scalar::Text(&value), &mut upper).ok()?;
     Some(upper)
 }
 
 /// A parameter as a value of its field: requests carry numbers and booleans as text.
-fn typed(given: Scalar<'_>, field: Option<&Field>) -> Option<Value> {
+fn parameter_value(given: Scalar<'_>, field: Option<&Field>) -> Option<Value> {
     let Scalar::Text(text) = given else {
         return Some(match given {
             Scalar::Integer(number) => number.into(),
@@ -309,26 +325,28 @@ fn typed(given: Scalar<'_>, field: Option<&Field>) -> Option<Value> {
             Scalar::Text(text) => text.into(),
         });
     };
-    match field.map(|field| &field.kind) {
-        Some(Type::Integer | Type::Timestamp(Precision::Epoch)) => text.parse::<i64>().ok().map(Value::from),
-        Some(Type::Number) => text.parse::<serde_json::Number>().ok().map(Value::from),
-        Some(Type::Boolean) => text.parse::<bool>().ok().map(Value::from),
+    match field.map(|field| &field.field_type) {
+        Some(FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch)) => {
+            text.parse::<i64>().ok().map(Value::from)
+        }
+        Some(FieldType::Number) => text.parse::<serde_json::Number>().ok().map(Value::from),
+        Some(FieldType::Boolean) => text.parse::<bool>().ok().map(Value::from),
         _ => Some(text.into()),
     }
 }
 
 /// Gives the value of a parameter that is compared with a field.
-type ParameterValue<'f> = &'f dyn Fn(&str, &str, Asked) -> Result<Value, Unfit>;
+type ParameterValue<'f> = &'f dyn Fn(&str, &str, ParameterUse) -> Result<Value, KeyFieldError>;
 
 /// Whether a parameter stands for a value of a field, or only bounds its values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum ParameterUse {
     Value,
     Bound,
 }
 
-fn fill_parameters(condition: &mut Condition, value: ParameterValue<'_>) -> Result<(), Unfit> {
-    let fill = |literal: &mut Literal, path: &str, asked: Asked| {
+fn fill_parameters(condition: &mut Condition, value: ParameterValue<'_>) -> Result<(), KeyFieldError> {
+    let fill = |literal: &mut ConditionValue, path: &str, asked: ParameterUse| {
         if let Term::Parameter(name) = &literal.value {
             literal.value = Term::Constant(value(name, path, asked)?);
         }
@@ -336,11 +354,11 @@ fn fill_parameters(condition: &mut Condition, value: ParameterValue<'_>) -> Resu
     };
     match condition {
         Condition::Compare { field, operator, value } => {
-            let exact = matches!(operator, Operator::Equal | Operator::NotEqual);
-            fill(value, &field.path, if exact { Asked::Value } else { Asked::Bound })
+            let exact = matches!(operator, ComparisonOp::Equal | ComparisonOp::NotEqual);
+            fill(value, &field.path, if exact { ParameterUse::Value } else { ParameterUse::Bound })
         }
         Condition::In { field, values } => {
-            values.iter_mut().try_for_each(|literal| fill(literal, &field.path, Asked::Value))
+            values.iter_mut().try_for_each(|literal| fill(literal, &field.path, ParameterUse::Value))
         }
         Condition::Exists(_) | Condition::Absent(_) => Ok(()),
         Condition::And(inner) | Condition::Or(inner) => {
@@ -356,13 +374,13 @@ impl fmt::Display for Query {
         write!(f, "{} = {}", self.partition_attribute, self.partition)?;
         let attribute = &self.sort_attribute;
         match &self.sort {
-            Sort::Any => {}
-            Sort::Equal(key) => write!(f, " AND {attribute} = {key}")?,
-            Sort::BeginsWith(key) => write!(f, " AND begins_with({attribute}, '{key}')")?,
-            Sort::Between(from, to) => write!(f, " AND {attribute} BETWEEN {from} AND {to}")?,
-            Sort::AtLeast(from) => write!(f, " AND {attribute} >= {from}")?,
-            Sort::Below(to) => write!(f, " AND {attribute} < {to}")?,
-            Sort::Nothing => write!(f, " AND false")?,
+            SortCondition::Any => {}
+            SortCondition::Equal(key) => write!(f, " AND {attribute} = {key}")?,
+            SortCondition::BeginsWith(key) => write!(f, " AND begins_with({attribute}, '{key}')")?,
+            SortCondition::Between(from, to) => write!(f, " AND {attribute} BETWEEN {from} AND {to}")?,
+            SortCondition::AtLeast(from) => write!(f, " AND {attribute} >= {from}")?,
+            SortCondition::Below(to) => write!(f, " AND {attribute} < {to}")?,
+            SortCondition::Nothing => write!(f, " AND false")?,
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! References seen from their target: which fields refer to an entity, and how the referring items are found.
 
 use crate::{
-    design::{Access, Bound, Design, Entity, Returns, Wall},
+    design::{AccessPattern, Design, Entity, ResultKind, SortBound, Wall},
     field::{Field, OnDelete},
 };
 
 /// A field of an entity that refers to another one.
 #[derive(Debug, Clone)]
-pub struct Referer<'d> {
+pub struct ReferringField<'d> {
     /// The entity that refers.
     pub entity: &'d Entity,
     /// The field with the target's id.
@@ -15,18 +15,18 @@ pub struct Referer<'d> {
     /// What deleting the target does.
     pub on_delete: OnDelete,
     /// How the items that refer to one target are found.
-    pub way: Way<'d>,
+    pub lookup: ReferrerLookup<'d>,
 }
 
 /// How the items that refer to one target are found.
 #[derive(Debug, Clone)]
-pub enum Way<'d> {
+pub enum ReferrerLookup<'d> {
     /// By key: there is at most one, and its key consists of the target's id.
     Key,
     /// By an access pattern.
     Access {
         /// The pattern.
-        access: &'d Access,
+        access: &'d AccessPattern,
         /// The parameter for the target's id; `None`: the tenant is enough.
         parameter: Option<&'d str>,
     },
@@ -34,7 +34,7 @@ pub enum Way<'d> {
 
 impl Design {
     /// The fields that refer to an entity.
-    pub fn referers<'d>(&'d self, target: &Entity) -> Vec<Referer<'d>> {
+    pub fn referring_fields<'d>(&'d self, target: &Entity) -> Vec<ReferringField<'d>> {
         let mut found = Vec::new();
         for entity in &self.entities {
             for field in &entity.fields {
@@ -42,7 +42,7 @@ impl Design {
                     continue;
                 };
                 if let Some(way) = self.referer_lookup(entity, field, target) {
-                    found.push(Referer { entity, field, on_delete: reference.on_delete, way });
+                    found.push(ReferringField { entity, field, on_delete: reference.on_delete, lookup: way });
                 }
             }
         }
@@ -55,27 +55,27 @@ impl Design {
         entity: &'d Entity,
         field: &'d Field,
         target: &Entity,
-    ) -> Option<Way<'d>> {
+    ) -> Option<ReferrerLookup<'d>> {
         let is_tenant = entity.tenant.as_deref() == Some(field.name.as_str());
         // An operator deletes items without a tenant, and has to find the referring items of all tenants.
         let of_all = target.wall == Wall::System || target.tenant.is_none();
         let reaches = |wall: Wall| !of_all || entity.implied_tenant(wall).is_none();
         if entity.id_fields() == [field.name.as_str()] && reaches(entity.wall) {
-            return Some(Way::Key);
+            return Some(ReferrerLookup::Key);
         }
-        let finds = |access: &&Access| {
+        let finds = |access: &&AccessPattern| {
             let sparse = access.mapping.and_then(|at| entity.indexes[at].when.as_ref());
-            let whole = access.returns == Returns::Many
-                && !matches!(access.bound, Bound::Prefix(_))
+            let whole = access.returns == ResultKind::Many
+                && !matches!(access.bound, SortBound::Prefix(_))
                 && sparse.is_none_or(|when| when.is_presence_of(&field.name))
                 && access.filter.as_ref().is_none_or(|filter| filter.only_compares_with_parameter(&field.name));
             let by =
                 access.by == [field.name.as_str()] || (is_tenant || access.filter.is_some()) && access.by.is_empty();
             whole && by && reaches(self.wall_of(access))
         };
-        let access = self.accesses_of(entity).find(finds)?;
+        let access = self.access_patterns_of(entity).find(finds)?;
         let filter = access.filter.as_ref().and_then(|filter| Some(filter.parameters().first()?.0));
         let by = access.by.first().map(String::as_str);
-        Some(Way::Access { access, parameter: filter.or(by) })
+        Some(ReferrerLookup::Access { access, parameter: filter.or(by) })
     }
 }

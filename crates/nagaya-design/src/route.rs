@@ -9,7 +9,7 @@ use crate::{
 
 /// Finds the entity of a key. Build it once per design; routing allocates only its result.
 #[derive(Debug)]
-pub struct Router<'d> {
+pub struct KeyRouter<'d> {
     design: &'d Design,
     /// For each table the candidates of its key, then those of its indexes.
     keys: Vec<Vec<Candidates<'d>>>,
@@ -38,31 +38,37 @@ fn first_bytes(text: &str) -> u64 {
 
 /// The entity and fields of a key.
 #[derive(Debug, Clone)]
-pub struct Routed<'d, 'k> {
+pub struct RoutedKey<'d, 'k> {
     /// Name of the entity.
     pub entity: &'d str,
     /// The fields that are in the key.
     pub fields: Vec<(&'d str, Cow<'k, str>)>,
     /// Whether it is a former key.
-    pub former: bool,
+    pub is_former_key: bool,
     /// The templates of the key.
     pub key: &'d KeyTemplates,
 }
 
-impl<'d> Router<'d> {
+impl<'d> KeyRouter<'d> {
     /// Prepares a router for a design.
     pub fn new(design: &'d Design) -> Self {
         let keys = design.tables.iter().enumerate().map(|(at, table)| table_candidates(design, at, table)).collect();
-        Router { design, keys }
+        KeyRouter { design, keys }
     }
 
     /// The entity whose key this is, in the table with this name in the design.
-    pub fn route<'k>(&self, table: &str, partition: &'k str, sort: &'k str) -> Option<Routed<'d, 'k>> {
+    pub fn route<'k>(&self, table: &str, partition: &'k str, sort: &'k str) -> Option<RoutedKey<'d, 'k>> {
         self.find(table, None, partition, sort, true)?.next()
     }
 
     /// The entities whose index key this is: several entities can share one index key.
-    pub fn route_index<'k>(&self, table: &str, index: &str, partition: &'k str, sort: &'k str) -> Vec<Routed<'d, 'k>> {
+    pub fn route_index<'k>(
+        &self,
+        table: &str,
+        index: &str,
+        partition: &'k str,
+        sort: &'k str,
+    ) -> Vec<RoutedKey<'d, 'k>> {
         self.find(table, Some(index), partition, sort, true).into_iter().flatten().collect()
     }
 
@@ -74,7 +80,7 @@ impl<'d> Router<'d> {
         partition: &'k str,
         sort: &'k str,
         typed: bool,
-    ) -> Option<impl Iterator<Item = Routed<'d, 'k>>> {
+    ) -> Option<impl Iterator<Item = RoutedKey<'d, 'k>>> {
         let at = self.design.tables.iter().position(|each| each.id == table)?;
         let position = match index {
             None => 0,
@@ -110,11 +116,11 @@ impl<'d> Candidate<'d> {
         Candidate { entity, key, former, first_bytes: first_bytes(prefix), mask }
     }
 
-    fn read<'k>(&self, partition: &'k str, sort: &'k str, typed: bool) -> Option<Routed<'d, 'k>> {
+    fn read<'k>(&self, partition: &'k str, sort: &'k str, typed: bool) -> Option<RoutedKey<'d, 'k>> {
         let mut fields = Vec::new();
         read(&self.key.partition, partition, typed, &mut fields)?;
         read(&self.key.sort, sort, typed, &mut fields)?;
-        Some(Routed { entity: &self.entity.name, fields, former: self.former, key: self.key })
+        Some(RoutedKey { entity: &self.entity.name, fields, is_former_key: self.former, key: self.key })
     }
 }
 

@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use crate::{
     diagnostic::Span,
-    text_syntax::{Precision, ScalarType, TextSyntax, escape, strip_literal},
+    text_syntax::{ScalarType, TextSyntax, TimestampPrecision, escape, strip_literal},
 };
 
 /// A parsed key template, bound to the fields of its entity.
@@ -32,7 +32,7 @@ pub(crate) struct Slot {
     pub(crate) pad: Option<usize>,
     /// Its range in the template's text.
     pub(crate) range: Span,
-    pub(crate) form: Arc<TextSyntax>,
+    pub(crate) text_syntax: Arc<TextSyntax>,
     pub(crate) end: End,
 }
 
@@ -151,12 +151,12 @@ pub enum Scalar<'a> {
 }
 
 /// A source of field values.
-pub trait Fields {
+pub trait FieldValues {
     /// The value at `path`; dots lead into maps.
     fn scalar(&self, path: &str) -> Option<Scalar<'_>>;
 }
 
-impl Fields for serde_json::Map<String, serde_json::Value> {
+impl FieldValues for serde_json::Map<String, serde_json::Value> {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         let value = match path.split_once('.') {
             None => self.get(path)?,
@@ -171,13 +171,13 @@ impl Fields for serde_json::Map<String, serde_json::Value> {
     }
 }
 
-impl Fields for [(&str, &str)] {
+impl FieldValues for [(&str, &str)] {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         self.iter().find(|(name, _)| *name == path).map(|(_, value)| Scalar::Text(value))
     }
 }
 
-impl<const N: usize> Fields for [(&str, &str); N] {
+impl<const N: usize> FieldValues for [(&str, &str); N] {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         self.as_slice().scalar(path)
     }
@@ -186,7 +186,7 @@ impl<const N: usize> Fields for [(&str, &str); N] {
 /// Why a key cannot be rendered: a field is missing or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` {reason}")]
-pub struct Unfit {
+pub struct KeyFieldError {
     /// The field.
     pub field: String,
     /// What is wrong.
@@ -229,14 +229,14 @@ impl Template {
     }
 
     /// The key of these fields.
-    pub fn render(&self, fields: &(impl Fields + ?Sized)) -> Result<String, Unfit> {
+    pub fn render(&self, fields: &(impl FieldValues + ?Sized)) -> Result<String, KeyFieldError> {
         let mut key = String::with_capacity(self.text.len() + 32);
         self.render_into(fields, &mut key)?;
         Ok(key)
     }
 
     /// Whether [`Template::render`] would give `key`; compares without allocating.
-    pub fn renders(&self, fields: &(impl Fields + ?Sized), key: &str) -> bool {
+    pub fn renders_to(&self, fields: &(impl FieldValues + ?Sized), key: &str) -> bool {
         let mut rest = key;
         for part in &self.parts {
             let after = match part {
@@ -259,7 +259,7 @@ impl Template {
     }
 
     /// Appends the key of these fields to `out`.
-    pub fn render_into(&self, fields: &(impl Fields + ?Sized), out: &mut String) -> Result<(), Unfit> {
+    pub fn render_into(&self, fields: &(impl FieldValues + ?Sized), out: &mut String) -> Result<(), KeyFieldError> {
         for part in &self.parts {
             match part {
                 Part::Literal(literal) => out.push_str(literal),
@@ -277,8 +277,8 @@ impl Template {
         &self,
         bound: usize,
         out: &mut String,
-        write: &mut dyn FnMut(&Slot, &mut String) -> Result<(), Unfit>,
-    ) -> Result<(), Unfit> {
+        write: &mut dyn FnMut(&Slot, &mut String) -> Result<(), KeyFieldError>,
+    ) -> Result<(), KeyFieldError> {
         let mut slots = 0;
         for part in &self.parts {
             match part {
@@ -335,8 +335,8 @@ impl fmt::Display for Template {
 }
 
 impl Slot {
-    fn unfit(&self, reason: &'static str) -> Unfit {
-        Unfit { field: self.path.clone(), reason }
+    fn unfit(&self, reason: &'static str) -> KeyFieldError {
+        KeyFieldError { field: self.path.clone(), reason }
     }
 
     /// The character after the value, which is escaped inside it like `#` and `%`.
@@ -359,19 +359,19 @@ impl Slot {
     }
 
     pub(crate) fn is_number(&self) -> bool {
-        matches!(self.form.scalar_type, ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch))
+        matches!(self.text_syntax.scalar_type, ScalarType::Integer | ScalarType::Timestamp(TimestampPrecision::Epoch))
     }
 
     /// The least and the greatest number.
     pub(crate) fn number_bounds(&self) -> Option<(i64, i64)> {
-        match self.form.scalar_type {
-            ScalarType::Integer => self.form.bounds.0.zip(self.form.bounds.1),
-            ScalarType::Timestamp(Precision::Epoch) => Some((0, 9_999_999_999)),
+        match self.text_syntax.scalar_type {
+            ScalarType::Integer => self.text_syntax.bounds.0.zip(self.text_syntax.bounds.1),
+            ScalarType::Timestamp(TimestampPrecision::Epoch) => Some((0, 9_999_999_999)),
             _ => None,
         }
     }
 
-    pub(crate) fn render(&self, value: Scalar<'_>, out: &mut String) -> Result<(), Unfit> {
+    pub(crate) fn render(&self, value: Scalar<'_>, out: &mut String) -> Result<(), KeyFieldError> {
         let start = out.len();
         match value {
             Scalar::Text(text) if self.is_number() => {
@@ -396,7 +396,7 @@ impl Slot {
         escape(text, self.terminator(), out);
     }
 
-    fn render_number(&self, number: i64, out: &mut String) -> Result<(), Unfit> {
+    fn render_number(&self, number: i64, out: &mut String) -> Result<(), KeyFieldError> {
         let mut digits = [b'0'; 20];
         let mut at = digits.len();
         let mut left = number.unsigned_abs();
@@ -426,7 +426,7 @@ impl Slot {
         }
         let value = if raw.contains('%') { Cow::Owned(self.unescape(raw)?) } else { Cow::Borrowed(raw) };
         let value = if self.is_number() { self.unpad(value)? } else { value };
-        (!typed || self.form.accepts(&value)).then_some(value)
+        (!typed || self.text_syntax.accepts(&value)).then_some(value)
     }
 
     /// The number without its padding; `None` unless it is written exactly as it would be rendered.

@@ -7,7 +7,7 @@ use regex::Regex;
 
 /// How a timestamp is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
+pub enum TimestampPrecision {
     /// `2026-01-01T00:00:00Z`
     Seconds,
     /// `2026-01-01T00:00:00.000Z`
@@ -20,13 +20,13 @@ pub enum Precision {
     Any,
 }
 
-impl Precision {
+impl TimestampPrecision {
     fn decimals(self) -> Option<usize> {
         match self {
-            Precision::Seconds => Some(0),
-            Precision::Millis => Some(3),
-            Precision::Micros => Some(6),
-            Precision::Epoch | Precision::Any => None,
+            TimestampPrecision::Seconds => Some(0),
+            TimestampPrecision::Millis => Some(3),
+            TimestampPrecision::Micros => Some(6),
+            TimestampPrecision::Epoch | TimestampPrecision::Any => None,
         }
     }
 
@@ -41,16 +41,18 @@ impl Precision {
     /// The smallest difference between two times.
     fn step(self) -> SignedDuration {
         match self {
-            Precision::Millis => SignedDuration::from_millis(1),
-            Precision::Micros => SignedDuration::from_micros(1),
-            Precision::Seconds | Precision::Epoch | Precision::Any => SignedDuration::from_secs(1),
+            TimestampPrecision::Millis => SignedDuration::from_millis(1),
+            TimestampPrecision::Micros => SignedDuration::from_micros(1),
+            TimestampPrecision::Seconds | TimestampPrecision::Epoch | TimestampPrecision::Any => {
+                SignedDuration::from_secs(1)
+            }
         }
     }
 }
 
 /// The format of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum StringFormat {
     /// `name@example.com`
     Email,
     /// `https://example.com/path`
@@ -63,21 +65,21 @@ pub enum Format {
     Slug,
 }
 
-impl Format {
+impl StringFormat {
     fn accepts(self, text: &str) -> bool {
         match self {
-            Format::Email => text
+            StringFormat::Email => text
                 .rsplit_once('@')
                 .is_some_and(|(name, host)| !name.is_empty() && !name.contains(char::is_whitespace) && hostname(host)),
-            Format::Uri => text.split_once(':').is_some_and(|(scheme, rest)| {
+            StringFormat::Uri => text.split_once(':').is_some_and(|(scheme, rest)| {
                 scheme.starts_with(|first: char| first.is_ascii_alphabetic())
                     && scheme.chars().all(|each| each.is_ascii_alphanumeric() || "+-.".contains(each))
                     && !rest.is_empty()
                     && !rest.contains(|each: char| each.is_whitespace() || each.is_control())
             }),
-            Format::Hostname => hostname(text),
-            Format::Ip => text.parse::<std::net::IpAddr>().is_ok(),
-            Format::Slug => text.split('-').all(|word| {
+            StringFormat::Hostname => hostname(text),
+            StringFormat::Ip => text.parse::<std::net::IpAddr>().is_ok(),
+            StringFormat::Slug => text.split('-').all(|word| {
                 !word.is_empty() && word.chars().all(|each| each.is_ascii_lowercase() || each.is_ascii_digit())
             }),
         }
@@ -102,7 +104,7 @@ pub(crate) enum ScalarType {
     Text,
     Integer,
     Boolean,
-    Timestamp(Precision),
+    Timestamp(TimestampPrecision),
     Date,
     Ulid,
     Uuid,
@@ -145,7 +147,7 @@ pub(crate) struct TextSyntax {
     pub(crate) pattern: Option<Pattern>,
     pub(crate) one_of: Vec<String>,
     pub(crate) also: Option<Pattern>,
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<StringFormat>,
     pub(crate) min_chars: usize,
     pub(crate) max_chars: usize,
     /// The least and the greatest value of an integer.
@@ -175,7 +177,7 @@ impl TextSyntax {
             }
             ScalarType::Integer => text.parse().is_ok_and(|number| self.is_in_bounds(number)),
             ScalarType::Boolean => matches!(text, "true" | "false"),
-            ScalarType::Timestamp(Precision::Epoch) => {
+            ScalarType::Timestamp(TimestampPrecision::Epoch) => {
                 text.parse::<i64>().is_ok_and(|number| self.is_in_bounds(number))
             }
             ScalarType::Timestamp(precision) => is_timestamp(text, precision),
@@ -212,7 +214,7 @@ impl TextSyntax {
     pub(crate) fn may_be_negative(&self) -> bool {
         match self.scalar_type {
             ScalarType::Integer => self.bounds.0.is_none_or(|min| min < 0),
-            ScalarType::Timestamp(Precision::Epoch) => true,
+            ScalarType::Timestamp(TimestampPrecision::Epoch) => true,
             _ => false,
         }
     }
@@ -239,13 +241,13 @@ impl TextSyntax {
             }
             ScalarType::Text => match (&self.pattern, self.format) {
                 (Some(pattern), _) => pattern.text.clone(),
-                (None, Some(Format::Slug)) => format!("{prefix}[a-z0-9-]+"),
-                (None, Some(Format::Email)) => format!("{prefix}(?s:.+)@(?s:.+)"),
-                (None, Some(Format::Ip)) => "[0-9A-Fa-f.:]+".to_owned(),
+                (None, Some(StringFormat::Slug)) => format!("{prefix}[a-z0-9-]+"),
+                (None, Some(StringFormat::Email)) => format!("{prefix}(?s:.+)@(?s:.+)"),
+                (None, Some(StringFormat::Ip)) => "[0-9A-Fa-f.:]+".to_owned(),
                 _ if !prefix.is_empty() => format!("{prefix}(?s:.*)"),
                 _ => return None,
             },
-            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => match pad {
+            ScalarType::Integer | ScalarType::Timestamp(TimestampPrecision::Epoch) => match pad {
                 Some(pad) => format!("[0-9]{{{pad}}}"),
                 None => "-?[0-9]+".to_owned(),
             },
@@ -274,9 +276,9 @@ impl TextSyntax {
                 let matched = self.pattern.as_ref().and_then(|pattern| pattern.max_bytes);
                 self.max_chars.saturating_mul(4).min(matched.unwrap_or(usize::MAX))
             }
-            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => pad.unwrap_or(20),
+            ScalarType::Integer | ScalarType::Timestamp(TimestampPrecision::Epoch) => pad.unwrap_or(20),
             ScalarType::Boolean => 5,
-            ScalarType::Timestamp(Precision::Any) => 40,
+            ScalarType::Timestamp(TimestampPrecision::Any) => 40,
             ScalarType::Timestamp(_) | ScalarType::Date | ScalarType::Ulid | ScalarType::Uuid => {
                 TextSyntax { also: None, ..self.clone() }.fixed_length().unwrap_or(64)
             }
@@ -289,7 +291,9 @@ impl TextSyntax {
     pub(crate) fn supports_prefix(&self) -> bool {
         !matches!(
             self.scalar_type,
-            ScalarType::Integer | ScalarType::Boolean | ScalarType::Timestamp(Precision::Epoch | Precision::Any)
+            ScalarType::Integer
+                | ScalarType::Boolean
+                | ScalarType::Timestamp(TimestampPrecision::Epoch | TimestampPrecision::Any)
         )
     }
 
@@ -305,7 +309,7 @@ impl TextSyntax {
     /// The greatest value below `text`, for an exclusive upper bound.
     pub(crate) fn predecessor(&self, text: &str) -> Option<String> {
         match self.scalar_type {
-            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => {
+            ScalarType::Integer | ScalarType::Timestamp(TimestampPrecision::Epoch) => {
                 Some((text.parse::<i64>().ok()?.checked_sub(1)?).to_string())
             }
             ScalarType::Timestamp(precision) => {
@@ -320,15 +324,15 @@ impl TextSyntax {
 }
 
 /// The canonical text of a time.
-pub(crate) fn timestamp(instant: Timestamp, precision: Precision) -> String {
+pub(crate) fn timestamp(instant: Timestamp, precision: TimestampPrecision) -> String {
     match precision.decimals() {
         Some(decimals) => format!("{instant:.decimals$}"),
-        None if precision == Precision::Epoch => instant.as_second().to_string(),
+        None if precision == TimestampPrecision::Epoch => instant.as_second().to_string(),
         None => instant.to_string(),
     }
 }
 
-fn is_timestamp(text: &str, precision: Precision) -> bool {
+fn is_timestamp(text: &str, precision: TimestampPrecision) -> bool {
     let Ok(instant) = text.parse::<Timestamp>() else { return false };
     match precision.decimals() {
         // The parser accepts more texts, but only canonical ones of the years 0 to 9999 sort like time.

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     ecma,
-    field::{Default, FREE_ELEMENT, Field, TOO_LARGE, Type},
-    text_syntax::{Format, Precision, ScalarType, TextSyntax, ULID, UUID},
+    field::{DefaultValue, FREE_ELEMENT, Field, FieldType, TOO_LARGE},
+    text_syntax::{ScalarType, StringFormat, TextSyntax, TimestampPrecision, ULID, UUID},
 };
 
 impl Field {
@@ -30,10 +30,10 @@ impl Field {
         if !description.is_empty() {
             schema.insert("description".to_owned(), description.join(" ").into());
         }
-        if let Some(Default::Constant(value)) = &self.default {
+        if let Some(DefaultValue::Constant(value)) = &self.default {
             schema.insert("default".to_owned(), value.clone());
         }
-        if self.not_given().is_some() {
+        if self.why_not_writable().is_some() {
             schema.insert("readOnly".to_owned(), true.into());
         }
         if self.secret {
@@ -46,33 +46,33 @@ impl Field {
     fn values(&self, schema: &mut Map<String, Value>) -> (&'static [&'static str], Option<String>) {
         let mut say = |key: &str, value: Value| schema.insert(key.to_owned(), value);
         let bytes = |limit: usize| Some(format!("At most {limit} bytes as JSON."));
-        match &self.kind {
-            Type::Boolean => (&["boolean"], None),
-            Type::Integer | Type::Timestamp(Precision::Epoch) => {
-                let (min, max) = self.form.as_ref().map_or((None, None), |form| form.bounds);
+        match &self.field_type {
+            FieldType::Boolean => (&["boolean"], None),
+            FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch) => {
+                let (min, max) = self.text_syntax.as_ref().map_or((None, None), |form| form.bounds);
                 say("minimum", min.unwrap_or(i64::MIN).into());
                 say("maximum", max.unwrap_or(i64::MAX).into());
                 (&["integer"], None)
             }
-            Type::Number => {
+            FieldType::Number => {
                 let (min, max) = self.range;
                 say(if min.is_some() { "minimum" } else { "exclusiveMinimum" }, min.unwrap_or(-TOO_LARGE).into());
                 say(if max.is_some() { "maximum" } else { "exclusiveMaximum" }, max.unwrap_or(TOO_LARGE).into());
                 (&["number"], None)
             }
-            Type::List(element) => {
-                if self.least > 0 {
-                    say("minItems", self.least.into());
+            FieldType::List(element) => {
+                if self.min_elements > 0 {
+                    say("minItems", self.min_elements.into());
                 }
-                say("maxItems", self.size.into());
+                say("maxItems", self.max_size.into());
                 if let Some(element) = element {
                     say("items", element.json_schema());
                     return (&["array"], None);
                 }
                 (&["array"], Some(format!("Each element has at most {FREE_ELEMENT} bytes as JSON.")))
             }
-            Type::Map(fields) if fields.is_empty() => (&["object"], bytes(self.size)),
-            Type::Map(fields) => {
+            FieldType::Map(fields) if fields.is_empty() => (&["object"], bytes(self.max_size)),
+            FieldType::Map(fields) => {
                 let needed = |field: &&Field| !field.optional && field.default.is_none();
                 let required: Vec<_> = fields.iter().filter(needed).map(|field| field.name.as_str()).collect();
                 say("properties", fields.iter().map(|field| (field.name.clone(), field.json_schema())).collect());
@@ -81,9 +81,9 @@ impl Field {
                 (&["object"], None)
             }
             // Anything but null, which counts as absent.
-            Type::Any => (&["string", "number", "boolean", "array", "object"], bytes(self.size)),
-            Type::String | Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid => {
-                if let Some(form) = &self.form {
+            FieldType::Any => (&["string", "number", "boolean", "array", "object"], bytes(self.max_size)),
+            FieldType::String | FieldType::Timestamp(_) | FieldType::Date | FieldType::Ulid | FieldType::Uuid => {
+                if let Some(form) = &self.text_syntax {
                     form.texts(schema);
                 }
                 (&["string"], None)
@@ -102,7 +102,7 @@ impl TextSyntax {
                 say("enum", json!(self.one_of));
                 return;
             }
-            let longest = if self.format == Some(Format::Hostname) { 253 } else { usize::MAX };
+            let longest = if self.format == Some(StringFormat::Hostname) { 253 } else { usize::MAX };
             if self.min_chars > 0 {
                 say("minLength", self.min_chars.into());
             }
@@ -135,12 +135,12 @@ impl TextSyntax {
                 // Most patterns of texts with a prefix begin with the prefix. A repeated part is in its own group.
                 let said = pattern.as_ref().is_some_and(|own| own.starts_with(&prefix) && !own.contains('|'));
                 let prefix = (!prefix.is_empty() && !said).then(|| format!(r"{prefix}[\s\S]*"));
-                let format = self.format.map(Format::expression);
+                let format = self.format.map(StringFormat::expression);
                 return [prefix, pattern, format].into_iter().flatten().map(|own| format!("^(?:{own})$")).collect();
             }
-            ScalarType::Timestamp(Precision::Seconds) => format!("{DAY}T{TIME}Z"),
-            ScalarType::Timestamp(Precision::Millis) => format!(r"{DAY}T{TIME}\.[0-9]{{3}}Z"),
-            ScalarType::Timestamp(Precision::Micros) => format!(r"{DAY}T{TIME}\.[0-9]{{6}}Z"),
+            ScalarType::Timestamp(TimestampPrecision::Seconds) => format!("{DAY}T{TIME}Z"),
+            ScalarType::Timestamp(TimestampPrecision::Millis) => format!(r"{DAY}T{TIME}\.[0-9]{{3}}Z"),
+            ScalarType::Timestamp(TimestampPrecision::Micros) => format!(r"{DAY}T{TIME}\.[0-9]{{6}}Z"),
             ScalarType::Date => DAY.to_owned(),
             ScalarType::Ulid => format!("{prefix}{ULID}"),
             ScalarType::Uuid => format!("{prefix}{UUID}"),
@@ -162,17 +162,17 @@ const SPACE: &str = r"\u0009-\u000d \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\
 /// Characters that a label of a host name cannot contain, except the hyphen.
 const NO_LETTER: &str = r"\u0000-,.\/:-@\[-`\{-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
 
-impl Format {
+impl StringFormat {
     /// The expression of its texts.
     fn expression(self) -> String {
         let label = format!("[^{NO_LETTER}\\-](?:[^{NO_LETTER}]{{0,61}}[^{NO_LETTER}\\-])?");
         let host = format!(r"{label}(?:\.{label})*");
         match self {
-            Format::Email => format!("[^{SPACE}]+@{host}"),
-            Format::Uri => format!(r"[A-Za-z][A-Za-z0-9+.\-]*:[^{SPACE}\u0000-\u001f\u007f-\u009f]+"),
-            Format::Hostname => host,
-            Format::Ip => ip(),
-            Format::Slug => "[a-z0-9]+(?:-[a-z0-9]+)*".to_owned(),
+            StringFormat::Email => format!("[^{SPACE}]+@{host}"),
+            StringFormat::Uri => format!(r"[A-Za-z][A-Za-z0-9+.\-]*:[^{SPACE}\u0000-\u001f\u007f-\u009f]+"),
+            StringFormat::Hostname => host,
+            StringFormat::Ip => ip(),
+            StringFormat::Slug => "[a-z0-9]+(?:-[a-z0-9]+)*".to_owned(),
         }
     }
 }

@@ -18,10 +18,10 @@ impl fmt::Display for Version {
 }
 
 impl FromStr for Version {
-    type Err = NotAVersion;
+    type Err = VersionParseError;
 
-    fn from_str(text: &str) -> Result<Self, NotAVersion> {
-        let (major, minor) = text.split_once('.').ok_or(NotAVersion)?;
+    fn from_str(text: &str) -> Result<Self, VersionParseError> {
+        let (major, minor) = text.split_once('.').ok_or(VersionParseError)?;
         Ok(Version { major: number(major)?, minor: number(minor)? })
     }
 }
@@ -29,12 +29,12 @@ impl FromStr for Version {
 /// The text is not `major.minor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the version is not of the form major.minor")]
-pub struct NotAVersion;
+pub struct VersionParseError;
 
 /// One spelling per number: no sign, no leading zero.
-fn number(text: &str) -> Result<u32, NotAVersion> {
-    let number: u32 = text.parse().map_err(|_| NotAVersion)?;
-    if number.to_string() == text { Ok(number) } else { Err(NotAVersion) }
+fn number(text: &str) -> Result<u32, VersionParseError> {
+    let number: u32 = text.parse().map_err(|_| VersionParseError)?;
+    if number.to_string() == text { Ok(number) } else { Err(VersionParseError) }
 }
 
 /// The seconds of a duration such as `90d`, `12h` or `30s`.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nagaya_design::{Design, Engine, Explanation, Fields, KeyPart, Router, Scalar, Type, check, html, json, markdown};
+use nagaya_design::{
+    Design, Engine, Explanation, FieldType, FieldValues, KeyPart, KeyRouter, Scalar, check, html, json, markdown,
+};
 use serde_json::{Map, Value, json};
 
 mod common;
@@ -143,9 +145,9 @@ fn every_example_has_the_documented_key() {
         if (key.partition.as_str(), key.sort.as_str()) != (partition, sort) {
             // An older item is found by its former key.
             let table = &design.table_of(entity).id;
-            let router = Router::new(design);
+            let router = KeyRouter::new(design);
             let routed = router.route(table, partition, sort).unwrap_or_else(|| panic!("{sort} is nothing"));
-            assert_eq!((routed.entity, routed.former), (example.entity.as_str(), true), "{partition} {sort}");
+            assert_eq!((routed.entity, routed.is_former_key), (example.entity.as_str(), true), "{partition} {sort}");
         }
     });
 }
@@ -197,10 +199,10 @@ fn every_example_is_routed_by_its_key() {
         let value = |name: &str| example.key[name].as_str().expect("a text");
         let (partition, sort) = (value(&table.key.partition), value(&table.key.sort));
 
-        let router = Router::new(design);
+        let router = KeyRouter::new(design);
         let routed = router.route(&table.id, partition, sort).unwrap_or_else(|| panic!("{partition} {sort}"));
         assert_eq!(routed.entity, example.entity, "{partition} {sort}");
-        if routed.former {
+        if routed.is_former_key {
             return;
         }
         let fields: BTreeSet<_> = routed.fields.iter().map(|(path, _)| *path).collect();
@@ -230,12 +232,12 @@ fn every_example_is_explained_by_its_key() {
         let entity = design.entity(&example.entity).expect("an entity");
         assert_eq!(explanation.table, design.table_of(entity).id);
         assert_eq!((explanation.index.as_deref(), explanation.wall), (None, entity.wall));
-        assert_eq!(explanation.doubts, [], "{:?}", example.key);
-        for (path, value) in explanation.fields.iter().filter(|_| !explanation.former) {
+        assert_eq!(explanation.invalid_values, [], "{:?}", example.key);
+        for (path, value) in explanation.fields.iter().filter(|_| !explanation.is_former_key) {
             assert_eq!(Some(value.clone()), example.text(path), "{path} of {:?}", example.key);
         }
         let reached: BTreeSet<_> = explanation.reached_by.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(reached, design.accesses_of(entity).map(|access| access.name.as_str()).collect());
+        assert_eq!(reached, design.access_patterns_of(entity).map(|access| access.name.as_str()).collect());
     });
 }
 
@@ -246,7 +248,7 @@ fn every_example_is_explained_by_its_index_keys() {
     each_example(|design, example| {
         let entity = design.entity(&example.entity).expect("an entity");
         for mapping in &entity.indexes {
-            if mapping.when.as_ref().is_some_and(|when| !when.holds(example.fields())) {
+            if mapping.when.as_ref().is_some_and(|when| !when.is_satisfied_by(example.fields())) {
                 continue;
             }
             let table = design.table_of(entity);
@@ -276,7 +278,7 @@ fn a_key_of_no_entity_has_no_explanation() {
         let design = design(path);
         let parts = key.map(|value| KeyPart { attribute: None, value: value.to_owned() });
         assert!(design.explain(&parts).is_empty(), "{key:?}: {:#?}", design.explain(&parts));
-        let router = Router::new(&design);
+        let router = KeyRouter::new(&design);
         for table in &design.tables {
             assert!(router.route(&table.id, key[0], key[1]).is_none(), "{key:?} in {}", table.id);
         }
@@ -296,9 +298,9 @@ fn every_example_is_found_by_its_access_patterns_and_not_by_those_of_another_ten
     let mut seen = 0;
     each_example(|design, example| {
         let entity = design.entity(&example.entity).expect("an entity");
-        for access in design.accesses_of(entity) {
+        for access in design.access_patterns_of(entity) {
             let sparse = access.mapping.and_then(|at| entity.indexes[at].when.as_ref());
-            let in_index = sparse.is_none_or(|when| when.holds(example.fields()));
+            let in_index = sparse.is_none_or(|when| when.is_satisfied_by(example.fields()));
             if !in_index {
                 continue;
             }
@@ -313,7 +315,7 @@ fn every_example_is_found_by_its_access_patterns_and_not_by_those_of_another_ten
                 .collect();
             let pairs: Vec<_> = parameters.iter().map(|(each, value)| (each.name.as_str(), value.as_str())).collect();
             let own = query(design, &access.name, &pairs);
-            let passes = own.filter.as_ref().is_none_or(|filter| filter.holds(example.fields()));
+            let passes = own.filter.as_ref().is_none_or(|filter| filter.is_satisfied_by(example.fields()));
             assert_eq!(finds(design, &own, &example.entity, &example.item), passes, "{} {}", access.name, example.item);
 
             let from_token =
@@ -347,11 +349,11 @@ fn the_document_of_a_design_contains_everything_in_it() {
         );
         assert_eq!(
             listed("accesses", "name"),
-            design.accesses.iter().map(|each| each.name.as_str()).collect::<Vec<_>>()
+            design.access_patterns.iter().map(|each| each.name.as_str()).collect::<Vec<_>>()
         );
         assert_eq!(
             listed("accesses", "path"),
-            design.accesses.iter().map(|each| each.path.as_deref().unwrap_or_default()).collect::<Vec<_>>()
+            design.access_patterns.iter().map(|each| each.path.as_deref().unwrap_or_default()).collect::<Vec<_>>()
         );
         assert_eq!(listed("roles", "name"), design.roles.iter().map(|each| each.name.as_str()).collect::<Vec<_>>());
         let tables = design.tables.iter().map(|table| table.name.clone());
@@ -360,7 +362,7 @@ fn the_document_of_a_design_contains_everything_in_it() {
             let fields = entity.fields.iter().map(|field| field.name.clone());
             [entity.name.clone()].into_iter().chain(keys).chain(fields)
         });
-        let accesses = design.accesses.iter().flat_map(|access| {
+        let accesses = design.access_patterns.iter().flat_map(|access| {
             let query = design.query_outline(access, &[]).to_string();
             [access.name.clone(), query].into_iter().chain(access.path.clone())
         });
@@ -419,13 +421,15 @@ fn an_example_with_a_value_of_the_wrong_type_is_rejected() {
     each_example(|design, example| {
         let entity = design.entity(&example.entity).expect("an entity");
         for field in entity.fields.iter().filter(|field| example.item.get(&field.name).is_some()) {
-            let wrong = match field.kind {
-                Type::Any => continue,
-                Type::String | Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid => [json!(true), json!([])],
-                Type::Number | Type::Integer => [json!("7"), json!(true)],
-                Type::Boolean => [json!("true"), json!(1)],
-                Type::List(_) => [json!({}), json!("a")],
-                Type::Map(_) => [json!([]), json!("a")],
+            let wrong = match field.field_type {
+                FieldType::Any => continue,
+                FieldType::String | FieldType::Timestamp(_) | FieldType::Date | FieldType::Ulid | FieldType::Uuid => {
+                    [json!(true), json!([])]
+                }
+                FieldType::Number | FieldType::Integer => [json!("7"), json!(true)],
+                FieldType::Boolean => [json!("true"), json!(1)],
+                FieldType::List(_) => [json!({}), json!("a")],
+                FieldType::Map(_) => [json!([]), json!("a")],
             };
             for value in wrong {
                 let mut item = example.item.clone();

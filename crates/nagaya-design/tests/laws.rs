@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use nagaya_design::{Design, Entity, Fields, Router, Scalar, check};
+use nagaya_design::{Design, Entity, FieldValues, KeyRouter, Scalar, check};
 use proptest::prelude::*;
 
 /// One entity for each way a value can end: at the end, before a character, by its length.
@@ -64,7 +64,7 @@ fn instant() -> impl Strategy<Value = String> {
 #[derive(Debug, Clone, PartialEq)]
 struct Values(Vec<(&'static str, String)>);
 
-impl Fields for Values {
+impl FieldValues for Values {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| Scalar::Text(value))
     }
@@ -89,11 +89,11 @@ fn entity<'d>(design: &'d Design, name: &str) -> &'d Entity {
 /// Routing a rendered key gives the same fields, and rendering them gives the same key.
 fn check_round_trip(name: &str, values: &Values) {
     let design = design();
-    let router = Router::new(design);
+    let router = KeyRouter::new(design);
     let key = entity(design, name).key.render(values).expect("every field is given");
     let templates = &entity(design, name).key;
-    assert!(templates.partition.renders(values, &key.partition) && templates.sort.renders(values, &key.sort));
-    assert!(!templates.sort.renders(values, &format!("{}x", key.sort)), "a longer key is another key");
+    assert!(templates.partition.renders_to(values, &key.partition) && templates.sort.renders_to(values, &key.sort));
+    assert!(!templates.sort.renders_to(values, &format!("{}x", key.sort)), "a longer key is another key");
     let routed = router.route("main", &key.partition, &key.sort).expect("a rendered key is routed");
     assert_eq!(routed.entity, name);
     for (path, value) in &routed.fields {
@@ -163,7 +163,7 @@ proptest! {
         edits in proptest::collection::vec((any::<prop::sample::Index>(), 0..3usize, "[#%_a-f0-9A-Z]{0,3}"), 0..3),
     ) {
         let design = design();
-        let router = Router::new(design);
+        let router = KeyRouter::new(design);
         for (name, values) in [("note", &note), ("role", &role)] {
             let key = entity(design, name).key.render(values).expect("every field is given");
             let mut sort = key.sort.clone();

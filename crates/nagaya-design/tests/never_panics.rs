@@ -34,7 +34,7 @@ fn survives(source: &str) {
             let example = design.example(entity);
             design.check_item(entity, &example);
         }
-        for access in &design.accesses {
+        for access in &design.access_patterns {
             design.query_outline(access, &[]);
             let all: Vec<(&str, &str)> = vec![("from", "0"), ("to", "9"), ("tenantId", "t"), ("userId", source)];
             let _ = design.query(access, all.as_slice());

@@ -7,7 +7,7 @@ use designs::{design, errors};
 /// Checks the path of an access pattern, and whether it lists the collection or finds an item.
 fn check(path: &str, access: &str, expected: &str) {
     let design = design(path);
-    let found = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
+    let found = design.access_pattern(access).unwrap_or_else(|| panic!("no access pattern {access}"));
     let kind = match (design.lists_collection(found), design.is_lookup(found)) {
         (true, false) => ", the collection",
         (false, true) => ", the item",

@@ -1,6 +1,6 @@
 //! A range finds exactly the items in it: `from` is inclusive, `to` is exclusive, for every type and position of the field.
 
-use nagaya_design::{Design, Fields, Scalar, Sort, check};
+use nagaya_design::{Design, FieldValues, Scalar, SortCondition, check};
 use proptest::prelude::*;
 
 /// Each type of ordered field, once inside the key and once at its end.
@@ -65,22 +65,22 @@ fn design() -> Design {
 
 struct Values(Vec<(&'static str, String)>);
 
-impl Fields for Values {
+impl FieldValues for Values {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| Scalar::Text(value))
     }
 }
 
 /// Whether a stored sort key fulfils the query's condition, as a store would decide it.
-fn finds(sort: &Sort, key: &str) -> bool {
+fn finds(sort: &SortCondition, key: &str) -> bool {
     match sort {
-        Sort::Any => true,
-        Sort::Nothing => false,
-        Sort::Equal(value) => key == value,
-        Sort::BeginsWith(start) => key.starts_with(start),
-        Sort::Between(least, most) => key >= least.as_str() && key <= most.as_str(),
-        Sort::AtLeast(least) => key >= least.as_str(),
-        Sort::Below(most) => key < most.as_str(),
+        SortCondition::Any => true,
+        SortCondition::Nothing => false,
+        SortCondition::Equal(value) => key == value,
+        SortCondition::BeginsWith(start) => key.starts_with(start),
+        SortCondition::Between(least, most) => key >= least.as_str() && key <= most.as_str(),
+        SortCondition::AtLeast(least) => key >= least.as_str(),
+        SortCondition::Below(most) => key < most.as_str(),
     }
 }
 
@@ -127,7 +127,7 @@ proptest! {
     ) {
         thread_local!(static DESIGN: Design = design());
         DESIGN.with(|design| {
-            let access = design.access(&format!("{kind}_{place}")).expect("declared above");
+            let access = design.access_pattern(&format!("{kind}_{place}")).expect("declared above");
             let (from, to) = (from.map(|from| limit(kind, from)), to.map(|to| limit(kind, to)));
             let mut parameters = vec![("t", "x".to_owned())];
             parameters.extend(from.clone().map(|from| ("from", from)));
@@ -136,7 +136,7 @@ proptest! {
             let query = design.query(access, &Values(parameters));
             assert_eq!(query.is_err(), reversed, "{from:?} {to:?} {query:?}");
             let Ok(query) = query else { return };
-            let (_, key) = design.source_of(access);
+            let (_, key) = design.key_of_access(access);
             for number in values {
                 let value = value(kind, number);
                 let fields = Values(vec![("t", "x".to_owned()), ("id", "01KG9S5Q60T4N2Y8ZC3M7VXR1E".to_owned()), ("v", value.clone())]);
@@ -158,7 +158,7 @@ fn an_invalid_bound_is_rejected() {
         ("padded_key", "from", "ten"),
         ("ulid_inner", "to", "01"),
     ] {
-        let access = design.access(access).expect("declared above");
+        let access = design.access_pattern(access).expect("declared above");
         assert!(
             design.query(access, &Values(vec![("t", "x".to_owned()), (name, value.to_owned())])).is_err(),
             "{value}"

@@ -5,7 +5,8 @@
 //! are evaluated here and not sent.
 
 use nagaya_store::{
-    Assign, Change, Comparison, Condition, KeySchema, KeyValue, Operand, Path, Sort, Step, Update, Value,
+    AssignedValue, ComparisonOp, Condition, KeySchema, KeyValue, Operand, Path, PathSegment, SortCondition, Update,
+    UpdateAction, Value,
 };
 
 /// How many values one `IN` takes.
@@ -58,23 +59,23 @@ impl Placeholders {
     }
 
     /// The key condition of a query.
-    pub fn key_condition(&mut self, schema: &KeySchema, partition: KeyValue, sort: Sort) -> String {
+    pub fn key_condition(&mut self, schema: &KeySchema, partition: KeyValue, sort: SortCondition) -> String {
         let equal = format!("{} = {}", self.name(&schema.partition.0), self.value(partition));
         let name = match &sort {
-            Sort::Any => return equal,
+            SortCondition::Any => return equal,
             _ => self.name(&schema.sort.0),
         };
         let range = match sort {
-            Sort::Any => return equal,
-            Sort::Equal(value) => format!("{name} = {}", self.value(value)),
-            Sort::BeginsWith(start) => format!("begins_with({name}, {})", self.value(start)),
-            Sort::Between(least, most) => {
+            SortCondition::Any => return equal,
+            SortCondition::Equal(value) => format!("{name} = {}", self.value(value)),
+            SortCondition::BeginsWith(start) => format!("begins_with({name}, {})", self.value(start)),
+            SortCondition::Between(least, most) => {
                 format!("{name} BETWEEN {} AND {}", self.value(least), self.value(most))
             }
-            Sort::Less(value) => format!("{name} < {}", self.value(value)),
-            Sort::LessOrEqual(value) => format!("{name} <= {}", self.value(value)),
-            Sort::Greater(value) => format!("{name} > {}", self.value(value)),
-            Sort::GreaterOrEqual(value) => format!("{name} >= {}", self.value(value)),
+            SortCondition::Less(value) => format!("{name} < {}", self.value(value)),
+            SortCondition::LessOrEqual(value) => format!("{name} <= {}", self.value(value)),
+            SortCondition::Greater(value) => format!("{name} > {}", self.value(value)),
+            SortCondition::GreaterOrEqual(value) => format!("{name} >= {}", self.value(value)),
         };
         format!("{equal} AND {range}")
     }
@@ -85,10 +86,10 @@ impl Placeholders {
         for change in update.changes() {
             let path = self.path(change.path());
             let (at, text) = match change {
-                Change::Set(_, assign) => (0, format!("{path} = {}", self.assign(assign))),
-                Change::Remove(_) => (1, path),
-                Change::Add(_, value) => (2, format!("{path} {}", self.value(value.clone()))),
-                Change::Delete(_, value) => (3, format!("{path} {}", self.value(value.clone()))),
+                UpdateAction::Set(_, assign) => (0, format!("{path} = {}", self.assign(assign))),
+                UpdateAction::Remove(_) => (1, path),
+                UpdateAction::Add(_, value) => (2, format!("{path} {}", self.value(value.clone()))),
+                UpdateAction::Delete(_, value) => (3, format!("{path} {}", self.value(value.clone()))),
             };
             clauses[at].1.push(text);
         }
@@ -128,16 +129,16 @@ impl Placeholders {
         text + rest
     }
 
-    fn assign(&mut self, assign: &Assign) -> String {
+    fn assign(&mut self, assign: &AssignedValue) -> String {
         match assign {
-            Assign::Value(value) => self.value(value.clone()),
-            Assign::Copy(path) => self.path(path),
-            Assign::Plus(path, by) => format!("{} + {}", self.path(path), self.value(*by)),
-            Assign::Minus(path, by) => format!("{} - {}", self.path(path), self.value(*by)),
-            Assign::IfAbsent(path, value) => {
+            AssignedValue::Value(value) => self.value(value.clone()),
+            AssignedValue::Copy(path) => self.path(path),
+            AssignedValue::Plus(path, by) => format!("{} + {}", self.path(path), self.value(*by)),
+            AssignedValue::Minus(path, by) => format!("{} - {}", self.path(path), self.value(*by)),
+            AssignedValue::IfAbsent(path, value) => {
                 format!("if_not_exists({}, {})", self.path(path), self.value(value.clone()))
             }
-            Assign::Append(path, values) => {
+            AssignedValue::Append(path, values) => {
                 format!("list_append({}, {})", self.path(path), self.value(Value::List(values.clone())))
             }
         }
@@ -150,12 +151,12 @@ impl Placeholders {
             Condition::Absent(path) => Rendered::atom(format!("attribute_not_exists({})", self.path(path))),
             Condition::Compare(operand, comparison, value) => {
                 let sign = match comparison {
-                    Comparison::Equal => "=",
-                    Comparison::NotEqual => "<>",
-                    Comparison::Less => "<",
-                    Comparison::LessOrEqual => "<=",
-                    Comparison::Greater => ">",
-                    Comparison::GreaterOrEqual => ">=",
+                    ComparisonOp::Equal => "=",
+                    ComparisonOp::NotEqual => "<>",
+                    ComparisonOp::Less => "<",
+                    ComparisonOp::LessOrEqual => "<=",
+                    ComparisonOp::Greater => ">",
+                    ComparisonOp::GreaterOrEqual => ">=",
                 };
                 Rendered::atom(format!("{} {sign} {}", self.operand(operand), self.value(value.clone())))
             }
@@ -202,15 +203,15 @@ impl Placeholders {
 
     fn path(&mut self, path: &Path) -> String {
         let mut text = String::new();
-        for step in path.steps() {
+        for step in path.segments() {
             match step {
-                Step::Attribute(name) => {
+                PathSegment::Attribute(name) => {
                     if !text.is_empty() {
                         text.push('.');
                     }
                     text.push_str(&self.name(name));
                 }
-                Step::Index(at) => text.push_str(&format!("[{at}]")),
+                PathSegment::Index(at) => text.push_str(&format!("[{at}]")),
             }
         }
         text
@@ -292,8 +293,8 @@ fn constant(condition: &Condition) -> Option<bool> {
         Condition::Not(inner) => constant(inner).map(|holds| !holds),
         Condition::In(_, values) if values.is_empty() => Some(false),
         Condition::Compare(operand, comparison, value) => match comparison {
-            Comparison::NotEqual => None,
-            Comparison::Equal => (is_size(operand) && !is_number(value)).then_some(false),
+            ComparisonOp::NotEqual => None,
+            ComparisonOp::Equal => (is_size(operand) && !is_number(value)).then_some(false),
             _ => (!has_order(value) || (is_size(operand) && !is_number(value))).then_some(false),
         },
         Condition::Between(operand, least, most) => {
@@ -333,20 +334,26 @@ fn names_key(condition: &Condition, schema: &KeySchema) -> bool {
         | Condition::Contains(path, _)
         | Condition::Compare(Operand::Value(path) | Operand::Size(path), ..)
         | Condition::Between(Operand::Value(path) | Operand::Size(path), ..)
-        | Condition::In(Operand::Value(path) | Operand::Size(path), _) => schema.has(path.root()),
+        | Condition::In(Operand::Value(path) | Operand::Size(path), _) => schema.has_attribute(path.root()),
     }
 }
 
 /// An equivalent sort condition that DynamoDB accepts; `None` when no key can match. DynamoDB rejects empty values and
 /// empty ranges.
-pub fn normalize_sort(sort: Sort) -> Option<Sort> {
+pub fn normalize_sort(sort: SortCondition) -> Option<SortCondition> {
     match sort {
-        Sort::Equal(value) | Sort::Less(value) | Sort::LessOrEqual(value) if value.is_empty() => None,
-        Sort::BeginsWith(value) | Sort::Greater(value) | Sort::GreaterOrEqual(value) if value.is_empty() => {
-            Some(Sort::Any)
+        SortCondition::Equal(value) | SortCondition::Less(value) | SortCondition::LessOrEqual(value)
+            if value.is_empty() =>
+        {
+            None
         }
-        Sort::Between(least, most) if least > most || most.is_empty() => None,
-        Sort::Between(least, most) if least.is_empty() => Some(Sort::LessOrEqual(most)),
+        SortCondition::BeginsWith(value) | SortCondition::Greater(value) | SortCondition::GreaterOrEqual(value)
+            if value.is_empty() =>
+        {
+            Some(SortCondition::Any)
+        }
+        SortCondition::Between(least, most) if least > most || most.is_empty() => None,
+        SortCondition::Between(least, most) if least.is_empty() => Some(SortCondition::LessOrEqual(most)),
         sort => Some(sort),
     }
 }
@@ -362,7 +369,7 @@ mod tests {
     }
 
     fn at_least(name: &str, value: impl Into<Value>) -> Condition {
-        Condition::Compare(Operand::Value(name.into()), Comparison::GreaterOrEqual, value.into())
+        Condition::Compare(Operand::Value(name.into()), ComparisonOp::GreaterOrEqual, value.into())
     }
 
     fn not(condition: Condition) -> Condition {
@@ -430,10 +437,10 @@ mod tests {
     fn an_update_has_a_clause_for_each_kind_of_change() {
         let update = Update::new()
             .set("a", 1)
-            .set("b", Assign::Plus("b".into(), 1.into()))
-            .set("c", Assign::IfAbsent("c".into(), 0.into()))
-            .set("d", Assign::Append("d".into(), vec![1.into()]))
-            .set("e", Assign::Copy(Path::attribute("f").index(0)))
+            .set("b", AssignedValue::Plus("b".into(), 1.into()))
+            .set("c", AssignedValue::IfAbsent("c".into(), 0.into()))
+            .set("d", AssignedValue::Append("d".into(), vec![1.into()]))
+            .set("e", AssignedValue::Copy(Path::attribute("f").index(0)))
             .remove("g")
             .add("h", 1)
             .delete("i", Value::StringSet(["x".to_owned()].into()));
@@ -460,11 +467,14 @@ mod tests {
     #[test]
     fn sort_conditions_with_empty_values_are_normalized() {
         let empty = || KeyValue::from("");
-        assert_eq!(normalize_sort(Sort::Equal(empty())), None);
-        assert_eq!(normalize_sort(Sort::Less(empty())), None);
-        assert_eq!(normalize_sort(Sort::BeginsWith(empty())), Some(Sort::Any));
-        assert_eq!(normalize_sort(Sort::Greater(empty())), Some(Sort::Any));
-        assert_eq!(normalize_sort(Sort::Between(empty(), "b".into())), Some(Sort::LessOrEqual("b".into())));
-        assert_eq!(normalize_sort(Sort::Between("b".into(), "a".into())), None);
+        assert_eq!(normalize_sort(SortCondition::Equal(empty())), None);
+        assert_eq!(normalize_sort(SortCondition::Less(empty())), None);
+        assert_eq!(normalize_sort(SortCondition::BeginsWith(empty())), Some(SortCondition::Any));
+        assert_eq!(normalize_sort(SortCondition::Greater(empty())), Some(SortCondition::Any));
+        assert_eq!(
+            normalize_sort(SortCondition::Between(empty(), "b".into())),
+            Some(SortCondition::LessOrEqual("b".into()))
+        );
+        assert_eq!(normalize_sort(SortCondition::Between("b".into(), "a".into())), None);
     }
 }

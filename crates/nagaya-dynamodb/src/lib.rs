@@ -53,7 +53,7 @@ mod query;
 
 #[cfg(feature = "client")]
 pub use self::engine::{
-    Dynamodb, Event, IndexLook, Lone, Metrics, Options, Plan, Settings, Step, Stopped, TABLE_NAME, TableLook,
-    TablePlan, Usage, Wanted, table_name,
+    ApplyError, ApplyEvent, DesiredTable, Dynamodb, IndexState, Metrics, Options, Settings, SingleWriteMode, Step,
+    TABLE_NAME_VARIABLE, TablePlan, TableState, TablesPlan, Usage, table_name_from_env,
 };
 pub use self::query::QueryRequest;

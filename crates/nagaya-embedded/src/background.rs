@@ -22,7 +22,7 @@ pub(crate) struct BackgroundThread {
 impl BackgroundThread {
     /// Starts the thread; `None` if the options turn sweeping off.
     pub(crate) fn start(client: &CommitClient) -> Result<Option<Self>, Error> {
-        let Some(interval) = client.shared.options.sweep_every else { return Ok(None) };
+        let Some(interval) = client.shared.options.sweep_interval else { return Ok(None) };
         let (stop, stopped) = channel::<()>();
         let client = client.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(Error::engine)?;

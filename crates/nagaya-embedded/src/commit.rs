@@ -10,7 +10,7 @@ use std::{
 };
 
 use fjall::Slice;
-use nagaya_store::{Cause, Error, ErrorKind, Failed, Item, Key, TableSpec, Written, limits};
+use nagaya_store::{ChangeCause, Error, ErrorKind, FailedCondition, Item, Key, TableSpec, WriteOutcome, limits};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) enum Request {
 /// A write set. Several of them share one sync.
 pub(crate) struct WriteRequest {
     pub(crate) actions: Vec<PreparedWrite>,
-    pub(crate) reply: Reply<Written>,
+    pub(crate) reply: Reply<WriteOutcome>,
 }
 
 /// A request that is served alone.
@@ -114,7 +114,7 @@ impl Committer {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.build_step();
-            let interval = self.shared.options.sweep_every;
+            let interval = self.shared.options.sweep_interval;
             if interval.is_some_and(|interval| last_check.elapsed() >= interval) || self.has_failed() {
                 self.check_disk();
                 last_check = Instant::now();
@@ -127,7 +127,7 @@ impl Committer {
         if self.has_failed() {
             return Some(self.reopen.map_or(REOPEN_DELAY.0, |(at, _)| at.saturating_duration_since(Instant::now())));
         }
-        if self.builds.is_empty() { self.shared.options.sweep_every } else { Some(Duration::ZERO) }
+        if self.builds.is_empty() { self.shared.options.sweep_interval } else { Some(Duration::ZERO) }
     }
 
     fn has_failed(&self) -> bool {
@@ -250,7 +250,7 @@ impl Committer {
         writes: Vec<PreparedWrite>,
         pending: &mut PendingItems,
         ops: &mut Vec<Op>,
-    ) -> Result<Written, Error> {
+    ) -> Result<WriteOutcome, Error> {
         let seconds = self.shared.options.clock.seconds();
         let mut planned = Vec::with_capacity(writes.len());
         let mut failed = Vec::new();
@@ -266,11 +266,11 @@ impl Committer {
             let is_live = |image: &&Image| !table.spec.is_expired(&image.item, seconds);
             let found = stored.as_ref().filter(is_live).map(|image| &image.item);
             let holds = condition.as_ref().is_none_or(|condition| match found {
-                Some(item) => condition.holds(item),
-                None => condition.holds(&Item::new()),
+                Some(item) => condition.is_satisfied_by(item),
+                None => condition.is_satisfied_by(&Item::new()),
             });
             if !holds {
-                failed.push(Failed { action: at, found: found.cloned() });
+                failed.push(FailedCondition { action: at, current: found.cloned() });
             } else if !matches!(action, PreparedAction::Check) {
                 let new = write.new_image(found)?;
                 written_bytes += new.as_ref().map_or(0, |image| image.item.size());
@@ -281,7 +281,7 @@ impl Committer {
             return Err(ErrorKind::ConditionFailed(failed).into());
         }
         if written_bytes > limits::MAX_WRITE_SET_BYTES {
-            return Err(Error::limit(format!(
+            return Err(Error::limit_exceeded(format!(
                 "the write set writes {written_bytes} bytes; the limit is {}",
                 limits::MAX_WRITE_SET_BYTES
             )));
@@ -290,11 +290,11 @@ impl Committer {
         let mut item = None;
         for (write, stored, new) in planned {
             let target = (&*write.table, &write.key, &write.item_key);
-            self.record_change(target, [stored.as_ref(), new.as_ref()], Cause::Write, ops)?;
+            self.record_change(target, [stored.as_ref(), new.as_ref()], ChangeCause::Write, ops)?;
             pending.insert(write.item_key, new.as_ref().map(|image| image.bytes.clone()));
             item = new.map(|image| image.item).filter(|_| is_single);
         }
-        Ok(Written { item })
+        Ok(WriteOutcome { item })
     }
 
     /// Adds the operations that replace one image of an item by another, and the record of that change.
@@ -302,7 +302,7 @@ impl Committer {
         &mut self,
         (table, key, item_key): (&Table, &Key, &Slice),
         [old, new]: [Option<&Image>; 2],
-        cause: Cause,
+        cause: ChangeCause,
         ops: &mut Vec<Op>,
     ) -> Result<(), Error> {
         // As in DynamoDB, a write that changes nothing is not a change.
@@ -322,7 +322,7 @@ impl Committer {
 fn copy_error(error: &Error) -> Error {
     match error.kind() {
         ErrorKind::Unavailable(cause) => Error::unavailable(cause.to_string()),
-        ErrorKind::Unanswered(cause) => Error::unanswered(cause.to_string()),
+        ErrorKind::OutcomeUnknown(cause) => Error::outcome_unknown(cause.to_string()),
         _ => Error::engine(error.to_string()),
     }
 }

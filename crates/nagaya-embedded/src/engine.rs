@@ -14,8 +14,8 @@ use std::{
 };
 
 use nagaya_store::{
-    Answer, Capabilities, ChangePosition, Changes, Error, ErrorKind, From, Health, Item, Key, Measurement, Page, Query,
-    Scan, Store, TableSpec, WriteSet, Written,
+    Capabilities, ChangePage, ChangePosition, Error, ErrorKind, Health, Item, Key, Measurement, Page, Query, Scan,
+    StartPosition, Store, StoreFuture, TableSpec, WriteOutcome, WriteSet,
 };
 use tokio::sync::oneshot;
 
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// A store in one directory, or in memory.
-pub struct Embedded {
+pub struct EmbeddedStore {
     /// `None` only while it is dropped: closing the channel ends the committing thread.
     client: Option<CommitClient>,
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ pub struct Embedded {
     _lock: Option<DirectoryLock>,
 }
 
-impl fmt::Debug for Embedded {
+impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Embedded")
     }
@@ -95,7 +95,7 @@ impl CommitClient {
     }
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Opens a directory, or creates it. A directory of an older format is upgraded.
     ///
     /// An end of the journal that a crash has torn is cut off. A directory that has lost acknowledged commits, or in
@@ -105,14 +105,14 @@ impl Embedded {
         let lock = DirectoryLock::acquire(directory)?;
         let storage = Storage::open(directory, &options)?;
         upgrade::to_current_format(&storage)?;
-        Embedded::start(storage, options, Some(lock))
+        EmbeddedStore::start(storage, options, Some(lock))
     }
 
     /// A store in memory, for tests: the same behaviour, but its data is lost when it is dropped.
-    pub fn memory(options: Options) -> Result<Self, Error> {
+    pub fn in_memory(options: Options) -> Result<Self, Error> {
         let storage = Storage::memory();
         upgrade::initialize(&storage)?;
-        Embedded::start(storage, options, None)
+        EmbeddedStore::start(storage, options, None)
     }
 
     fn start(storage: Storage, options: Options, lock: Option<DirectoryLock>) -> Result<Self, Error> {
@@ -145,7 +145,7 @@ impl Embedded {
         let committer = thread.spawn(run).map_err(Error::engine)?;
         let client = CommitClient { shared: Arc::clone(&shared), requests };
         let background = BackgroundThread::start(&client)?;
-        Ok(Embedded { client: Some(client), shared, committer: Some(committer), background, _lock: lock })
+        Ok(EmbeddedStore { client: Some(client), shared, committer: Some(committer), background, _lock: lock })
     }
 
     /// Does the work of the background thread now: removes all expired items and all changes that are older than the
@@ -211,7 +211,7 @@ impl Shared {
     }
 }
 
-impl Drop for Embedded {
+impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         drop(self.background.take());
@@ -226,32 +226,32 @@ impl Drop for Embedded {
     }
 }
 
-impl Store for Embedded {
+impl Store for EmbeddedStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
     }
 
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
+    fn ensure_tables<'a>(&'a self, tables: &'a [TableSpec]) -> StoreFuture<'a, ()> {
         Box::pin(async move { self.maintain(|reply| MaintenanceRequest::Ensure(tables.to_vec(), reply)).await })
     }
 
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
+    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move { read::get(&self.shared, table, key) })
     }
 
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> StoreFuture<'a, Vec<Option<Item>>> {
         Box::pin(async move { read::batch_get(&self.shared, keys) })
     }
 
-    fn query(&self, query: Query) -> Answer<'_, Page> {
+    fn query(&self, query: Query) -> StoreFuture<'_, Page> {
         Box::pin(async move { read::query(&self.shared, &query) })
     }
 
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
+    fn scan(&self, scan: Scan) -> StoreFuture<'_, Page> {
         Box::pin(async move { read::scan(&self.shared, &scan) })
     }
 
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
+    fn write(&self, set: WriteSet) -> StoreFuture<'_, WriteOutcome> {
         Box::pin(async move {
             self.shared.free_space.check()?;
             let actions = prepare::prepare_writes(&self.shared, set)?;
@@ -259,7 +259,7 @@ impl Store for Embedded {
         })
     }
 
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
+    fn changes<'a>(&'a self, table: &'a str, from: StartPosition, limit: usize) -> StoreFuture<'a, ChangePage> {
         Box::pin(async move { read::changes(&self.shared, table, &from, limit) })
     }
 

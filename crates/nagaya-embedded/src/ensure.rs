@@ -39,7 +39,7 @@ impl Committer {
             match self.shared.table(&spec.name) {
                 Err(_) if made.iter().any(|table| table.spec.name == spec.name) => {}
                 Err(_) => {
-                    let id = next.ok_or_else(|| Error::limit("a directory has at most 65536 tables"))?;
+                    let id = next.ok_or_else(|| Error::limit_exceeded("a directory has at most 65536 tables"))?;
                     next = id.checked_add(1);
                     made.push(Table::new(id, spec.clone()));
                 }

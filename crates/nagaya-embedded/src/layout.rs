@@ -3,7 +3,7 @@
 //! Every part of a key is encoded so that the order of bytes is the order of values, and no encoding is a prefix of
 //! another.
 
-use nagaya_store::{Key, KeyValue, Sort};
+use nagaya_store::{Key, KeyValue, SortCondition};
 
 /// The keyspaces of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,7 +146,7 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The range of keys in a partition that a sort condition allows: from the first, up to but excluding the second.
-pub(crate) fn sort_bounds(partition: &[u8], sort: &Sort) -> (Vec<u8>, Option<Vec<u8>>) {
+pub(crate) fn sort_bounds(partition: &[u8], sort: &SortCondition) -> (Vec<u8>, Option<Vec<u8>>) {
     let with = |value: &KeyValue| {
         let mut out = partition.to_vec();
         push_value(value, &mut out);
@@ -154,9 +154,9 @@ pub(crate) fn sort_bounds(partition: &[u8], sort: &Sort) -> (Vec<u8>, Option<Vec
     };
     let end = || prefix_end(partition);
     match sort {
-        Sort::Any => (partition.to_vec(), end()),
-        Sort::Equal(value) => (with(value), prefix_end(&with(value))),
-        Sort::BeginsWith(start) => {
+        SortCondition::Any => (partition.to_vec(), end()),
+        SortCondition::Equal(value) => (with(value), prefix_end(&with(value))),
+        SortCondition::BeginsWith(start) => {
             let mut prefix = partition.to_vec();
             match start {
                 KeyValue::String(text) => push_escaped(text.as_bytes(), &mut prefix),
@@ -167,11 +167,11 @@ pub(crate) fn sort_bounds(partition: &[u8], sort: &Sort) -> (Vec<u8>, Option<Vec
             let after = prefix_end(&prefix);
             (prefix, after)
         }
-        Sort::Between(least, most) => (with(least), prefix_end(&with(most))),
-        Sort::Less(value) => (partition.to_vec(), Some(with(value))),
-        Sort::LessOrEqual(value) => (partition.to_vec(), prefix_end(&with(value))),
-        Sort::Greater(value) => (prefix_end(&with(value)).unwrap_or_else(|| with(value)), end()),
-        Sort::GreaterOrEqual(value) => (with(value), end()),
+        SortCondition::Between(least, most) => (with(least), prefix_end(&with(most))),
+        SortCondition::Less(value) => (partition.to_vec(), Some(with(value))),
+        SortCondition::LessOrEqual(value) => (partition.to_vec(), prefix_end(&with(value))),
+        SortCondition::Greater(value) => (prefix_end(&with(value)).unwrap_or_else(|| with(value)), end()),
+        SortCondition::GreaterOrEqual(value) => (with(value), end()),
     }
 }
 

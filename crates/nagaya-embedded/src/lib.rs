@@ -51,11 +51,12 @@ mod storage;
 mod sweep;
 mod upgrade;
 
-pub use engine::Embedded;
+pub use engine::EmbeddedStore;
 pub use lock::is_in_use;
 pub use maintenance::{
-    Backup, Checked, Content, Finding, JournalState, KeyFile, ObjectsAndKeys, Progress, Recovery, Repair, Restored,
-    Since, Source, Stat, TableStat, accept_loss, check_backup, check_chain, inspect_damage, is_damaged, new_id,
-    restore_backup, restore_backups, verify_objects, write_backup,
+    BackupContent, BackupPosition, BackupSource, BackupSummary, Finding, JournalState, KeyFile, Progress, Recovery,
+    RepairSummary, RestoreExtras, RestoreSummary, StoreStats, TableStats, VerifiedBackup, discard_damaged_commits,
+    inspect_damage, is_backup_damaged, new_backup_id, restore_backup, restore_backups, verify_backup, verify_chain,
+    verify_objects, write_backup,
 };
 pub use options::Options;

@@ -21,19 +21,19 @@ pub struct Options {
     /// turns both off.
     pub min_free_bytes: u64,
     /// How often the background thread removes expired items and old changes and checks the disk; `None` turns it off.
-    pub sweep_every: Option<Duration>,
+    pub sweep_interval: Option<Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
-            clock: Clock::steady(),
+            clock: Clock::system_without_jumps(),
             retention: Duration::from_secs(7 * 24 * 3600),
             cache_bytes: 64 * 1024 * 1024,
             write_buffer_bytes: 24 * 1024 * 1024,
             journal_bytes: 192 * 1024 * 1024,
             min_free_bytes: 256 * 1024 * 1024,
-            sweep_every: Some(Duration::from_secs(1)),
+            sweep_interval: Some(Duration::from_secs(1)),
         }
     }
 }

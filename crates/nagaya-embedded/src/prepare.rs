@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use fjall::Slice;
-use nagaya_store::{Action, Condition, Error, Item, Key, Update, Write, WriteSet, limits};
+use nagaya_store::{Condition, Error, Item, Key, Update, Write, WriteAction, WriteSet, limits};
 
 use crate::{
     engine::Shared,
@@ -66,10 +66,10 @@ impl PreparedWrite {
         let key = limits::check_write(&table.spec, &write)?;
         let item_key = Slice::from(layout::item_key(table.id, &key));
         let action = match write.action {
-            Action::Put { item } => PreparedAction::Put(Image::encode(&table, &key, &item_key, item)?),
-            Action::Update { update, .. } => PreparedAction::Update(update),
-            Action::Delete { .. } => PreparedAction::Delete,
-            Action::Check { .. } => PreparedAction::Check,
+            WriteAction::Put { item } => PreparedAction::Put(Image::encode(&table, &key, &item_key, item)?),
+            WriteAction::Update { update, .. } => PreparedAction::Update(update),
+            WriteAction::Delete { .. } => PreparedAction::Delete,
+            WriteAction::ConditionCheck { .. } => PreparedAction::Check,
         };
         Ok(PreparedWrite { table, key, item_key, condition: write.condition, action })
     }

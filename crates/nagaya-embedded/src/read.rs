@@ -8,7 +8,8 @@ use std::{
 };
 
 use nagaya_store::{
-    ChangeRecord, Changes, Error, ErrorKind, From, Item, Key, KeyValue, Page, Position, Query, Scan, limits,
+    ChangePage, ChangeRecord, Error, ErrorKind, Item, Key, KeyValue, Page, PagePosition, Query, Scan, StartPosition,
+    limits,
 };
 
 use crate::{
@@ -48,7 +49,7 @@ fn get_from(view: &View<'_>, shared: &Shared, table: &str, key: &Key, now: i64) 
 pub(crate) fn batch_get(shared: &Shared, keys: &[(String, Key)]) -> Result<Vec<Option<Item>>, Error> {
     if keys.len() > limits::MAX_BATCH_GET {
         let (count, most) = (keys.len(), limits::MAX_BATCH_GET);
-        return Err(Error::limit(format!("a batch reads at most {most} items, not {count}")));
+        return Err(Error::limit_exceeded(format!("a batch reads at most {most} items, not {count}")));
     }
     // One snapshot and one time for all keys, so that all actions of a write set are seen or none.
     let (view, now) = (shared.storage.view()?, shared.options.clock.seconds());
@@ -94,7 +95,7 @@ pub(crate) fn query(shared: &Shared, query: &Query) -> Result<Page, Error> {
         }
         let position = || position(&table, index, &item);
         let full = pager.count(value, position)?;
-        if query.filter.as_ref().is_none_or(|filter| filter.holds(&item)) {
+        if query.filter.as_ref().is_none_or(|filter| filter.is_satisfied_by(&item)) {
             pager.page.items.push(item);
         }
         break_if(full)
@@ -127,10 +128,10 @@ impl PageBuilder {
     }
 
     /// Counts an item by its stored size; returns whether the page is full.
-    fn count(&mut self, stored: &[u8], position: impl FnOnce() -> Result<Position, Error>) -> Result<bool, Error> {
-        self.page.read += 1;
+    fn count(&mut self, stored: &[u8], position: impl FnOnce() -> Result<PagePosition, Error>) -> Result<bool, Error> {
+        self.page.scanned_count += 1;
         self.bytes += stored.len();
-        let full = self.limit.is_some_and(|limit| self.page.read >= limit) || self.bytes >= MAX_PAGE_BYTES;
+        let full = self.limit.is_some_and(|limit| self.page.scanned_count >= limit) || self.bytes >= MAX_PAGE_BYTES;
         if full {
             self.page.next = Some(position()?);
         }
@@ -140,11 +141,11 @@ impl PageBuilder {
 
 /// The number of an index, as it is part of keys.
 pub(crate) fn index_number(at: usize) -> Result<u8, Error> {
-    u8::try_from(at).map_err(|_| Error::limit("a table has at most 255 indexes"))
+    u8::try_from(at).map_err(|_| Error::limit_exceeded("a table has at most 255 indexes"))
 }
 
 /// The byte key of a position.
-fn position_key(table: &Table, index: Option<u8>, position: &Position) -> Result<Vec<u8>, Error> {
+fn position_key(table: &Table, index: Option<u8>, position: &PagePosition) -> Result<Vec<u8>, Error> {
     match (index, &position.index_key) {
         (None, None) => Ok(layout::item_key(table.id, &position.key)),
         (Some(index), Some(index_key)) => Ok(layout::index_entry_key(table.id, index, index_key, &position.key)),
@@ -152,11 +153,11 @@ fn position_key(table: &Table, index: Option<u8>, position: &Position) -> Result
     }
 }
 
-fn position(table: &Table, index: Option<usize>, item: &Item) -> Result<Position, Error> {
+fn position(table: &Table, index: Option<usize>, item: &Item) -> Result<PagePosition, Error> {
     let damaged = || Error::engine("a stored item lacks its key");
     let key = table.spec.key.key_of(item).ok_or_else(damaged)?;
     let index_key = index.map(|at| table.spec.indexes[at].key_of(item).ok_or_else(damaged)).transpose()?;
-    Ok(Position { key, index_key })
+    Ok(PagePosition { key, index_key })
 }
 
 pub(crate) fn scan(shared: &Shared, scan: &Scan) -> Result<Page, Error> {
@@ -207,14 +208,14 @@ fn segment_of(partition: &KeyValue, segments: u32) -> u32 {
     (hasher.finish() % u64::from(segments)) as u32
 }
 
-pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -> Result<Changes, Error> {
+pub(crate) fn changes(shared: &Shared, table: &str, from: &StartPosition, limit: usize) -> Result<ChangePage, Error> {
     let table = shared.table(table)?;
     let view = shared.storage.view()?;
     let trimmed = trim_point(&view, table.id)?.sequence;
     let mut last = match from {
-        From::Oldest => trimmed,
-        From::Now => newest_sequence(&view, &table)?.max(trimmed),
-        From::After(position) => {
+        StartPosition::Oldest => trimmed,
+        StartPosition::Latest => newest_sequence(&view, &table)?.max(trimmed),
+        StartPosition::After(position) => {
             // A position of another store, or one in the future, has no meaning here.
             let read = shared.sequence_of(position).ok_or(ErrorKind::Gap)?;
             if read < trimmed || read > newest_sequence(&view, &table)?.max(trimmed) {
@@ -224,7 +225,7 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
         }
     };
     let mut records = Vec::new();
-    if limit > 0 && !matches!(from, From::Now) {
+    if limit > 0 && !matches!(from, StartPosition::Latest) {
         let start = Bound::Excluded(layout::change_key(table.id, last));
         let end = layout::prefix_end(&layout::table_prefix(table.id));
         view.range(Keyspace::Changes, start, end, false, |key, value| {
@@ -236,7 +237,7 @@ pub(crate) fn changes(shared: &Shared, table: &str, from: &From, limit: usize) -
             break_if(records.len() >= limit)
         })?;
     }
-    Ok(Changes { records, next: shared.position(last) })
+    Ok(ChangePage { records, next: shared.position(last) })
 }
 
 /// The newest change of a table that has been removed.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fjall::Slice;
-use nagaya_store::{Cause, Error, Item, Key, SmolStr, TableSpec, Value, limits};
+use nagaya_store::{ChangeCause, Error, Item, Key, SmolStr, TableSpec, Value, limits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The format of directories that this version writes. It upgrades older ones when it opens them.
@@ -95,13 +95,18 @@ pub(crate) struct Change {
     pub(crate) key: Key,
     pub(crate) old: Option<Item>,
     pub(crate) new: Option<Item>,
-    pub(crate) cause: Cause,
+    pub(crate) cause: ChangeCause,
     /// Milliseconds since 1970.
     pub(crate) at: i64,
 }
 
 /// Encodes a [`Change`] from encoded items.
-pub(crate) fn encode_change(key: &Key, images: [Option<Slice>; 2], cause: Cause, at: i64) -> Result<Vec<u8>, Error> {
+pub(crate) fn encode_change(
+    key: &Key,
+    images: [Option<Slice>; 2],
+    cause: ChangeCause,
+    at: i64,
+) -> Result<Vec<u8>, Error> {
     let items: usize = images.iter().flatten().map(|image| image.len()).sum();
     let mut bytes = Vec::with_capacity(items + key.partition.size() + key.sort.size() + 24);
     bytes = postcard::to_extend(key, bytes).map_err(Error::engine)?;
@@ -263,7 +268,7 @@ mod tests {
     #[test]
     fn a_change_encoded_from_parts_is_the_same_as_a_whole_one() -> Result<(), Error> {
         let item = |text: &str| Item::new().with("PK", "p").with("SK", "s").with("text", text);
-        let (key, cause, at) = (Key::new("p", 7), Cause::Expiry, 1_800_000_000_123);
+        let (key, cause, at) = (Key::new("p", 7), ChangeCause::Expiry, 1_800_000_000_123);
         for old in [None, Some(item("old"))] {
             for new in [None, Some(item("new"))] {
                 let bytes = |item: &Option<Item>| item.as_ref().map(|item| encode(item).map(Slice::from)).transpose();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use fjall::Slice;
-use nagaya_store::{Cause, Error, Key};
+use nagaya_store::{ChangeCause, Error, Key};
 
 use crate::{
     commit::{Committer, MaintenanceRequest},
@@ -180,7 +180,7 @@ impl Committer {
                     if image.has_expiry_key(expiry) && table.spec.is_expired(&image.item, seconds) =>
                 {
                     let target = (&**table, &key, &item_key.into());
-                    self.record_change(target, [Some(&image), None], Cause::Expiry, &mut ops)?;
+                    self.record_change(target, [Some(&image), None], ChangeCause::Expiry, &mut ops)?;
                 }
                 // Not due yet.
                 Some((_, _, image)) if image.has_expiry_key(expiry) => {}

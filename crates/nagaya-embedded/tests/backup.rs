@@ -12,10 +12,10 @@ use std::{
 };
 
 use nagaya_embedded::{
-    Backup, Checked, Content, Embedded, KeyFile, ObjectsAndKeys, Options, Source, check_backup, check_chain,
-    is_damaged, new_id, restore_backup, restore_backups, write_backup,
+    BackupContent, BackupSource, BackupSummary, EmbeddedStore, KeyFile, Options, RestoreExtras, VerifiedBackup,
+    is_backup_damaged, new_backup_id, restore_backup, restore_backups, verify_backup, verify_chain, write_backup,
 };
-use nagaya_store::{Clock, Error, From, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Write};
+use nagaya_store::{Clock, Error, Item, Key, KeySchema, Query, Scan, StartPosition, Store as _, TableSpec, Write};
 
 const TABLE: &str = "notes";
 
@@ -32,26 +32,26 @@ fn note(n: i64) -> Item {
         .with("GSI1SK", n.to_string())
 }
 
-async fn put(store: &Embedded, numbers: impl IntoIterator<Item = i64>) {
+async fn put(store: &EmbeddedStore, numbers: impl IntoIterator<Item = i64>) {
     for n in numbers {
         store.write(Write::put(TABLE, note(n)).into()).await.expect("a put");
     }
 }
 
-async fn all(store: &Embedded) -> Vec<Item> {
+async fn all(store: &EmbeddedStore) -> Vec<Item> {
     store.scan(Scan::table(TABLE)).await.expect("a scan").items
 }
 
 /// A store without a sweep, with `count` notes.
-async fn filled(directory: &Path, count: i64) -> Embedded {
-    let store = Embedded::open(directory, quiet()).expect("the directory opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+async fn filled(directory: &Path, count: i64) -> EmbeddedStore {
+    let store = EmbeddedStore::open(directory, quiet()).expect("the directory opens");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..count).await;
     store
 }
 
 fn quiet() -> Options {
-    Options { sweep_every: None, ..Options::default() }
+    Options { sweep_interval: None, ..Options::default() }
 }
 
 fn ignore() -> impl FnMut(u64) {
@@ -59,15 +59,20 @@ fn ignore() -> impl FnMut(u64) {
 }
 
 /// Writes a backup of the store with the objects of a directory, which continues another if one is given.
-fn back_up(store: &Embedded, objects: &Path, previous: Option<&Checked>, file: &Path) -> Result<Backup, Error> {
-    let id = new_id().expect("an id");
-    let source = Source::Store(store);
-    let content = Content { source, previous, objects: Some(objects), sealed_keys: Some(b"sealed"), id };
+fn back_up(
+    store: &EmbeddedStore,
+    objects: &Path,
+    previous: Option<&VerifiedBackup>,
+    file: &Path,
+) -> Result<BackupSummary, Error> {
+    let id = new_backup_id().expect("an id");
+    let source = BackupSource::Store(store);
+    let content = BackupContent { source, previous, objects: Some(objects), sealed_keys: Some(b"sealed"), id };
     write_backup(file, content, &mut ignore())
 }
 
-fn check(file: &Path) -> Checked {
-    check_backup(file, &mut ignore()).expect("the backup is intact")
+fn check(file: &Path) -> VerifiedBackup {
+    verify_backup(file, &mut ignore()).expect("the backup is intact")
 }
 
 fn object(root: &Path, path: &str, text: &str) {
@@ -96,8 +101,8 @@ async fn every_flipped_bit_and_every_truncation_is_detected() {
     let whole = fs::read(&file).expect("the backup can be read");
     fs::write(&damaged, &whole).expect("the file can be written");
     let refused = |what: &str| {
-        let error = check_backup(&damaged, &mut ignore()).err().unwrap_or_else(|| panic!("{what} is not noticed"));
-        assert!(is_damaged(&error), "{what}: {error}");
+        let error = verify_backup(&damaged, &mut ignore()).err().unwrap_or_else(|| panic!("{what} is not noticed"));
+        assert!(is_backup_damaged(&error), "{what}: {error}");
     };
     // Changing one byte and restoring it is faster than writing thousands of files.
     let mut changed = fs::File::options().write(true).open(&damaged).expect("the file opens");
@@ -141,8 +146,8 @@ async fn a_missing_moved_or_duplicate_record_is_detected() {
     let record = |nth: usize| &whole[starts[nth]..starts[nth + 1]];
     let refused = |parts: &[&[u8]], what: &str| {
         fs::write(&damaged, parts.concat()).expect("the file can be written");
-        let error = check_backup(&damaged, &mut ignore()).err().unwrap_or_else(|| panic!("{what} is not noticed"));
-        assert!(is_damaged(&error), "{what}: {error}");
+        let error = verify_backup(&damaged, &mut ignore()).err().unwrap_or_else(|| panic!("{what} is not noticed"));
+        assert!(is_backup_damaged(&error), "{what}: {error}");
     };
     for nth in 0..starts.len() - 1 {
         let (before, after) = (&whole[..starts[nth]], &whole[starts[nth + 1]..]);
@@ -216,7 +221,7 @@ async fn a_restored_store_keeps_its_changes_and_continues_their_sequence_numbers
     let directory = tempfile::tempdir().expect("a directory");
     let store = filled(&directory.path().join("store"), 10).await;
     store.write(Write::delete(TABLE, Key::new("P", "N0003")).into()).await.expect("a delete");
-    let kept = store.changes(TABLE, From::Oldest, 100).await.expect("changes");
+    let kept = store.changes(TABLE, StartPosition::Oldest, 100).await.expect("changes");
     let file = directory.path().join("backup.nagaya");
     let made = store.backup(&file, &mut ignore()).expect("a backup");
     assert_eq!((made.changes, made.sequence), (11, 11));
@@ -224,30 +229,30 @@ async fn a_restored_store_keeps_its_changes_and_continues_their_sequence_numbers
     let restored = directory.path().join("restored");
     let summary = restore_backup(&file, &restored, &mut ignore()).expect("it can be restored");
     assert_eq!(summary.sequence, 11);
-    let copy = Embedded::open(&restored, quiet()).expect("the copy opens");
-    assert_eq!(copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records, kept.records);
+    let copy = EmbeddedStore::open(&restored, quiet()).expect("the copy opens");
+    assert_eq!(copy.changes(TABLE, StartPosition::Oldest, 100).await.expect("changes").records, kept.records);
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     put(&copy, [100]).await;
-    let more = copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records;
+    let more = copy.changes(TABLE, StartPosition::Oldest, 100).await.expect("changes").records;
     assert_eq!(more.last().expect("a change").sequence, 12);
 }
 
 /// A store whose clock the test sets, and which retains changes for 100 seconds.
-fn with_manual_clock(directory: &Path) -> (Arc<AtomicI64>, Embedded) {
+fn with_manual_clock(directory: &Path) -> (Arc<AtomicI64>, EmbeddedStore) {
     let now = Arc::new(AtomicI64::new(1_000));
     let current = Arc::clone(&now);
     let clock = Clock::new(move || current.load(Ordering::SeqCst));
-    let options = Options { clock, sweep_every: None, retention: Duration::from_secs(100), ..Options::default() };
-    (now, Embedded::open(directory, options).expect("the directory opens"))
+    let options = Options { clock, sweep_interval: None, retention: Duration::from_secs(100), ..Options::default() };
+    (now, EmbeddedStore::open(directory, options).expect("the directory opens"))
 }
 
 #[tokio::test]
 async fn a_restored_store_knows_which_changes_were_removed() {
     let directory = tempfile::tempdir().expect("a directory");
     let (now, store) = with_manual_clock(&directory.path().join("store"));
-    store.ensure(&[spec()]).await.expect("the table is made");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..5).await;
-    let second = store.changes(TABLE, From::Oldest, 2).await.expect("changes").next;
+    let second = store.changes(TABLE, StartPosition::Oldest, 2).await.expect("changes").next;
     now.store(150_000, Ordering::SeqCst);
     put(&store, 5..7).await;
     store.sweep().await.expect("a sweep");
@@ -262,12 +267,12 @@ async fn a_restored_store_knows_which_changes_were_removed() {
     for (file, kept) in [(file, 2), (empty, 0)] {
         let target = file.with_extension("restored");
         assert_eq!(restore_backup(&file, &target, &mut ignore()).expect("it can be restored").sequence, 7);
-        let copy = Embedded::open(&target, quiet()).expect("the copy opens");
-        assert_eq!(copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records.len(), kept);
-        let behind = From::After(second.clone());
+        let copy = EmbeddedStore::open(&target, quiet()).expect("the copy opens");
+        assert_eq!(copy.changes(TABLE, StartPosition::Oldest, 100).await.expect("changes").records.len(), kept);
+        let behind = StartPosition::After(second.clone());
         assert_eq!(copy.changes(TABLE, behind, 10).await.expect_err("it is gone").code(), "gap");
         put(&copy, [50]).await;
-        let records = copy.changes(TABLE, From::Oldest, 100).await.expect("changes").records;
+        let records = copy.changes(TABLE, StartPosition::Oldest, 100).await.expect("changes").records;
         assert_eq!(records.last().expect("a change").sequence, 8);
     }
 }
@@ -278,7 +283,7 @@ async fn incremental_backups_restore_to_the_latest_state() {
     let path = |name: &str| directory.path().join(name);
     let objects = path("objects");
     let (now, store) = with_manual_clock(&path("store"));
-    store.ensure(&[spec()]).await.expect("the table is made");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..20).await;
     object(&objects, "notes/f1/a", "the first");
     back_up(&store, &objects, None, &path("full")).expect("a full one");
@@ -286,8 +291,8 @@ async fn incremental_backups_restore_to_the_latest_state() {
     // Changed, removed and new items; a new index, a new table, a new object, and one that is still being written.
     store.write(Write::put(TABLE, note(3).with("n", 333)).into()).await.expect("a put");
     store.write(Write::delete(TABLE, Key::new("P", "N0004")).into()).await.expect("a delete");
-    store.ensure(&[spec().with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))]).await.expect("an index");
-    store.ensure(&[TableSpec::new("more", KeySchema::strings("PK", "SK"))]).await.expect("a table");
+    store.ensure_tables(&[spec().with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))]).await.expect("an index");
+    store.ensure_tables(&[TableSpec::new("more", KeySchema::strings("PK", "SK"))]).await.expect("a table");
     store.write(Write::put("more", note(1)).into()).await.expect("a put");
     object(&objects, "notes/f1/b", "the second");
     object(&objects, "notes/f0/x", "sorts before the others");
@@ -305,9 +310,9 @@ async fn incremental_backups_restore_to_the_latest_state() {
 
     let chain = [check(&path("full")), check(&path("inc1")), check(&path("inc2"))];
     let keys = [KeyFile { path: "issuer/keys.json".to_owned(), bytes: b"secret".to_vec() }];
-    let extras = ObjectsAndKeys { objects: None, keys: &keys };
+    let extras = RestoreExtras { objects: None, keys: &keys };
     let restored = restore_backups(&chain, &path("restored"), extras, &mut ignore()).expect("it can be restored");
-    let expected = store.stat().expect("it can be counted");
+    let expected = store.stats().expect("it can be counted");
     assert_eq!(restored.content_hash, expected.content_hash);
     assert_eq!((restored.objects, restored.keys, restored.sequence), (3, 1, 28));
     for (name, text) in [("f1/a", "the first"), ("f1/b", "the second"), ("f0/x", "sorts before the others")] {
@@ -321,12 +326,12 @@ async fn incremental_backups_restore_to_the_latest_state() {
         let mode = |name: &str| fs::metadata(path(name)).expect("it is there").permissions().mode() & 0o777;
         assert_eq!((mode("restored/issuer"), mode("restored/issuer/keys.json")), (0o700, 0o600));
     }
-    let copy = Embedded::open(path("restored"), quiet()).expect("the copy opens");
+    let copy = EmbeddedStore::open(path("restored"), quiet()).expect("the copy opens");
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     assert_eq!(all(&copy).await, all(&store).await);
     let indexed = copy.query(Query::index(TABLE, "GSI1", "all")).await.expect("a query").items;
     assert_eq!(indexed.len(), 24, "older items are in the new index");
-    let tables = |store: &Embedded| store.stat().expect("it can be counted").tables;
+    let tables = |store: &EmbeddedStore| store.stats().expect("it can be counted").tables;
     assert_eq!(tables(&copy), expected.tables, "changes included");
 }
 
@@ -344,17 +349,17 @@ async fn backups_that_do_not_continue_each_other_are_refused() {
     back_up(&store, &objects, Some(&check(&path("inc1"))), &path("inc2")).expect("an incremental one");
     for wrong in [&["inc1"][..], &["full", "inc2"], &["full2", "inc1"], &["full", "full2"], &["full", "inc2", "inc1"]] {
         let chain: Vec<_> = wrong.iter().map(|name| check(&path(name))).collect();
-        let error = check_chain(&chain).expect_err("they do not follow");
+        let error = verify_chain(&chain).expect_err("they do not follow");
         assert!(
-            is_damaged(&error) && error.to_string().contains("do not follow from each other"),
+            is_backup_damaged(&error) && error.to_string().contains("do not follow from each other"),
             "{wrong:?}: {error}"
         );
-        restore_backups(&chain, &path("restored"), ObjectsAndKeys::default(), &mut ignore())
+        restore_backups(&chain, &path("restored"), RestoreExtras::default(), &mut ignore())
             .expect_err("they are not restored");
         assert!(!path("restored").exists(), "{wrong:?}");
     }
     let chain = ["full", "inc1", "inc2"].map(|name| check(&path(name)));
-    restore_backups(&chain, &path("restored"), ObjectsAndKeys::default(), &mut ignore()).expect("these do");
+    restore_backups(&chain, &path("restored"), RestoreExtras::default(), &mut ignore()).expect("these do");
 }
 
 #[tokio::test]
@@ -363,10 +368,10 @@ async fn an_incremental_backup_with_missing_changes_is_refused() {
     let path = |name: &str| directory.path().join(name);
     let objects = path("objects");
     let (now, store) = with_manual_clock(&path("store"));
-    store.ensure(&[spec()]).await.expect("the table is made");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..3).await;
     back_up(&store, &objects, None, &path("full")).expect("a full one");
-    let refused = |store: &Embedded, why: &str| {
+    let refused = |store: &EmbeddedStore, why: &str| {
         let error = back_up(store, &objects, Some(&check(&path("full"))), &path("inc")).expect_err("it is refused");
         assert!(error.to_string().contains(why), "{error}");
         assert!(error.to_string().contains("make a full backup"), "{error}");
@@ -374,7 +379,7 @@ async fn an_incremental_backup_with_missing_changes_is_refused() {
     };
     // Another directory has its own changes, even if it was restored from this backup.
     restore_backup(&path("full"), &path("restored"), &mut ignore()).expect("it can be restored");
-    refused(&Embedded::open(path("restored"), quiet()).expect("it opens"), "of another directory");
+    refused(&EmbeddedStore::open(path("restored"), quiet()).expect("it opens"), "of another directory");
     put(&store, 3..5).await;
     now.store(500_000, Ordering::SeqCst);
     store.sweep().await.expect("a sweep");
@@ -389,12 +394,12 @@ async fn a_stream_that_ends_early_gives_an_error_and_no_file() {
     store.export(None, &mut streamed, &mut ignore()).expect("it can be streamed");
     let file = directory.path().join("backup.nagaya");
     let receive = |mut stream: &[u8]| {
-        let content = Content {
-            source: Source::Stream(&mut stream),
+        let content = BackupContent {
+            source: BackupSource::Stream(&mut stream),
             previous: None,
             objects: None,
             sealed_keys: None,
-            id: new_id().expect("an id"),
+            id: new_backup_id().expect("an id"),
         };
         write_backup(&file, content, &mut ignore())
     };
@@ -403,7 +408,7 @@ async fn a_stream_that_ends_early_gives_an_error_and_no_file() {
         assert!(!file.exists(), "cut at {at}");
     }
     let received = receive(&streamed).expect("the whole stream");
-    assert_eq!(received.content_hash, Some(store.stat().expect("it can be counted").content_hash));
+    assert_eq!(received.content_hash, Some(store.stats().expect("it can be counted").content_hash));
     assert_eq!(check(&file).backup, received);
 }
 
@@ -416,14 +421,14 @@ async fn a_backup_of_format_1_can_still_be_restored() {
     let target = directory.path().join("restored");
     let restored = restore_backup(&file, &target, &mut ignore()).expect("it can be restored");
     assert_eq!(Some(restored.content_hash), checked.backup.content_hash);
-    let copy = Embedded::open(&target, quiet()).expect("the copy opens");
+    let copy = EmbeddedStore::open(&target, quiet()).expect("the copy opens");
     assert_eq!(all(&copy).await.len(), 11);
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
-    let past = copy.restore_at(0, &directory.path().join("past"), ObjectsAndKeys::default(), &mut ignore());
+    let past = copy.restore_at(0, &directory.path().join("past"), RestoreExtras::default(), &mut ignore());
     assert!(past.expect_err("it has no changes").to_string().contains("cannot be restored"));
     // Every position of the old directory gives a gap: its subscriber starts again and misses nothing.
     let other = filled(&directory.path().join("other"), 5).await;
-    let position = From::After(other.changes(TABLE, From::Now, 1).await.expect("changes").next);
+    let position = StartPosition::After(other.changes(TABLE, StartPosition::Latest, 1).await.expect("changes").next);
     assert_eq!(copy.changes(TABLE, position, 10).await.expect_err("it is lost").code(), "gap");
     let again: PathBuf = directory.path().join("again.nagaya");
     copy.backup(&again, &mut ignore()).expect("it can be backed up again");
@@ -431,7 +436,7 @@ async fn a_backup_of_format_1_can_still_be_restored() {
     let whole = fs::read(&file).expect("a file");
     let mut longer = fs::File::create(directory.path().join("longer")).expect("a file");
     longer.write_all(&[whole.as_slice(), &[0]].concat()).expect("it can be written");
-    check_backup(&directory.path().join("longer"), &mut ignore()).expect_err("something follows");
+    verify_backup(&directory.path().join("longer"), &mut ignore()).expect_err("something follows");
 }
 
 /// A directory that was rolled back has used the same sequence numbers for other changes.
@@ -440,17 +445,17 @@ async fn an_incremental_backup_of_a_directory_that_was_rolled_back_is_refused() 
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let objects = path("objects");
-    let store = Embedded::open(path("store"), quiet()).expect("the directory opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::open(path("store"), quiet()).expect("the directory opens");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..10).await;
     drop(store);
     copy_tree(&path("store"), &path("earlier"));
-    let store = Embedded::open(path("store"), quiet()).expect("the directory opens");
+    let store = EmbeddedStore::open(path("store"), quiet()).expect("the directory opens");
     put(&store, 10..20).await;
     back_up(&store, &objects, None, &path("full")).expect("a full one");
     drop(store);
 
-    let store = Embedded::open(path("earlier"), quiet()).expect("the copy opens");
+    let store = EmbeddedStore::open(path("earlier"), quiet()).expect("the copy opens");
     put(&store, 50..80).await;
     let error = back_up(&store, &objects, Some(&check(&path("full"))), &path("inc"))
         .expect_err("it does not continue the backup");

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nagaya_contract::{self as contract, Engine, Outcome, RETENTION};
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Answer, Clock, Error};
+use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_store::{Clock, Error, StoreFuture};
 use tempfile::TempDir;
 
 /// Proves the embedded engine's part of N2.
@@ -32,9 +32,9 @@ async fn an_engine_that_cannot_be_swept_skips_the_cases_that_need_it() {
 struct Unswept;
 
 impl Engine for Unswept {
-    type Store = Embedded;
+    type Store = EmbeddedStore;
 
-    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> StoreFuture<'_, EmbeddedStore> {
         Memory.open(clock)
     }
 }
@@ -42,13 +42,13 @@ impl Engine for Unswept {
 struct Memory;
 
 impl Engine for Memory {
-    type Store = Embedded;
+    type Store = EmbeddedStore;
 
-    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
-        Box::pin(async { Embedded::memory(options(clock)) })
+    fn open(&self, clock: Clock) -> StoreFuture<'_, EmbeddedStore> {
+        Box::pin(async { EmbeddedStore::in_memory(options(clock)) })
     }
 
-    fn sweep<'a>(&'a self, store: &'a Embedded) -> Option<Answer<'a, ()>> {
+    fn sweep<'a>(&'a self, store: &'a EmbeddedStore) -> Option<StoreFuture<'a, ()>> {
         Some(Box::pin(sweep(store)))
     }
 }
@@ -59,22 +59,22 @@ struct Disk {
 }
 
 impl Engine for Disk {
-    type Store = Embedded;
+    type Store = EmbeddedStore;
 
-    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
+    fn open(&self, clock: Clock) -> StoreFuture<'_, EmbeddedStore> {
         let directory = self.root.path().join(self.opened.fetch_add(1, Ordering::Relaxed).to_string());
-        Box::pin(async { Embedded::open(directory, options(clock)) })
+        Box::pin(async { EmbeddedStore::open(directory, options(clock)) })
     }
 
-    fn sweep<'a>(&'a self, store: &'a Embedded) -> Option<Answer<'a, ()>> {
+    fn sweep<'a>(&'a self, store: &'a EmbeddedStore) -> Option<StoreFuture<'a, ()>> {
         Some(Box::pin(sweep(store)))
     }
 }
 
 fn options(clock: Clock) -> Options {
-    Options { clock, retention: RETENTION, sweep_every: None, ..Options::default() }
+    Options { clock, retention: RETENTION, sweep_interval: None, ..Options::default() }
 }
 
-async fn sweep(store: &Embedded) -> Result<(), Error> {
+async fn sweep(store: &EmbeddedStore) -> Result<(), Error> {
     store.sweep().await
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Condition, Key, KeySchema, Store as _, TableSpec, Update, Value, Write};
 
 const TABLE: &str = "counters";
@@ -10,22 +10,22 @@ const TABLE: &str = "counters";
 #[tokio::test]
 async fn the_error_of_a_locked_directory_names_the_process() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
-    let error = Embedded::open(directory.path(), Options::default()).expect_err("it is open already");
+    let store = EmbeddedStore::open(directory.path(), Options::default()).expect("the directory opens");
+    let error = EmbeddedStore::open(directory.path(), Options::default()).expect_err("it is open already");
     let text = error.to_string();
     assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
     assert!(text.contains(&directory.path().display().to_string()), "{text}");
     drop(store);
-    Embedded::open(directory.path(), Options::default()).expect("it is unlocked again");
+    EmbeddedStore::open(directory.path(), Options::default()).expect("it is unlocked again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_increments_are_all_applied() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Arc::new(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
-    store.ensure(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
+    let store = Arc::new(EmbeddedStore::open(directory.path(), Options::default()).expect("the directory opens"));
+    store.ensure_tables(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
     let key = Key::new("counter", "one");
-    let increment = |store: Arc<Embedded>, key: Key| async move {
+    let increment = |store: Arc<EmbeddedStore>, key: Key| async move {
         loop {
             let found = store.get(TABLE, &key).await.expect("a read");
             let n: i64 = found.as_ref().and_then(|item| item.get("n")?.as_number()?.try_into().ok()).unwrap_or(0);

@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use nagaya_embedded::{Embedded, Options, check_backup};
+use nagaya_embedded::{EmbeddedStore, Options, verify_backup};
 
 fn open_error(directory: &Path) -> String {
-    Embedded::open(directory, Options::default()).expect_err("it cannot be opened").to_string()
+    EmbeddedStore::open(directory, Options::default()).expect_err("it cannot be opened").to_string()
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_directory_that_cannot_be_opened_is_named_with_the_cause() {
 #[test]
 fn a_file_that_cannot_be_read_is_named_with_the_cause() {
     let base = tempfile::tempdir().expect("a directory");
-    drop(Embedded::open(base.path(), Options::default()).expect("it is created"));
+    drop(EmbeddedStore::open(base.path(), Options::default()).expect("it is created"));
     let journal = base.path().join("data/9.jnl");
     fs::create_dir(&journal).expect("a folder instead of a journal");
     assert_eq!(open_error(base.path()), format!("cannot read {}: is a directory", journal.display()));
@@ -29,7 +29,7 @@ fn a_file_that_cannot_be_read_is_named_with_the_cause() {
 #[test]
 fn an_error_of_fjall_is_in_plain_words() {
     let base = tempfile::tempdir().expect("a directory");
-    drop(Embedded::open(base.path(), Options::default()).expect("it is created"));
+    drop(EmbeddedStore::open(base.path(), Options::default()).expect("it is created"));
     let (data, lock) = (base.path().join("data"), base.path().join("data/lock"));
     fs::remove_file(&lock).and_then(|()| fs::create_dir(&lock)).expect("a folder instead of a file");
     assert_eq!(open_error(base.path()), format!("cannot open {}: is a directory", data.display()));
@@ -37,6 +37,6 @@ fn an_error_of_fjall_is_in_plain_words() {
 
 #[test]
 fn a_missing_backup_is_named_with_the_cause() {
-    let error = check_backup(Path::new("missing.nagaya"), &mut |_| {}).expect_err("there is no file");
+    let error = verify_backup(Path::new("missing.nagaya"), &mut |_| {}).expect_err("there is no file");
     assert_eq!(error.to_string(), "cannot open missing.nagaya: no such file or directory");
 }

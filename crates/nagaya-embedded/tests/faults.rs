@@ -7,7 +7,7 @@ use std::{
     sync::LazyLock,
 };
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Condition, Item, Key, KeySchema, Scan, Store as _, TableSpec, Write};
 
 const TABLE: &str = "blobs";
@@ -35,8 +35,8 @@ fn blob(n: u32) -> Item {
 #[tokio::test]
 async fn the_process_whose_disk_is_full() {
     let Ok(directory) = std::env::var(CHILD) else { return };
-    let store = Embedded::open(directory, Options::default()).expect("the directory opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::open(directory, Options::default()).expect("the directory opens");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     let mut failures = 0;
     for n in 0..20_000 {
         match store.write(Write::put(TABLE, blob(n)).when(Condition::absent("PK")).into()).await {
@@ -77,12 +77,13 @@ async fn a_full_disk_gives_an_error_and_loses_no_acknowledged_write() {
     for blocks in [2_000, 40_000] {
         let directory = tempfile::tempdir().expect("a directory");
         // The journal allocates its space when the directory is created.
-        drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
+        drop(EmbeddedStore::open(directory.path(), Options::default()).expect("the directory opens"));
         let (acknowledged, failures) = run_until_full(directory.path(), blocks);
         assert!(!acknowledged.is_empty(), "{blocks}: nothing was written before the disk was full");
         assert!(!failures.is_empty() && failures.iter().all(|failure| is_refusal(failure)), "{blocks}: {failures:?}");
-        let store = Embedded::open(directory.path(), Options::default()).expect("it opens when there is space again");
-        store.ensure(&[spec()]).await.expect("the table is there");
+        let store =
+            EmbeddedStore::open(directory.path(), Options::default()).expect("it opens when there is space again");
+        store.ensure_tables(&[spec()]).await.expect("the table is there");
         for n in &acknowledged {
             let found = store.get(TABLE, &Key::new("P", format!("{n:06}"))).await.expect("a read");
             assert_eq!(found, Some(blob(*n)), "{blocks}: an acknowledged write is lost");
@@ -116,8 +117,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 async fn a_damaged_file_is_detected_or_harmless() {
     let original = tempfile::tempdir().expect("a directory");
     {
-        let store = Embedded::open(original.path(), Options::default()).expect("the directory opens");
-        store.ensure(&[spec()]).await.expect("the table is made");
+        let store = EmbeddedStore::open(original.path(), Options::default()).expect("the directory opens");
+        store.ensure_tables(&[spec()]).await.expect("the table is made");
         for n in 0..40 {
             store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
         }
@@ -164,7 +165,7 @@ async fn a_damaged_file_is_detected_or_harmless() {
 }
 
 async fn read_all(directory: &Path) -> Result<Vec<Item>, String> {
-    let store = Embedded::open(directory, Options { sweep_every: None, ..Options::default() })
+    let store = EmbeddedStore::open(directory, Options { sweep_interval: None, ..Options::default() })
         .map_err(|error| error.to_string())?;
     let mut items = Vec::new();
     let mut after = None;

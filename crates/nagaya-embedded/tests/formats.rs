@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{
-    Clock, From, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Value, Write, WriteSet,
+    Clock, Item, Key, KeySchema, Query, Scan, StartPosition, Store as _, TableSpec, Update, Value, Write, WriteSet,
 };
 
 /// The format that this version writes.
@@ -21,7 +21,7 @@ fn formats() -> PathBuf {
 }
 
 fn options() -> Options {
-    Options { clock: Clock::new(|| 1_800_000_000_000), sweep_every: None, ..Options::default() }
+    Options { clock: Clock::new(|| 1_800_000_000_000), sweep_interval: None, ..Options::default() }
 }
 
 fn spec() -> TableSpec {
@@ -56,8 +56,8 @@ fn key(n: i64) -> Key {
 
 /// The content of the directory of every format: notes 1 to 9 in sorted files, then 10 to 12 in the journal, one
 /// changed and one removed.
-async fn fill(store: &Embedded) -> Result<(), nagaya_store::Error> {
-    store.ensure(&[spec()]).await?;
+async fn fill(store: &EmbeddedStore) -> Result<(), nagaya_store::Error> {
+    store.ensure_tables(&[spec()]).await?;
     store.write((1..10).map(|n| Write::put(TABLE, note(n))).collect::<WriteSet>()).await?;
     store.compact()?;
     store.write((10..13).map(|n| Write::put(TABLE, note(n))).collect::<WriteSet>()).await?;
@@ -93,7 +93,7 @@ fn copy(from: &Path, to: &Path) {
 async fn a_directory_of_every_format_opens_with_its_whole_content() {
     if std::env::var_os(MAKE).is_some() {
         let made = tempfile::tempdir().expect("a directory");
-        let store = Embedded::open(made.path(), options()).expect("a store");
+        let store = EmbeddedStore::open(made.path(), options()).expect("a store");
         fill(&store).await.expect("it can be filled");
         drop(store);
         copy(made.path(), &formats().join(FORMAT));
@@ -104,7 +104,7 @@ async fn a_directory_of_every_format_opens_with_its_whole_content() {
         let format = directory.display();
         let opened = tempfile::tempdir().expect("a directory");
         copy(&directory, opened.path());
-        let store = Embedded::open(opened.path(), options()).unwrap_or_else(|error| panic!("{format}: {error}"));
+        let store = EmbeddedStore::open(opened.path(), options()).unwrap_or_else(|error| panic!("{format}: {error}"));
         assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{format}");
 
         let mut scanned = store.scan(Scan::table(TABLE)).await.expect("a scan").items;
@@ -113,14 +113,14 @@ async fn a_directory_of_every_format_opens_with_its_whole_content() {
         assert_eq!(scanned, expected(), "{format}");
         let indexed = store.query(Query::index(TABLE, "GSI1", "all").descending()).await.expect("a query").items;
         assert_eq!(indexed, expected(), "{format}");
-        let changes = store.changes(TABLE, From::Oldest, 100).await.expect("changes").records;
+        let changes = store.changes(TABLE, StartPosition::Oldest, 100).await.expect("changes").records;
         assert_eq!(changes.len(), 14, "{format}");
         assert_eq!(changes[13].old, Some(note(4)), "{format}");
 
         // It accepts writes.
-        store.ensure(&[spec()]).await.expect("the table is the same");
+        store.ensure_tables(&[spec()]).await.expect("the table is the same");
         store.write(Write::put(TABLE, note(20)).into()).await.expect("a put");
-        let more = store.changes(TABLE, From::Oldest, 100).await.expect("changes").records;
+        let more = store.changes(TABLE, StartPosition::Oldest, 100).await.expect("changes").records;
         assert!(more[14].sequence > changes[13].sequence, "{format}");
     }
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Item, Key, KeySchema, Query, Store as _, TableSpec, Write, WriteSet};
 
 const TABLE: &str = "notes";
 const ITEMS: usize = 6_000;
 
 fn options() -> Options {
-    Options { sweep_every: None, ..Options::default() }
+    Options { sweep_interval: None, ..Options::default() }
 }
 
 fn plain() -> TableSpec {
@@ -30,15 +30,15 @@ fn key(n: usize) -> Key {
     Key::new(format!("P{}", n % 7), format!("{n:06}"))
 }
 
-async fn fill(store: &Embedded) {
-    store.ensure(&[plain()]).await.expect("the table is made");
+async fn fill(store: &EmbeddedStore) {
+    store.ensure_tables(&[plain()]).await.expect("the table is made");
     for start in (0..ITEMS).step_by(100) {
         let set: WriteSet = (start..start + 100).map(|n| Write::put(TABLE, note(n))).collect();
         store.write(set).await.expect("a set");
     }
 }
 
-async fn in_index(store: &Embedded) -> Vec<String> {
+async fn in_index(store: &EmbeddedStore) -> Vec<String> {
     let mut found = Vec::new();
     let mut query = Query::index(TABLE, "GSI1", "all");
     loop {
@@ -60,11 +60,11 @@ fn names(numbers: impl Iterator<Item = usize>) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_work_while_an_index_is_built_and_readers_see_it_when_it_is_complete() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Arc::new(Embedded::open(directory.path(), options()).expect("the directory opens"));
+    let store = Arc::new(EmbeddedStore::open(directory.path(), options()).expect("the directory opens"));
     fill(&store).await;
     let building = tokio::spawn({
         let store = Arc::clone(&store);
-        async move { store.ensure(&[indexed()]).await }
+        async move { store.ensure_tables(&[indexed()]).await }
     });
     let (mut during, mut n) = (0, 0);
     while !building.is_finished() {
@@ -95,14 +95,14 @@ async fn an_interrupted_build_continues_and_leaves_no_entry_of_a_deleted_item() 
     let directory = tempfile::tempdir().expect("a directory");
     let mut interrupted = 0;
     {
-        let store = Embedded::open(directory.path(), options()).expect("the directory opens");
+        let store = EmbeddedStore::open(directory.path(), options()).expect("the directory opens");
         fill(&store).await;
     }
     for round in 0..20 {
-        let store = Embedded::open(directory.path(), options()).expect("it opens again");
+        let store = EmbeddedStore::open(directory.path(), options()).expect("it opens again");
         // The build is started but not awaited: dropping the store interrupts it.
         let specs = [indexed()];
-        let mut asked = Box::pin(store.ensure(&specs));
+        let mut asked = Box::pin(store.ensure_tables(&specs));
         let polled = std::future::poll_fn(|context| std::task::Poll::Ready(asked.as_mut().poll(context).is_pending()));
         let pending = polled.await;
         drop(asked);
@@ -113,16 +113,16 @@ async fn an_interrupted_build_continues_and_leaves_no_entry_of_a_deleted_item() 
         interrupted += usize::from(pending && store.query(Query::index(TABLE, "GSI1", "all").limit(1)).await.is_err());
     }
     assert!(interrupted > 0, "no build was interrupted: the test tests nothing");
-    let store = Embedded::open(directory.path(), options()).expect("it opens again");
-    store.ensure(&[indexed()]).await.expect("the index is built");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens again");
+    store.ensure_tables(&[indexed()]).await.expect("the index is built");
     assert_eq!(in_index(&store).await, names(20..ITEMS));
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
 }
 
 #[tokio::test]
 async fn an_index_can_be_rebuilt() {
-    for store in [Embedded::memory(options()).expect("memory")] {
-        store.ensure(&[indexed()]).await.expect("the table is made");
+    for store in [EmbeddedStore::in_memory(options()).expect("memory")] {
+        store.ensure_tables(&[indexed()]).await.expect("the table is made");
         let set: WriteSet = (0..100).map(|n| Write::put(TABLE, note(n))).collect();
         store.write(set).await.expect("a set");
         for index in [None, Some("GSI1")] {
@@ -138,8 +138,8 @@ async fn an_index_can_be_rebuilt() {
 /// Either the index does not exist, or it has all entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_during_a_rebuild_never_sees_a_partial_index() {
-    let store = Arc::new(Embedded::memory(options()).expect("memory"));
-    store.ensure(&[indexed()]).await.expect("the table is made");
+    let store = Arc::new(EmbeddedStore::in_memory(options()).expect("memory"));
+    store.ensure_tables(&[indexed()]).await.expect("the table is made");
     let set: WriteSet = (0..100).map(|n| Write::put(TABLE, note(n))).collect();
     store.write(set).await.expect("a set");
     let building = tokio::spawn({

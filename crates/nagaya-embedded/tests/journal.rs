@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagaya_embedded::{Embedded, Options, accept_loss, inspect_damage};
-use nagaya_store::{From, Item, Key, KeySchema, Store as _, TableSpec, Write};
+use nagaya_embedded::{EmbeddedStore, Options, discard_damaged_commits, inspect_damage};
+use nagaya_store::{Item, Key, KeySchema, StartPosition, Store as _, TableSpec, Write};
 
 const TABLE: &str = "blobs";
 const PAGE: usize = 4096;
 
 fn options() -> Options {
-    Options { sweep_every: None, ..Options::default() }
+    Options { sweep_interval: None, ..Options::default() }
 }
 
 /// Random letters, which do not compress.
@@ -31,15 +31,15 @@ fn blob(n: usize) -> Item {
 }
 
 async fn filled(directory: &Path, blobs: usize) {
-    let store = Embedded::open(directory, options()).expect("the directory opens");
-    store.ensure(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
+    let store = EmbeddedStore::open(directory, options()).expect("the directory opens");
+    store.ensure_tables(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
     for n in 0..blobs {
         store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
     }
 }
 
 /// The number of blobs; only the last ones may be missing.
-async fn found(store: &Embedded, most: usize) -> usize {
+async fn found(store: &EmbeddedStore, most: usize) -> usize {
     let mut count = 0;
     for n in 0..most {
         if let Some(item) = store.get(TABLE, &Key::new("P", format!("{n:03}"))).await.expect("a read") {
@@ -81,7 +81,7 @@ async fn a_torn_end_is_cut_off_and_kept() {
     filled(directory.path(), 3).await;
     let (before, acknowledged) =
         (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a file"));
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
     drop(store);
     let whole = written(directory.path());
@@ -98,12 +98,13 @@ async fn a_torn_end_is_cut_off_and_kept() {
         }
         fs::write(journal(directory.path()), &torn).expect("the journal can be written");
         fs::write(directory.path().join("acknowledged"), &acknowledged).expect("the file can be written");
-        let store = Embedded::open(directory.path(), options()).unwrap_or_else(|error| panic!("{lost:?}: {error}"));
+        let store =
+            EmbeddedStore::open(directory.path(), options()).unwrap_or_else(|error| panic!("{lost:?}: {error}"));
         assert_eq!(found(&store, 4).await, 3, "{lost:?}");
         assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{lost:?}");
         store.write(Write::put(TABLE, blob(3)).into()).await.expect("it accepts writes");
         drop(store);
-        assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 4).await, 4, "{lost:?}");
+        assert_eq!(found(&EmbeddedStore::open(directory.path(), options()).expect("it opens"), 4).await, 4, "{lost:?}");
     }
     assert!(fs::read_dir(directory.path().join("torn")).expect("the bytes that were cut off are kept").count() > 0);
 }
@@ -129,7 +130,7 @@ async fn bytes_of_a_tenant_cannot_pass_for_a_commit() {
     filled(directory.path(), 2).await;
     let (before, acknowledged) =
         (written(directory.path()), fs::read(directory.path().join("acknowledged")).expect("a file"));
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     // Short enough not to be compressed.
     let text = batch_as_text().repeat(20);
     let item = |n: usize| Item::new().with("PK", "Q").with("SK", format!("{n}")).with("text", text.as_str());
@@ -141,7 +142,7 @@ async fn bytes_of_a_tenant_cannot_pass_for_a_commit() {
     torn.truncate(before.len() + (whole.len() - before.len()) * 2 / 3);
     fs::write(journal(directory.path()), torn).expect("the journal can be written");
     fs::write(directory.path().join("acknowledged"), acknowledged).expect("the file can be written");
-    let store = Embedded::open(directory.path(), options()).expect("a torn end is cut off");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("a torn end is cut off");
     assert_eq!(found(&store, 2).await, 2);
     assert_eq!(store.get(TABLE, &Key::new("Q", "0")).await.expect("a read"), None);
 }
@@ -160,7 +161,7 @@ async fn damage_is_refused_or_harmless_wherever_it_is() {
             let mut damaged = whole.clone();
             damaged[at] ^= bit;
             fs::write(&path, &damaged).expect("the journal can be written");
-            match Embedded::open(directory.path(), options()) {
+            match EmbeddedStore::open(directory.path(), options()) {
                 Err(error) => {
                     assert!(error.to_string().contains("damaged at byte"), "{at}: {error}");
                     assert_eq!(fs::read(&path).expect("the journal can be read"), damaged, "{at}: it was changed");
@@ -182,26 +183,26 @@ async fn a_journal_that_ends_early_is_refused_and_can_be_recovered() {
     filled(directory.path(), 6).await;
     let (path, whole) = (journal(directory.path()), written(directory.path()));
     fs::write(&path, &whole[..whole.len() / 2]).expect("the journal can be written");
-    let error = Embedded::open(directory.path(), options()).expect_err("commits are missing");
+    let error = EmbeddedStore::open(directory.path(), options()).expect_err("commits are missing");
     assert!(error.to_string().contains("acknowledged commits are missing"), "{error}");
     assert!(error.to_string().contains("nagaya store recover"), "{error}");
 
     fs::write(&path, &whole).expect("the journal can be written");
-    let store = Embedded::open(directory.path(), options()).expect("it is whole");
-    let position = store.changes(TABLE, From::Oldest, 2).await.expect("changes").next;
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it is whole");
+    let position = store.changes(TABLE, StartPosition::Oldest, 2).await.expect("changes").next;
     drop(store);
     fs::write(&path, &whole[..whole.len() / 2]).expect("the journal can be written");
 
     let recovery = inspect_damage(directory.path()).expect("it can be looked at");
     let last = recovery.last_commit.expect("some commits are whole");
     assert!(recovery.acknowledged > last && recovery.damage.is_some(), "{recovery:?}");
-    assert!(!accept_loss(directory.path()).expect("it is accepted").is_empty());
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    assert!(!discard_damaged_commits(directory.path()).expect("it is accepted").is_empty());
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     let left = found(&store, 6).await;
     assert!((1..6).contains(&left), "{left}");
     assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
     // Subscribers may have seen changes that are discarded now.
-    let error = store.changes(TABLE, From::After(position), 10).await.expect_err("it is another store now");
+    let error = store.changes(TABLE, StartPosition::After(position), 10).await.expect_err("it is another store now");
     assert_eq!(error.code(), "gap");
 }
 
@@ -210,16 +211,16 @@ async fn a_journal_that_ends_early_is_refused_and_can_be_recovered() {
 async fn a_recovered_directory_accepts_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 6).await;
-    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("all is in sorted files");
+    EmbeddedStore::open(directory.path(), options()).expect("it opens").compact().expect("all is in sorted files");
     let (path, mut bytes) = (journal(directory.path()), written(directory.path()));
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, &bytes).expect("the journal can be written");
-    Embedded::open(directory.path(), options()).expect_err("it is damaged");
-    let kept = accept_loss(directory.path()).expect("it is accepted");
+    EmbeddedStore::open(directory.path(), options()).expect_err("it is damaged");
+    let kept = discard_damaged_commits(directory.path()).expect("it is accepted");
     assert!(kept.iter().all(|path| fs::metadata(path).is_ok_and(|kept| kept.len() > 0)), "{kept:?}");
     for n in 6..9 {
-        let store = Embedded::open(directory.path(), options()).expect("it opens, time and again");
+        let store = EmbeddedStore::open(directory.path(), options()).expect("it opens, time and again");
         assert_eq!(found(&store, 9).await, n);
         store.write(Write::put(TABLE, blob(n)).into()).await.expect("a put");
     }
@@ -229,15 +230,15 @@ async fn a_recovered_directory_accepts_writes() {
 async fn a_missing_manifest_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
-    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
+    EmbeddedStore::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
     for keyspace in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
         let (current, aside) = (keyspace.path().join("current"), keyspace.path().join("aside"));
         fs::rename(&current, &aside).expect("it can be moved");
-        let error = Embedded::open(directory.path(), options()).expect_err("fjall would empty a keyspace");
+        let error = EmbeddedStore::open(directory.path(), options()).expect_err("fjall would empty a keyspace");
         assert!(error.to_string().contains("is damaged"), "{error}");
         fs::rename(&aside, &current).expect("it can be moved");
     }
-    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+    assert_eq!(found(&EmbeddedStore::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
 /// Publishing a manifest failed twice in a row: `current` has the checksum of the first, and the file is the second.
@@ -245,7 +246,7 @@ async fn a_missing_manifest_is_refused() {
 async fn an_unpublished_manifest_is_accepted_only_if_all_of_its_files_are_intact() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
-    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
+    EmbeddedStore::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
     let mut tables = Vec::new();
     for keyspace in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
         let current = keyspace.path().join("current");
@@ -262,12 +263,12 @@ async fn an_unpublished_manifest_is_accepted_only_if_all_of_its_files_are_intact
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(&table, &bytes).expect("it can be written");
-        let error = Embedded::open(directory.path(), options()).expect_err("a file does not match the manifest");
+        let error = EmbeddedStore::open(directory.path(), options()).expect_err("a file does not match the manifest");
         assert!(error.to_string().contains("is damaged"), "{error}");
         bytes[middle] ^= 1;
         fs::write(&table, &bytes).expect("it can be written");
     }
-    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+    assert_eq!(found(&EmbeddedStore::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
 /// A volume that is not mounted at one start must not lose anything.
@@ -279,11 +280,11 @@ async fn data_on_an_unmounted_volume_is_not_replaced() {
     filled(directory.path(), 3).await;
     fs::rename(path("data"), path("volume")).expect("it can be moved");
     std::os::unix::fs::symlink(path("volume"), path("data")).expect("a link");
-    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+    assert_eq!(found(&EmbeddedStore::open(directory.path(), options()).expect("it opens"), 3).await, 3);
     fs::rename(path("volume"), path("away")).expect("it can be moved");
-    Embedded::open(directory.path(), options()).expect_err("the volume is not mounted");
+    EmbeddedStore::open(directory.path(), options()).expect_err("the volume is not mounted");
     fs::rename(path("away"), path("volume")).expect("it can be moved");
-    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+    assert_eq!(found(&EmbeddedStore::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
 /// An empty store must not replace one whose data is missing.
@@ -293,27 +294,27 @@ async fn missing_data_is_not_replaced() {
     filled(directory.path(), 3).await;
     let (data, away) = (directory.path().join("data"), directory.path().join("away"));
     fs::rename(&data, &away).expect("it can be moved");
-    let error = Embedded::open(directory.path(), options()).expect_err("the data is missing");
+    let error = EmbeddedStore::open(directory.path(), options()).expect_err("the data is missing");
     assert!(error.to_string().contains("is missing, although"), "{error}");
     fs::rename(&away, &data).expect("it can be moved");
-    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+    assert_eq!(found(&EmbeddedStore::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
 #[tokio::test]
 async fn a_missing_journal_is_refused_and_can_be_recovered() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
-    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    EmbeddedStore::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
     drop(store);
     fs::remove_file(journal(directory.path())).expect("the journal is removed");
-    let error = Embedded::open(directory.path(), options()).expect_err("a commit is missing");
+    let error = EmbeddedStore::open(directory.path(), options()).expect_err("a commit is missing");
     assert!(error.to_string().contains("its journals are gone"), "{error}");
     let recovery = inspect_damage(directory.path()).expect("it can be looked at");
     assert!(recovery.is_damaged(), "{recovery:?}");
-    accept_loss(directory.path()).expect("it is accepted");
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    discard_damaged_commits(directory.path()).expect("it is accepted");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     assert_eq!(found(&store, 4).await, 3);
 }
 
@@ -322,7 +323,7 @@ async fn a_missing_journal_is_refused_and_can_be_recovered() {
 async fn a_damaged_manifest_is_refused_or_harmless() {
     let directory = tempfile::tempdir().expect("a directory");
     filled(directory.path(), 3).await;
-    Embedded::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
+    EmbeddedStore::open(directory.path(), options()).expect("it opens").compact().expect("some is in sorted files");
     let (mut refused, mut harmless) = (0, 0);
     for keyspace in fs::read_dir(directory.path().join("data/keyspaces")).expect("a folder").flatten() {
         let current = fs::read(keyspace.path().join("current")).expect("it can be read");
@@ -334,7 +335,7 @@ async fn a_damaged_manifest_is_refused_or_harmless() {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 0x10;
                 fs::write(&path, &bytes).expect("it can be written");
-                match Embedded::open(directory.path(), options()) {
+                match EmbeddedStore::open(directory.path(), options()) {
                     Err(error) => {
                         assert!(error.to_string().contains("is damaged"), "{name} at {at}: {error}");
                         refused += 1;
@@ -350,7 +351,7 @@ async fn a_damaged_manifest_is_refused_or_harmless() {
         }
     }
     assert!(refused > 100 && refused > harmless, "{refused} refused, {harmless} harmless");
-    assert_eq!(found(&Embedded::open(directory.path(), options()).expect("it opens"), 3).await, 3);
+    assert_eq!(found(&EmbeddedStore::open(directory.path(), options()).expect("it opens"), 3).await, 3);
 }
 
 /// fjall starts a new journal after 64 MB, and keeps the old ones until all of their entries are in sorted files.
@@ -360,7 +361,7 @@ async fn only_the_newest_of_several_journals_may_be_torn() {
     let page =
         |n: usize| Item::new().with("PK", "pages").with("SK", format!("{n:03}")).with("noise", noise(n, 380_000));
     filled(directory.path(), 3).await;
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     let mut pages = 0;
     while journals(directory.path()).len() < 2 {
         assert!(pages < 500, "there is still only one journal");
@@ -385,7 +386,7 @@ async fn only_the_newest_of_several_journals_may_be_torn() {
             if !is_known {
                 fs::remove_file(directory.path().join("acknowledged")).expect("the file can be removed");
             }
-            let opened = Embedded::open(directory.path(), options());
+            let opened = EmbeddedStore::open(directory.path(), options());
             let message = opened.as_ref().err().map(ToString::to_string);
             let expected = match (path == &sealed, is_known) {
                 (true, _) => Some("the journals after it are intact"),
@@ -402,7 +403,7 @@ async fn only_the_newest_of_several_journals_may_be_torn() {
             fs::write(directory.path().join("acknowledged"), &acknowledged).expect("the file can be written");
         }
     }
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     assert_eq!(found(&store, 3).await, 3);
     for n in 0..pages + 3 {
         let key = Key::new("pages", format!("{n:03}"));
@@ -418,24 +419,24 @@ async fn a_journal_that_ends_before_the_sorted_files_is_refused_and_can_be_recov
     filled(directory.path(), 3).await;
     let (journal, acknowledged) = (journal(directory.path()), directory.path().join("acknowledged"));
     let earlier = [&journal, &acknowledged].map(|path| (path, fs::read(path).expect("it can be read")));
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     store.write(Write::put(TABLE, blob(3)).into()).await.expect("a put");
     store.compact().expect("all is in sorted files");
     drop(store);
     for (path, bytes) in &earlier {
         fs::write(path, bytes).expect("it can be written");
     }
-    let error = Embedded::open(directory.path(), options()).expect_err("the journal ends early");
+    let error = EmbeddedStore::open(directory.path(), options()).expect_err("the journal ends early");
     assert!(error.to_string().contains("has lost acknowledged commits"), "{error}");
     let recovery = inspect_damage(directory.path()).expect("it can be looked at");
     assert!(recovery.is_damaged() && recovery.lost() == Some(1), "{recovery:?}");
     let known = fs::read(&acknowledged).expect("it can be read");
-    accept_loss(directory.path()).expect("it is accepted");
+    discard_damaged_commits(directory.path()).expect("it is accepted");
     // As if the recovery had been interrupted before its end: the directory is refused, and can be recovered again.
     fs::write(&acknowledged, known).expect("it can be written");
     fs::write(&journal, &earlier[0].1).expect("it can be written");
-    Embedded::open(directory.path(), options()).expect_err("the recovery was interrupted");
-    accept_loss(directory.path()).expect("it is accepted");
-    let store = Embedded::open(directory.path(), options()).expect("it opens");
+    EmbeddedStore::open(directory.path(), options()).expect_err("the recovery was interrupted");
+    discard_damaged_commits(directory.path()).expect("it is accepted");
+    let store = EmbeddedStore::open(directory.path(), options()).expect("it opens");
     assert_eq!(found(&store, 5).await, 4);
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{Embedded, ObjectsAndKeys, Options, restore_backup};
+use nagaya_embedded::{EmbeddedStore, Options, RestoreExtras, restore_backup};
 use nagaya_store::{Clock, Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write};
 
 const TABLE: &str = "notes";
@@ -37,11 +37,12 @@ struct ManualClock {
 }
 
 impl ManualClock {
-    fn open(&self, directory: &Path) -> Embedded {
+    fn open(&self, directory: &Path) -> EmbeddedStore {
         let now = Arc::clone(&self.now);
         let clock = Clock::new(move || now.load(Ordering::SeqCst));
-        let options = Options { clock, sweep_every: None, retention: Duration::from_secs(100), ..Options::default() };
-        Embedded::open(directory, options).expect("the directory opens")
+        let options =
+            Options { clock, sweep_interval: None, retention: Duration::from_secs(100), ..Options::default() };
+        EmbeddedStore::open(directory, options).expect("the directory opens")
     }
 
     fn set(&self, millis: i64) {
@@ -49,13 +50,13 @@ impl ManualClock {
     }
 }
 
-async fn put(store: &Embedded, numbers: impl IntoIterator<Item = i64>) {
+async fn put(store: &EmbeddedStore, numbers: impl IntoIterator<Item = i64>) {
     for n in numbers {
         store.write(Write::put(TABLE, note(n)).into()).await.expect("a put");
     }
 }
 
-async fn all(store: &Embedded) -> Vec<Item> {
+async fn all(store: &EmbeddedStore) -> Vec<Item> {
     store.scan(Scan::table(TABLE)).await.expect("a scan").items
 }
 
@@ -66,11 +67,11 @@ fn ignore() -> impl FnMut(u64) {
 #[tokio::test]
 async fn a_backup_made_during_writes_restores_the_same_content() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Embedded::open(directory.path().join("store"), Options::default()).expect("the directory opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::open(directory.path().join("store"), Options::default()).expect("the directory opens");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..200).await;
     let before = all(&store).await;
-    let expected = store.stat().expect("it can be counted").content_hash;
+    let expected = store.stats().expect("it can be counted").content_hash;
 
     let file = directory.path().join("backup.nagaya");
     let made = store.backup(&file, &mut ignore()).expect("a backup");
@@ -80,9 +81,9 @@ async fn a_backup_made_during_writes_restores_the_same_content() {
     let restored = directory.path().join("restored");
     let back = restore_backup(&file, &restored, &mut ignore()).expect("it can be restored");
     assert_eq!((back.items, &back.content_hash), (200, &expected));
-    let copy = Embedded::open(&restored, Options::default()).expect("the copy opens");
+    let copy = EmbeddedStore::open(&restored, Options::default()).expect("the copy opens");
     assert_eq!(all(&copy).await, before);
-    assert_eq!(copy.stat().expect("it can be counted").content_hash, expected);
+    assert_eq!(copy.stats().expect("it can be counted").content_hash, expected);
     assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     let indexed = copy.query(Query::index(TABLE, "GSI1", "all")).await.expect("a query");
     assert_eq!(indexed.items.len(), 200);
@@ -93,8 +94,8 @@ async fn a_backup_made_during_writes_restores_the_same_content() {
 #[tokio::test]
 async fn a_damaged_backup_restores_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Embedded::open(directory.path().join("store"), Options::default()).expect("the directory opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::open(directory.path().join("store"), Options::default()).expect("the directory opens");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..50).await;
     let file = directory.path().join("backup.nagaya");
     store.backup(&file, &mut ignore()).expect("a backup");
@@ -124,7 +125,7 @@ async fn a_store_can_be_restored_to_any_time_within_its_retention() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = ManualClock { now: Arc::new(AtomicI64::new(1_000)) };
     let store = clock.open(&directory.path().join("store"));
-    store.ensure(&[spec()]).await.expect("the table is made");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     // Every second something is created, changed or deleted, and the state is recorded.
     let mut states: Vec<(i64, Vec<Item>)> = Vec::new();
     for second in 1..40 {
@@ -142,23 +143,23 @@ async fn a_store_can_be_restored_to_any_time_within_its_retention() {
     for (at, (time, expected)) in states.iter().enumerate().step_by(6) {
         let target = directory.path().join(format!("at-{at}"));
         let restored =
-            store.restore_at(*time, &target, ObjectsAndKeys::default(), &mut ignore()).expect("it can be restored");
+            store.restore_at(*time, &target, RestoreExtras::default(), &mut ignore()).expect("it can be restored");
         let copy = clock.open(&target);
         assert_eq!(all(&copy).await, *expected, "at {time}");
         assert_eq!(restored.items, expected.len() as u64);
-        assert_eq!(copy.stat().expect("it can be counted").content_hash, restored.content_hash);
+        assert_eq!(copy.stats().expect("it can be counted").content_hash, restored.content_hash);
         assert_eq!(copy.verify(&mut ignore()).expect("it can be verified"), []);
     }
     // A time before the removed changes is refused.
     clock.set(120_000);
     store.sweep().await.expect("a sweep");
     let error = store
-        .restore_at(5_000, &directory.path().join("too-old"), ObjectsAndKeys::default(), &mut ignore())
+        .restore_at(5_000, &directory.path().join("too-old"), RestoreExtras::default(), &mut ignore())
         .expect_err("it is too old");
     assert!(error.to_string().contains("cannot be restored"), "{error}");
     assert!(!directory.path().join("too-old").exists());
     let target = directory.path().join("still-kept");
-    store.restore_at(30_000, &target, ObjectsAndKeys::default(), &mut ignore()).expect("its changes are retained");
+    store.restore_at(30_000, &target, RestoreExtras::default(), &mut ignore()).expect("its changes are retained");
     assert_eq!(all(&clock.open(&target)).await, states[29].1);
 }
 
@@ -193,18 +194,18 @@ async fn verify_finds_what_does_not_match() {
     for (keyspace, damage, expected) in cases {
         let directory = tempfile::tempdir().expect("a directory");
         {
-            let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
-            store.ensure(&[spec()]).await.expect("the table is made");
+            let store = EmbeddedStore::open(directory.path(), Options::default()).expect("the directory opens");
+            store.ensure_tables(&[spec()]).await.expect("the table is made");
             put(&store, 0..20).await;
             // The last note is changed twice, so that its first change alone does not match it.
             store.write(Write::update(TABLE, key(10), Update::new().add("n", 1)).into()).await.expect("an update");
             assert_eq!(store.verify(&mut ignore()).expect("it can be verified"), []);
         }
         tamper(directory.path(), keyspace, damage);
-        let store =
-            Embedded::open(directory.path(), Options { sweep_every: None, ..Options::default() }).expect("it opens");
+        let store = EmbeddedStore::open(directory.path(), Options { sweep_interval: None, ..Options::default() })
+            .expect("it opens");
         let findings = store.verify(&mut ignore()).expect("it can be verified");
-        assert!(findings.iter().any(|finding| finding.what.contains(expected)), "{keyspace}: {findings:?}");
+        assert!(findings.iter().any(|finding| finding.problem.contains(expected)), "{keyspace}: {findings:?}");
     }
 }
 
@@ -219,26 +220,26 @@ fn remove_last(keyspace: &fjall::Keyspace, batch: &mut fjall::OwnedWriteBatch) {
 #[tokio::test]
 async fn an_unknown_format_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
-    drop(Embedded::open(directory.path(), Options::default()).expect("the directory opens"));
+    drop(EmbeddedStore::open(directory.path(), Options::default()).expect("the directory opens"));
     tamper(directory.path(), "meta", |keyspace, batch| batch.insert(keyspace, "format", [99_u8]));
     let refused = |error: Error| {
         assert!(error.to_string().contains("format 99"), "{error}");
         assert!(error.to_string().contains("use the version that wrote it"), "{error}");
     };
-    refused(Embedded::open(directory.path(), Options::default()).expect_err("the format is unknown"));
-    refused(Embedded::open(directory.path(), Options::default()).expect_err("it is still unknown"));
+    refused(EmbeddedStore::open(directory.path(), Options::default()).expect_err("the format is unknown"));
+    refused(EmbeddedStore::open(directory.path(), Options::default()).expect_err("it is still unknown"));
 }
 
 #[tokio::test]
 async fn compacting_keeps_everything() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Embedded::open(directory.path(), Options::default()).expect("the directory opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::open(directory.path(), Options::default()).expect("the directory opens");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     put(&store, 0..100).await;
     put(&store, 0..100).await;
-    let before = store.stat().expect("it can be counted");
+    let before = store.stats().expect("it can be counted");
     store.compact().expect("it can be compacted");
-    let after = store.stat().expect("it can be counted");
+    let after = store.stats().expect("it can be counted");
     assert_eq!((&before.tables, &before.content_hash), (&after.tables, &after.content_hash));
     assert_eq!(store.verify(&mut ignore()).expect("it can be verified"), []);
 }

@@ -8,10 +8,10 @@ use std::{
     },
 };
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{
-    Action, Clock, Condition, ErrorKind, Item, Key, KeySchema, Query, Scan, Sort, Store as _, TableSpec, Update, Value,
-    Write, WriteSet,
+    Clock, Condition, ErrorKind, Item, Key, KeySchema, Query, Scan, SortCondition, Store as _, TableSpec, Update,
+    Value, Write, WriteAction, WriteSet,
 };
 use proptest::prelude::*;
 
@@ -161,13 +161,13 @@ fn write(target: Target, kind: &Kind, now: i64) -> Write {
             Write::update(TABLE, target.key(), update).when(Condition::exists("PK"))
         }
         Kind::Delete => {
-            Write { table: TABLE.to_owned(), action: Action::Delete { key: target.key() }, condition: None }
+            Write { table: TABLE.to_owned(), action: WriteAction::Delete { key: target.key() }, condition: None }
         }
     }
 }
 
 /// Checks that all reads return what the model has.
-async fn check_reads(store: &Embedded, model: &Model) {
+async fn check_reads(store: &EmbeddedStore, model: &Model) {
     let expected: Vec<&Item> = model.items.values().filter(|item| !spec().is_expired(item, model.now)).collect();
     let scanned = store.scan(Scan::table(TABLE)).await.expect("a scan").items;
     assert_eq!(scanned.iter().collect::<Vec<_>>(), expected);
@@ -181,7 +181,7 @@ async fn check_reads(store: &Embedded, model: &Model) {
             expected.iter().filter(|item| item.get("GSI1PK") == Some(&index.as_str().into())).collect::<Vec<_>>();
         indexed.sort_by_key(|item| (text(item, "GSI1SK"), text(item, "PK"), text(item, "SK")));
         let found = store
-            .query(Query::index(TABLE, "GSI1", index.as_str()).sort(Sort::BeginsWith("S".into())))
+            .query(Query::index(TABLE, "GSI1", index.as_str()).sort(SortCondition::BeginsWith("S".into())))
             .await
             .expect("a query");
         assert_eq!(found.items.iter().collect::<Vec<_>>(), indexed.iter().map(|item| **item).collect::<Vec<_>>());
@@ -193,9 +193,9 @@ fn text(item: &Item, name: &str) -> String {
 }
 
 /// Checks that replaying all changes gives the stored items.
-async fn check_changes(store: &Embedded, model: &Model) {
+async fn check_changes(store: &EmbeddedStore, model: &Model) {
     let mut items: BTreeMap<Key, Item> = BTreeMap::new();
-    let changes = store.changes(TABLE, nagaya_store::From::Oldest, usize::MAX).await.expect("changes").records;
+    let changes = store.changes(TABLE, nagaya_store::StartPosition::Oldest, usize::MAX).await.expect("changes").records;
     let sequences: BTreeSet<_> = changes.iter().map(|change| change.sequence).collect();
     assert_eq!(sequences.len(), changes.len(), "each sequence number is used once");
     for change in changes {
@@ -216,16 +216,16 @@ async fn run(steps: Vec<Step>, directory: Option<&std::path::Path>) {
         let now = Arc::clone(&now);
         Options {
             clock: Clock::new(move || now.load(Ordering::SeqCst) * 1000),
-            sweep_every: None,
+            sweep_interval: None,
             ..Options::default()
         }
     };
     let open = || match directory {
-        Some(directory) => Embedded::open(directory, options()),
-        None => Embedded::memory(options()),
+        Some(directory) => EmbeddedStore::open(directory, options()),
+        None => EmbeddedStore::in_memory(options()),
     };
     let mut store = open().expect("the store opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     let mut model = Model { now: 1_000, ..Model::default() };
     for step in steps {
         match step {
@@ -247,7 +247,7 @@ async fn run(steps: Vec<Step>, directory: Option<&std::path::Path>) {
                         let found = error.failed_conditions().unwrap_or_else(|| panic!("{error}"));
                         assert_eq!(found.iter().map(|each| each.action).collect::<Vec<_>>(), failed);
                         for each in found {
-                            assert_eq!(each.found, before[each.action]);
+                            assert_eq!(each.current, before[each.action]);
                         }
                     }
                 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Condition, Error, Health, Item, Key, KeySchema, Store as _, TableSpec, Write};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -28,20 +28,23 @@ fn blob(n: u32) -> Item {
     Item::new().with("PK", "P").with("SK", format!("{n:06}")).with("noise", noise)
 }
 
-fn open(directory: &Path) -> Embedded {
-    let options =
-        Options { write_buffer_bytes: 256 * 1024, sweep_every: Some(Duration::from_millis(50)), ..Options::default() };
-    Embedded::open(directory, options).expect("the directory opens")
+fn open(directory: &Path) -> EmbeddedStore {
+    let options = Options {
+        write_buffer_bytes: 256 * 1024,
+        sweep_interval: Some(Duration::from_millis(50)),
+        ..Options::default()
+    };
+    EmbeddedStore::open(directory, options).expect("the directory opens")
 }
 
-async fn put(store: &Embedded, n: u32) -> Result<(), Error> {
+async fn put(store: &EmbeddedStore, n: u32) -> Result<(), Error> {
     store.write(Write::put(TABLE, blob(n)).when(Condition::absent("PK")).into()).await.map(drop)
 }
 
 /// Writes until the store fails, removes the cause, and waits until it accepts writes again. Reads work all the time.
 async fn fail_and_recover(directory: &Path, limit: impl FnOnce(), lift: impl FnOnce()) {
     let store = open(directory);
-    store.ensure(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
+    store.ensure_tables(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
     let (mut acknowledged, mut n) = (Vec::new(), 0);
     for _ in 0..20 {
         put(&store, n).await.expect("a put");
@@ -83,7 +86,7 @@ async fn fail_and_recover(directory: &Path, limit: impl FnOnce(), lift: impl FnO
     println!("recovered");
 }
 
-async fn check(store: &Embedded, acknowledged: &[u32]) {
+async fn check(store: &EmbeddedStore, acknowledged: &[u32]) {
     for n in acknowledged {
         let found = store.get(TABLE, &Key::new("P", format!("{n:06}"))).await.expect("a read");
         assert_eq!(found, Some(blob(*n)), "an acknowledged write is lost");
@@ -161,9 +164,9 @@ fn a_store_recovers_from_too_many_open_files() {
 #[tokio::test]
 async fn writes_are_refused_before_the_disk_is_full() {
     let directory = tempfile::tempdir().expect("a directory");
-    let options = Options { min_free_bytes: u64::MAX / 4, sweep_every: None, ..Options::default() };
-    let store = Embedded::open(directory.path(), options).expect("the directory opens");
-    store.ensure(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
+    let options = Options { min_free_bytes: u64::MAX / 4, sweep_interval: None, ..Options::default() };
+    let store = EmbeddedStore::open(directory.path(), options).expect("the directory opens");
+    store.ensure_tables(&[TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))]).await.expect("the table is made");
     let error = put(&store, 1).await.expect_err("there is too little space");
     assert_eq!(error.code(), "out_of_space", "{error}");
     assert!(error.to_string().contains("MiB left"), "{error}");

@@ -10,8 +10,8 @@ use std::{
     },
 };
 
-use nagaya_embedded::{Embedded, KeyFile, ObjectsAndKeys, Options, restore_backup};
-use nagaya_store::{Clock, From, Item, KeySchema, Scan, Store as _, TableSpec, Write, WriteSet};
+use nagaya_embedded::{EmbeddedStore, KeyFile, Options, RestoreExtras, restore_backup};
+use nagaya_store::{Clock, Item, KeySchema, Scan, StartPosition, Store as _, TableSpec, Write, WriteSet};
 
 const TABLE: &str = "notes";
 /// Makes this test binary the process that is killed during a restore.
@@ -26,20 +26,20 @@ fn specs() -> [TableSpec; 2] {
 }
 
 fn quiet() -> Options {
-    Options { sweep_every: None, ..Options::default() }
+    Options { sweep_interval: None, ..Options::default() }
 }
 
 fn ignore() -> impl FnMut(u64) {
     |_| {}
 }
 
-async fn all(store: &Embedded) -> Vec<Item> {
+async fn all(store: &EmbeddedStore) -> Vec<Item> {
     store.scan(Scan::table(TABLE)).await.expect("a scan").items
 }
 
 async fn backed_up(directory: &Path, count: i64) -> std::path::PathBuf {
-    let store = Embedded::open(directory.join("store"), quiet()).expect("the directory opens");
-    store.ensure(&specs()).await.expect("the tables are made");
+    let store = EmbeddedStore::open(directory.join("store"), quiet()).expect("the directory opens");
+    store.ensure_tables(&specs()).await.expect("the tables are made");
     for chunk in (0..count).collect::<Vec<_>>().chunks(100) {
         let set: WriteSet = chunk.iter().map(|n| Write::put(TABLE, note(*n))).collect();
         store.write(set).await.expect("a write");
@@ -78,7 +78,7 @@ async fn an_interrupted_restore_is_refused_and_not_changed() {
     let target = directory.path().join("restored");
     assert!(target.join("data").is_dir(), "it was killed in the middle");
     for _ in 0..2 {
-        let error = Embedded::open(&target, quiet()).expect_err("it is not a complete store").to_string();
+        let error = EmbeddedStore::open(&target, quiet()).expect_err("it is not a complete store").to_string();
         assert!(
             error.contains("a restore into") && error.contains("remove the directory and restore again"),
             "{error}"
@@ -89,7 +89,7 @@ async fn an_interrupted_restore_is_refused_and_not_changed() {
     }
     fs::remove_dir_all(&target).expect("it can be removed");
     restore_backup(&file, &target, &mut ignore()).expect("and restored again");
-    assert_eq!(all(&Embedded::open(&target, quiet()).expect("it opens")).await.len(), 5_000);
+    assert_eq!(all(&EmbeddedStore::open(&target, quiet()).expect("it opens")).await.len(), 5_000);
 }
 
 /// An earlier version marked a new store and a restore in the same way.
@@ -97,19 +97,19 @@ async fn an_interrupted_restore_is_refused_and_not_changed() {
 async fn an_unfinished_new_store_is_created_again_and_an_unfinished_restore_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let fresh = directory.path().join("fresh");
-    drop(Embedded::open(&fresh, quiet()).expect("it is made"));
+    drop(EmbeddedStore::open(&fresh, quiet()).expect("it is made"));
     fs::write(fresh.join("data.unfinished"), "").expect("a mark");
-    drop(Embedded::open(&fresh, quiet()).expect("nothing was acknowledged: it is created again"));
+    drop(EmbeddedStore::open(&fresh, quiet()).expect("nothing was acknowledged: it is created again"));
     assert!(!fresh.join("data.unfinished").exists());
 
     let file = backed_up(directory.path(), 10).await;
     let restored = directory.path().join("restored");
     restore_backup(&file, &restored, &mut ignore()).expect("it can be restored");
     fs::write(restored.join("data.unfinished"), "").expect("a mark");
-    let error = Embedded::open(&restored, quiet()).expect_err("it has tables").to_string();
+    let error = EmbeddedStore::open(&restored, quiet()).expect_err("it has tables").to_string();
     assert!(error.contains("remove the directory and restore again"), "{error}");
     fs::remove_file(restored.join("data.unfinished")).expect("the mark can be removed");
-    assert_eq!(all(&Embedded::open(&restored, quiet()).expect("nothing was removed")).await.len(), 10);
+    assert_eq!(all(&EmbeddedStore::open(&restored, quiet()).expect("nothing was removed")).await.len(), 10);
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn one_of_several_concurrent_restores_wins_and_is_complete() {
             racing.into_iter().map(|each| each.join().expect("no panic")).collect()
         });
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
-        let store = Embedded::open(&target, quiet()).expect("the winner's result opens");
+        let store = EmbeddedStore::open(&target, quiet()).expect("the winner's result opens");
         assert_eq!(all(&store).await.len(), 500);
         assert_eq!(store.verify(&mut ignore()).expect("it can be verified"), []);
     }
@@ -140,13 +140,13 @@ async fn a_directory_that_is_not_empty_is_not_changed() {
     let error = restore_backup(&file, &target, &mut ignore()).expect_err("it is not empty").to_string();
     assert!(error.contains("already exists"), "{error}");
     assert_eq!(fs::read_dir(&target).expect("a folder").count(), before);
-    drop(Embedded::open(&target, quiet()).expect("it is the same as before"));
+    drop(EmbeddedStore::open(&target, quiet()).expect("it is the same as before"));
 }
 
 /// A store whose clock the test sets.
 struct Timed {
     now: Arc<AtomicI64>,
-    store: Embedded,
+    store: EmbeddedStore,
 }
 
 impl Timed {
@@ -154,8 +154,8 @@ impl Timed {
         let now = Arc::new(AtomicI64::new(1_000));
         let current = Arc::clone(&now);
         let clock = Clock::new(move || current.load(Ordering::SeqCst));
-        let store = Embedded::open(directory, Options { clock, ..quiet() }).expect("the directory opens");
-        store.ensure(&specs()).await.expect("the tables are made");
+        let store = EmbeddedStore::open(directory, Options { clock, ..quiet() }).expect("the directory opens");
+        store.ensure_tables(&specs()).await.expect("the tables are made");
         Timed { now, store }
     }
 
@@ -173,13 +173,13 @@ async fn a_time_before_the_changes_or_in_the_future_is_refused() {
     timed.put_at(20_000, TABLE, 2).await;
     let target = directory.path().join("past");
     for (time, why) in [(9_999, "is unknown"), (20_001, "in the future")] {
-        let refused = timed.store.restore_at(time, &target, ObjectsAndKeys::default(), &mut ignore());
+        let refused = timed.store.restore_at(time, &target, RestoreExtras::default(), &mut ignore());
         let error = refused.expect_err("it is refused").to_string();
         assert!(error.contains(why) && error.contains("cannot be restored"), "{time}: {error}");
         assert!(!target.exists());
     }
     let restored =
-        timed.store.restore_at(10_000, &target, ObjectsAndKeys::default(), &mut ignore()).expect("it is known");
+        timed.store.restore_at(10_000, &target, RestoreExtras::default(), &mut ignore()).expect("it is known");
     assert_eq!((restored.items, restored.clock_went_back), (1, false));
 }
 
@@ -195,17 +195,18 @@ async fn a_restore_to_a_past_time_continues_sequence_numbers_and_has_objects_and
     fs::write(path("store/objects/notes/a"), "a long note").expect("an object");
     let keys = [KeyFile { path: "cursor.key".to_owned(), bytes: b"00".to_vec() }];
     let objects = path("store/objects");
-    let extras = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
+    let extras = RestoreExtras { objects: Some(&objects), keys: &keys };
     let restored = timed.store.restore_at(2_000, &path("past"), extras, &mut ignore()).expect("it is known");
     assert_eq!((restored.items, restored.objects, restored.keys, restored.sequence), (2, 1, 1, 5));
     assert_eq!(fs::read(path("past/objects/notes/a")).expect("an object"), b"a long note");
     assert_eq!(fs::read(path("past/cursor.key")).expect("a key"), b"00");
 
-    let past = Embedded::open(path("past"), quiet()).expect("it opens");
-    let behind = From::After(timed.store.changes(TABLE, From::Oldest, 4).await.expect("changes").next);
+    let past = EmbeddedStore::open(path("past"), quiet()).expect("it opens");
+    let behind =
+        StartPosition::After(timed.store.changes(TABLE, StartPosition::Oldest, 4).await.expect("changes").next);
     assert_eq!(past.changes(TABLE, behind, 10).await.expect_err("no change is kept").code(), "gap");
     past.write(Write::put(TABLE, note(9)).into()).await.expect("a put");
-    let changes = past.changes(TABLE, From::Oldest, 10).await.expect("changes").records;
+    let changes = past.changes(TABLE, StartPosition::Oldest, 10).await.expect("changes").records;
     assert_eq!(changes.iter().map(|change| change.sequence).collect::<Vec<_>>(), [6]);
 }
 
@@ -220,9 +221,8 @@ async fn a_restored_directory_can_be_restored_to_a_time_before_its_backup() {
     }
     timed.store.backup(&path("backup.nagaya"), &mut ignore()).expect("a backup");
     restore_backup(&path("backup.nagaya"), &path("restored"), &mut ignore()).expect("it can be restored");
-    let restored = Embedded::open(path("restored"), quiet()).expect("it opens");
-    let past =
-        restored.restore_at(3_500, &path("past"), ObjectsAndKeys::default(), &mut ignore()).expect("it is known");
+    let restored = EmbeddedStore::open(path("restored"), quiet()).expect("it opens");
+    let past = restored.restore_at(3_500, &path("past"), RestoreExtras::default(), &mut ignore()).expect("it is known");
     assert_eq!(past.items, 3);
-    assert_eq!(all(&Embedded::open(path("past"), quiet()).expect("it opens")).await.len(), 3);
+    assert_eq!(all(&EmbeddedStore::open(path("past"), quiet()).expect("it opens")).await.len(), 3);
 }

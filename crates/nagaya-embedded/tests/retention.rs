@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Clock, From, Item, KeySchema, Store as _, TableSpec, Write, WriteSet};
+use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_store::{Clock, Item, KeySchema, StartPosition, Store as _, TableSpec, Write, WriteSet};
 
 const TABLE: &str = "counters";
 
@@ -21,10 +21,10 @@ fn spec() -> TableSpec {
 fn options(now: &Arc<AtomicI64>) -> Options {
     let now = Arc::clone(now);
     let clock = Clock::new(move || now.load(Ordering::SeqCst));
-    Options { clock, retention: Duration::from_secs(60), sweep_every: None, ..Options::default() }
+    Options { clock, retention: Duration::from_secs(60), sweep_interval: None, ..Options::default() }
 }
 
-async fn overwrite(store: &Embedded, items: usize, round: usize) {
+async fn overwrite(store: &EmbeddedStore, items: usize, round: usize) {
     for start in (0..items).step_by(100) {
         let put = |n: usize| {
             let item = Item::new().with("PK", "P").with("SK", format!("{n:06}")).with("round", round as i64);
@@ -37,36 +37,36 @@ async fn overwrite(store: &Embedded, items: usize, round: usize) {
 #[tokio::test]
 async fn one_sweep_removes_all_old_changes() {
     let now = Arc::new(AtomicI64::new(1_800_000_000_000));
-    let store = Embedded::memory(options(&now)).expect("memory");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::in_memory(options(&now)).expect("memory");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     for round in 0..30 {
         overwrite(&store, 200, round).await;
     }
     now.fetch_add(61_000, Ordering::SeqCst);
     overwrite(&store, 100, 99).await;
     store.sweep().await.expect("a sweep");
-    let kept = store.changes(TABLE, From::Oldest, usize::MAX).await.expect("changes").records;
+    let kept = store.changes(TABLE, StartPosition::Oldest, usize::MAX).await.expect("changes").records;
     assert_eq!(kept.len(), 100, "the changes of the last round");
-    let stat = store.stat().expect("it can be counted");
+    let stat = store.stats().expect("it can be counted");
     assert_eq!(stat.tables[0].changes, 100);
     // Later sweeps continue from there.
     now.fetch_add(61_000, Ordering::SeqCst);
     store.sweep().await.expect("a sweep");
-    assert_eq!(store.stat().expect("it can be counted").tables[0].changes, 0);
+    assert_eq!(store.stats().expect("it can be counted").tables[0].changes, 0);
 }
 
 /// A clock that is wrong for a moment must neither keep changes for ever nor remove new ones.
 #[tokio::test]
 async fn timestamps_do_not_go_back() {
     let now = Arc::new(AtomicI64::new(1_800_000_000_000));
-    let store = Embedded::memory(options(&now)).expect("memory");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::in_memory(options(&now)).expect("memory");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     overwrite(&store, 100, 0).await;
     now.fetch_sub(3_600_000, Ordering::SeqCst);
     overwrite(&store, 100, 1).await;
     now.fetch_add(3_600_000 + 30_000, Ordering::SeqCst);
     store.sweep().await.expect("a sweep");
-    assert_eq!(store.stat().expect("it can be counted").tables[0].changes, 200, "none is older than a minute");
+    assert_eq!(store.stats().expect("it can be counted").tables[0].changes, 200, "none is older than a minute");
 }
 
 fn bytes_below(directory: &Path, journals: bool) -> u64 {
@@ -90,15 +90,15 @@ async fn a_small_table_that_is_overwritten_many_times_stays_small_on_disk() {
     let now = Arc::new(AtomicI64::new(1_800_000_000_000));
     let directory = tempfile::tempdir().expect("a directory");
     let small = Options { write_buffer_bytes: 1024 * 1024, ..options(&now) };
-    let store = Embedded::open(directory.path(), small).expect("the directory opens");
-    store.ensure(&[spec()]).await.expect("the table is made");
+    let store = EmbeddedStore::open(directory.path(), small).expect("the directory opens");
+    store.ensure_tables(&[spec()]).await.expect("the table is made");
     for round in 0..60 {
         overwrite(&store, 2_000, round).await;
         now.fetch_add(61_000, Ordering::SeqCst);
         store.sweep().await.expect("a sweep");
     }
     // Only the changes of the last round are retained; they contain each item twice.
-    let live = store.stat().expect("it can be counted").tables[0].item_bytes;
+    let live = store.stats().expect("it can be counted").tables[0].item_bytes;
     let (bound, mut found) = (3 * live + 2 * live + 3 * 1024 * 1024, u64::MAX);
     for _ in 0..100 {
         found = bytes_below(&directory.path().join("data"), false);

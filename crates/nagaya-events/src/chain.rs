@@ -4,13 +4,13 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::Recorded;
+use crate::RecordedEvent;
 
 /// The hash before the first event.
 pub(crate) const START: &str = "";
 
 /// The hash of a chain after one more event.
-pub(crate) fn link(before: &str, event: &Recorded) -> String {
+pub(crate) fn link(before: &str, event: &RecordedEvent) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut add = |part: &[u8]| {
         // Each part is prefixed with its length, so that moving bytes from one part to the next changes the hash.

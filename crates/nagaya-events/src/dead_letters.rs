@@ -3,7 +3,7 @@
 //! Nothing is copied into a queue. The events stay where they are; what is stored is that the aggregate is parked, at which
 //! event, and why. Its later events wait.
 
-use nagaya_tenancy::Note;
+use nagaya_tenancy::SideRecord;
 use serde_json::Value as Json;
 
 use crate::{
@@ -31,20 +31,20 @@ pub struct DeadLetter {
     /// How often it was tried.
     pub attempts: u64,
     /// When it was parked, in milliseconds since 1970.
-    pub at: i64,
+    pub parked_at: i64,
 }
 
 /// The outcome of retrying or dropping a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
+pub enum UnparkOutcome {
     /// All events of the aggregate are applied.
-    InStep,
+    UpToDate,
     /// The same or a later event cannot be applied.
     ParkedAgain,
 }
 
 impl DeadLetter {
-    fn read(note: &Note) -> Self {
+    fn read(note: &SideRecord) -> Self {
         let text = |name: &str| note.text(name).unwrap_or_default().to_owned();
         DeadLetter {
             tenant: text("tenant"),
@@ -54,7 +54,7 @@ impl DeadLetter {
             event_type: text("eventType"),
             error: text("error"),
             attempts: note.number("attempts").unwrap_or_default(),
-            at: note.fields.get("at").and_then(Json::as_i64).unwrap_or_default(),
+            parked_at: note.fields.get("at").and_then(Json::as_i64).unwrap_or_default(),
         }
     }
 }
@@ -73,7 +73,7 @@ impl Processor {
         let (mut letters, mut after) = (Vec::new(), None);
         loop {
             let prefix = self.parked_prefix();
-            let page = operator.notes(self.projection.entity(), &prefix, after.as_deref(), PAGE).await?;
+            let page = operator.side_records(self.projection.entity(), &prefix, after.as_deref(), PAGE).await?;
             letters.extend(page.iter().map(DeadLetter::read));
             match page.last() {
                 Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
@@ -83,24 +83,24 @@ impl Processor {
     }
 
     /// Tries to apply the event again, and those after it.
-    pub async fn retry(&self, letter: &DeadLetter) -> Result<Settled, Error> {
+    pub async fn retry(&self, letter: &DeadLetter) -> Result<UnparkOutcome, Error> {
         self.unpark(letter, false).await
     }
 
     /// Skips the event in this projection, and applies those after it. The event stays stored: a rebuilt projection reads
     /// it again.
-    pub async fn drop_event(&self, letter: &DeadLetter) -> Result<Settled, Error> {
+    pub async fn drop_event(&self, letter: &DeadLetter) -> Result<UnparkOutcome, Error> {
         self.unpark(letter, true).await
     }
 
-    async fn unpark(&self, letter: &DeadLetter, skip: bool) -> Result<Settled, Error> {
+    async fn unpark(&self, letter: &DeadLetter, skip: bool) -> Result<UnparkOutcome, Error> {
         // The dead letters that are shown are those of the current generation; the others have their own.
         let generation = Generations::read(self).await?.current;
         let tenant = self.tenant(generation, &letter.tenant)?;
         let unpark = Some(Unpark { version: letter.version, skip });
         match self.advance_or_unpark(&tenant, &letter.aggregate, Vec::new(), unpark).await?.0 {
-            AdvanceState::UpToDate => Ok(Settled::InStep),
-            AdvanceState::Parked => Ok(Settled::ParkedAgain),
+            AdvanceState::UpToDate => Ok(UnparkOutcome::UpToDate),
+            AdvanceState::Parked => Ok(UnparkOutcome::ParkedAgain),
         }
     }
 
@@ -109,7 +109,7 @@ impl Processor {
         for letter in self.dead_letters_of(generation).await? {
             let (tenant, id) = (self.tenant(generation, &letter.tenant)?, &letter.aggregate);
             let checkpoint = self.checkpoint(&tenant, id).await?;
-            let set = self.write_checkpoint(tenant.set(), id, &checkpoint.unparked());
+            let set = self.write_checkpoint(tenant.change_set(), id, &checkpoint.unparked());
             match self.remove_dead_letter(set, &tenant, id).await?.commit().await {
                 // Another process has unparked it.
                 Err(error) if !is_lost_race(&error) => return Err(error.into()),

@@ -1,6 +1,6 @@
 //! The functions of a domain: events change a state, and commands lead to events. Both are pure and synchronous.
 
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value as Json};
 
@@ -38,7 +38,7 @@ pub trait Evolve: Default + Clone + Serialize + DeserializeOwned + Send + Sync +
     fn evolve(&mut self, event: &Self::Event);
 
     /// The schema version in which events of a type are written today.
-    fn version(event_type: &str) -> u32 {
+    fn event_version(event_type: &str) -> u32 {
         let _ = event_type;
         1
     }
@@ -50,8 +50,8 @@ pub trait Evolve: Default + Clone + Serialize + DeserializeOwned + Send + Sync +
     }
 
     /// Converts an event of an older schema version to the next one. Called until it has today's.
-    fn upcast(event: Raw) -> Raw {
-        Raw { version: event.version + 1, ..event }
+    fn upcast(event: RawEvent) -> RawEvent {
+        RawEvent { version: event.version + 1, ..event }
     }
 }
 
@@ -71,7 +71,7 @@ pub trait Decide<Command>: Evolve {
 
 /// An event as it is stored, before it is upcast.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Raw {
+pub struct RawEvent {
     /// Its type.
     pub event_type: String,
     /// Its schema version.
@@ -92,7 +92,7 @@ pub struct Context {
     /// The causation id: the request or the event that caused the command.
     pub causation: String,
     /// Creates ids.
-    pub ids: Ids,
+    pub ids: IdGenerator,
 }
 
 impl Context {

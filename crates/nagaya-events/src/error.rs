@@ -2,7 +2,7 @@
 
 use nagaya_tenancy::Record;
 
-use crate::Recorded;
+use crate::RecordedEvent;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +112,7 @@ impl Error {
         ErrorKind::UnknownEvent { event, why: format!("`{field}` is missing or of another type") }.into()
     }
 
-    pub(crate) fn unknown_event(event: &Recorded, why: &str) -> Self {
+    pub(crate) fn unknown_event(event: &RecordedEvent, why: &str) -> Self {
         let why = format!("{} in version {}: {why}", event.raw.event_type, event.raw.version);
         ErrorKind::UnknownEvent { event: event.id.clone(), why }.into()
     }

@@ -1,10 +1,10 @@
 //! Event ids: they increase within an aggregate, also when the clock goes back.
 
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 use ulid::Ulid;
 
 /// An id of the current time, or the one right after `last` if the clock has not passed it.
-pub(crate) fn next(ids: &Ids, now: i64, last: Option<&str>) -> String {
+pub(crate) fn next(ids: &IdGenerator, now: i64, last: Option<&str>) -> String {
     let fresh = ids.ulid(now);
     match last {
         Some(last) if fresh.as_str() <= last => after(last),
@@ -24,7 +24,7 @@ mod tests {
 
     #[test]
     fn ids_increase_when_the_clock_goes_back() {
-        let ids = Ids::counted();
+        let ids = IdGenerator::sequential();
         let first = next(&ids, 2_000, None);
         let second = next(&ids, 1_000, Some(&first));
         let third = next(&ids, 3_000, Some(&second));

@@ -14,13 +14,13 @@ use nagaya_design::Design;
 use nagaya_tenancy::{ErrorKind as Kind, List, Record, Retry, Tenant};
 use tokio::sync::Mutex;
 
-use crate::{Context, Decide, Error, Evolve, Failure, Recorded, layout::Layout, seal};
+use crate::{Context, Decide, Error, Evolve, Failure, RecordedEvent, layout::Layout, seal};
 
 /// The events of one kind of aggregate.
 #[derive(Debug)]
 pub struct Events<S> {
     layout: Arc<Layout>,
-    options: Options,
+    options: EventsOptions,
     /// Commands of this process that have lost a race take a lock, so that they run one after the other.
     locks: Arc<[Mutex<()>]>,
     state: PhantomData<fn() -> S>,
@@ -35,40 +35,40 @@ impl<S> Clone for Events<S> {
 
 /// How commands are executed.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct EventsOptions {
     /// How often a command is tried that loses the race against others.
     pub attempts: usize,
     /// After how many events a snapshot is stored, if the design has an entity for it; 0: never.
     pub snapshot_every: u64,
 }
 
-impl Default for Options {
+impl Default for EventsOptions {
     fn default() -> Self {
-        Options { attempts: 100, snapshot_every: 100 }
+        EventsOptions { attempts: 100, snapshot_every: 100 }
     }
 }
 
 /// The state of an aggregate.
 #[derive(Debug, Clone)]
-pub struct Loaded<S> {
+pub struct LoadedAggregate<S> {
     /// The state after its events.
     pub state: S,
     /// Its version: how many events it has.
     pub version: u64,
     /// Its last event.
-    pub latest: Option<Recorded>,
+    pub latest: Option<RecordedEvent>,
     head: Option<Record>,
 }
 
 /// What comes with a command.
 #[derive(Debug, Clone)]
-pub struct Request<'r> {
+pub struct CommandRequest<'r> {
     /// What the decision knows besides the state.
     pub context: Context,
     /// The version that the aggregate must have; `None`: any, and a lost race is retried.
     pub expected: Option<u64>,
     /// The idempotency key and the request that it stands for: a repeated request is executed once and gets the same answer.
-    pub once: Option<(&'r str, &'r [u8])>,
+    pub idempotency: Option<(&'r str, &'r [u8])>,
 }
 
 /// The result of a command.
@@ -83,9 +83,9 @@ pub struct Executed<S, R> {
     /// The version after it.
     pub version: u64,
     /// The last event of the aggregate then.
-    pub latest: Option<Recorded>,
+    pub latest: Option<RecordedEvent>,
     /// The events that were appended; none if nothing had to change, or if the request is a repeated one.
-    pub events: Vec<Recorded>,
+    pub events: Vec<RecordedEvent>,
 }
 
 /// How many locks there are. Aggregates that share one wait for each other without need.
@@ -93,7 +93,7 @@ const LOCKS: usize = 1024;
 
 impl<S: Evolve> Events<S> {
     /// The events of an aggregate of a design.
-    pub fn of(design: &Design, aggregate: &str, options: Options) -> Result<Self, Error> {
+    pub fn of(design: &Design, aggregate: &str, options: EventsOptions) -> Result<Self, Error> {
         let layout = Arc::new(Layout::of(design, aggregate)?);
         let locks = (0..LOCKS).map(|_| Mutex::new(())).collect();
         Ok(Events { layout, options, locks, state: PhantomData })
@@ -105,7 +105,7 @@ impl<S: Evolve> Events<S> {
         tenant: &Tenant,
         id: &str,
         command: &C,
-        request: &Request<'_>,
+        request: &CommandRequest<'_>,
     ) -> Result<Executed<S, S::Reply>, Failure<S::Refusal>>
     where
         S: Decide<C>,
@@ -114,10 +114,10 @@ impl<S: Evolve> Events<S> {
         let mut retry = Retry::new(self.options.attempts);
         loop {
             retry.attempt().await?;
-            if let Some(once) = request.once
+            if let Some(once) = request.idempotency
                 && let Some((aggregate, loaded)) = self.find_earlier(tenant, once).await?
             {
-                let Loaded { state, version, latest, .. } = loaded;
+                let LoadedAggregate { state, version, latest, .. } = loaded;
                 let reply = state.reply(command);
                 return Ok(Executed { reply, aggregate, state, version, latest, events: Vec::new() });
             }
@@ -135,7 +135,7 @@ impl<S: Evolve> Events<S> {
                 Err(conflict) => conflict,
             };
             // An id that is taken, and still does not exist for this tenant, is another tenant's.
-            if is_new && matches!(conflict.kind(), Kind::Taken { .. }) {
+            if is_new && matches!(conflict.kind(), Kind::NotUnique { .. }) {
                 taken += 1;
                 if taken > 2 {
                     return Err(conflict.into());
@@ -155,7 +155,7 @@ impl<S: Evolve> Events<S> {
         id: &str,
         limit: Option<usize>,
         cursor: Option<&str>,
-    ) -> Result<(Vec<Recorded>, Option<String>), Error> {
+    ) -> Result<(Vec<RecordedEvent>, Option<String>), Error> {
         let mut list = List::by(&self.layout.history).with(&self.layout.id, id);
         if let Some(limit) = limit {
             list = list.limit(limit);
@@ -165,7 +165,7 @@ impl<S: Evolve> Events<S> {
         }
         let page = tenant.list(&list).await?;
         let name = &tenant.principal().tenant;
-        let events = page.records.into_iter().map(|record| Recorded::read(&self.layout, name, record));
+        let events = page.records.into_iter().map(|record| RecordedEvent::read(&self.layout, name, record));
         let mut events: Vec<_> = events.collect::<Result<_, _>>()?;
         seal::open(&self.layout, tenant, &mut events).await?;
         Ok((events, page.next))
@@ -176,8 +176,8 @@ impl<S: Evolve> Events<S> {
 struct Appended<S> {
     state: S,
     version: u64,
-    latest: Option<Recorded>,
-    events: Vec<Recorded>,
+    latest: Option<RecordedEvent>,
+    events: Vec<RecordedEvent>,
 }
 
 fn lock_of(id: &str) -> usize {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use nagaya_tenancy::{List, Nagaya, Subscription, SubscriptionOptions, Tenant};
 use tokio::sync::{broadcast, watch};
 
-use crate::{Error, Recorded, layout::Layout, processor::principal, seal};
+use crate::{Error, RecordedEvent, layout::Layout, processor::principal, seal};
 
 /// Events that a listener may be behind before it has to reconnect.
 const CAPACITY: usize = 4_096;
@@ -21,7 +21,7 @@ pub struct Feed {
     /// The access pattern that lists a tenant's events in order.
     of_tenant: Option<String>,
     /// `None`: listeners have to reconnect.
-    events: broadcast::Sender<Option<Arc<Recorded>>>,
+    events: broadcast::Sender<Option<Arc<RecordedEvent>>>,
     /// Whether it runs: from then on no event is missed.
     running: Arc<watch::Sender<bool>>,
 }
@@ -32,25 +32,25 @@ pub struct FeedListener {
     layout: Arc<Layout>,
     tenant: Tenant,
     /// Events that are replayed, the last one first.
-    replay: Vec<Recorded>,
+    replay: Vec<RecordedEvent>,
     /// The backlog exceeds the replay: the listener ends after it, and has to reconnect.
     is_cut: bool,
     /// An event that was received and not returned yet.
-    received: Option<Arc<Recorded>>,
-    events: broadcast::Receiver<Option<Arc<Recorded>>>,
+    received: Option<Arc<RecordedEvent>>,
+    events: broadcast::Receiver<Option<Arc<RecordedEvent>>>,
 }
 
 impl Feed {
     /// A feed of one kind of aggregate. It has no events before it [runs](Feed::run).
     pub fn new(design: &nagaya_design::Design, aggregate: &str) -> Result<Self, Error> {
         let layout = Layout::of(design, aggregate)?;
-        let by_tenant = |access: &&nagaya_design::Access| {
+        let by_tenant = |access: &&nagaya_design::AccessPattern| {
             let parameters = design.parameters(access);
             access.mapping.is_some()
-                && matches!(&access.bound, nagaya_design::Bound::Range(field) if field == "eventId")
+                && matches!(&access.bound, nagaya_design::SortBound::Range(field) if field == "eventId")
                 && parameters.iter().all(|parameter| parameter.from_token || !parameter.required)
         };
-        let of_tenant = design.accesses_of(&layout.events).find(by_tenant).map(|access| access.name.clone());
+        let of_tenant = design.access_patterns_of(&layout.events).find(by_tenant).map(|access| access.name.clone());
         let (events, running) = (broadcast::channel(CAPACITY).0, Arc::new(watch::channel(false).0));
         Ok(Feed { layout: Arc::new(layout), of_tenant, events, running })
     }
@@ -75,7 +75,7 @@ impl Feed {
         let read = page.read;
         for change in std::mem::take(&mut page.changes) {
             if let (None, Some(new)) = (change.old, change.new) {
-                match Recorded::read(&self.layout, &change.tenant, new) {
+                match RecordedEvent::read(&self.layout, &change.tenant, new) {
                     // A feed without listeners is no failure.
                     Ok(event) => drop(self.events.send(Some(Arc::new(event)))),
                     Err(error) => tracing::error!(%error, "unreadable record in the event table"),
@@ -103,7 +103,7 @@ impl Feed {
             loop {
                 let page = tenant.list(&list).await?;
                 for record in page.records {
-                    replay.push(Recorded::read(&self.layout, &name, record)?);
+                    replay.push(RecordedEvent::read(&self.layout, &name, record)?);
                 }
                 let missed = replay.iter().filter(|event| event.id > known).count();
                 match page.next {
@@ -124,7 +124,7 @@ impl Feed {
 
 impl FeedListener {
     /// The next event; `None` when the listener is too far behind or the feed has ended: it has to reconnect.
-    pub async fn next(&mut self) -> Option<Recorded> {
+    pub async fn next(&mut self) -> Option<RecordedEvent> {
         if let Some(event) = self.replay.pop() {
             return Some(event);
         }
@@ -138,7 +138,7 @@ impl FeedListener {
                 None => self.events.recv().await.ok()??,
             };
             if *received.tenant == *self.tenant.principal().tenant {
-                let mut event = [Recorded::clone(&received)];
+                let mut event = [RecordedEvent::clone(&received)];
                 self.received = Some(received);
                 seal::open(&self.layout, &self.tenant, &mut event).await.ok()?;
                 self.received = None;

@@ -1,6 +1,6 @@
 //! Generations of a projection: the current one, the previous one, and the one that is being built.
 
-use nagaya_tenancy::{Keeper, Nagaya, Note, Operator};
+use nagaya_tenancy::{Nagaya, Operator, RecordOwner, SideRecord};
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, ErrorKind, Processor, processor::principal};
@@ -16,7 +16,7 @@ pub struct Generations {
     pub building: Option<u32>,
     /// The highest number that has ever been used.
     newest: u32,
-    note: Option<Note>,
+    note: Option<SideRecord>,
 }
 
 impl Generations {
@@ -25,7 +25,7 @@ impl Generations {
     }
 
     async fn of(first: &Operator, entity: &str) -> Result<Self, Error> {
-        let note = first.note(entity, Keeper::House, &record_name(entity)).await?;
+        let note = first.side_record(entity, RecordOwner::System, &record_name(entity)).await?;
         let number = |name: &str| note.as_ref()?.number(name).and_then(|number| u32::try_from(number).ok());
         let current = number("current").unwrap_or(1);
         let (previous, building) = (number("previous"), number("building"));
@@ -46,8 +46,8 @@ impl Generations {
             fields.extend(number.map(|number| (name.to_owned(), Json::from(number))));
         }
         let entity = processor.projection.entity();
-        let set = processor.first_generation().set();
-        let set = set.note(entity, Keeper::House, &record_name(entity), Some(fields), self.note.as_ref());
+        let set = processor.first_generation().change_set();
+        let set = set.side_record(entity, RecordOwner::System, &record_name(entity), Some(fields), self.note.as_ref());
         match set.commit().await {
             Err(error) if error.is_conflict() => {
                 let why = format!("another process has changed the generations of `{entity}`; look again");
@@ -72,7 +72,7 @@ impl Processor {
         }
         let next = generations.newest + 1;
         // The table first: a generation that is stored has one.
-        self.generation(next).ensure().await?;
+        self.generation(next).ensure_tables().await?;
         (generations.building, generations.newest) = (Some(next), next);
         generations.write(self).await?;
         Ok(next)
@@ -87,7 +87,7 @@ impl Processor {
         generations.previous = Some(generations.current);
         (generations.current, generations.building) = (generation, None);
         generations.write(self).await?;
-        self.nagaya.switch(&self.table, generation);
+        self.nagaya.switch_generation(&self.table, generation);
         Ok(())
     }
 
@@ -109,22 +109,22 @@ impl Processor {
         generations.previous = Some(generations.current);
         generations.current = previous;
         generations.write(self).await?;
-        self.nagaya.switch(&self.table, previous);
+        self.nagaya.switch_generation(&self.table, previous);
         Ok(previous)
     }
 }
 
 /// Reads which generations are current, for all projections. Call it regularly, because another process may have switched.
 /// A process that is late reads the previous generation, which is still kept up to date.
-pub async fn follow_generations(nagaya: &Nagaya) -> Result<(), Error> {
+pub async fn refresh_generations(nagaya: &Nagaya) -> Result<(), Error> {
     let design = nagaya.design();
     for aggregate in &design.aggregates {
         for entity in aggregate.projections.iter().map(|at| &design.entities[*at]) {
             let table = &design.table_of(entity).id;
-            let first = nagaya.generation(table, 1).operator("reads projections", &principal(""));
+            let first = nagaya.with_generation(table, 1).operator("reads projections", &principal(""));
             let current = Generations::of(&first, &entity.name).await?.current;
             if current != nagaya.generation_of(table) {
-                nagaya.switch(table, current);
+                nagaya.switch_generation(table, current);
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_tenancy::{Follower, List, Nagaya, Tenant};
+use nagaya_tenancy::{ChangeSource, List, Nagaya, Tenant};
 use serde_json::Value as Json;
 
 use crate::{
-    Error, Recorded, chain,
+    Error, RecordedEvent, chain,
     events::{read, read_stored},
     layout::Layout,
     processor::principal,
@@ -15,18 +15,18 @@ use crate::{
 
 /// The report of a check of hash chains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Chains {
+pub struct ChainReport {
     /// Aggregates that were checked.
     pub aggregates: u64,
     /// Their events.
     pub events: u64,
     /// The aggregates with a broken chain.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<BrokenChain>,
 }
 
 /// An aggregate whose stored events have been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenChain {
     /// The tenant that owns it.
     pub tenant: String,
     /// The aggregate.
@@ -59,7 +59,7 @@ impl Inspector {
     }
 
     /// All events of an aggregate, in order.
-    pub async fn events(&self, tenant: &Tenant, id: &str) -> Result<Vec<Recorded>, Error> {
+    pub async fn events(&self, tenant: &Tenant, id: &str) -> Result<Vec<RecordedEvent>, Error> {
         let mut events = Vec::new();
         read(&self.layout, tenant, id, (None, None), |event| {
             events.push(event);
@@ -70,12 +70,12 @@ impl Inspector {
     }
 
     /// The event in a record that came with a change of the store.
-    pub fn recorded(&self, tenant: &str, record: &nagaya_tenancy::Record) -> Result<Recorded, Error> {
-        Recorded::read(&self.layout, tenant, record.clone())
+    pub fn read_event(&self, tenant: &str, record: &nagaya_tenancy::Record) -> Result<RecordedEvent, Error> {
+        RecordedEvent::read(&self.layout, tenant, record.clone())
     }
 
     /// Events of a tenant with their personal fields decrypted, as far as the keys exist.
-    pub async fn opened(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Vec<Recorded>, Error> {
+    pub async fn decrypt(&self, tenant: &Tenant, mut events: Vec<RecordedEvent>) -> Result<Vec<RecordedEvent>, Error> {
         seal::open(&self.layout, tenant, &mut events).await?;
         Ok(events)
     }
@@ -136,8 +136,8 @@ impl Inspector {
     }
 
     /// Checks the events of all aggregates.
-    pub async fn verify_all(&self, follower: &Follower, tell: &(dyn Fn(u64) + Sync)) -> Result<Chains, Error> {
-        let (mut chains, mut after, mut last) = (Chains::default(), None, String::new());
+    pub async fn verify_all(&self, follower: &ChangeSource, tell: &(dyn Fn(u64) + Sync)) -> Result<ChainReport, Error> {
+        let (mut chains, mut after, mut last) = (ChainReport::default(), None, String::new());
         // The tenants with events of the last aggregate: one, unless the table was written to from outside.
         let mut owners = BTreeSet::new();
         loop {
@@ -156,7 +156,7 @@ impl Inspector {
                 chains.events += events;
                 chains.aggregates += 1;
                 if let Err(why) = found {
-                    chains.broken.push(Broken { tenant: tenant.clone(), aggregate, why });
+                    chains.broken.push(BrokenChain { tenant: tenant.clone(), aggregate, why });
                 }
                 tell(chains.aggregates);
             }
@@ -168,7 +168,7 @@ impl Inspector {
     }
 
     /// Aggregates with a head and without events.
-    pub async fn find_hollow(&self, heads: &Follower) -> Result<Vec<Broken>, Error> {
+    pub async fn find_heads_without_events(&self, heads: &ChangeSource) -> Result<Vec<BrokenChain>, Error> {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
             let page = heads.scan((0, 1), after, Some(1_000)).await?;
@@ -177,7 +177,7 @@ impl Inspector {
                 let list = List::by(&self.layout.history).with(&self.layout.id, aggregate.as_str()).limit(1);
                 if self.nagaya.tenant(&principal(owner))?.list(&list).await?.records.is_empty() {
                     let why = "it has a head, and no events".to_owned();
-                    found.push(Broken { tenant: owner.clone(), aggregate, why });
+                    found.push(BrokenChain { tenant: owner.clone(), aggregate, why });
                 }
             }
             match page.next {

@@ -1,6 +1,6 @@
 //! The entities and fields in which a design stores an aggregate.
 
-use nagaya_design::{Bound, Design, Entity, Event};
+use nagaya_design::{Design, Entity, EventType, SortBound};
 
 use crate::{Error, ErrorKind};
 
@@ -19,7 +19,7 @@ pub(crate) struct Layout {
     pub(crate) projections: Vec<Entity>,
     /// The access pattern that lists an aggregate's events in order, from one id to another.
     pub(crate) history: String,
-    pub(crate) types: Vec<Event>,
+    pub(crate) types: Vec<EventType>,
     /// The table of each projection, by its name in the design.
     pub(crate) tables: Vec<String>,
 }
@@ -44,7 +44,7 @@ impl Layout {
             snapshot: found.snapshot.filter(|_| found.keys.is_none()).map(entity),
             keys: found.keys.map(entity),
             projections,
-            types: found.event.clone(),
+            types: found.event_types.clone(),
             tables,
         })
     }
@@ -58,9 +58,9 @@ impl Layout {
 
 /// The access pattern that reads the events of one aggregate by their ids.
 fn history(design: &Design, events: &Entity, id: &str) -> Option<String> {
-    let reads = |access: &&nagaya_design::Access| {
+    let reads = |access: &&nagaya_design::AccessPattern| {
         let by_id = design.parameters(access).iter().any(|parameter| parameter.name == id && parameter.required);
-        access.mapping.is_none() && by_id && matches!(&access.bound, Bound::Range(field) if field == "eventId")
+        access.mapping.is_none() && by_id && matches!(&access.bound, SortBound::Range(field) if field == "eventId")
     };
-    design.accesses_of(events).find(reads).map(|access| access.name.clone())
+    design.access_patterns_of(events).find(reads).map(|access| access.name.clone())
 }

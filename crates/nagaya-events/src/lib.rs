@@ -26,16 +26,16 @@ mod seal;
 pub mod testing;
 
 pub use self::{
-    dead_letters::{DeadLetter, Settled},
-    domain::{Context, Decide, Evolve, Raw},
+    dead_letters::{DeadLetter, UnparkOutcome},
+    domain::{Context, Decide, Evolve, RawEvent},
     error::{Error, ErrorKind, Failure},
-    events::{Events, Executed, Loaded, Options, Request},
+    events::{CommandRequest, Events, EventsOptions, Executed, LoadedAggregate},
     feed::{Feed, FeedListener},
-    generation::{Generations, follow_generations},
-    inspect::{Broken, Chains, Inspector},
-    processor::{Options as ProcessorOptions, Processor, Step},
+    generation::{Generations, refresh_generations},
+    inspect::{BrokenChain, ChainReport, Inspector},
+    processor::{Options as ProcessorOptions, Processor, StepReport},
     projection::{Item, Projection},
-    rebuild::{Content, Progress, Tell, Verified, Wrong},
-    recorded::Recorded,
+    rebuild::{ContentDigest, Mismatch, Progress, ProgressCallback, VerificationReport},
+    recorded::RecordedEvent,
     seal::ERASED,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, Recorded};
+use crate::{Error, RecordedEvent};
 
 /// Builds an item from an aggregate's events.
 ///
@@ -16,7 +16,7 @@ pub trait Projection: Send + Sync + 'static {
     fn entity(&self) -> &str;
 
     /// The item after an event, without the tenant field; `None`: it is deleted.
-    fn apply(&self, before: Option<Map<String, Json>>, event: &Recorded) -> Result<Item, Error>;
+    fn apply(&self, before: Option<Map<String, Json>>, event: &RecordedEvent) -> Result<Item, Error>;
 }
 
 /// The fields of an item; `None`: there is none.

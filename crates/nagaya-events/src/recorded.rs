@@ -4,11 +4,11 @@ use nagaya_tenancy::Record;
 use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess, value::MapAccessDeserializer};
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, Evolve, Raw, layout::Layout};
+use crate::{Error, Evolve, RawEvent, layout::Layout};
 
 /// An event that has happened.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
+pub struct RecordedEvent {
     /// The tenant that owns it.
     pub tenant: String,
     /// The aggregate that it happened to.
@@ -18,14 +18,14 @@ pub struct Recorded {
     /// Its id, a ULID that is greater than those before it in the aggregate.
     pub id: String,
     /// Its type, schema version and fields.
-    pub raw: Raw,
+    pub raw: RawEvent,
     /// Who did it, when and why, as the design describes it.
     pub metadata: Map<String, Json>,
     /// Whether a personal field in it has been erased.
     pub erased: bool,
 }
 
-impl Recorded {
+impl RecordedEvent {
     /// Reads an event from a stored record.
     pub(crate) fn read(layout: &Layout, tenant: &str, mut record: Record) -> Result<Self, Error> {
         let text = |name: &str| record.text(name).map(str::to_owned).ok_or_else(|| Error::unreadable(&record, name));
@@ -39,8 +39,8 @@ impl Recorded {
             None => Ok(Map::new()),
             Some(_) => Err(Error::unreadable(&record, name)),
         };
-        let raw = Raw { event_type, version: schema_version, data: map("data")? };
-        Ok(Recorded {
+        let raw = RawEvent { event_type, version: schema_version, data: map("data")? };
+        Ok(RecordedEvent {
             tenant: tenant.to_owned(),
             aggregate,
             version,
@@ -53,32 +53,32 @@ impl Recorded {
 
     /// The event in today's schema version.
     pub fn event<S: Evolve>(&self) -> Result<S::Event, Error> {
-        if self.raw.version == S::version(&self.raw.event_type) {
+        if self.raw.version == S::event_version(&self.raw.event_type) {
             return self.deserialize(&self.raw);
         }
         let mut raw = self.raw.clone();
         // An upcaster may change the type of an event.
-        while raw.version < S::version(&raw.event_type) {
+        while raw.version < S::event_version(&raw.event_type) {
             let before = raw.version;
             raw = S::upcast(raw);
             if raw.version <= before {
                 return Err(Error::unknown_event(self, "its upcaster does not raise the version"));
             }
         }
-        if raw.version > S::version(&raw.event_type) {
+        if raw.version > S::event_version(&raw.event_type) {
             return Err(Error::unknown_event(self, "it is newer than this program"));
         }
         self.deserialize(&raw)
     }
 
-    fn deserialize<E: DeserializeOwned>(&self, raw: &Raw) -> Result<E, Error> {
+    fn deserialize<E: DeserializeOwned>(&self, raw: &RawEvent) -> Result<E, Error> {
         let tagged = Tagged { raw, next: Part::Type };
         E::deserialize(MapAccessDeserializer::new(tagged))
             .map_err(|error| Error::unknown_event(self, &error.to_string()))
     }
 
     /// A text field of the metadata, such as `timestamp` or `actor.userId`.
-    pub fn about(&self, path: &str) -> Option<&str> {
+    pub fn metadata_text(&self, path: &str) -> Option<&str> {
         let mut steps = path.split('.');
         let first = self.metadata.get(steps.next()?)?;
         steps.try_fold(first, |found, step| found.get(step))?.as_str()
@@ -88,7 +88,7 @@ impl Recorded {
 /// Deserializes the event enum without a copy of the event. The type comes first, so that serde does not have to buffer the
 /// fields.
 struct Tagged<'r> {
-    raw: &'r Raw,
+    raw: &'r RawEvent,
     next: Part,
 }
 

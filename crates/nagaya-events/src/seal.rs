@@ -11,11 +11,11 @@ use chacha20poly1305::{
     KeyInit as _, XChaCha20Poly1305, XNonce,
     aead::{Aead as _, Payload},
 };
-use nagaya_design::{Field, Type};
+use nagaya_design::{Field, FieldType};
 use nagaya_tenancy::{Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, Recorded, layout::Layout};
+use crate::{Error, RecordedEvent, layout::Layout};
 
 /// The text in place of an erased one.
 pub const ERASED: &str = "[erased]";
@@ -30,9 +30,14 @@ const NONCE: usize = 24;
 type Key = [u8; 32];
 
 /// Encrypts the personal fields of events that are about to be stored.
-pub(crate) async fn seal(layout: &Layout, tenant: &Tenant, user: &str, events: &mut [Recorded]) -> Result<(), Error> {
+pub(crate) async fn seal(
+    layout: &Layout,
+    tenant: &Tenant,
+    user: &str,
+    events: &mut [RecordedEvent],
+) -> Result<(), Error> {
     let has_personal =
-        |event: &Recorded| personal_fields(layout, event).any(|field| event.raw.data.contains_key(&field.name));
+        |event: &RecordedEvent| personal_fields(layout, event).any(|field| event.raw.data.contains_key(&field.name));
     if layout.keys.is_none() || !events.iter().any(has_personal) {
         return Ok(());
     }
@@ -50,7 +55,7 @@ pub(crate) async fn seal(layout: &Layout, tenant: &Tenant, user: &str, events: &
 }
 
 /// Decrypts the personal fields of events. Those whose key is destroyed are shown as erased.
-pub(crate) async fn open(layout: &Layout, tenant: &Tenant, events: &mut [Recorded]) -> Result<(), Error> {
+pub(crate) async fn open(layout: &Layout, tenant: &Tenant, events: &mut [RecordedEvent]) -> Result<(), Error> {
     let Some(_) = &layout.keys else { return Ok(()) };
     let mut keys: BTreeMap<String, Option<Key>> = BTreeMap::new();
     for event in events.iter_mut() {
@@ -85,7 +90,7 @@ pub(crate) async fn destroy_key(layout: &Layout, tenant: &Tenant, user: &str) ->
 }
 
 /// The personal fields of an event.
-fn personal_fields<'l>(layout: &'l Layout, event: &Recorded) -> impl Iterator<Item = &'l Field> + use<'l> {
+fn personal_fields<'l>(layout: &'l Layout, event: &RecordedEvent) -> impl Iterator<Item = &'l Field> + use<'l> {
     let known = layout.types.iter().find(|known| known.name == event.raw.event_type);
     known.into_iter().flat_map(|known| known.fields.iter().filter(|field| field.personal))
 }
@@ -104,7 +109,7 @@ impl Sealed {
         Some(Sealed { of: text(OF)?.to_owned(), by: text(BY)?.to_owned(), bytes })
     }
 
-    fn open(&self, key: &Key, event: &Recorded, field: &str) -> Result<Json, Error> {
+    fn open(&self, key: &Key, event: &RecordedEvent, field: &str) -> Result<Json, Error> {
         let damaged = || Error::damaged(&event.aggregate, format!("`{field}` of {} cannot be decrypted", event.id));
         let (nonce, sealed) = self.bytes.split_at_checked(NONCE).ok_or_else(damaged)?;
         let context = context(event, field);
@@ -114,7 +119,7 @@ impl Sealed {
     }
 }
 
-fn seal_value(key: &Key, of: &str, event: &Recorded, field: &str, value: &Json) -> Result<Json, Error> {
+fn seal_value(key: &Key, of: &str, event: &RecordedEvent, field: &str, value: &Json) -> Result<Json, Error> {
     let failed = || Error::damaged(&event.aggregate, format!("`{field}` cannot be encrypted"));
     let mut bytes = vec![0; NONCE];
     getrandom::fill(&mut bytes).map_err(|_| failed())?;
@@ -130,7 +135,7 @@ fn seal_value(key: &Key, of: &str, event: &Recorded, field: &str, value: &Json) 
 }
 
 /// The associated data of an encrypted value, so that it cannot be moved to another field, event or tenant.
-fn context(event: &Recorded, field: &str) -> Vec<u8> {
+fn context(event: &RecordedEvent, field: &str) -> Vec<u8> {
     let mut context = Vec::new();
     for part in [&event.tenant, &event.aggregate, &event.id, field] {
         context.extend((part.len() as u64).to_be_bytes());
@@ -144,13 +149,13 @@ fn fingerprint(key: &Key) -> String {
 }
 
 /// The value in place of an erased one, of the same type.
-fn erased_value(layout: &Layout, event: &Recorded, field: &str) -> Json {
-    let kind = personal_fields(layout, event).find(|known| known.name == field).map(|field| &field.kind);
+fn erased_value(layout: &Layout, event: &RecordedEvent, field: &str) -> Json {
+    let kind = personal_fields(layout, event).find(|known| known.name == field).map(|field| &field.field_type);
     match kind {
-        Some(Type::Integer | Type::Number) => 0.into(),
-        Some(Type::Boolean) => false.into(),
-        Some(Type::List(_)) => Vec::<Json>::new().into(),
-        Some(Type::Map(_)) => Map::new().into(),
+        Some(FieldType::Integer | FieldType::Number) => 0.into(),
+        Some(FieldType::Boolean) => false.into(),
+        Some(FieldType::List(_)) => Vec::<Json>::new().into(),
+        Some(FieldType::Map(_)) => Map::new().into(),
         _ => ERASED.into(),
     }
 }

@@ -29,7 +29,7 @@
 
 use std::fmt::Debug;
 
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 
 use crate::{Context, Decide, Evolve};
 
@@ -40,7 +40,7 @@ pub fn context() -> Context {
         user: "u-1".to_owned(),
         correlation: "c-1".to_owned(),
         causation: "k-1".to_owned(),
-        ids: Ids::counted(),
+        ids: IdGenerator::sequential(),
     }
 }
 

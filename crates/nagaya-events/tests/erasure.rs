@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use nagaya_design::check;
-use nagaya_embedded::{Embedded, Options as Store};
+use nagaya_embedded::{EmbeddedStore, Options as Store};
 use nagaya_events::{
-    Context, Decide, ERASED, Error, Events, Evolve, Inspector, Item, Options, Processor, ProcessorOptions, Projection,
-    Recorded, Request,
+    CommandRequest, Context, Decide, ERASED, Error, Events, EventsOptions, Evolve, Inspector, Item, Processor,
+    ProcessorOptions, Projection, RecordedEvent,
 };
 use nagaya_store::{Scan, Store as _};
-use nagaya_tenancy::{Ids, Nagaya, Principal, Tenant};
+use nagaya_tenancy::{IdGenerator, Nagaya, Principal, Tenant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -164,7 +164,7 @@ impl Projection for Letters {
         "letter"
     }
 
-    fn apply(&self, before: Option<Map<String, Json>>, event: &Recorded) -> Result<Item, Error> {
+    fn apply(&self, before: Option<Map<String, Json>>, event: &RecordedEvent) -> Result<Item, Error> {
         let mut item = before.unwrap_or_default();
         let change = match event.event::<Letter>()? {
             LetterEvent::Written { text, words, .. } => {
@@ -178,7 +178,7 @@ impl Projection for Letters {
 }
 
 struct House {
-    store: Arc<Embedded>,
+    store: Arc<EmbeddedStore>,
     nagaya: Nagaya,
     events: Events<Letter>,
     processor: Processor,
@@ -188,10 +188,10 @@ impl House {
     async fn open() -> Self {
         let checked = check(DESIGN, &[]);
         let design = checked.design.unwrap_or_else(|| panic!("{:?}", checked.diagnostics));
-        let store = Arc::new(Embedded::memory(Store::default()).expect("memory"));
-        let events = Events::of(&design, "letter", Options::default()).expect("the aggregate is there");
+        let store = Arc::new(EmbeddedStore::in_memory(Store::default()).expect("memory"));
+        let events = Events::of(&design, "letter", EventsOptions::default()).expect("the aggregate is there");
         let nagaya = Nagaya::open(design, Arc::clone(&store));
-        nagaya.ensure().await.expect("the tables are made");
+        nagaya.ensure_tables().await.expect("the tables are made");
         let processor = Processor::new(&nagaya, Arc::new(Letters), ProcessorOptions::default()).expect("a processor");
         House { store, nagaya, events, processor }
     }
@@ -219,15 +219,15 @@ impl House {
     }
 }
 
-fn request(user: &str) -> Request<'static> {
+fn request(user: &str) -> CommandRequest<'static> {
     let context = Context {
         now: 1_756_557_296_000,
         user: user.to_owned(),
         correlation: "c".to_owned(),
         causation: "k".to_owned(),
-        ids: Ids::random(),
+        ids: IdGenerator::random(),
     };
-    Request { context, expected: None, once: None }
+    CommandRequest { context, expected: None, idempotency: None }
 }
 
 const ONE: &str = "01HARX5BD7F8G9H0J1K2M3N4PQ";
@@ -268,7 +268,7 @@ async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
     assert!(inspector.verify(&ann, ONE).await.expect("it is checked").1.is_ok(), "the chain holds");
 
     // A rebuild works, and so do new events: a new key decrypts nothing older.
-    assert!(house.processor.rebuild(&|_| {}).await.expect("it is rebuilt").holds());
+    assert!(house.processor.rebuild(&|_| {}).await.expect("it is rebuilt").is_consistent());
     assert_eq!(house.write("h-1", "ann", ONE, "Dear all").await, "Dear all");
     let (history, _) = house.events.history(&ann, ONE, None, None).await.expect("a history");
     assert_eq!(history[0].raw.data["text"], ERASED);

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use nagaya_store::Clock;
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 
 /// A time in milliseconds since 1970, and the bits of an id.
 pub type Stamp = (i64, u128);
@@ -22,8 +22,8 @@ pub fn clock() -> Clock {
 }
 
 /// Ids made of the stamp's bits while there is a stamp, else random ones.
-pub fn ids() -> Ids {
-    Ids::new(|| STAMP.get().map_or_else(|| fastrand::u128(..), |(_, bits)| bits))
+pub fn ids() -> IdGenerator {
+    IdGenerator::new(|| STAMP.get().map_or_else(|| fastrand::u128(..), |(_, bits)| bits))
 }
 
 /// Runs something that does not wait with a stamp.

@@ -67,18 +67,18 @@ impl Answer {
     /// 200 with an item and its tag.
     pub fn record(record: Record) -> Self {
         let mut answer = Answer::new(StatusCode::OK, Content::None);
-        answer.tag(&record);
+        answer.etag(&record);
         answer.content = Content::Record(Box::new(record));
         answer
     }
 
     /// Adds the tag of an item.
-    pub fn tag(&mut self, record: &Record) {
-        self.set(header::ETAG, &tag(record));
+    pub fn etag(&mut self, record: &Record) {
+        self.set_header(header::ETAG, &tag(record));
     }
 
     /// Sets a header, if its value can be one.
-    pub fn set(&mut self, name: HeaderName, value: &str) {
+    pub fn set_header(&mut self, name: HeaderName, value: &str) {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
         }
@@ -146,7 +146,7 @@ pub fn tag(record: &Record) -> String {
 
 /// Whether a header such as `If-None-Match` names a tag. For reading (`weak`), weak tags match; for writing, a version alone
 /// (`"v3"`) matches.
-pub fn names(header: &str, tag: &str, weak: bool) -> bool {
+pub fn etag_matches(header: &str, tag: &str, weak: bool) -> bool {
     let version = tag.split_once('-').map(|(version, _)| format!("{version}\""));
     header.split(',').map(str::trim).any(|each| {
         let each = if weak { each.strip_prefix("W/").unwrap_or(each) } else { each };

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::{call::REASON, observe};
+use crate::{call::REASON_HEADER, observe};
 
 /// How long a browser may cache a preflight answer.
 const MAX_AGE: Duration = Duration::from_secs(600);
@@ -53,7 +53,7 @@ impl Cors {
             header::IF_MATCH,
             header::IF_NONE_MATCH,
             HeaderName::from_static("idempotency-key"),
-            HeaderName::from_static(REASON),
+            HeaderName::from_static(REASON_HEADER),
             observe::REQUEST_ID,
             observe::CORRELATION_ID,
             observe::CAUSATION_ID,

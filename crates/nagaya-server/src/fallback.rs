@@ -23,6 +23,6 @@ pub(crate) async fn refuse(request: Request, problem: Problem) -> Response {
     if let Some(log) = log {
         log.failed(&problem);
     }
-    let response = problem.into_answer(log.map_or("", |log| &log.origin.request));
+    let response = problem.into_response(log.map_or("", |log| &log.origin.request));
     body::drain(request.into_body(), response).await
 }

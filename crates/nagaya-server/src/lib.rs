@@ -26,18 +26,18 @@ pub mod smoke;
 mod system;
 
 pub use self::{
-    answer::{Answer, Content, names, tag},
-    call::{Call, Origin, REASON},
+    answer::{Answer, Content, etag_matches, tag},
+    call::{Call, REASON_HEADER, RequestOrigin},
     cors::{BadOrigin, Cors},
-    extension::{Extension, Handler, Later, OwnRoute, Stop},
+    extension::{CustomHandler, CustomRoute, Extension, ExtensionFuture, StopSignal},
     identity::{
         Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Verifier, http_agent, router as issuer_routes,
     },
-    limits::{Limits, file_handles, raise_file_handles},
+    limits::{Limits, open_files_limit, raise_open_files_limit},
     openapi::{Document, document},
-    problem::{Flaw, Problem, ProblemCode},
+    problem::{FieldProblem, Problem, ProblemCode},
     request_body::{BodyField, BodyValue, RequestBody},
-    route::{AccessId, CustomRouteId, EntityId, Operation, Reach, Route, routes},
-    server::{App, Mounted, Server},
+    route::{AccessId, CustomRouteId, EntityId, Operation, RequiredCaller, Route, routes},
+    server::{MountedSystem, RequestHandler, Server},
     system::{CatchUp, System},
 };

@@ -14,7 +14,7 @@ use axum::{
     response::Response,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
-use nagaya_store::{Measured, Measurement, Store as _};
+use nagaya_store::{Measurement, MeteredStore, Store as _};
 use tokio::sync::Semaphore;
 use tower_http::cors::CorsLayer;
 use tower_layer::Layer as _;
@@ -36,7 +36,7 @@ pub(crate) struct Pipeline {
     health: Arc<Health>,
     cors: Option<CorsLayer>,
     /// The store, if it counts its calls.
-    store: Option<Arc<Measured>>,
+    store: Option<Arc<MeteredStore>>,
     /// A permit for each request in flight.
     requests: Semaphore,
     /// A permit for each open connection.
@@ -50,7 +50,7 @@ impl Pipeline {
         observer: Arc<Observer>,
         health: Arc<Health>,
         cors: Option<CorsLayer>,
-        store: Option<Arc<Measured>>,
+        store: Option<Arc<MeteredStore>>,
     ) -> Self {
         let requests = semaphore(limits.concurrent);
         let connections = Arc::new(semaphore(limits.connections));
@@ -98,7 +98,7 @@ impl Pipeline {
             "/healthz" => Some(self.health.alive()),
             "/readyz" => {
                 let ready = self.health.ready().await;
-                Some(ready.unwrap_or_else(|problem| problem.into_answer(observed.id())))
+                Some(ready.unwrap_or_else(|problem| problem.into_response(observed.id())))
             }
             "/metrics" => Some(self.metrics().await),
             _ => None,
@@ -141,7 +141,7 @@ impl Pipeline {
         let reject = |why, problem: Problem| {
             observed.rejected(why);
             observed.log.failed(&problem);
-            problem.into_answer(observed.id())
+            problem.into_response(observed.id())
         };
         // Over the limit the request is refused at once: a queue here would only use memory.
         let Ok(_permit) = self.requests.try_acquire() else {

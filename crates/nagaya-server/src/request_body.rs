@@ -1,6 +1,6 @@
 //! Request bodies of custom routes as structs, whose fields take the values of entity fields.
 
-use nagaya_design::{Design, Field, Problem as FieldError};
+use nagaya_design::{Design, Field, FieldError};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value as Json, json};
 
@@ -78,7 +78,7 @@ impl Call {
         // `null`, it means the same as a field that is left out.
         let given = self.body.iter().filter(|(_, value)| !value.is_null());
         serde_json::from_value(given.map(|(name, value)| (name.clone(), value.clone())).collect())
-            .map_err(|error| Problem::internal().because(error.to_string()))
+            .map_err(|error| Problem::internal().with_cause(error.to_string()))
     }
 }
 

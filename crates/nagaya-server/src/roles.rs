@@ -3,7 +3,7 @@
 use nagaya_design::{Design, Verb};
 
 use crate::{
-    Caller, OwnRoute, Problem, Reach,
+    Caller, CustomRoute, Problem, RequiredCaller,
     route::{Operation, Route},
 };
 
@@ -11,17 +11,22 @@ use crate::{
 pub(crate) fn required_permission<'r>(
     design: &'r Design,
     route: &Route,
-    custom: &'r [OwnRoute],
+    custom: &'r [CustomRoute],
 ) -> Option<(&'r str, Verb)> {
     match route.operation {
-        Operation::Custom(id) => id.of(custom)?.needs.as_ref().map(|(entity, verb)| (entity.as_str(), *verb)),
+        Operation::Custom(id) => id.of(custom)?.requires.as_ref().map(|(entity, verb)| (entity.as_str(), *verb)),
         _ => route.subject(design).map(|(entity, verb)| (entity.name.as_str(), verb)),
     }
 }
 
 /// Refuses a caller whose roles do not allow a route; the problem names the roles that do.
-pub(crate) fn authorize(design: &Design, route: &Route, custom: &[OwnRoute], caller: &Caller) -> Result<(), Problem> {
-    let is_operator_route = route.reach == Reach::Operator;
+pub(crate) fn authorize(
+    design: &Design,
+    route: &Route,
+    custom: &[CustomRoute],
+    caller: &Caller,
+) -> Result<(), Problem> {
+    let is_operator_route = route.required_caller == RequiredCaller::Operator;
     if is_operator_route && !design.is_operator(&caller.roles) {
         return Err(Problem::operators_only(design));
     }

@@ -1,7 +1,7 @@
 //! The routes of a design: one table for the router, the OpenAPI document and the tests.
 
 use axum::http::Method;
-use nagaya_design::{Access, Design, Entity, Returns, Verb, Wall};
+use nagaya_design::{AccessPattern, Design, Entity, ResultKind, Verb, Wall};
 
 /// A route: a method and a path, its operation, and who may call it.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct Route {
     /// What it does.
     pub operation: Operation,
     /// Who may call it.
-    pub reach: Reach,
+    pub required_caller: RequiredCaller,
 }
 
 /// What a route does.
@@ -50,8 +50,8 @@ pub struct AccessId(pub(crate) usize);
 
 impl AccessId {
     /// The access pattern in the design that the id is from.
-    pub fn of(self, design: &Design) -> &Access {
-        &design.accesses[self.0]
+    pub fn of(self, design: &Design) -> &AccessPattern {
+        &design.access_patterns[self.0]
     }
 }
 
@@ -67,7 +67,7 @@ impl CustomRouteId {
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum RequiredCaller {
     /// Callers whose token names a tenant.
     Tenant,
     /// Operators, who give a reason.
@@ -86,7 +86,7 @@ impl Route {
 
     /// Whether visitors without a token may call it.
     pub fn admits_visitors(&self, design: &Design) -> bool {
-        design.visitors && self.reach == Reach::Public && self.method == Method::GET
+        design.visitors && self.required_caller == RequiredCaller::Public && self.method == Method::GET
     }
 
     /// The entity and the verb of its operation; `None` for custom routes.
@@ -108,14 +108,14 @@ pub fn routes(design: &Design) -> Vec<Route> {
     for (at, entity) in design.entities.iter().enumerate() {
         entity_routes(design, at, entity, &mut routes);
     }
-    for (at, access) in design.accesses.iter().enumerate() {
+    for (at, access) in design.access_patterns.iter().enumerate() {
         let Some(path) = &access.path else { continue };
         let path = format!("{}{path}", design.http_prefix);
         routes.push(Route {
             method: Method::GET,
             path,
             operation: Operation::List(AccessId(at)),
-            reach: reading(design.wall_of(access)),
+            required_caller: reading(design.wall_of(access)),
         });
     }
     routes
@@ -126,22 +126,27 @@ fn entity_routes(design: &Design, at: usize, entity: &Entity, routes: &mut Vec<R
     let item = format!("{}{}", design.http_prefix, entity.item_path());
     let reading = reading(entity.wall);
     let writing = match entity.wall {
-        Wall::Key | Wall::Attribute => Reach::Tenant,
-        Wall::Public if entity.tenant.is_some() => Reach::Tenant,
-        Wall::Public | Wall::System => Reach::Operator,
+        Wall::Key | Wall::Attribute => RequiredCaller::Tenant,
+        Wall::Public if entity.tenant.is_some() => RequiredCaller::Tenant,
+        Wall::Public | Wall::System => RequiredCaller::Operator,
     };
     let id = EntityId(at);
     // Only commands write the records of an aggregate; of those, only projections can be read.
-    let owned = design.aggregates.iter().any(|aggregate| aggregate.keeps(at));
+    let owned = design.aggregates.iter().any(|aggregate| aggregate.has_entity(at));
     let built = design.aggregates.iter().any(|aggregate| aggregate.projections.contains(&at));
     if owned && !built {
         return;
     }
     let has = |verb: Verb| entity.routes.contains(&verb);
     // An access pattern at the path of the item replaces reading by key.
-    let replaced = |access: &Access| access.returns == Returns::One && design.is_lookup(access);
-    if has(Verb::Read) && !design.accesses_of(entity).any(replaced) {
-        routes.push(Route { method: Method::GET, path: item.clone(), operation: Operation::Read(id), reach: reading });
+    let replaced = |access: &AccessPattern| access.returns == ResultKind::One && design.is_lookup(access);
+    if has(Verb::Read) && !design.access_patterns_of(entity).any(replaced) {
+        routes.push(Route {
+            method: Method::GET,
+            path: item.clone(),
+            operation: Operation::Read(id),
+            required_caller: reading,
+        });
     }
     // Only the layer itself writes the audit trail.
     if built || design.audit_entity().is_some_and(|audit| audit.name == entity.name) {
@@ -153,14 +158,19 @@ fn entity_routes(design: &Design, at: usize, entity: &Entity, routes: &mut Vec<R
         (Verb::Delete, Method::DELETE, item, Operation::Delete(id)),
     ];
     let written = written.into_iter().filter(|(verb, ..)| has(*verb));
-    routes.extend(written.map(|(_, method, path, operation)| Route { method, path, operation, reach: writing }));
+    routes.extend(written.map(|(_, method, path, operation)| Route {
+        method,
+        path,
+        operation,
+        required_caller: writing,
+    }));
 }
 
-fn reading(wall: Wall) -> Reach {
+fn reading(wall: Wall) -> RequiredCaller {
     match wall {
-        Wall::Key | Wall::Attribute => Reach::Tenant,
-        Wall::Public => Reach::Public,
-        Wall::System => Reach::Operator,
+        Wall::Key | Wall::Attribute => RequiredCaller::Tenant,
+        Wall::Public => RequiredCaller::Public,
+        Wall::System => RequiredCaller::Operator,
     }
 }
 

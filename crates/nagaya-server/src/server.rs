@@ -7,12 +7,12 @@ use std::{
 };
 
 use axum::{Router, extract::Request, response::Response};
-use nagaya_store::Measured;
+use nagaya_store::MeteredStore;
 use nagaya_tenancy::Nagaya;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
-    Cors, LocalIssuer, Stop, System, connection, fallback,
+    Cors, LocalIssuer, StopSignal, System, connection, fallback,
     health::Health,
     identity::Verifier,
     limits::{Limits, SystemLimits},
@@ -48,7 +48,7 @@ pub struct Server {
     log_key: Option<[u8; 32]>,
     slow_request: Duration,
     started: Instant,
-    store: Option<Arc<Measured>>,
+    store: Option<Arc<MeteredStore>>,
 }
 
 impl Server {
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// How long connections are still accepted after the stop signal: until load balancers see that `/readyz` fails.
-    pub fn grace(&mut self, delay: Duration) {
+    pub fn shutdown_delay(&mut self, delay: Duration) {
         self.shutdown_delay = delay;
     }
 
@@ -100,24 +100,24 @@ impl Server {
     }
 
     /// When the process started, for the log line `ready`; by default when this server was created.
-    pub fn began(&mut self, started: Instant) {
+    pub fn started(&mut self, started: Instant) {
         self.started = started;
     }
 
     /// Shows the calls to this store and its measurements in `/metrics`.
-    pub fn measure_store(&mut self, store: Arc<Measured>) {
+    pub fn show_store_metrics(&mut self, store: Arc<MeteredStore>) {
         self.store = Some(store);
     }
 
     /// Waits until the store of a system has been unavailable for this long without a break, and returns the reason. The
     /// process can end then, so that its supervisor restarts it.
-    pub fn store_failed(&self, after: Duration) -> impl Future<Output = String> + Send + use<> {
+    pub fn wait_for_store_failure(&self, after: Duration) -> impl Future<Output = String> + Send + use<> {
         let health = Arc::clone(&self.health);
         async move { health.store_failed(after).await }
     }
 
     /// Adds routes beside the systems.
-    pub fn routes(&mut self, routes: Router) {
+    pub fn add_routes(&mut self, routes: Router) {
         self.other_routes.replace(self.other_routes.get().merge(routes));
     }
 
@@ -128,23 +128,31 @@ impl Server {
     }
 
     /// Serves a system below a path, such as `/todo`; an empty path is the root.
-    pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> Mounted {
+    pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> MountedSystem {
         let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
         let (path, router, otherwise) = (Arc::<str>::from(path), CurrentRouter::default(), self.other_routes.clone());
         let background = (system.clone(), nagaya.clone());
         self.mounts.push(Mount { path: Arc::clone(&path), router: router.clone(), background });
         self.systems.push(SystemLink::new(&path, &system));
-        let mounted =
-            Mounted { path, limits, metrics, health, verifier, router, otherwise, sign_in: Arc::clone(&self.sign_in) };
-        mounted.serve(system, nagaya);
+        let mounted = MountedSystem {
+            path,
+            limits,
+            metrics,
+            health,
+            verifier,
+            router,
+            otherwise,
+            sign_in: Arc::clone(&self.sign_in),
+        };
+        mounted.replace(system, nagaya);
         mounted
     }
 
     /// The server without a listener, for a runtime that accepts requests itself, such as AWS Lambda. There is no background
     /// work.
-    pub fn app(self) -> App {
-        App { pipeline: Arc::new(self.pipeline()) }
+    pub fn app(self) -> RequestHandler {
+        RequestHandler { pipeline: Arc::new(self.pipeline()) }
     }
 
     fn pipeline(self) -> Pipeline {
@@ -161,7 +169,7 @@ impl Server {
 
     /// Answers requests until `stop`, and finishes those in flight.
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) {
-        let (stop_sender, stop_signal) = Stop::new();
+        let (stop_sender, stop_signal) = StopSignal::new();
         let mut background = JoinSet::new();
         for mount in &self.mounts {
             let (system, nagaya) = &mount.background;
@@ -203,17 +211,17 @@ impl Server {
 
 /// A server without a listener.
 #[derive(Clone)]
-pub struct App {
+pub struct RequestHandler {
     pipeline: Arc<Pipeline>,
 }
 
-impl std::fmt::Debug for App {
+impl std::fmt::Debug for RequestHandler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("App")
     }
 }
 
-impl App {
+impl RequestHandler {
     /// Answers a request that came from this address.
     pub async fn answer(&self, address: &str, request: Request) -> Response {
         self.pipeline.answer(&address.into(), request).await
@@ -222,7 +230,7 @@ impl App {
 
 /// A mounted system, which can be replaced while it is served.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountedSystem {
     path: Arc<str>,
     limits: Arc<SystemLimits>,
     metrics: Arc<Metrics>,
@@ -233,9 +241,9 @@ pub struct Mounted {
     sign_in: Arc<SignIn>,
 }
 
-impl Mounted {
+impl MountedSystem {
     /// Serves this system from now on. Requests in flight finish with the one before.
-    pub fn serve(&self, system: System, nagaya: Nagaya) {
+    pub fn replace(&self, system: System, nagaya: Nagaya) {
         self.health.monitor(&self.path, &system, &nagaya, &self.verifier, &self.limits);
         let (limits, verifier) = (Arc::clone(&self.limits), Arc::clone(&self.verifier));
         let service = Arc::new(SystemService::new(system, nagaya, verifier, limits, Arc::clone(&self.path)));

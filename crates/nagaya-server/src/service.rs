@@ -15,7 +15,7 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Caller, OwnRoute, Problem, ProblemCode, System, Verifier, body, derived, fallback,
+    Answer, Call, Caller, CustomRoute, Problem, ProblemCode, System, Verifier, body, derived, fallback,
     limits::SystemLimits,
     observe::{Metrics, RequestLog, RouteMetrics},
     openapi,
@@ -33,7 +33,7 @@ pub(crate) struct SystemService {
     limits: Arc<SystemLimits>,
     mount: Arc<str>,
     routes: Vec<Arc<Route>>,
-    custom: Vec<OwnRoute>,
+    custom: Vec<CustomRoute>,
 }
 
 impl SystemService {
@@ -97,7 +97,7 @@ impl SystemService {
             Ok(answer) => answer.into_response(),
             Err(problem) => {
                 log.failed(&problem);
-                problem.into_answer(&log.origin.request)
+                problem.into_response(&log.origin.request)
             }
         };
         body::drain(body, response).await
@@ -123,7 +123,7 @@ impl SystemService {
         if !route.method.is_safe()
             && let Health::ReadOnly(reason) = self.nagaya.store_health()
         {
-            return Err(Problem::insufficient_storage().because(reason));
+            return Err(Problem::insufficient_storage().with_cause(reason));
         }
         // The query and the body are well-formed.
         let query = query(parts.uri.query().unwrap_or_default());
@@ -171,7 +171,7 @@ impl SystemService {
     fn takes_body(&self, route: &Route) -> bool {
         match route.operation {
             Operation::Create(_) | Operation::Update(_) => true,
-            Operation::Custom(id) => id.of(&self.custom).is_some_and(|route| route.body.is_some()),
+            Operation::Custom(id) => id.of(&self.custom).is_some_and(|route| route.body_schema.is_some()),
             Operation::Read(_) | Operation::Delete(_) | Operation::List(_) => false,
         }
     }

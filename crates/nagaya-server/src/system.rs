@@ -8,14 +8,14 @@ use nagaya_seed::Seeder;
 use nagaya_tenancy::{Error, Nagaya};
 
 use crate::{
-    Extension, Later, OwnRoute,
+    CustomRoute, Extension, ExtensionFuture,
     extension::NoExtension,
     route::{CustomRouteId, Operation, Route, positional, routes},
     smoke::SmokeTest,
 };
 
 /// Brings everything that a system derives from changes, except projections, up to date with the store.
-pub type CatchUp = for<'a> fn(&'a Nagaya) -> Later<'a, Result<(), Error>>;
+pub type CatchUp = for<'a> fn(&'a Nagaya) -> ExtensionFuture<'a, Result<(), Error>>;
 
 /// A design and its extension, under a name.
 #[derive(Clone)]
@@ -65,13 +65,13 @@ impl System {
         }
     }
     /// All routes: those of the extension, and those of the design that they do not replace.
-    pub(crate) fn routes(&self) -> (Vec<Arc<Route>>, Vec<OwnRoute>) {
+    pub(crate) fn routes(&self) -> (Vec<Arc<Route>>, Vec<CustomRoute>) {
         let custom = self.extension.routes();
-        let route = |(at, route): (usize, &OwnRoute)| Route {
+        let route = |(at, route): (usize, &CustomRoute)| Route {
             method: route.method.clone(),
             path: format!("{}{}", self.design.http_prefix, route.path),
             operation: Operation::Custom(CustomRouteId(at)),
-            reach: route.reach,
+            required_caller: route.caller,
         };
         let mut all: Vec<Route> = custom.iter().enumerate().map(route).collect();
         let is_same = |a: &Route, b: &Route| a.method == b.method && positional(&a.path) == positional(&b.path);

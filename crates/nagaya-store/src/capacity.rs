@@ -10,30 +10,33 @@ use std::{
 
 /// Consumed capacity, in the units that the service charges.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Consumed {
+pub struct ConsumedCapacity {
     /// Read capacity units.
     pub read_units: f64,
     /// Write capacity units.
     pub write_units: f64,
 }
 
-impl Add for Consumed {
-    type Output = Consumed;
+impl Add for ConsumedCapacity {
+    type Output = ConsumedCapacity;
 
-    fn add(self, other: Consumed) -> Consumed {
-        Consumed { read_units: self.read_units + other.read_units, write_units: self.write_units + other.write_units }
+    fn add(self, other: ConsumedCapacity) -> ConsumedCapacity {
+        ConsumedCapacity {
+            read_units: self.read_units + other.read_units,
+            write_units: self.write_units + other.write_units,
+        }
     }
 }
 
-impl Sum for Consumed {
-    fn sum<I: Iterator<Item = Consumed>>(all: I) -> Consumed {
-        all.fold(Consumed::default(), Add::add)
+impl Sum for ConsumedCapacity {
+    fn sum<I: Iterator<Item = ConsumedCapacity>>(all: I) -> ConsumedCapacity {
+        all.fold(ConsumedCapacity::default(), Add::add)
     }
 }
 
 thread_local! {
     /// The capacity consumed by the future that is being polled.
-    static METER: Cell<Consumed> = const { Cell::new(Consumed { read_units: 0.0, write_units: 0.0 }) };
+    static METER: Cell<ConsumedCapacity> = const { Cell::new(ConsumedCapacity { read_units: 0.0, write_units: 0.0 }) };
 }
 
 /// Awaits a future and measures the capacity that its calls consume.
@@ -57,9 +60,9 @@ thread_local! {
 /// assert_eq!(output, "done");
 /// assert_eq!(consumed, Consumed { read_units: 0.5, write_units: 2.0 });
 /// ```
-pub async fn metered<F: Future>(future: F) -> (F::Output, Consumed) {
+pub async fn measure_capacity<F: Future>(future: F) -> (F::Output, ConsumedCapacity) {
     let mut future = pin!(future);
-    let mut consumed = Consumed::default();
+    let mut consumed = ConsumedCapacity::default();
     let output = poll_fn(|context| {
         let outer = OuterMeter(METER.take());
         let polled = future.as_mut().poll(context);
@@ -72,12 +75,12 @@ pub async fn metered<F: Future>(future: F) -> (F::Output, Consumed) {
 }
 
 /// Reports the capacity that a call consumed. For engines.
-pub fn consume(consumed: Consumed) {
+pub fn report_consumed_capacity(consumed: ConsumedCapacity) {
     METER.set(METER.get() + consumed);
 }
 
 /// The count of an outer measurement. Dropping it, even by a panic, adds the count of the inner one.
-struct OuterMeter(Consumed);
+struct OuterMeter(ConsumedCapacity);
 
 impl Drop for OuterMeter {
     fn drop(&mut self) {

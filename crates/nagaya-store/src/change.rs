@@ -14,14 +14,14 @@ pub struct ChangeRecord {
     /// The item after the change; `None` if the change removed it.
     pub new: Option<Item>,
     /// Why the item changed.
-    pub cause: Cause,
+    pub cause: ChangeCause,
     /// Increases with every change of the same item.
     pub sequence: u128,
 }
 
 /// Why an item changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cause {
+pub enum ChangeCause {
     /// A write changed it.
     Write,
     /// Its expiry time passed, and the engine removed it.
@@ -30,11 +30,11 @@ pub enum Cause {
 
 /// Where reading changes starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum From {
+pub enum StartPosition {
     /// At the oldest retained change.
     Oldest,
     /// After the newest change: only what happens from now on.
-    Now,
+    Latest,
     /// After the last change that was read before.
     After(ChangePosition),
 }
@@ -45,7 +45,7 @@ pub struct ChangePosition(pub String);
 
 /// A page of changes. Delivery is at least once: a record may be repeated, but never out of order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changes {
+pub struct ChangePage {
     /// The records.
     pub records: Vec<ChangeRecord>,
     /// Where the next page starts.

@@ -24,7 +24,7 @@ impl Clock {
 
     /// The system clock, but a sudden jump takes effect only after it has lasted a minute. A clock that is wrong for a
     /// moment then neither expires items nor breaks the order of timestamps.
-    pub fn steady() -> Self {
+    pub fn system_without_jumps() -> Self {
         let (wall, began) = (Clock::system(), Instant::now());
         let filter = JumpFilter::new(move || wall.millis(), move || began.elapsed());
         Clock::new(move || filter.millis())

@@ -21,7 +21,7 @@ pub enum Condition {
     Absent(Path),
     /// Compares with a value. Values of different kinds are unequal and have no order; an absent value is unequal to
     /// every value.
-    Compare(Operand, Comparison, Value),
+    Compare(Operand, ComparisonOp, Value),
     /// At least the first value and at most the second.
     Between(Operand, Value, Value),
     /// Equal to one of these values.
@@ -50,7 +50,7 @@ pub enum Operand {
 
 /// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum ComparisonOp {
     /// `=`
     Equal,
     /// `<>`
@@ -78,7 +78,7 @@ impl Condition {
 
     /// The value at the path equals this one.
     pub fn equal(path: impl Into<Path>, value: impl Into<Value>) -> Self {
-        Condition::Compare(Operand::Value(path.into()), Comparison::Equal, value.into())
+        Condition::Compare(Operand::Value(path.into()), ComparisonOp::Equal, value.into())
     }
 
     /// Both hold.
@@ -106,48 +106,48 @@ impl Condition {
     }
 
     /// Whether it holds for an item.
-    pub fn holds(&self, item: &Item) -> bool {
+    pub fn is_satisfied_by(&self, item: &Item) -> bool {
         match self {
-            Condition::Exists(path) => item.at(path).is_some(),
-            Condition::Absent(path) => item.at(path).is_none(),
+            Condition::Exists(path) => item.value_at(path).is_some(),
+            Condition::Absent(path) => item.value_at(path).is_none(),
             Condition::Compare(operand, comparison, value) => compare(item, operand, *comparison, value),
             Condition::Between(operand, least, most) => {
-                compare(item, operand, Comparison::GreaterOrEqual, least)
-                    && compare(item, operand, Comparison::LessOrEqual, most)
+                compare(item, operand, ComparisonOp::GreaterOrEqual, least)
+                    && compare(item, operand, ComparisonOp::LessOrEqual, most)
             }
             Condition::In(operand, values) => {
-                values.iter().any(|value| compare(item, operand, Comparison::Equal, value))
+                values.iter().any(|value| compare(item, operand, ComparisonOp::Equal, value))
             }
-            Condition::BeginsWith(path, start) => match (item.at(path), start) {
+            Condition::BeginsWith(path, start) => match (item.value_at(path), start) {
                 (Some(Value::String(text)), Value::String(start)) => text.starts_with(start.as_str()),
                 (Some(Value::Binary(bytes)), Value::Binary(start)) => bytes.starts_with(start),
                 _ => false,
             },
-            Condition::Contains(path, part) => item.at(path).is_some_and(|value| contains(value, part)),
-            Condition::And(all) => all.iter().all(|each| each.holds(item)),
-            Condition::Or(any) => any.iter().any(|each| each.holds(item)),
-            Condition::Not(inner) => !inner.holds(item),
+            Condition::Contains(path, part) => item.value_at(path).is_some_and(|value| contains(value, part)),
+            Condition::And(all) => all.iter().all(|each| each.is_satisfied_by(item)),
+            Condition::Or(any) => any.iter().any(|each| each.is_satisfied_by(item)),
+            Condition::Not(inner) => !inner.is_satisfied_by(item),
         }
     }
 }
 
-fn compare(item: &Item, operand: &Operand, comparison: Comparison, value: &Value) -> bool {
+fn compare(item: &Item, operand: &Operand, comparison: ComparisonOp, value: &Value) -> bool {
     let length;
     let found = match operand {
-        Operand::Value(path) => item.at(path),
+        Operand::Value(path) => item.value_at(path),
         Operand::Size(path) => {
-            length = item.at(path).and_then(Value::length).map(|length| Value::from(length as i64));
+            length = item.value_at(path).and_then(Value::length).map(|length| Value::from(length as i64));
             length.as_ref()
         }
     };
-    let Some(found) = found else { return comparison == Comparison::NotEqual };
+    let Some(found) = found else { return comparison == ComparisonOp::NotEqual };
     match comparison {
-        Comparison::Equal => found == value,
-        Comparison::NotEqual => found != value,
+        ComparisonOp::Equal => found == value,
+        ComparisonOp::NotEqual => found != value,
         _ => order(found, value).is_some_and(|order| match comparison {
-            Comparison::Less => order.is_lt(),
-            Comparison::LessOrEqual => order.is_le(),
-            Comparison::Greater => order.is_gt(),
+            ComparisonOp::Less => order.is_lt(),
+            ComparisonOp::LessOrEqual => order.is_le(),
+            ComparisonOp::Greater => order.is_gt(),
             _ => order.is_ge(),
         }),
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{BadUpdate, Item};
+use crate::{InvalidUpdate, Item};
 
 /// Why a call failed. Nothing was written, unless the kind is [`ErrorKind::Unanswered`].
 #[derive(Debug)]
@@ -19,13 +19,13 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum ErrorKind {
     /// Conditions failed; each with the current item.
     #[error("the condition of action {} failed", actions(.0))]
-    ConditionFailed(Vec<Failed>),
+    ConditionFailed(Vec<FailedCondition>),
     /// The call is invalid, whatever is stored.
     #[error("{0}")]
     Invalid(String),
     /// The call exceeds a limit of the store.
     #[error("{0}")]
-    Limit(String),
+    LimitExceeded(String),
     /// The table does not exist.
     #[error("there is no table `{0}`")]
     NoTable(String),
@@ -55,7 +55,7 @@ pub enum ErrorKind {
     /// The response to a write was lost, and the write cannot be repeated safely: it happened once or not at all. Read
     /// before writing again.
     #[error("the write may have happened or not: {0}")]
-    Unanswered(BoxError),
+    OutcomeUnknown(BoxError),
     /// The engine failed: disk, network or damaged data.
     #[error(transparent)]
     Engine(BoxError),
@@ -63,11 +63,11 @@ pub enum ErrorKind {
 
 /// A condition that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedCondition {
     /// The index of its action in the write set.
     pub action: usize,
     /// The current item; `None` if it does not exist.
-    pub found: Option<Item>,
+    pub current: Option<Item>,
 }
 
 impl Error {
@@ -81,7 +81,7 @@ impl Error {
         match &*self.kind {
             ErrorKind::ConditionFailed(_) => "condition_failed",
             ErrorKind::Invalid(_) => "invalid",
-            ErrorKind::Limit(_) => "limit",
+            ErrorKind::LimitExceeded(_) => "limit",
             ErrorKind::NoTable(_) => "no_table",
             ErrorKind::NoIndex { .. } => "no_index",
             ErrorKind::Gap => "gap",
@@ -89,7 +89,7 @@ impl Error {
             ErrorKind::Busy => "busy",
             ErrorKind::OutOfSpace(_) => "out_of_space",
             ErrorKind::Unavailable(_) => "unavailable",
-            ErrorKind::Unanswered(_) => "unanswered",
+            ErrorKind::OutcomeUnknown(_) => "unanswered",
             ErrorKind::Engine(_) => "engine",
         }
     }
@@ -121,7 +121,7 @@ impl Error {
 
     /// Whether it is unknown if the write happened.
     pub fn is_outcome_unknown(&self) -> bool {
-        matches!(*self.kind, ErrorKind::Unanswered(_))
+        matches!(*self.kind, ErrorKind::OutcomeUnknown(_))
     }
 
     /// Whether nothing was written and the same call may succeed later.
@@ -135,8 +135,8 @@ impl Error {
     }
 
     /// The call exceeds a limit.
-    pub fn limit(reason: impl Into<String>) -> Self {
-        ErrorKind::Limit(reason.into()).into()
+    pub fn limit_exceeded(reason: impl Into<String>) -> Self {
+        ErrorKind::LimitExceeded(reason.into()).into()
     }
 
     /// The engine failed.
@@ -150,12 +150,12 @@ impl Error {
     }
 
     /// It is unknown whether a write happened.
-    pub fn unanswered(cause: impl Into<BoxError>) -> Self {
-        ErrorKind::Unanswered(cause.into()).into()
+    pub fn outcome_unknown(cause: impl Into<BoxError>) -> Self {
+        ErrorKind::OutcomeUnknown(cause.into()).into()
     }
 
     /// The conditions that failed, if the kind is [`ErrorKind::ConditionFailed`].
-    pub fn failed_conditions(&self) -> Option<&[Failed]> {
+    pub fn failed_conditions(&self) -> Option<&[FailedCondition]> {
         match &*self.kind {
             ErrorKind::ConditionFailed(failed) => Some(failed),
             _ => None,
@@ -164,7 +164,7 @@ impl Error {
 }
 
 /// The numbers of the actions whose conditions failed.
-fn actions(failed: &[Failed]) -> String {
+fn actions(failed: &[FailedCondition]) -> String {
     failed.iter().map(|failed| failed.action.to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -174,8 +174,8 @@ impl From<ErrorKind> for Error {
     }
 }
 
-impl From<BadUpdate> for Error {
-    fn from(invalid: BadUpdate) -> Self {
+impl From<InvalidUpdate> for Error {
+    fn from(invalid: InvalidUpdate) -> Self {
         Error::invalid(invalid.to_string())
     }
 }
@@ -190,7 +190,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.kind {
             // The message already contains the cause.
-            ErrorKind::Engine(cause) | ErrorKind::Unanswered(cause) | ErrorKind::Unavailable(cause) => cause.source(),
+            ErrorKind::Engine(cause) | ErrorKind::OutcomeUnknown(cause) | ErrorKind::Unavailable(cause) => {
+                cause.source()
+            }
             _ => None,
         }
     }

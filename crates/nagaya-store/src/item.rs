@@ -64,16 +64,16 @@ impl Item {
     }
 
     /// The value at a path.
-    pub fn at(&self, path: &Path) -> Option<&Value> {
-        self.at_steps(&path.0)
+    pub fn value_at(&self, path: &Path) -> Option<&Value> {
+        self.value_at_segments(&path.0)
     }
 
-    pub(crate) fn at_steps(&self, steps: &[Step]) -> Option<&Value> {
+    pub(crate) fn value_at_segments(&self, steps: &[PathSegment]) -> Option<&Value> {
         let (first, rest) = steps.split_first()?;
-        let Step::Attribute(name) = first else { return None };
+        let PathSegment::Attribute(name) = first else { return None };
         rest.iter().try_fold(self.get(name)?, |value, step| match (step, value) {
-            (Step::Attribute(name), Value::Map(values)) => values.get(name),
-            (Step::Index(at), Value::List(values)) => values.get(*at),
+            (PathSegment::Attribute(name), Value::Map(values)) => values.get(name),
+            (PathSegment::Index(at), Value::List(values)) => values.get(*at),
             _ => None,
         })
     }
@@ -124,7 +124,7 @@ impl IntoIterator for Item {
 
 /// One segment of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Step {
+pub enum PathSegment {
     /// An attribute, or an entry of a map.
     Attribute(String),
     /// An element of a list.
@@ -135,37 +135,37 @@ pub enum Step {
 ///
 /// Names are used literally, dots and brackets included, so a name from outside cannot change where the path leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Path(Vec<Step>);
+pub struct Path(Vec<PathSegment>);
 
 impl Path {
     /// A top-level attribute.
     pub fn attribute(name: impl Into<String>) -> Self {
-        Path(vec![Step::Attribute(name.into())])
+        Path(vec![PathSegment::Attribute(name.into())])
     }
 
     /// The entry of the map at this path.
     #[must_use]
     pub fn entry(mut self, name: impl Into<String>) -> Self {
-        self.0.push(Step::Attribute(name.into()));
+        self.0.push(PathSegment::Attribute(name.into()));
         self
     }
 
     /// The element of the list at this path.
     #[must_use]
     pub fn index(mut self, at: usize) -> Self {
-        self.0.push(Step::Index(at));
+        self.0.push(PathSegment::Index(at));
         self
     }
 
     /// Its segments.
-    pub fn steps(&self) -> &[Step] {
+    pub fn segments(&self) -> &[PathSegment] {
         &self.0
     }
 
     /// The top-level attribute at which it starts.
     pub fn root(&self) -> &str {
         match self.0.first() {
-            Some(Step::Attribute(name)) => name,
+            Some(PathSegment::Attribute(name)) => name,
             _ => "",
         }
     }
@@ -178,7 +178,12 @@ impl Path {
     /// Whether no item can have both paths: where they diverge, one expects a map and the other a list.
     pub(crate) fn contradicts(&self, other: &Path) -> bool {
         let diverging = self.0.iter().zip(&other.0).find(|(mine, theirs)| mine != theirs);
-        matches!(diverging, Some((Step::Attribute(_), Step::Index(_)) | (Step::Index(_), Step::Attribute(_))))
+        matches!(
+            diverging,
+            Some(
+                (PathSegment::Attribute(_), PathSegment::Index(_)) | (PathSegment::Index(_), PathSegment::Attribute(_))
+            )
+        )
     }
 }
 
@@ -192,9 +197,9 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.0.iter().enumerate() {
             match step {
-                Step::Attribute(name) if at == 0 => f.write_str(name)?,
-                Step::Attribute(name) => write!(f, ".{name}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Attribute(name) if at == 0 => f.write_str(name)?,
+                PathSegment::Attribute(name) => write!(f, ".{name}")?,
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())

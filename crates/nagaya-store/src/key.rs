@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use crate::{Item, Kind, Number, Value};
+use crate::{Item, Number, Value, ValueKind};
 
 /// A value that can be part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ impl KeyValue {
     }
 
     /// The value of an attribute, if it has this type.
-    pub fn of(value: &Value, kind: KeyKind) -> Option<KeyValue> {
+    pub fn from_value(value: &Value, kind: KeyKind) -> Option<KeyValue> {
         match (value, kind) {
             (Value::String(text), KeyKind::String) => Some(KeyValue::String(text.clone())),
             (Value::Number(number), KeyKind::Number) => Some(KeyValue::Number(*number)),
@@ -163,27 +163,27 @@ impl KeySchema {
 
     /// The key of an item; `None` if an attribute is missing or has another type.
     pub fn key_of(&self, item: &Item) -> Option<Key> {
-        let part = |(name, kind): &(String, KeyKind)| KeyValue::of(item.get(name)?, *kind);
+        let part = |(name, kind): &(String, KeyKind)| KeyValue::from_value(item.get(name)?, *kind);
         Some(Key { partition: part(&self.partition)?, sort: part(&self.sort)? })
     }
 
     /// Whether an attribute is part of the key.
-    pub fn has(&self, attribute: &str) -> bool {
+    pub fn has_attribute(&self, attribute: &str) -> bool {
         self.partition.0 == attribute || self.sort.0 == attribute
     }
 
     /// Whether a key has the types of this schema.
-    pub fn fits(&self, key: &Key) -> bool {
+    pub fn matches(&self, key: &Key) -> bool {
         key.partition.kind() == self.partition.1 && key.sort.kind() == self.sort.1
     }
 }
 
-impl From<KeyKind> for Kind {
+impl From<KeyKind> for ValueKind {
     fn from(kind: KeyKind) -> Self {
         match kind {
-            KeyKind::String => Kind::String,
-            KeyKind::Number => Kind::Number,
-            KeyKind::Binary => Kind::Binary,
+            KeyKind::String => ValueKind::String,
+            KeyKind::Number => ValueKind::Number,
+            KeyKind::Binary => ValueKind::Binary,
         }
     }
 }

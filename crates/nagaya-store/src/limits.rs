@@ -1,7 +1,8 @@
 //! Limits that every engine enforces, so that a call that one accepts is accepted by all.
 
 use crate::{
-    Action, Change, Error, Item, Key, KeyKind, KeySchema, KeyValue, Query, Scan, Sort, TableSpec, Write, WriteSet,
+    Error, Item, Key, KeyKind, KeySchema, KeyValue, Query, Scan, SortCondition, TableSpec, UpdateAction, Write,
+    WriteAction, WriteSet,
 };
 
 /// Bytes of the largest item.
@@ -34,7 +35,9 @@ fn check_part((attribute, kind): &(String, KeyKind), value: &KeyValue, limit: us
     }
     let size = value.size();
     if size > limit {
-        return Err(Error::limit(format!("the key attribute `{attribute}` has {size} bytes; the limit is {limit}")));
+        return Err(Error::limit_exceeded(format!(
+            "the key attribute `{attribute}` has {size} bytes; the limit is {limit}"
+        )));
     }
     Ok(())
 }
@@ -54,7 +57,7 @@ pub fn check_item(table: &TableSpec, item: &Item) -> Result<Key, Error> {
     }
     for (name, value) in item.iter() {
         if value.depth() > MAX_DEPTH {
-            return Err(Error::limit(format!("`{name}` is nested deeper than {MAX_DEPTH} levels")));
+            return Err(Error::limit_exceeded(format!("`{name}` is nested deeper than {MAX_DEPTH} levels")));
         }
         if value.has_empty_set() {
             return Err(Error::invalid(format!("`{name}` holds an empty set; leave it out instead")));
@@ -62,7 +65,7 @@ pub fn check_item(table: &TableSpec, item: &Item) -> Result<Key, Error> {
     }
     let size = item.size();
     if size > MAX_ITEM_BYTES {
-        return Err(Error::limit(format!("an item has {size} bytes; the limit is {MAX_ITEM_BYTES}")));
+        return Err(Error::limit_exceeded(format!("an item has {size} bytes; the limit is {MAX_ITEM_BYTES}")));
     }
     Ok(key)
 }
@@ -72,7 +75,7 @@ fn check_index_attributes(index: &str, schema: &KeySchema, item: &Item) -> Resul
     for (part, limit) in [(&schema.partition, MAX_PARTITION_BYTES), (&schema.sort, MAX_SORT_BYTES)] {
         let (name, kind) = part;
         let Some(value) = item.get(name) else { continue };
-        match KeyValue::of(value, *kind) {
+        match KeyValue::from_value(value, *kind) {
             Some(value) => check_part(part, &value, limit)?,
             None => {
                 return Err(Error::invalid(format!(
@@ -88,11 +91,16 @@ fn check_index_attributes(index: &str, schema: &KeySchema, item: &Item) -> Resul
 pub fn check_write_set(set: &WriteSet) -> Result<(), Error> {
     let actions = set.actions();
     if !(1..=MAX_ACTIONS).contains(&actions.len()) {
-        return Err(Error::limit(format!("a write set has 1 to {MAX_ACTIONS} actions, not {}", actions.len())));
+        return Err(Error::limit_exceeded(format!(
+            "a write set has 1 to {MAX_ACTIONS} actions, not {}",
+            actions.len()
+        )));
     }
     let bytes = set.put_bytes();
     if bytes > MAX_WRITE_SET_BYTES {
-        return Err(Error::limit(format!("a write set has {bytes} bytes; the limit is {MAX_WRITE_SET_BYTES}")));
+        return Err(Error::limit_exceeded(format!(
+            "a write set has {bytes} bytes; the limit is {MAX_WRITE_SET_BYTES}"
+        )));
     }
     Ok(())
 }
@@ -100,11 +108,12 @@ pub fn check_write_set(set: &WriteSet) -> Result<(), Error> {
 /// Checks that an action is valid whatever is stored, and returns the key of its item.
 pub fn check_write(table: &TableSpec, write: &Write) -> Result<Key, Error> {
     match &write.action {
-        Action::Put { item } => check_item(table, item),
-        Action::Update { key, update } => {
+        WriteAction::Put { item } => check_item(table, item),
+        WriteAction::Update { key, update } => {
             check_key(&table.key, key)?;
             update.check()?;
-            let changed = update.changes().iter().map(Change::path).find(|path| table.key.has(path.root()));
+            let changed =
+                update.changes().iter().map(UpdateAction::path).find(|path| table.key.has_attribute(path.root()));
             match changed {
                 Some(path) => {
                     Err(Error::invalid(format!("`{path}` is part of the key, which an update cannot change")))
@@ -112,7 +121,7 @@ pub fn check_write(table: &TableSpec, write: &Write) -> Result<Key, Error> {
                 None => Ok(key.clone()),
             }
         }
-        Action::Delete { key } | Action::Check { key } => {
+        WriteAction::Delete { key } | WriteAction::ConditionCheck { key } => {
             check_key(&table.key, key)?;
             Ok(key.clone())
         }
@@ -130,19 +139,19 @@ pub fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
         return Err(Error::invalid(format!("the partition attribute `{}` is of kind {:?}", partition.0, partition.1)));
     }
     let values: &[&KeyValue] = match &query.sort {
-        Sort::Any => &[],
-        Sort::Between(least, most) => &[least, most],
-        Sort::Equal(value)
-        | Sort::BeginsWith(value)
-        | Sort::Less(value)
-        | Sort::LessOrEqual(value)
-        | Sort::Greater(value)
-        | Sort::GreaterOrEqual(value) => &[value],
+        SortCondition::Any => &[],
+        SortCondition::Between(least, most) => &[least, most],
+        SortCondition::Equal(value)
+        | SortCondition::BeginsWith(value)
+        | SortCondition::Less(value)
+        | SortCondition::LessOrEqual(value)
+        | SortCondition::Greater(value)
+        | SortCondition::GreaterOrEqual(value) => &[value],
     };
     if values.iter().any(|value| value.kind() != sort.1) {
         return Err(Error::invalid(format!("the sort attribute `{}` is of kind {:?}", sort.0, sort.1)));
     }
-    if matches!(&query.sort, Sort::BeginsWith(KeyValue::Number(_))) {
+    if matches!(&query.sort, SortCondition::BeginsWith(KeyValue::Number(_))) {
         return Err(Error::invalid(format!("`{}` is a number; `begins with` needs a string or binary", sort.0)));
     }
     Ok(())

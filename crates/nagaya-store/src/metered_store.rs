@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::{
-    Answer, Capabilities, Changes, Consumed, Error, From, Health, Item, Key, Measurement, Page, Query, Scan, Store,
-    TableSpec, WriteSet, Written, metered,
+    Capabilities, ChangePage, ConsumedCapacity, Error, Health, Item, Key, Measurement, Page, Query, Scan,
+    StartPosition, Store, StoreFuture, TableSpec, WriteOutcome, WriteSet, measure_capacity,
 };
 
 /// The operations, by their names in metrics.
@@ -39,7 +39,7 @@ const UNIT_SCALE: f64 = 1_000.0;
 /// A store that counts its calls.
 ///
 /// Each call costs two readings of the clock, a few additions and one boxed future.
-pub struct Measured {
+pub struct MeteredStore {
     store: Arc<dyn Store>,
     operations: [Operation; OPERATIONS.len()],
     conflicts: AtomicU64,
@@ -57,7 +57,7 @@ struct Operation {
 
 /// The calls of a store since it was opened.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Usage {
+pub struct StoreUsage {
     /// The operations with at least one call.
     pub operations: Vec<OperationUsage>,
     /// Writes whose conditions failed.
@@ -65,7 +65,7 @@ pub struct Usage {
     /// Calls that failed for another reason, by error code; only codes that occurred.
     pub errors: Vec<(&'static str, u64)>,
     /// The capacity that the calls consumed.
-    pub consumed: Consumed,
+    pub consumed: ConsumedCapacity,
 }
 
 /// The calls of one operation, and how long they took.
@@ -87,16 +87,16 @@ impl OperationUsage {
     }
 }
 
-impl std::fmt::Debug for Measured {
+impl std::fmt::Debug for MeteredStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Measured")
     }
 }
 
-impl Measured {
+impl MeteredStore {
     /// Wraps a store and counts its calls.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Measured {
+        MeteredStore {
             store,
             operations: Default::default(),
             conflicts: AtomicU64::new(0),
@@ -107,26 +107,26 @@ impl Measured {
     }
 
     /// The calls so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> StoreUsage {
         let operations = OPERATIONS.iter().zip(&self.operations).map(|(name, operation)| OperationUsage {
             name,
             buckets: operation.buckets.each_ref().map(|bucket| bucket.load(Relaxed)),
             seconds: Duration::from_nanos(operation.nanos.load(Relaxed)).as_secs_f64(),
         });
         let errors = CODES.iter().zip(&self.errors).map(|(code, count)| (*code, count.load(Relaxed)));
-        Usage {
+        StoreUsage {
             operations: operations.filter(|operation| operation.calls() > 0).collect(),
             conflicts: self.conflicts.load(Relaxed),
             errors: errors.filter(|(_, count)| *count > 0).collect(),
-            consumed: Consumed { read_units: units(&self.read_units), write_units: units(&self.write_units) },
+            consumed: ConsumedCapacity { read_units: units(&self.read_units), write_units: units(&self.write_units) },
         }
     }
 
     /// Counts a call when it ends.
-    fn call<'a, T: Send + 'a>(&'a self, operation: usize, call: Answer<'a, T>) -> Answer<'a, T> {
+    fn call<'a, T: Send + 'a>(&'a self, operation: usize, call: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let began = Instant::now();
-            let (result, consumed) = metered(call).await;
+            let (result, consumed) = measure_capacity(call).await;
             if let Some(operation) = self.operations.get(operation) {
                 operation.count_call(began.elapsed());
             }
@@ -174,36 +174,36 @@ fn add(parts: &AtomicU64, units: f64) {
     }
 }
 
-impl Store for Measured {
+impl Store for MeteredStore {
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities()
     }
 
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        self.call(0, self.store.ensure(tables))
+    fn ensure_tables<'a>(&'a self, tables: &'a [TableSpec]) -> StoreFuture<'a, ()> {
+        self.call(0, self.store.ensure_tables(tables))
     }
 
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
+    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> StoreFuture<'a, Option<Item>> {
         self.call(1, self.store.get(table, key))
     }
 
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> StoreFuture<'a, Vec<Option<Item>>> {
         self.call(2, self.store.batch_get(keys))
     }
 
-    fn query(&self, query: Query) -> Answer<'_, Page> {
+    fn query(&self, query: Query) -> StoreFuture<'_, Page> {
         self.call(3, self.store.query(query))
     }
 
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
+    fn scan(&self, scan: Scan) -> StoreFuture<'_, Page> {
         self.call(4, self.store.scan(scan))
     }
 
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
+    fn write(&self, set: WriteSet) -> StoreFuture<'_, WriteOutcome> {
         self.call(5, self.store.write(set))
     }
 
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
+    fn changes<'a>(&'a self, table: &'a str, from: StartPosition, limit: usize) -> StoreFuture<'a, ChangePage> {
         self.call(6, self.store.changes(table, from, limit))
     }
 
@@ -225,7 +225,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{ErrorKind, Failed, Write, consume};
+    use crate::{ErrorKind, FailedCondition, Write, report_consumed_capacity};
 
     /// Reads cost half a unit; each write fails with another error.
     struct Engine(AtomicU64);
@@ -235,44 +235,44 @@ mod tests {
             Capabilities::ALL
         }
 
-        fn ensure<'a>(&'a self, _: &'a [TableSpec]) -> Answer<'a, ()> {
+        fn ensure_tables<'a>(&'a self, _: &'a [TableSpec]) -> StoreFuture<'a, ()> {
             Box::pin(ready(Ok(())))
         }
 
-        fn get<'a>(&'a self, _: &'a str, _: &'a Key) -> Answer<'a, Option<Item>> {
+        fn get<'a>(&'a self, _: &'a str, _: &'a Key) -> StoreFuture<'a, Option<Item>> {
             Box::pin(async {
-                consume(Consumed { read_units: 0.5, write_units: 0.0 });
+                report_consumed_capacity(ConsumedCapacity { read_units: 0.5, write_units: 0.0 });
                 Ok(None)
             })
         }
 
-        fn batch_get<'a>(&'a self, _: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+        fn batch_get<'a>(&'a self, _: &'a [(String, Key)]) -> StoreFuture<'a, Vec<Option<Item>>> {
             Box::pin(ready(Ok(Vec::new())))
         }
 
-        fn query(&self, _: Query) -> Answer<'_, Page> {
+        fn query(&self, _: Query) -> StoreFuture<'_, Page> {
             Box::pin(ready(Ok(Page::default())))
         }
 
-        fn scan(&self, _: Scan) -> Answer<'_, Page> {
+        fn scan(&self, _: Scan) -> StoreFuture<'_, Page> {
             Box::pin(ready(Ok(Page::default())))
         }
 
-        fn write(&self, _: WriteSet) -> Answer<'_, Written> {
+        fn write(&self, _: WriteSet) -> StoreFuture<'_, WriteOutcome> {
             let error = match self.0.fetch_add(1, Relaxed) {
-                0 => ErrorKind::ConditionFailed(vec![Failed { action: 0, found: None }]).into(),
+                0 => ErrorKind::ConditionFailed(vec![FailedCondition { action: 0, current: None }]).into(),
                 1 => Error::unavailable("down"),
                 _ => ErrorKind::Busy.into(),
             };
             Box::pin(ready(Err(error)))
         }
 
-        fn changes<'a>(&'a self, _: &'a str, _: From, _: usize) -> Answer<'a, Changes> {
+        fn changes<'a>(&'a self, _: &'a str, _: StartPosition, _: usize) -> StoreFuture<'a, ChangePage> {
             Box::pin(ready(Err(ErrorKind::Gap.into())))
         }
     }
 
-    fn run<T>(call: Answer<'_, T>) -> Result<T, Error> {
+    fn run<T>(call: StoreFuture<'_, T>) -> Result<T, Error> {
         match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result,
             Poll::Pending => panic!("the engine completes at once"),
@@ -281,8 +281,8 @@ mod tests {
 
     #[test]
     fn calls_are_counted_with_their_failures_and_what_they_consumed() {
-        let store = Measured::new(Arc::new(Engine(AtomicU64::new(0))));
-        assert_eq!(store.usage(), Usage::default());
+        let store = MeteredStore::new(Arc::new(Engine(AtomicU64::new(0))));
+        assert_eq!(store.usage(), StoreUsage::default());
         let key = Key::new("a", "b");
         for _ in 0..3 {
             assert_eq!(run(store.get("t", &key)).expect("it answers"), None);
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(calls, [("get", 3), ("write", 4)], "operations without calls are left out");
         assert_eq!(usage.conflicts, 1);
         assert_eq!(usage.errors, [("busy", 2), ("unavailable", 1)]);
-        assert_eq!(usage.consumed, Consumed { read_units: 1.5, write_units: 0.0 });
+        assert_eq!(usage.consumed, ConsumedCapacity { read_units: 1.5, write_units: 0.0 });
     }
 
     #[test]

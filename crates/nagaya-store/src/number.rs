@@ -29,7 +29,7 @@ pub struct Number {
 
 /// Why a text or the result of a calculation cannot be stored as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum NotANumber {
+pub enum NumberError {
     /// The text is not a decimal number.
     #[error("this is not a decimal number")]
     Malformed,
@@ -50,7 +50,7 @@ impl Number {
     /// Zero.
     pub const ZERO: Number = Number { negative: false, digits: 0, exponent: 0 };
 
-    fn new(negative: bool, mut digits: u128, mut exponent: i32) -> Result<Number, NotANumber> {
+    fn new(negative: bool, mut digits: u128, mut exponent: i32) -> Result<Number, NumberError> {
         if digits == 0 {
             return Ok(Number::ZERO);
         }
@@ -60,13 +60,13 @@ impl Number {
         }
         let count = digits.ilog10() + 1;
         if count > MAX_DIGITS {
-            return Err(NotANumber::TooManyDigits);
+            return Err(NumberError::TooManyDigits);
         }
         let first = exponent + count as i32 - 1;
         if !(MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&first) {
-            return Err(NotANumber::OutOfRange);
+            return Err(NumberError::OutOfRange);
         }
-        let exponent = i16::try_from(exponent).map_err(|_| NotANumber::OutOfRange)?;
+        let exponent = i16::try_from(exponent).map_err(|_| NumberError::OutOfRange)?;
         Ok(Number { negative, digits, exponent })
     }
 
@@ -76,7 +76,7 @@ impl Number {
     }
 
     /// The exact sum.
-    pub fn plus(&self, other: &Number) -> Result<Number, NotANumber> {
+    pub fn plus(&self, other: &Number) -> Result<Number, NumberError> {
         // A zero has no digits to align, so its exponent must not count.
         match (self.digits, other.digits) {
             (0, _) => return Ok(*other),
@@ -88,9 +88,9 @@ impl Number {
             let shift = u32::try_from(number.exponent - exponent).ok()?;
             number.digits.checked_mul(10_u128.checked_pow(shift)?)
         };
-        let (mine, theirs) = aligned(self).zip(aligned(other)).ok_or(NotANumber::TooManyDigits)?;
+        let (mine, theirs) = aligned(self).zip(aligned(other)).ok_or(NumberError::TooManyDigits)?;
         let (negative, digits) = if self.negative == other.negative {
-            (self.negative, mine.checked_add(theirs).ok_or(NotANumber::TooManyDigits)?)
+            (self.negative, mine.checked_add(theirs).ok_or(NumberError::TooManyDigits)?)
         } else if mine >= theirs {
             (self.negative, mine - theirs)
         } else {
@@ -100,7 +100,7 @@ impl Number {
     }
 
     /// The exact difference.
-    pub fn minus(&self, other: &Number) -> Result<Number, NotANumber> {
+    pub fn minus(&self, other: &Number) -> Result<Number, NumberError> {
         self.plus(&Number { negative: !other.negative && other.digits > 0, ..*other })
     }
 
@@ -164,33 +164,33 @@ impl From<i64> for Number {
 }
 
 impl TryFrom<Number> for i64 {
-    type Error = NotANumber;
+    type Error = NumberError;
 
-    fn try_from(number: Number) -> Result<i64, NotANumber> {
-        let scale = u32::try_from(number.exponent).map_err(|_| NotANumber::Malformed)?;
-        let scale = 10_i128.checked_pow(scale).ok_or(NotANumber::OutOfRange)?;
-        let digits = i128::try_from(number.digits).map_err(|_| NotANumber::OutOfRange)?;
-        let value = digits.checked_mul(scale).ok_or(NotANumber::OutOfRange)?;
-        i64::try_from(if number.negative { -value } else { value }).map_err(|_| NotANumber::OutOfRange)
+    fn try_from(number: Number) -> Result<i64, NumberError> {
+        let scale = u32::try_from(number.exponent).map_err(|_| NumberError::Malformed)?;
+        let scale = 10_i128.checked_pow(scale).ok_or(NumberError::OutOfRange)?;
+        let digits = i128::try_from(number.digits).map_err(|_| NumberError::OutOfRange)?;
+        let value = digits.checked_mul(scale).ok_or(NumberError::OutOfRange)?;
+        i64::try_from(if number.negative { -value } else { value }).map_err(|_| NumberError::OutOfRange)
     }
 }
 
 impl FromStr for Number {
-    type Err = NotANumber;
+    type Err = NumberError;
 
-    fn from_str(text: &str) -> Result<Self, NotANumber> {
+    fn from_str(text: &str) -> Result<Self, NumberError> {
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
         let (mantissa, power) = match unsigned.split_once(['e', 'E']) {
-            Some((mantissa, power)) => (mantissa, power.parse::<i32>().map_err(|_| NotANumber::Malformed)?),
+            Some((mantissa, power)) => (mantissa, power.parse::<i32>().map_err(|_| NumberError::Malformed)?),
             None => (unsigned, 0),
         };
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         if whole.len() + fraction.len() == 0 || !all_digits(whole) || !all_digits(fraction) {
-            return Err(NotANumber::Malformed);
+            return Err(NumberError::Malformed);
         }
         // Leading and trailing zeros are not significant, however many there are.
         let text = format!("{whole}{fraction}");
@@ -199,13 +199,13 @@ impl FromStr for Number {
             return Ok(Number::ZERO);
         }
         if trimmed.len() > MAX_DIGITS as usize {
-            return Err(NotANumber::TooManyDigits);
+            return Err(NumberError::TooManyDigits);
         }
         let zeros = text.len() - text.trim_end_matches('0').len();
         let shift = i32::try_from(zeros).ok().zip(i32::try_from(fraction.len()).ok());
         let exponent = shift.and_then(|(zeros, fraction)| power.checked_add(zeros)?.checked_sub(fraction));
-        let digits = trimmed.parse().map_err(|_| NotANumber::TooManyDigits)?;
-        Number::new(negative, digits, exponent.ok_or(NotANumber::OutOfRange)?)
+        let digits = trimmed.parse().map_err(|_| NumberError::TooManyDigits)?;
+        Number::new(negative, digits, exponent.ok_or(NumberError::OutOfRange)?)
     }
 }
 

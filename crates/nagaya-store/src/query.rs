@@ -12,7 +12,7 @@ pub struct Query {
     /// The partition key.
     pub partition: KeyValue,
     /// The condition on the sort key.
-    pub sort: Sort,
+    pub sort: SortCondition,
     /// Whether it reads in descending order.
     pub descending: bool,
     /// Which of the items read are returned.
@@ -20,12 +20,12 @@ pub struct Query {
     /// The maximum number of items read, before the filter; a page may have fewer.
     pub limit: Option<usize>,
     /// Where the page before ended.
-    pub after: Option<Position>,
+    pub after: Option<PagePosition>,
 }
 
 /// A condition on the sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sort {
+pub enum SortCondition {
     /// Any sort key.
     Any,
     /// Equal to this.
@@ -44,22 +44,22 @@ pub enum Sort {
     GreaterOrEqual(KeyValue),
 }
 
-impl Sort {
+impl SortCondition {
     /// Whether it holds for a sort key.
-    pub fn holds(&self, key: &KeyValue) -> bool {
+    pub fn is_satisfied_by(&self, key: &KeyValue) -> bool {
         match self {
-            Sort::Any => true,
-            Sort::Equal(value) => key == value,
-            Sort::BeginsWith(start) => match (key, start) {
+            SortCondition::Any => true,
+            SortCondition::Equal(value) => key == value,
+            SortCondition::BeginsWith(start) => match (key, start) {
                 (KeyValue::String(text), KeyValue::String(start)) => text.starts_with(start.as_str()),
                 (KeyValue::Binary(bytes), KeyValue::Binary(start)) => bytes.starts_with(start),
                 _ => false,
             },
-            Sort::Between(least, most) => key >= least && key <= most,
-            Sort::Less(value) => key < value,
-            Sort::LessOrEqual(value) => key <= value,
-            Sort::Greater(value) => key > value,
-            Sort::GreaterOrEqual(value) => key >= value,
+            SortCondition::Between(least, most) => key >= least && key <= most,
+            SortCondition::Less(value) => key < value,
+            SortCondition::LessOrEqual(value) => key <= value,
+            SortCondition::Greater(value) => key > value,
+            SortCondition::GreaterOrEqual(value) => key >= value,
         }
     }
 }
@@ -71,7 +71,7 @@ impl Query {
             table: table.into(),
             index: None,
             partition: partition.into(),
-            sort: Sort::Any,
+            sort: SortCondition::Any,
             descending: false,
             filter: None,
             limit: None,
@@ -86,7 +86,7 @@ impl Query {
 
     /// Restricts the sort key.
     #[must_use]
-    pub fn sort(mut self, sort: Sort) -> Self {
+    pub fn sort(mut self, sort: SortCondition) -> Self {
         self.sort = sort;
         self
     }
@@ -114,7 +114,7 @@ impl Query {
 
     /// Continues after the end of a page.
     #[must_use]
-    pub fn after(mut self, position: Position) -> Self {
+    pub fn after(mut self, position: PagePosition) -> Self {
         self.after = Some(position);
         self
     }
@@ -122,7 +122,7 @@ impl Query {
 
 /// Where a page ended: the keys of the last item read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
+pub struct PagePosition {
     /// Its key in the table.
     pub key: Key,
     /// Its key in the index, if an index was read.
@@ -135,9 +135,9 @@ pub struct Page {
     /// The items, in order.
     pub items: Vec<Item>,
     /// Where the next page starts; `None` after the last page. A page may be empty and still have a next one.
-    pub next: Option<Position>,
+    pub next: Option<PagePosition>,
     /// How many items were read, before the filter.
-    pub read: usize,
+    pub scanned_count: usize,
 }
 
 /// Reads all items of a table, in no particular order. For migration and backup only.
@@ -150,7 +150,7 @@ pub struct Scan {
     /// The maximum number of items read.
     pub limit: Option<usize>,
     /// Where the page before ended.
-    pub after: Option<Position>,
+    pub after: Option<PagePosition>,
 }
 
 impl Scan {

@@ -4,14 +4,14 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::{
     Error, Item, Key, TableSpec,
-    change::{Changes, From},
+    change::{ChangePage, StartPosition},
     health::{Health, Measurement},
     query::{Page, Query, Scan},
-    write::{WriteSet, Written},
+    write::{WriteOutcome, WriteSet},
 };
 
 /// The future of a store call.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// A store of items, with the same semantics on every engine.
 ///
@@ -22,22 +22,22 @@ pub trait Store: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// Creates missing tables and indexes. Never changes or removes existing ones.
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()>;
+    fn ensure_tables<'a>(&'a self, tables: &'a [TableSpec]) -> StoreFuture<'a, ()>;
 
     /// The item with this key.
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>>;
+    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> StoreFuture<'a, Option<Item>>;
 
     /// The items with these keys, up to 100, in the order of the keys.
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>>;
+    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> StoreFuture<'a, Vec<Option<Item>>>;
 
     /// A page of a query.
-    fn query(&self, query: Query) -> Answer<'_, Page>;
+    fn query(&self, query: Query) -> StoreFuture<'_, Page>;
 
     /// A page of a scan.
-    fn scan(&self, scan: Scan) -> Answer<'_, Page>;
+    fn scan(&self, scan: Scan) -> StoreFuture<'_, Page>;
 
     /// Performs all actions or none.
-    fn write(&self, set: WriteSet) -> Answer<'_, Written>;
+    fn write(&self, set: WriteSet) -> StoreFuture<'_, WriteOutcome>;
 
     /// Changes of a table, at least once, in order for each item.
     ///
@@ -45,7 +45,7 @@ pub trait Store: Send + Sync {
     /// missed changes and must read the items themselves.
     ///
     /// [`Gap`]: crate::ErrorKind::Gap
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes>;
+    fn changes<'a>(&'a self, table: &'a str, from: StartPosition, limit: usize) -> StoreFuture<'a, ChangePage>;
 
     /// Whether the store can serve requests, as far as the engine knows without a call; ready unless the engine
     /// overrides this.

@@ -1,6 +1,6 @@
 //! Updates: changes to single attributes, with the semantics of DynamoDB.
 
-use crate::{Item, NotANumber, Number, Path, Step, Value};
+use crate::{Item, Number, NumberError, Path, PathSegment, Value};
 
 /// Changes to an item, applied together. Every change reads the item as it was before the update.
 ///
@@ -15,15 +15,15 @@ use crate::{Item, NotANumber, Number, Path, Step, Value};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Update {
-    changes: Vec<Change>,
+    actions: Vec<UpdateAction>,
 }
 
 /// One change of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum UpdateAction {
     /// Sets the value at a path. The map or list that contains it must exist; an index beyond the end of a list
     /// appends.
-    Set(Path, Assign),
+    Set(Path, AssignedValue),
     /// Removes the value at a path, if it exists.
     Remove(Path),
     /// Adds to a number or a set; an absent value counts as zero or as an empty set.
@@ -34,7 +34,7 @@ pub enum Change {
 
 /// The new value of a [`Change::Set`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Assign {
+pub enum AssignedValue {
     /// This value.
     Value(Value),
     /// The value at another path.
@@ -49,16 +49,16 @@ pub enum Assign {
     Append(Path, Vec<Value>),
 }
 
-impl<V: Into<Value>> From<V> for Assign {
+impl<V: Into<Value>> From<V> for AssignedValue {
     fn from(value: V) -> Self {
-        Assign::Value(value.into())
+        AssignedValue::Value(value.into())
     }
 }
 
 /// Why an update cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` cannot be updated: {reason}")]
-pub struct BadUpdate {
+pub struct InvalidUpdate {
     /// The path of the change.
     pub path: Path,
     /// What is wrong with it.
@@ -76,44 +76,44 @@ impl Update {
 
     /// Adds a change that sets a value.
     #[must_use]
-    pub fn set(self, path: impl Into<Path>, assign: impl Into<Assign>) -> Self {
-        self.then(Change::Set(path.into(), assign.into()))
+    pub fn set(self, path: impl Into<Path>, assign: impl Into<AssignedValue>) -> Self {
+        self.with_action(UpdateAction::Set(path.into(), assign.into()))
     }
 
     /// Adds a change that removes a value.
     #[must_use]
     pub fn remove(self, path: impl Into<Path>) -> Self {
-        self.then(Change::Remove(path.into()))
+        self.with_action(UpdateAction::Remove(path.into()))
     }
 
     /// Adds a change that adds to a number or a set.
     #[must_use]
     pub fn add(self, path: impl Into<Path>, value: impl Into<Value>) -> Self {
-        self.then(Change::Add(path.into(), value.into()))
+        self.with_action(UpdateAction::Add(path.into(), value.into()))
     }
 
     /// Adds a change that removes elements from a set.
     #[must_use]
     pub fn delete(self, path: impl Into<Path>, value: impl Into<Value>) -> Self {
-        self.then(Change::Delete(path.into(), value.into()))
+        self.with_action(UpdateAction::Delete(path.into(), value.into()))
     }
 
     /// Adds a change.
     #[must_use]
-    pub fn then(mut self, change: Change) -> Self {
-        self.changes.push(change);
+    pub fn with_action(mut self, change: UpdateAction) -> Self {
+        self.actions.push(change);
         self
     }
 
     /// The changes.
-    pub fn changes(&self) -> &[Change] {
-        &self.changes
+    pub fn changes(&self) -> &[UpdateAction] {
+        &self.actions
     }
 
     /// Checks that the update is valid for some item.
-    pub(crate) fn check(&self) -> Result<(), BadUpdate> {
-        for (at, change) in self.changes.iter().enumerate() {
-            let earlier = || self.changes[..at].iter().map(Change::path);
+    pub(crate) fn check(&self) -> Result<(), InvalidUpdate> {
+        for (at, change) in self.actions.iter().enumerate() {
+            let earlier = || self.actions[..at].iter().map(UpdateAction::path);
             if earlier().any(|path| path.overlaps(change.path())) {
                 return Err(change.bad("another change touches the same value"));
             }
@@ -121,10 +121,10 @@ impl Update {
                 return Err(change.bad("another change needs a list where this one needs a map, or the reverse"));
             }
             match change {
-                Change::Add(_, value) if !value.is_set() && value.as_number().is_none() => {
+                UpdateAction::Add(_, value) if !value.is_set() && value.as_number().is_none() => {
                     return Err(change.bad("only numbers and sets can be added to"));
                 }
-                Change::Delete(_, value) if !value.is_set() => {
+                UpdateAction::Delete(_, value) if !value.is_set() => {
                     return Err(change.bad("elements can only be removed from sets"));
                 }
                 _ => {}
@@ -134,28 +134,28 @@ impl Update {
     }
 
     /// The item with all changes applied. No two changes may touch the same value.
-    pub fn apply(&self, item: &Item) -> Result<Item, BadUpdate> {
+    pub fn apply(&self, item: &Item) -> Result<Item, InvalidUpdate> {
         self.check()?;
         let mut new = item.clone();
         // List elements are removed from the back, so that the indexes of the others stay valid.
-        let mut removals: Vec<&Change> = Vec::new();
-        for change in &self.changes {
+        let mut removals: Vec<&UpdateAction> = Vec::new();
+        for change in &self.actions {
             match change {
-                Change::Set(path, assign) => {
+                UpdateAction::Set(path, assign) => {
                     let value = assign.value(item).map_err(|reason| change.bad(reason))?;
                     set_at(&mut new, path, value).ok_or_else(|| change.bad(NO_CONTAINER))?;
                 }
-                Change::Remove(path) => {
+                UpdateAction::Remove(path) => {
                     require_container(item, path).map_err(|reason| change.bad(reason))?;
                     removals.push(change);
                 }
-                Change::Add(path, value) => {
-                    let sum = add(item.at(path), value).map_err(|reason| change.bad(reason))?;
+                UpdateAction::Add(path, value) => {
+                    let sum = add(item.value_at(path), value).map_err(|reason| change.bad(reason))?;
                     set_at(&mut new, path, sum).ok_or_else(|| change.bad(NO_CONTAINER))?;
                 }
-                Change::Delete(path, value) => {
+                UpdateAction::Delete(path, value) => {
                     require_container(item, path).map_err(|reason| change.bad(reason))?;
-                    match delete(item.at(path), value).map_err(|reason| change.bad(reason))? {
+                    match delete(item.value_at(path), value).map_err(|reason| change.bad(reason))? {
                         Some(left) => {
                             set_at(&mut new, path, left);
                         }
@@ -164,7 +164,7 @@ impl Update {
                 }
             }
         }
-        removals.sort_by(|one, other| other.path().steps().cmp(one.path().steps()));
+        removals.sort_by(|one, other| other.path().segments().cmp(one.path().segments()));
         for removal in removals {
             remove_at(&mut new, removal.path());
         }
@@ -172,33 +172,36 @@ impl Update {
     }
 }
 
-impl Change {
+impl UpdateAction {
     /// The path that it changes.
     pub fn path(&self) -> &Path {
         match self {
-            Change::Set(path, _) | Change::Remove(path) | Change::Add(path, _) | Change::Delete(path, _) => path,
+            UpdateAction::Set(path, _)
+            | UpdateAction::Remove(path)
+            | UpdateAction::Add(path, _)
+            | UpdateAction::Delete(path, _) => path,
         }
     }
 
-    fn bad(&self, reason: &'static str) -> BadUpdate {
-        BadUpdate { path: self.path().clone(), reason }
+    fn bad(&self, reason: &'static str) -> InvalidUpdate {
+        InvalidUpdate { path: self.path().clone(), reason }
     }
 }
 
-impl Assign {
+impl AssignedValue {
     fn value(&self, item: &Item) -> Result<Value, &'static str> {
-        let number = |path: &Path| match item.at(path) {
+        let number = |path: &Path| match item.value_at(path) {
             Some(Value::Number(number)) => Ok(*number),
             Some(_) => Err("it is not a number"),
             None => Err("there is no number to start from"),
         };
         match self {
-            Assign::Value(value) => Ok(value.clone()),
-            Assign::Copy(path) => item.at(path).cloned().ok_or("there is nothing to copy"),
-            Assign::Plus(path, by) => number(path)?.plus(by).map(Value::Number).map_err(overflow),
-            Assign::Minus(path, by) => number(path)?.minus(by).map(Value::Number).map_err(overflow),
-            Assign::IfAbsent(path, value) => Ok(item.at(path).unwrap_or(value).clone()),
-            Assign::Append(path, values) => match item.at(path) {
+            AssignedValue::Value(value) => Ok(value.clone()),
+            AssignedValue::Copy(path) => item.value_at(path).cloned().ok_or("there is nothing to copy"),
+            AssignedValue::Plus(path, by) => number(path)?.plus(by).map(Value::Number).map_err(overflow),
+            AssignedValue::Minus(path, by) => number(path)?.minus(by).map(Value::Number).map_err(overflow),
+            AssignedValue::IfAbsent(path, value) => Ok(item.value_at(path).unwrap_or(value).clone()),
+            AssignedValue::Append(path, values) => match item.value_at(path) {
                 Some(Value::List(list)) => Ok(Value::List(list.iter().chain(values).cloned().collect())),
                 Some(_) => Err("it is not a list"),
                 None => Err("there is no list to append to"),
@@ -207,9 +210,9 @@ impl Assign {
     }
 }
 
-fn overflow(error: NotANumber) -> &'static str {
+fn overflow(error: NumberError) -> &'static str {
     match error {
-        NotANumber::OutOfRange => "the number is out of range",
+        NumberError::OutOfRange => "the number is out of range",
         _ => "the number would have more than 38 digits",
     }
 }
@@ -242,23 +245,23 @@ fn delete(old: Option<&Value>, value: &Value) -> Result<Option<Value>, &'static 
 
 /// Fails unless the item, map or list that the last segment of a path refers to exists.
 fn require_container(item: &Item, path: &Path) -> Result<(), &'static str> {
-    let Some((last, parents)) = path.steps().split_last() else { return Err(NO_CONTAINER) };
-    match (item.at_steps(parents), last) {
+    let Some((last, parents)) = path.segments().split_last() else { return Err(NO_CONTAINER) };
+    match (item.value_at_segments(parents), last) {
         _ if parents.is_empty() => Ok(()),
-        (Some(Value::Map(_)), Step::Attribute(_)) | (Some(Value::List(_)), Step::Index(_)) => Ok(()),
+        (Some(Value::Map(_)), PathSegment::Attribute(_)) | (Some(Value::List(_)), PathSegment::Index(_)) => Ok(()),
         _ => Err(NO_CONTAINER),
     }
 }
 
 /// The item, map or list that the last segment of a path refers to, and that segment.
-fn container<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Option<(Container<'i>, &'p Step)> {
-    let (last, parents) = path.steps().split_last()?;
+fn container<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Option<(Container<'i>, &'p PathSegment)> {
+    let (last, parents) = path.segments().split_last()?;
     let mut container = Container::Item(item);
     for step in parents {
         let value = match (container, step) {
-            (Container::Item(item), Step::Attribute(name)) => item.get_mut(name),
-            (Container::Value(Value::Map(values)), Step::Attribute(name)) => values.get_mut(name),
-            (Container::Value(Value::List(values)), Step::Index(at)) => values.get_mut(*at),
+            (Container::Item(item), PathSegment::Attribute(name)) => item.get_mut(name),
+            (Container::Value(Value::Map(values)), PathSegment::Attribute(name)) => values.get_mut(name),
+            (Container::Value(Value::List(values)), PathSegment::Index(at)) => values.get_mut(*at),
             _ => None,
         };
         container = Container::Value(value?);
@@ -273,11 +276,11 @@ enum Container<'i> {
 
 fn set_at(item: &mut Item, path: &Path, value: Value) -> Option<()> {
     match container(item, path)? {
-        (Container::Item(item), Step::Attribute(name)) => item.insert(name.as_str(), value),
-        (Container::Value(Value::Map(values)), Step::Attribute(name)) => {
+        (Container::Item(item), PathSegment::Attribute(name)) => item.insert(name.as_str(), value),
+        (Container::Value(Value::Map(values)), PathSegment::Attribute(name)) => {
             values.insert(name.clone(), value);
         }
-        (Container::Value(Value::List(values)), Step::Index(at)) => match values.get_mut(*at) {
+        (Container::Value(Value::List(values)), PathSegment::Index(at)) => match values.get_mut(*at) {
             Some(old) => *old = value,
             None => values.push(value),
         },
@@ -288,13 +291,13 @@ fn set_at(item: &mut Item, path: &Path, value: Value) -> Option<()> {
 
 fn remove_at(item: &mut Item, path: &Path) {
     match container(item, path) {
-        Some((Container::Item(item), Step::Attribute(name))) => {
+        Some((Container::Item(item), PathSegment::Attribute(name))) => {
             item.remove(name);
         }
-        Some((Container::Value(Value::Map(values)), Step::Attribute(name))) => {
+        Some((Container::Value(Value::Map(values)), PathSegment::Attribute(name))) => {
             values.remove(name);
         }
-        Some((Container::Value(Value::List(values)), Step::Index(at))) if *at < values.len() => {
+        Some((Container::Value(Value::List(values)), PathSegment::Index(at))) if *at < values.len() => {
             values.remove(*at);
         }
         _ => {}

@@ -34,7 +34,7 @@ pub enum Value {
 
 /// The type of an attribute value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ValueKind {
     /// [`Value::Null`]
     Null,
     /// [`Value::Boolean`]
@@ -59,18 +59,18 @@ pub enum Kind {
 
 impl Value {
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ValueKind {
         match self {
-            Value::Null => Kind::Null,
-            Value::Boolean(_) => Kind::Boolean,
-            Value::Number(_) => Kind::Number,
-            Value::String(_) => Kind::String,
-            Value::Binary(_) => Kind::Binary,
-            Value::List(_) => Kind::List,
-            Value::Map(_) => Kind::Map,
-            Value::StringSet(_) => Kind::StringSet,
-            Value::NumberSet(_) => Kind::NumberSet,
-            Value::BinarySet(_) => Kind::BinarySet,
+            Value::Null => ValueKind::Null,
+            Value::Boolean(_) => ValueKind::Boolean,
+            Value::Number(_) => ValueKind::Number,
+            Value::String(_) => ValueKind::String,
+            Value::Binary(_) => ValueKind::Binary,
+            Value::List(_) => ValueKind::List,
+            Value::Map(_) => ValueKind::Map,
+            Value::StringSet(_) => ValueKind::StringSet,
+            Value::NumberSet(_) => ValueKind::NumberSet,
+            Value::BinarySet(_) => ValueKind::BinarySet,
         }
     }
 

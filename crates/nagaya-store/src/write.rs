@@ -23,14 +23,14 @@ pub struct Write {
     /// The table.
     pub table: String,
     /// What to do.
-    pub action: Action,
+    pub action: WriteAction,
     /// The condition on the item before the action.
     pub condition: Option<Condition>,
 }
 
 /// What to do with an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum WriteAction {
     /// Creates or replaces the item.
     Put {
         /// The item.
@@ -49,7 +49,7 @@ pub enum Action {
         key: Key,
     },
     /// Only checks the condition.
-    Check {
+    ConditionCheck {
         /// Its key.
         key: Key,
     },
@@ -81,8 +81,8 @@ impl WriteSet {
     /// The total size of the items that it puts.
     pub fn put_bytes(&self) -> usize {
         let size = |write: &Write| match &write.action {
-            Action::Put { item } => item.size(),
-            Action::Update { .. } | Action::Delete { .. } | Action::Check { .. } => 0,
+            WriteAction::Put { item } => item.size(),
+            WriteAction::Update { .. } | WriteAction::Delete { .. } | WriteAction::ConditionCheck { .. } => 0,
         };
         self.actions.iter().map(size).sum()
     }
@@ -103,22 +103,22 @@ impl FromIterator<Write> for WriteSet {
 impl Write {
     /// Creates or replaces an item.
     pub fn put(table: impl Into<String>, item: Item) -> Self {
-        Write { table: table.into(), action: Action::Put { item }, condition: None }
+        Write { table: table.into(), action: WriteAction::Put { item }, condition: None }
     }
 
     /// Changes an item, or creates it if it does not exist.
     pub fn update(table: impl Into<String>, key: Key, update: Update) -> Self {
-        Write { table: table.into(), action: Action::Update { key, update }, condition: None }
+        Write { table: table.into(), action: WriteAction::Update { key, update }, condition: None }
     }
 
     /// Deletes an item.
     pub fn delete(table: impl Into<String>, key: Key) -> Self {
-        Write { table: table.into(), action: Action::Delete { key }, condition: None }
+        Write { table: table.into(), action: WriteAction::Delete { key }, condition: None }
     }
 
     /// Checks a condition on an item without writing it.
-    pub fn check(table: impl Into<String>, key: Key, condition: Condition) -> Self {
-        Write { table: table.into(), action: Action::Check { key }, condition: Some(condition) }
+    pub fn condition_check(table: impl Into<String>, key: Key, condition: Condition) -> Self {
+        Write { table: table.into(), action: WriteAction::ConditionCheck { key }, condition: Some(condition) }
     }
 
     /// Performs the action only if this holds for the item before it.
@@ -131,7 +131,7 @@ impl Write {
 
 /// The result of a write set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// The item after the write, if the set is a single put or update.
     pub item: Option<Item>,
 }

@@ -1,9 +1,9 @@
 //! Numbers are exact, ordered by value, and survive a round trip through text.
 
-use nagaya_store::{NotANumber, Number};
+use nagaya_store::{Number, NumberError};
 use proptest::prelude::*;
 
-fn parse(text: &str) -> Result<Number, NotANumber> {
+fn parse(text: &str) -> Result<Number, NumberError> {
     text.parse()
 }
 
@@ -81,16 +81,16 @@ proptest! {
 fn the_limits_are_those_of_dynamodb() {
     let digits = "9".repeat(38);
     assert_eq!(parse(&digits).expect("38 digits").to_string(), digits);
-    assert_eq!(parse(&format!("{digits}9")), Err(NotANumber::TooManyDigits));
+    assert_eq!(parse(&format!("{digits}9")), Err(NumberError::TooManyDigits));
     assert_eq!(parse(&format!("{digits}00")).expect("trailing zeros do not count").to_string(), format!("{digits}00"));
     assert!(parse("1E-130").is_ok() && parse("9.9E+125").is_ok());
-    assert_eq!(parse("1E-131"), Err(NotANumber::OutOfRange));
-    assert_eq!(parse("1E+126"), Err(NotANumber::OutOfRange));
+    assert_eq!(parse("1E-131"), Err(NumberError::OutOfRange));
+    assert_eq!(parse("1E+126"), Err(NumberError::OutOfRange));
     for wrong in ["", "-", ".", "1.2.3", "1e", "0x1", " 1", "1 ", "NaN", "inf", "１"] {
-        assert_eq!(parse(wrong), Err(NotANumber::Malformed), "{wrong:?}");
+        assert_eq!(parse(wrong), Err(NumberError::Malformed), "{wrong:?}");
     }
     assert_eq!(parse("-0.00"), Ok(Number::ZERO));
     let big = parse(&digits).expect("38 digits");
-    assert_eq!(big.plus(&parse("0.1").expect("a number")), Err(NotANumber::TooManyDigits));
+    assert_eq!(big.plus(&parse("0.1").expect("a number")), Err(NumberError::TooManyDigits));
     assert_eq!(big.minus(&big), Ok(Number::ZERO));
 }

@@ -10,8 +10,8 @@ use std::{
 };
 
 use nagaya_design::{Design, check};
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Condition, Item, Key, Query, Sort, Store, Value, Write};
+use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_store::{Condition, Item, Key, Query, SortCondition, Store, Value, Write};
 use nagaya_tenancy::{List, Nagaya, Principal, Tenant, table_specs};
 use serde_json::{Map, Value as Json, json};
 
@@ -110,7 +110,7 @@ fn item(n: usize) -> Item {
 /// Both sides, each with a store of its own.
 struct Sides {
     tenant: Tenant,
-    port: Embedded,
+    port: EmbeddedStore,
     table: String,
     /// The next item to make, on either side.
     next: [usize; 2],
@@ -119,14 +119,14 @@ struct Sides {
 impl Sides {
     async fn open() -> Result<Self, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
-        let memory = || Embedded::memory(Options::default()).map_err(|error| text(&error));
+        let memory = || EmbeddedStore::in_memory(Options::default()).map_err(|error| text(&error));
         let design = design()?;
         let tables = table_specs(&design, &design.name);
         let table = tables[0].name.clone();
         let port = memory()?;
-        port.ensure(&tables).await.map_err(|error| text(&error))?;
+        port.ensure_tables(&tables).await.map_err(|error| text(&error))?;
         let nagaya = Nagaya::open(design, memory()?);
-        nagaya.ensure().await.map_err(|error| text(&error))?;
+        nagaya.ensure_tables().await.map_err(|error| text(&error))?;
         let tenant = nagaya.tenant(&Principal::new("t1", "u1")).map_err(|error| text(&error))?;
         let mut sides = Sides { tenant, port, table, next: [0, 0] };
         for _ in 0..ITEMS {
@@ -169,7 +169,7 @@ impl Sides {
 
     async fn bare_list(&mut self, n: usize) -> Result<(), String> {
         let query = Query::index(&self.table, "GSI2", format!("TENANT#t1#USER#user-{:04}", n % 50));
-        let query = query.sort(Sort::BeginsWith("TASK#".into())).descending().limit(PAGE);
+        let query = query.sort(SortCondition::BeginsWith("TASK#".into())).descending().limit(PAGE);
         let page = self.port.query(query).await.map_err(|error| error.to_string())?;
         if page.items.len() == PAGE { Ok(()) } else { Err(format!("a page of {}", page.items.len())) }
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_design::{Design, Entity, Fields, KeyAttributes, Precision, Scalar, Template, Type, Wall};
+use nagaya_design::{
+    Design, Entity, FieldType, FieldValues, KeyAttributes, Scalar, Template, TimestampPrecision, Wall,
+};
 use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use crate::{
@@ -45,7 +47,7 @@ struct IdFields<'i> {
     id: &'i [&'i str],
 }
 
-impl Fields for IdFields<'_> {
+impl FieldValues for IdFields<'_> {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         let entity = &self.compiled.entity;
         if entity.implied_tenant(entity.wall) == Some(path) {
@@ -53,9 +55,11 @@ impl Fields for IdFields<'_> {
         }
         let at = self.compiled.id_fields.iter().position(|field| field == path)?;
         let text = *self.id.get(at)?;
-        match entity.field(path)?.kind {
-            Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse().ok().map(Scalar::Integer),
-            Type::Boolean => text.parse().ok().map(Scalar::Boolean),
+        match entity.field(path)?.field_type {
+            FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch) => {
+                text.parse().ok().map(Scalar::Integer)
+            }
+            FieldType::Boolean => text.parse().ok().map(Scalar::Boolean),
             _ => Some(Scalar::Text(text)),
         }
     }
@@ -70,7 +74,7 @@ impl CompiledEntity {
         let conditions = entity.indexes.iter().map(|mapping| &mapping.when);
         let conditions = conditions.chain(entity.unique.iter().map(|unique| &unique.when)).flatten();
         let sources = index_fields.chain(unique_fields).chain(conditions.flat_map(|when| when.fields()));
-        let secret = |field: &&nagaya_design::Field| field.secret || contains_secret(&field.kind);
+        let secret = |field: &&nagaya_design::Field| field.secret || contains_secret(&field.field_type);
         let open = entity.fields.iter().filter(|field| !field.secret).map(|field| field.name.clone());
         let soft_deleted = entity.soft_delete.as_ref().and_then(|soft| match (&soft.mark, &soft.at) {
             (Some((field, value)), _) => Some(Condition::equal(field.as_str(), values::to_store(value.clone()))),
@@ -90,7 +94,7 @@ impl CompiledEntity {
             id_fields: entity.id_fields().into_iter().map(str::to_owned).collect(),
             audited: design.is_audited(entity),
             is_audit: design.audit_entity().is_some_and(|audit| audit.name == entity.name),
-            referenceable: !design.referers(entity).is_empty(),
+            referenceable: !design.referring_fields(entity).is_empty(),
             entity: entity.clone(),
         }
     }
@@ -132,14 +136,14 @@ impl CompiledEntity {
     pub(crate) fn is_in_partition(&self, item: &Item, partition: &str) -> bool {
         let text = |attribute: &str| item.get(attribute).and_then(Value::as_str);
         text(&self.key.partition) == Some(partition)
-            && text(&self.key.sort).is_some_and(|sort| self.entity.key.sort.renders(&ItemFields(item), sort))
+            && text(&self.key.sort).is_some_and(|sort| self.entity.key.sort.renders_to(&ItemFields(item), sort))
     }
 
     /// Whether an item is stored under the key that its fields give. Called for every item that is read.
     pub(crate) fn is_under_own_key(&self, item: &Item) -> bool {
         let fields = ItemFields(item);
         let agrees = |attribute: &str, template: &Template| {
-            item.get(attribute).and_then(Value::as_str).is_some_and(|key| template.renders(&fields, key))
+            item.get(attribute).and_then(Value::as_str).is_some_and(|key| template.renders_to(&fields, key))
         };
         agrees(&self.key.partition, &self.entity.key.partition) && agrees(&self.key.sort, &self.entity.key.sort)
     }
@@ -205,7 +209,7 @@ impl CompiledEntity {
 
     /// Whether an item is soft-deleted.
     pub(crate) fn is_soft_deleted(&self, item: &Item) -> bool {
-        self.soft_deleted.as_ref().is_some_and(|condition| condition.holds(item))
+        self.soft_deleted.as_ref().is_some_and(|condition| condition.is_satisfied_by(item))
     }
 
     /// The values of an item's key besides the tenant, as texts.
@@ -238,10 +242,10 @@ fn top_level(path: &str) -> String {
     path.split('.').next().unwrap_or(path).to_owned()
 }
 
-fn contains_secret(kind: &Type) -> bool {
+fn contains_secret(kind: &FieldType) -> bool {
     match kind {
-        Type::Map(fields) => fields.iter().any(|field| field.secret || contains_secret(&field.kind)),
-        Type::List(Some(element)) => element.secret || contains_secret(&element.kind),
+        FieldType::Map(fields) => fields.iter().any(|field| field.secret || contains_secret(&field.field_type)),
+        FieldType::List(Some(element)) => element.secret || contains_secret(&element.field_type),
         _ => false,
     }
 }

@@ -1,6 +1,6 @@
 //! Why a call failed. What belongs to another tenant and what does not exist give the same error.
 
-use nagaya_design::Problem;
+use nagaya_design::FieldError;
 use nagaya_store::ErrorKind as StoreErrorKind;
 
 use crate::Record;
@@ -24,10 +24,10 @@ pub enum ErrorKind {
     },
     /// The input does not fit the design; all problems at once.
     #[error("{}", .0.iter().map(|problem| format!("`{}` {}", problem.path, problem.message)).collect::<Vec<_>>().join("; "))]
-    Invalid(Vec<Problem>),
+    Invalid(Vec<FieldError>),
     /// Another item already has these values.
     #[error("`{}` is taken", fields.join("`, `"))]
-    Taken {
+    NotUnique {
         /// The fields that have to be unique.
         fields: Vec<String>,
     },
@@ -53,13 +53,13 @@ pub enum ErrorKind {
     },
     /// The write lost too many races against other writes; trying again may help.
     #[error("other writes were faster; try again")]
-    Contended,
+    Contention,
     /// The design has no such entity.
     #[error("the design has no entity `{0}`")]
     NoEntity(String),
     /// The design has no such access pattern.
     #[error("the design has no access pattern `{0}`")]
-    NoAccess(String),
+    NoAccessPattern(String),
     /// The handle may not reach behind this wall: an operator's does not reach tenants, a tenant's does not reach the system.
     #[error("`{0}` is behind a wall that this handle does not reach")]
     Walled(String),
@@ -77,12 +77,12 @@ pub enum ErrorKind {
     NoReason,
     /// The idempotency key was used for another request.
     #[error("the key has been used for another request")]
-    KeyReused,
+    IdempotencyKeyReused,
     /// A side record has changed since it was read.
-    #[error("the side record `{note}` has changed since it was read")]
-    Overtaken {
+    #[error("the side record `{name}` has changed since it was read")]
+    SideRecordConflict {
         /// Its name.
-        note: String,
+        name: String,
     },
     /// The store failed.
     #[error(transparent)]
@@ -113,8 +113,8 @@ impl Error {
     /// Whether other values are already taken or have changed: where the caller chose none of them, another writer was faster,
     /// and to read and decide again may help.
     pub fn is_conflict(&self) -> bool {
-        use ErrorKind::{Contended, Overtaken, Taken, VersionConflict};
-        matches!(self.kind(), VersionConflict { .. } | Taken { .. } | Overtaken { .. } | Contended)
+        use ErrorKind::{Contention, NotUnique, SideRecordConflict, VersionConflict};
+        matches!(self.kind(), VersionConflict { .. } | NotUnique { .. } | SideRecordConflict { .. } | Contention)
     }
 
     /// Whether the store no longer keeps the changes after a position: a subscriber has to read the items instead.
@@ -126,7 +126,9 @@ impl Error {
     pub fn is_permanent(&self) -> bool {
         match self.kind() {
             ErrorKind::Invalid(_) | ErrorKind::Breach | ErrorKind::BadTenant => true,
-            ErrorKind::Store(error) => matches!(error.kind(), StoreErrorKind::Limit(_) | StoreErrorKind::Invalid(_)),
+            ErrorKind::Store(error) => {
+                matches!(error.kind(), StoreErrorKind::LimitExceeded(_) | StoreErrorKind::Invalid(_))
+            }
             _ => false,
         }
     }
@@ -136,20 +138,20 @@ impl Error {
         match &*self.kind {
             ErrorKind::NotFound { .. } => "not_found",
             ErrorKind::Invalid(_) => "invalid",
-            ErrorKind::Taken { .. } => "taken",
+            ErrorKind::NotUnique { .. } => "taken",
             ErrorKind::VersionConflict { .. } => "version_conflict",
             ErrorKind::NoReference { .. } => "no_reference",
             ErrorKind::Referenced { .. } => "referenced",
-            ErrorKind::Contended => "contended",
+            ErrorKind::Contention => "contended",
             ErrorKind::NoEntity(_) => "no_entity",
-            ErrorKind::NoAccess(_) => "no_access",
+            ErrorKind::NoAccessPattern(_) => "no_access",
             ErrorKind::Walled(_) => "walled",
             ErrorKind::BadCursor => "bad_cursor",
             ErrorKind::Breach => "breach",
             ErrorKind::BadTenant => "bad_tenant",
             ErrorKind::NoReason => "no_reason",
-            ErrorKind::KeyReused => "key_reused",
-            ErrorKind::Overtaken { .. } => "overtaken",
+            ErrorKind::IdempotencyKeyReused => "key_reused",
+            ErrorKind::SideRecordConflict { .. } => "overtaken",
             ErrorKind::Store(error) => error.code(),
         }
     }
@@ -163,7 +165,7 @@ impl Error {
     }
 
     pub(crate) fn problem(path: impl Into<String>, message: impl Into<String>) -> Self {
-        ErrorKind::Invalid(vec![Problem { path: path.into(), message: message.into() }]).into()
+        ErrorKind::Invalid(vec![FieldError { path: path.into(), message: message.into() }]).into()
     }
 }
 

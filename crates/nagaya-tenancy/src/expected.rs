@@ -13,7 +13,7 @@ pub enum Expected {
     /// It has this version.
     Version(i64),
     /// It is the same as this record. For entities without a version.
-    Same(Box<Record>),
+    Unchanged(Box<Record>),
 }
 
 impl Expected {
@@ -22,7 +22,7 @@ impl Expected {
         match self {
             Expected::Any => true,
             Expected::Version(version) => compiled.version_of(item) == Some(*version),
-            Expected::Same(record) => record.item() == item,
+            Expected::Unchanged(record) => record.item() == item,
         }
     }
 }
@@ -35,6 +35,6 @@ impl From<Option<i64>> for Expected {
 
 impl From<&Record> for Expected {
     fn from(record: &Record) -> Self {
-        record.version().map_or_else(|| Expected::Same(Box::new(record.clone())), Expected::Version)
+        record.version().map_or_else(|| Expected::Unchanged(Box::new(record.clone())), Expected::Version)
     }
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, Expected, Follower, Keeper, List, Nagaya, Note, Page, Principal, Record, Set, session::Session};
+use crate::{
+    ChangeSet, ChangeSource, Error, Expected, List, Nagaya, Page, Principal, Record, RecordOwner, SideRecord,
+    session::Session,
+};
 
 /// A handle that reaches one tenant's items and public ones, and nothing else.
 ///
@@ -53,7 +56,7 @@ macro_rules! writes {
 
             /// Creates an item of these fields.
             pub async fn create(&self, entity: &str, fields: Map<String, Json>) -> Result<Record, Error> {
-                one(entity, self.set().create(entity, fields).commit().await?)
+                one(entity, self.change_set().create(entity, fields).commit().await?)
             }
 
             /// Changes an item by a merge patch of its fields, if it is as expected: a version (`None`: any), or a record
@@ -65,22 +68,27 @@ macro_rules! writes {
                 patch: Map<String, Json>,
                 expected: impl Into<Expected>,
             ) -> Result<Record, Error> {
-                one(entity, self.set().update(entity, id, patch, expected).commit().await?)
+                one(entity, self.change_set().update(entity, id, patch, expected).commit().await?)
             }
 
             /// Deletes an item, if it is as expected.
             pub async fn delete(&self, entity: &str, id: &[&str], expected: impl Into<Expected>) -> Result<(), Error> {
-                self.set().delete(entity, id, expected).commit().await.map(drop)
+                self.change_set().delete(entity, id, expected).commit().await.map(drop)
             }
 
             /// A side record in the table of an entity.
-            pub async fn note(&self, entity: &str, keeper: Keeper, name: &str) -> Result<Option<Note>, Error> {
-                self.0.side_record(entity, keeper, name).await
+            pub async fn side_record(
+                &self,
+                entity: &str,
+                owner: RecordOwner,
+                name: &str,
+            ) -> Result<Option<SideRecord>, Error> {
+                self.0.side_record(entity, owner, name).await
             }
 
             /// Changes that happen together or not at all.
-            pub fn set(&self) -> Set {
-                Set::new(self.0.clone())
+            pub fn change_set(&self) -> ChangeSet {
+                ChangeSet::new(self.0.clone())
             }
         }
     };
@@ -95,14 +103,14 @@ writes!(Operator);
 impl Tenant {
     /// The tenant's side records in the table of an entity whose names start with this, in order, after one of them. A page may
     /// have fewer than the limit; an empty one is the end.
-    pub async fn notes(
+    pub async fn side_records(
         &self,
         entity: &str,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Note>, Error> {
-        self.0.side_records(entity, Keeper::Tenant, prefix, after, limit).await
+    ) -> Result<Vec<SideRecord>, Error> {
+        self.0.side_records(entity, RecordOwner::Tenant, prefix, after, limit).await
     }
 
     /// Whether a secret field of an item passes a test. It is the only way to use a secret, such as the hash of a password.
@@ -120,23 +128,23 @@ impl Tenant {
 
 impl Operator {
     /// The system's side records in the table of an entity whose names start with this, in order, after one of them.
-    pub async fn notes(
+    pub async fn side_records(
         &self,
         entity: &str,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Note>, Error> {
-        self.0.side_records(entity, Keeper::House, prefix, after, limit).await
+    ) -> Result<Vec<SideRecord>, Error> {
+        self.0.side_records(entity, RecordOwner::System, prefix, after, limit).await
     }
 
     /// Sees what happens to the items of an entity, of all tenants. That it begins is audited; what is seen then is not.
-    pub async fn follow(&self, entity: &str) -> Result<Follower, Error> {
-        self.follow_all(&[entity]).await
+    pub async fn change_source(&self, entity: &str) -> Result<ChangeSource, Error> {
+        self.change_source_of(&[entity]).await
     }
 
     /// The same for several entities, which have to lie in one table.
-    pub async fn follow_all(&self, entities: &[&str]) -> Result<Follower, Error> {
+    pub async fn change_source_of(&self, entities: &[&str]) -> Result<ChangeSource, Error> {
         self.0.require_reason()?;
         let state = &self.0.state;
         let compiled = entities.iter().map(|entity| state.compiled(entity)).collect::<Result<Vec<_>, _>>()?;
@@ -146,11 +154,11 @@ impl Operator {
         }
         self.0.audit_reading("follow", compiled.iter().map(|each| (*each, each.name().to_owned()))).await?;
         let compiled = compiled.into_iter().map(Arc::clone).collect();
-        Ok(Follower { state: Arc::clone(state), table, entities: compiled })
+        Ok(ChangeSource { state: Arc::clone(state), table, entities: compiled })
     }
 
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.
-    pub fn within(&self, tenant: &str) -> Result<Tenant, Error> {
+    pub fn as_tenant(&self, tenant: &str) -> Result<Tenant, Error> {
         let principal = Principal { tenant: tenant.into(), ..self.0.principal.clone() };
         let Tenant(session) = Nagaya::of(&self.0.state).tenant(&principal)?;
         Ok(Tenant(Session { reason: self.0.reason.clone(), ..session }))

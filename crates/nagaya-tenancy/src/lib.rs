@@ -31,12 +31,15 @@ pub use self::{
     read::{List, LogPage, Page, list_query},
     record::Record,
     retry::Retry,
-    settings::{Ids, Settings},
-    side_record::{Keeper, Note},
-    subscription::{Changed, Delivery, Followed, Follower, FollowerStatus, Scanned, Subscription, SubscriptionOptions},
+    settings::{IdGenerator, Settings},
+    side_record::{RecordOwner, SideRecord},
+    subscription::{
+        ChangeSource, Delivery, ItemChange, ItemChangePage, ScanPage, Subscription, SubscriptionOptions,
+        SubscriptionStatus,
+    },
     tables::table_specs,
     tenancy::Nagaya,
-    typed::{Entity, Typed, TypedPage},
-    write::{LogEntry, Set},
+    typed::{Entity, TypedItems, TypedPage},
+    write::{ChangeSet, LogEntry},
 };
 pub use nagaya_derive::Entity;

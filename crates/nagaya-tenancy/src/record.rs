@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use nagaya_design::{Field, Type};
+use nagaya_design::{Field, FieldType};
 use nagaya_store::{Item, Value};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value as Json};
@@ -112,7 +112,7 @@ impl Record {
     }
 
     /// Its fields as a type of the caller.
-    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
+    pub fn deserialize<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
         let problem = |error: serde_json::Error| Error::problem(self.entity(), format!("cannot be read: {error}"));
         serde_json::from_value(Json::Object(self.to_json())).map_err(problem)
     }
@@ -124,8 +124,8 @@ impl Record {
 
 /// Removes the secrets from a value.
 fn remove_secrets(field: &Field, value: &mut Json) {
-    match (&field.kind, value) {
-        (Type::Map(fields), Json::Object(values)) => {
+    match (&field.field_type, value) {
+        (FieldType::Map(fields), Json::Object(values)) => {
             for field in fields {
                 if field.secret {
                     values.remove(&field.name);
@@ -134,8 +134,8 @@ fn remove_secrets(field: &Field, value: &mut Json) {
                 }
             }
         }
-        (Type::List(Some(element)), Json::Array(values)) if element.secret => values.clear(),
-        (Type::List(Some(element)), Json::Array(values)) => {
+        (FieldType::List(Some(element)), Json::Array(values)) if element.secret => values.clear(),
+        (FieldType::List(Some(element)), Json::Array(values)) => {
             values.iter_mut().for_each(|value| remove_secrets(element, value));
         }
         _ => {}

@@ -47,7 +47,7 @@ impl Retry {
     /// each other from succeeding. When all attempts are used up, the error is [`ErrorKind::Contended`].
     pub async fn attempt(&mut self) -> Result<(), Error> {
         if self.begun == self.attempts {
-            return Err(ErrorKind::Contended.into());
+            return Err(ErrorKind::Contention.into());
         }
         if let Some(doublings) = self.begun.checked_sub(2) {
             let mut random = [0];
@@ -72,6 +72,6 @@ mod tests {
             retry.attempt().await.expect("four attempts are allowed");
         }
         let error = retry.attempt().await.expect_err("the fifth is not");
-        assert!(matches!(error.kind(), ErrorKind::Contended), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Contention), "{error}");
     }
 }

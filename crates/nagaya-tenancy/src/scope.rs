@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_design::{Access, Design, Wall};
+use nagaya_design::{AccessPattern, Design, Wall};
 use nagaya_store::{Condition, Item, Key, Value};
 
 use crate::{Error, ErrorKind, compiled::CompiledEntity, values};
@@ -48,7 +48,7 @@ impl Scope {
     }
 
     /// Whether the caller may use an access pattern.
-    pub(crate) fn authorize_access(&self, design: &Design, access: &Access) -> Result<(), Error> {
+    pub(crate) fn authorize_access(&self, design: &Design, access: &AccessPattern) -> Result<(), Error> {
         if self.reaches(design.wall_of(access)) { Ok(()) } else { Err(ErrorKind::Walled(access.name.clone()).into()) }
     }
 

@@ -23,7 +23,7 @@ pub struct Settings {
     /// The clock.
     pub clock: Clock,
     /// The generator of ids.
-    pub ids: Ids,
+    pub ids: IdGenerator,
     /// The key that encrypts cursors. Processes that serve the same callers need the same one. By default it is random, so that
     /// cursors are valid for the life of the process.
     pub cursor_key: [u8; 32],
@@ -33,12 +33,12 @@ pub struct Settings {
     /// that long before it decides that nothing refers to an item.
     pub index_lag: Duration,
     /// How long an idempotency key is remembered.
-    pub remember: Duration,
+    pub idempotency_retention: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let ids = Ids::random();
+        let ids = IdGenerator::random();
         let mut cursor_key = [0; 32];
         for half in cursor_key.chunks_mut(16) {
             half.copy_from_slice(&ids.bits().to_be_bytes());
@@ -52,7 +52,7 @@ impl Default for Settings {
             cursor_key,
             attempts: crate::retry::ATTEMPTS,
             index_lag: Duration::from_secs(1),
-            remember: Duration::from_secs(24 * 60 * 60),
+            idempotency_retention: Duration::from_secs(24 * 60 * 60),
         }
     }
 }
@@ -80,18 +80,18 @@ impl fmt::Debug for Settings {
 
 /// A generator of ids from 128 random bits each.
 #[derive(Clone)]
-pub struct Ids(Arc<dyn Fn() -> u128 + Send + Sync>);
+pub struct IdGenerator(Arc<dyn Fn() -> u128 + Send + Sync>);
 
-impl fmt::Debug for Ids {
+impl fmt::Debug for IdGenerator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Ids")
     }
 }
 
-impl Ids {
+impl IdGenerator {
     /// Random bits from the operating system.
     pub fn random() -> Self {
-        Ids::new(|| {
+        IdGenerator::new(|| {
             let mut bits = [0; 16];
             // Without random bits every id could be guessed.
             getrandom::fill(&mut bits).expect("the operating system gives random bits");
@@ -101,13 +101,13 @@ impl Ids {
 
     /// Bits from a function, for tests.
     pub fn new(bits: impl Fn() -> u128 + Send + Sync + 'static) -> Self {
-        Ids(Arc::new(bits))
+        IdGenerator(Arc::new(bits))
     }
 
     /// Counted up from 1, for tests.
-    pub fn counted() -> Self {
+    pub fn sequential() -> Self {
         let next = Mutex::new(0_u128);
-        Ids::new(move || {
+        IdGenerator::new(move || {
             let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
             *next += 1;
             *next

@@ -3,14 +3,14 @@
 //! A side record is in the table of an entity, under a key that no item can have, and is written in the same set as the items
 //! that it is about. It has a revision: a writer names the one that it has read, and fails if it has changed since.
 
-use nagaya_store::{Condition, Item, Key, Position, Query, Sort, Write};
+use nagaya_store::{Condition, Item, Key, PagePosition, Query, SortCondition, Write};
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, compiled::CompiledEntity, session::Session, values};
 
 /// A record beside the items of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct SideRecord {
     /// Its name.
     pub name: String,
     /// Its fields.
@@ -20,17 +20,17 @@ pub struct Note {
 
 /// Whose a side record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeper {
+pub enum RecordOwner {
     /// The handle's tenant: the record is among the tenant's items.
     Tenant,
     /// The system: all such records of a table are in one partition.
-    House,
+    System,
 }
 
 /// A change of a side record.
 #[derive(Debug, Clone)]
 pub(crate) struct SideRecordChange {
-    owner: Keeper,
+    owner: RecordOwner,
     name: String,
     /// The new fields; `None`: the record is deleted.
     fields: Option<Map<String, Json>>,
@@ -44,7 +44,7 @@ const PREFIX: &str = "%note-";
 /// The partition of the system's records.
 const SYSTEM: &str = "%notes";
 
-impl Note {
+impl SideRecord {
     /// Its revision; the first is 1.
     pub fn revision(&self) -> i64 {
         self.revision
@@ -64,13 +64,13 @@ impl Note {
         let name = item.get(&compiled.key.sort)?.as_str()?.strip_prefix(PREFIX)?.to_owned();
         let revision = item.get(REVISION)?.as_number()?.try_into().ok()?;
         let Json::Object(fields) = values::to_json(item.get(FIELDS)?) else { return None };
-        Some(Note { name, fields, revision })
+        Some(SideRecord { name, fields, revision })
     }
 }
 
-fn key(session: &Session, compiled: &CompiledEntity, owner: Keeper, name: &str) -> Key {
+fn key(session: &Session, compiled: &CompiledEntity, owner: RecordOwner, name: &str) -> Key {
     let partition = match (owner, session.scope.tenant()) {
-        (Keeper::Tenant, Some(tenant)) => {
+        (RecordOwner::Tenant, Some(tenant)) => {
             // Among the tenant's items where possible: then also stores whose sets have one partition write both together.
             compiled.partition_of(tenant).unwrap_or_else(|| format!("%notes-{tenant}"))
         }
@@ -80,35 +80,45 @@ fn key(session: &Session, compiled: &CompiledEntity, owner: Keeper, name: &str) 
 }
 
 impl Session {
-    pub(crate) async fn side_record(&self, entity: &str, owner: Keeper, name: &str) -> Result<Option<Note>, Error> {
+    pub(crate) async fn side_record(
+        &self,
+        entity: &str,
+        owner: RecordOwner,
+        name: &str,
+    ) -> Result<Option<SideRecord>, Error> {
         let compiled = self.state.compiled(entity)?;
         let found = self.state.store.get(&compiled.table, &key(self, compiled, owner, name)).await?;
-        Ok(found.and_then(|item| Note::from_item(compiled, &item)))
+        Ok(found.and_then(|item| SideRecord::from_item(compiled, &item)))
     }
 
     /// An owner's side records whose names start with this, in order, after one of them.
     pub(crate) async fn side_records(
         &self,
         entity: &str,
-        owner: Keeper,
+        owner: RecordOwner,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Note>, Error> {
+    ) -> Result<Vec<SideRecord>, Error> {
         self.require_reason()?;
         let compiled = self.state.compiled(entity)?;
         let partition = key(self, compiled, owner, prefix).partition;
-        let sort = Sort::BeginsWith(format!("{PREFIX}{prefix}").into());
+        let sort = SortCondition::BeginsWith(format!("{PREFIX}{prefix}").into());
         let mut query = Query::table(&compiled.table, partition).sort(sort).limit(limit);
-        query.after = after.map(|name| Position { key: key(self, compiled, owner, name), index_key: None });
+        query.after = after.map(|name| PagePosition { key: key(self, compiled, owner, name), index_key: None });
         let page = self.state.store.query(query).await?;
-        Ok(page.items.iter().filter_map(|item| Note::from_item(compiled, item)).collect())
+        Ok(page.items.iter().filter_map(|item| SideRecord::from_item(compiled, item)).collect())
     }
 }
 
 impl SideRecordChange {
-    pub(crate) fn new(owner: Keeper, name: &str, fields: Option<Map<String, Json>>, read: Option<&Note>) -> Self {
-        SideRecordChange { owner, name: name.to_owned(), fields, read: read.map_or(0, Note::revision) }
+    pub(crate) fn new(
+        owner: RecordOwner,
+        name: &str,
+        fields: Option<Map<String, Json>>,
+        read: Option<&SideRecord>,
+    ) -> Self {
+        SideRecordChange { owner, name: name.to_owned(), fields, read: read.map_or(0, SideRecord::revision) }
     }
 
     pub(crate) fn name(&self) -> &str {

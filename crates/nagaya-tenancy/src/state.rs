@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use nagaya_design::{Access, Design, Entity, KeyAttributes, Parameter, Table};
+use nagaya_design::{AccessParameter, AccessPattern, Design, Entity, KeyAttributes, Table};
 use nagaya_store::{Store, TableSpec};
 
 use crate::{Error, ErrorKind, Settings, compiled::CompiledEntity, read::Referrer, table_specs};
@@ -22,7 +22,7 @@ pub(crate) struct TenancyState {
     pub(crate) settings: Settings,
     entities: HashMap<String, Arc<CompiledEntity>>,
     /// The parameters of each access pattern.
-    pub(crate) parameters: HashMap<String, Vec<Parameter>>,
+    pub(crate) parameters: HashMap<String, Vec<AccessParameter>>,
     /// The fields that refer to each entity.
     referrers: HashMap<String, Vec<Referrer>>,
     /// The table of the operators' log, by its name in the store.
@@ -52,8 +52,8 @@ impl TenancyState {
             (entity.name.clone(), Arc::new(CompiledEntity::new(&design, entity, table)))
         };
         let entities = design.entities.iter().map(compile).collect();
-        let parameters = |access: &Access| (access.name.clone(), design.parameters(access));
-        let parameters = design.accesses.iter().map(parameters).collect();
+        let parameters = |access: &AccessPattern| (access.name.clone(), design.parameters(access));
+        let parameters = design.access_patterns.iter().map(parameters).collect();
         let referrers = |entity: &Entity| (entity.name.clone(), Referrer::all(&design, entity));
         let referrers = design.entities.iter().map(referrers).collect();
         let log = design.audit_entity().map_or(0, |entity| entity.table);

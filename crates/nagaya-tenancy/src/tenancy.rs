@@ -7,7 +7,7 @@ use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, IntoShared, Key};
 use serde_json::Value as Json;
 
 use crate::{
-    Error, ErrorKind, Ids, Operator, Principal, Settings, Tenant, Visitor, scope::Scope, session::Session,
+    Error, ErrorKind, IdGenerator, Operator, Principal, Settings, Tenant, Visitor, scope::Scope, session::Session,
     state::TenancyState, values,
 };
 
@@ -41,13 +41,13 @@ impl Nagaya {
 
     /// The same design and store, but with this generation of a table. Only users of the same generation see what is written
     /// to it.
-    pub fn generation(&self, table: &str, generation: u32) -> Self {
+    pub fn with_generation(&self, table: &str, generation: u32) -> Self {
         Nagaya::of(&Arc::new(self.state().with_generation(table, generation)))
     }
 
     /// Uses this generation of a table from now on, in all clones of this value. Existing handles keep the one that they
     /// have.
-    pub fn switch(&self, table: &str, generation: u32) {
+    pub fn switch_generation(&self, table: &str, generation: u32) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         *state = Arc::new(state.with_generation(table, generation));
     }
@@ -58,9 +58,9 @@ impl Nagaya {
     }
 
     /// Creates the tables and indexes that are missing.
-    pub async fn ensure(&self) -> Result<(), Error> {
+    pub async fn ensure_tables(&self) -> Result<(), Error> {
         let state = self.state();
-        Ok(state.store.ensure(&state.tables()).await?)
+        Ok(state.store.ensure_tables(&state.tables()).await?)
     }
 
     /// The names of the tables that are missing. Creates none.
@@ -78,7 +78,7 @@ impl Nagaya {
     }
 
     /// Whether the store answers: reads a key that does not exist.
-    pub async fn answers(&self) -> Result<(), Error> {
+    pub async fn ping_store(&self) -> Result<(), Error> {
         let state = self.state();
         state.store.get(state.log_table().0, &Key::new("%probe", "%probe")).await?;
         Ok(())
@@ -95,7 +95,7 @@ impl Nagaya {
     }
 
     /// The generator of ids in use.
-    pub fn ids(&self) -> Ids {
+    pub fn ids(&self) -> IdGenerator {
         self.state().settings.ids.clone()
     }
 
@@ -111,11 +111,11 @@ impl Nagaya {
 
     /// The handle of a tenant's user: it reaches the tenant's items and public ones, and nothing else.
     pub fn tenant(&self, principal: &Principal) -> Result<Tenant, Error> {
-        self.enter(principal.clone())
+        self.tenant_owned(principal.clone())
     }
 
     /// The same from an owned principal.
-    pub fn enter(&self, principal: Principal) -> Result<Tenant, Error> {
+    pub fn tenant_owned(&self, principal: Principal) -> Result<Tenant, Error> {
         let tenant = &principal.tenant;
         let is_system = self.design.tenant.system.as_deref() == Some(&**tenant);
         if tenant.is_empty() || is_system || !self.is_tenant_name(tenant) {

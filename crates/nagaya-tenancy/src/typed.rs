@@ -26,47 +26,47 @@ pub struct TypedPage<E> {
 
 /// A tenant's items of one type.
 #[derive(Debug)]
-pub struct Typed<'t, E> {
+pub struct TypedItems<'t, E> {
     tenant: &'t Tenant,
     entity: PhantomData<fn() -> E>,
 }
 
 impl Tenant {
     /// The tenant's items of a type.
-    pub fn of<E: Entity>(&self) -> Result<Typed<'_, E>, Error> {
+    pub fn items_of<E: Entity>(&self) -> Result<TypedItems<'_, E>, Error> {
         if self.0.state.design.name != E::DESIGN {
             return Err(ErrorKind::NoEntity(format!("{}.{}", E::DESIGN, E::NAME)).into());
         }
         self.0.state.compiled(E::NAME)?;
-        Ok(Typed { tenant: self, entity: PhantomData })
+        Ok(TypedItems { tenant: self, entity: PhantomData })
     }
 }
 
-impl<E: Entity> Typed<'_, E> {
+impl<E: Entity> TypedItems<'_, E> {
     /// The item with this id.
     pub async fn get(&self, id: &[&str]) -> Result<E, Error> {
-        self.tenant.get(E::NAME, id).await?.to()
+        self.tenant.get(E::NAME, id).await?.deserialize()
     }
 
     /// Creates an item; missing fields get their defaults. Gives the item as it is stored.
     pub async fn create(&self, entity: &E) -> Result<E, Error> {
-        self.tenant.create(E::NAME, self.given(entity)?).await?.to()
+        self.tenant.create(E::NAME, self.given(entity)?).await?.deserialize()
     }
 
     /// Changes an item by a function: reads it, changes it, and writes it if it is still the one that was read; otherwise it
     /// tries again.
-    pub async fn change(&self, id: &[&str], mut change: impl FnMut(&mut E) + Send) -> Result<E, Error> {
+    pub async fn update_with(&self, id: &[&str], mut change: impl FnMut(&mut E) + Send) -> Result<E, Error> {
         let mut retry = Retry::new(self.tenant.0.state.settings.attempts);
         loop {
             retry.attempt().await?;
             let record = self.tenant.get(E::NAME, id).await?;
-            let mut entity: E = record.to()?;
+            let mut entity: E = record.deserialize()?;
             let before = object(&entity)?;
             change(&mut entity);
             let patch = patch(&before, &object(&entity)?);
             match self.tenant.update(E::NAME, id, patch, record.version()).await {
                 Err(error) if error.is_version_conflict() => {}
-                written => return written?.to(),
+                written => return written?.deserialize(),
             }
         }
     }
@@ -85,7 +85,7 @@ impl<E: Entity> Typed<'_, E> {
 
     fn read(&self, record: &Record) -> Result<E, Error> {
         if record.entity() == E::NAME {
-            record.to()
+            record.deserialize()
         } else {
             Err(Error::problem(record.entity(), format!("is not a {}", E::NAME)))
         }

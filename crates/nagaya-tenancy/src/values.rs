@@ -1,7 +1,7 @@
 //! Conversions between values of designs (JSON) and values of stores.
 
-use nagaya_design::{Condition, Field, Fields, Literal, Operator, Scalar, Term};
-use nagaya_store::{Comparison, Item, Number, Operand, Path, Value};
+use nagaya_design::{ComparisonOp, Condition, ConditionValue, Field, FieldValues, Scalar, Term};
+use nagaya_store::{Item, Number, Operand, Path, Value};
 use serde_json::{Map, Value as Json};
 
 /// A JSON value as stores have it.
@@ -70,7 +70,7 @@ fn number_to_json(number: Number) -> Json {
 /// The fields of an item, for templates.
 pub(crate) struct ItemFields<'i>(pub(crate) &'i Item);
 
-impl Fields for ItemFields<'_> {
+impl FieldValues for ItemFields<'_> {
     fn scalar(&self, path: &str) -> Option<Scalar<'_>> {
         match lookup(self.0, path)? {
             Value::String(text) => Some(Scalar::Text(text)),
@@ -133,12 +133,12 @@ pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
     use nagaya_store::Condition as Store;
     let all = |inner: &[Condition]| inner.iter().map(condition).collect();
     match of {
-        Condition::Compare { field, operator, value: Literal { value: Term::Constant(value), .. } } => {
+        Condition::Compare { field, operator, value: ConditionValue { value: Term::Constant(value), .. } } => {
             let compared =
                 Store::Compare(Operand::Value(path(&field.path)), comparison(*operator), to_store(value.clone()));
             match operator {
                 // For stores an absent value is unequal to every other; for designs the comparison does not hold.
-                Operator::NotEqual => present(&field.path).and(compared),
+                ComparisonOp::NotEqual => present(&field.path).and(compared),
                 _ => compared,
             }
         }
@@ -165,14 +165,14 @@ fn present(field: &str) -> nagaya_store::Condition {
     Store::exists(path(field)).and(Store::Not(Box::new(null)))
 }
 
-fn comparison(operator: Operator) -> Comparison {
+fn comparison(operator: ComparisonOp) -> nagaya_store::ComparisonOp {
     match operator {
-        Operator::Equal => Comparison::Equal,
-        Operator::NotEqual => Comparison::NotEqual,
-        Operator::Less => Comparison::Less,
-        Operator::LessOrEqual => Comparison::LessOrEqual,
-        Operator::Greater => Comparison::Greater,
-        Operator::GreaterOrEqual => Comparison::GreaterOrEqual,
+        ComparisonOp::Equal => nagaya_store::ComparisonOp::Equal,
+        ComparisonOp::NotEqual => nagaya_store::ComparisonOp::NotEqual,
+        ComparisonOp::Less => nagaya_store::ComparisonOp::Less,
+        ComparisonOp::LessOrEqual => nagaya_store::ComparisonOp::LessOrEqual,
+        ComparisonOp::Greater => nagaya_store::ComparisonOp::Greater,
+        ComparisonOp::GreaterOrEqual => nagaya_store::ComparisonOp::GreaterOrEqual,
     }
 }
 

@@ -9,10 +9,10 @@ use std::{
     },
 };
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{
-    Answer, Capabilities, Changes, Error, From, Health, Item, Key, Measurement, Page, Query, Scan, Store, TableSpec,
-    Write, WriteSet, Written,
+    Capabilities, ChangePage, Error, Health, Item, Key, Measurement, Page, Query, Scan, StartPosition, Store,
+    StoreFuture, TableSpec, Write, WriteOutcome, WriteSet,
 };
 use tokio::sync::watch;
 
@@ -274,7 +274,11 @@ impl InstrumentedStore {
         self.lagging_indexes.store(true, Ordering::SeqCst);
     }
 
-    async fn run<'a, T>(&'a self, call: Call, effect: impl FnOnce(&'a dyn Store) -> Answer<'a, T>) -> Result<T, Error> {
+    async fn run<'a, T>(
+        &'a self,
+        call: Call,
+        effect: impl FnOnce(&'a dyn Store) -> StoreFuture<'a, T>,
+    ) -> Result<T, Error> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         lock(&self.log).push(call.clone());
         self.take_place(Stage::Before, &call).await?;
@@ -317,19 +321,19 @@ impl Store for InstrumentedStore {
         Capabilities { consistent_indexes: inner.consistent_indexes && !lagging, ..inner }
     }
 
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
-        Box::pin(self.run(Call::Ensure(tables.to_vec()), |store| store.ensure(tables)))
+    fn ensure_tables<'a>(&'a self, tables: &'a [TableSpec]) -> StoreFuture<'a, ()> {
+        Box::pin(self.run(Call::Ensure(tables.to_vec()), |store| store.ensure_tables(tables)))
     }
 
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
+    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> StoreFuture<'a, Option<Item>> {
         Box::pin(self.run(Call::Get(table.to_owned(), key.clone()), |store| store.get(table, key)))
     }
 
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> StoreFuture<'a, Vec<Option<Item>>> {
         Box::pin(self.run(Call::BatchGet(keys.to_vec()), |store| store.batch_get(keys)))
     }
 
-    fn query(&self, query: Query) -> Answer<'_, Page> {
+    fn query(&self, query: Query) -> StoreFuture<'_, Page> {
         Box::pin(async move {
             let page = self.run(Call::Query(Box::new(query.clone())), |store| store.query(query.clone())).await?;
             Ok(match &*lock(&self.rewrite_page) {
@@ -339,15 +343,15 @@ impl Store for InstrumentedStore {
         })
     }
 
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
+    fn scan(&self, scan: Scan) -> StoreFuture<'_, Page> {
         Box::pin(self.run(Call::Scan(scan.clone()), |store| store.scan(scan)))
     }
 
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
+    fn write(&self, set: WriteSet) -> StoreFuture<'_, WriteOutcome> {
         Box::pin(self.run(Call::Write(set.clone()), |store| store.write(set)))
     }
 
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
+    fn changes<'a>(&'a self, table: &'a str, from: StartPosition, limit: usize) -> StoreFuture<'a, ChangePage> {
         Box::pin(self.run(Call::Changes(table.to_owned()), move |store| store.changes(table, from, limit)))
     }
 
@@ -362,5 +366,5 @@ impl Store for InstrumentedStore {
 
 /// A store in memory.
 pub fn memory_store(clock: &ManualClock) -> Arc<dyn Store> {
-    Arc::new(Embedded::memory(Options { clock: clock.clock(), ..Options::default() }).expect("memory"))
+    Arc::new(EmbeddedStore::in_memory(Options { clock: clock.clock(), ..Options::default() }).expect("memory"))
 }

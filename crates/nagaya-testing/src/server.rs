@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Mounted, Server, System, Verifier};
+use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, MountedSystem, Server, System, Verifier};
 use nagaya_store::{Clock, Store};
 use nagaya_tenancy::{Nagaya, Settings};
 use tokio::{
@@ -23,7 +23,7 @@ pub struct TestServer {
     /// The data layer that is served.
     pub nagaya: Nagaya,
     /// The system in the server.
-    pub mounted: Mounted,
+    pub mounted: MountedSystem,
     /// The address that it listens on.
     pub address: SocketAddr,
     /// The same as a URL.
@@ -228,7 +228,7 @@ impl TestServerBuilder {
         let settings = Settings { clock: clock.clock(), ..settings };
         let nagaya = Nagaya::open_with(system.design.clone(), Arc::clone(&store), settings);
         if self.makes_tables {
-            nagaya.ensure().await.expect("the tables are made");
+            nagaya.ensure_tables().await.expect("the tables are made");
         }
         let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), name.as_str());
         let mut server = Server::new(limits);

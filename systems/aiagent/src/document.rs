@@ -7,5 +7,5 @@ use crate::policy;
 
 /// Adds the roles and permissions that a policy can name.
 pub(crate) fn describe(design: &Design, document: &mut Document) {
-    document.narrow("permission_policy", "roles", &policy::schema(design));
+    document.narrow_field("permission_policy", "roles", &policy::schema(design));
 }

@@ -4,9 +4,11 @@ use std::{future::Future, sync::Arc};
 
 use axum::http::Method;
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Document, Extension, Later, OwnRoute, Problem, Reach, RequestBody as _};
+use nagaya_server::{
+    Answer, Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, RequestBody as _, RequiredCaller,
+};
 use nagaya_store::Clock;
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 use serde_json::{Value as Json, json};
 
 use crate::{applications, document, policy, tenant_status::TenantStatusCache, tenants};
@@ -15,19 +17,19 @@ use crate::{applications, document, policy, tenant_status::TenantStatusCache, te
 pub(crate) struct Product {
     design: Design,
     pub(crate) clock: Clock,
-    pub(crate) ids: Ids,
+    pub(crate) ids: IdGenerator,
     pub(crate) tenants: TenantStatusCache,
 }
 
 impl Product {
-    pub(crate) fn new(design: Design, clock: Clock, ids: Ids) -> Self {
+    pub(crate) fn new(design: Design, clock: Clock, ids: IdGenerator) -> Self {
         Product { design, clock, ids, tenants: TenantStatusCache::default() }
     }
 
     /// The time, as a value of a timestamp field.
     pub(crate) fn now(&self, entity: &str, field: &str) -> Json {
         let field = self.design.entity(entity).and_then(|entity| entity.field(field));
-        field.and_then(|field| field.instant(self.clock.millis())).unwrap_or_default()
+        field.and_then(|field| field.timestamp_value(self.clock.millis())).unwrap_or_default()
     }
 
     async fn check(&self, call: &mut Call) -> Result<Option<Answer>, Problem> {
@@ -35,7 +37,7 @@ impl Product {
             return Ok(None);
         };
         // The caller's tenant is enabled, and its policy allows this. Routes of operators belong to no tenant.
-        if call.route.reach != Reach::Operator && call.caller.tenant.is_some() {
+        if call.route.required_caller != RequiredCaller::Operator && call.caller.tenant.is_some() {
             let status = self.tenants.get(call).await?;
             status.authorize(call.design(), &call.caller.roles, &entity, verb)?;
         }
@@ -62,61 +64,61 @@ pub(crate) struct AiagentExtension(pub(crate) Arc<Product>);
 
 impl AiagentExtension {
     /// A custom route whose handler gets the product.
-    fn route<F, A>(&self, method: Method, path: &str, summary: &str, handler: F) -> OwnRoute
+    fn route<F, A>(&self, method: Method, path: &str, summary: &str, handler: F) -> CustomRoute
     where
         F: Fn(Arc<Product>, Arc<Call>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Answer, Problem>> + Send + 'static,
     {
         let product = Arc::clone(&self.0);
-        OwnRoute::new(method, path, summary, move |call| handler(Arc::clone(&product), call))
+        CustomRoute::new(method, path, summary, move |call| handler(Arc::clone(&product), call))
     }
 }
 
 impl Extension for AiagentExtension {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let design = &self.0.design;
         let application = || Some(json!({ "$ref": "#/components/schemas/TenantApplication" }));
         let tenant = || Some(json!({ "$ref": "#/components/schemas/Tenant" }));
         let users = json!({ "type": "array", "items": { "$ref": "#/components/schemas/User" } });
         vec![
             self.route(Method::POST, "/tenant-applications", "Applies for a tenant.", applications::submit)
-                .reach(Reach::Anyone)
+                .caller(RequiredCaller::Anyone)
                 .body(applications::NewApplication::schema(design))
                 .answers(201, application()),
             self.route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, applications::approve)
-                .reach(Reach::Operator)
-                .needs("tenant_application", Verb::Update)
+                .caller(RequiredCaller::Operator)
+                .requires("tenant_application", Verb::Update)
                 .body(applications::Approval::schema(design))
                 .answers(200, application()),
             self.route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, applications::reject)
-                .reach(Reach::Operator)
-                .needs("tenant_application", Verb::Update)
+                .caller(RequiredCaller::Operator)
+                .requires("tenant_application", Verb::Update)
                 .body(applications::Rejection::schema(design))
                 .answers(200, application()),
             self.route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", tenants::read)
-                .reach(Reach::Operator)
-                .needs("tenant", Verb::Read)
+                .caller(RequiredCaller::Operator)
+                .requires("tenant", Verb::Read)
                 .answers(200, tenant()),
             self.route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE, tenants::change)
-                .reach(Reach::Operator)
-                .needs("tenant", Verb::Update)
+                .caller(RequiredCaller::Operator)
+                .requires("tenant", Verb::Update)
                 .body(tenants::TenantChange::schema(design))
                 .answers(200, tenant()),
             self.route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", tenants::mine)
-                .reach(Reach::Anyone)
+                .caller(RequiredCaller::Anyone)
                 .answers(200, Some(users)),
         ]
     }
 
-    fn describe(&self, document: &mut Document) {
+    fn complete_openapi(&self, document: &mut Document) {
         document::describe(&self.0.design, document);
     }
 
-    fn before<'a>(&'a self, call: &'a mut Call) -> Later<'a, Result<Option<Answer>, Problem>> {
+    fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {
         Box::pin(self.0.check(call))
     }
 
-    fn after<'a>(&'a self, call: &'a Call, _: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
+    fn after<'a>(&'a self, call: &'a Call, _: &'a mut Answer) -> ExtensionFuture<'a, Result<(), Problem>> {
         // The next request uses what was just written.
         if let (Some(("tenant" | "permission_policy", Verb::Create | Verb::Update | Verb::Delete)), Some(tenant)) =
             (call.subject(), &call.caller.tenant)

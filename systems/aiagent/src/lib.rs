@@ -16,7 +16,7 @@ use std::sync::Arc;
 use nagaya_design::Design;
 use nagaya_server::System;
 use nagaya_store::Clock;
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 
 use self::extension::{AiagentExtension, Product};
 
@@ -27,11 +27,11 @@ pub const MULTI: &str = include_str!("../design/multi.toml");
 
 /// The system on one of its designs: all data in one table, or a table for each kind.
 pub fn system(name: &'static str, design: Design) -> System {
-    system_with(name, design, Clock::system(), Ids::random())
+    system_with(name, design, Clock::system(), IdGenerator::random())
 }
 
 /// The same with a clock and ids of the caller's own, for tests.
-pub fn system_with(name: &'static str, design: Design, clock: Clock, ids: Ids) -> System {
+pub fn system_with(name: &'static str, design: Design, clock: Clock, ids: IdGenerator) -> System {
     let product = Product::new(design.clone(), clock, ids);
     System::new(name, design, AiagentExtension(Arc::new(product)))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nagaya_design::{Design, Permission, Problem as FieldError, Role, Verb};
+use nagaya_design::{Design, FieldError, Permission, Role, Verb};
 use nagaya_server::Problem;
 use nagaya_tenancy::Record;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct StoredPolicy {
 impl Policy {
     /// The policy in a stored item. Values that are no permissions permit nothing.
     pub(crate) fn of(record: &Record) -> Self {
-        let StoredPolicy { roles } = record.to().unwrap_or_default();
+        let StoredPolicy { roles } = record.deserialize().unwrap_or_default();
         let permissions = |permissions: &Json| -> Vec<Permission> {
             let each = permissions.as_array().into_iter().flatten();
             each.filter_map(|each| Permission::parse(each.as_str()?)).collect()

@@ -36,7 +36,7 @@ pub(crate) async fn change(product: Arc<Product>, call: Arc<Call>) -> Result<Ans
         None => Expected::Any,
         Some(_) => {
             let current = tenant.get("tenant", &[]).await?;
-            call.knows(&current)?;
+            call.check_if_match(&current)?;
             Expected::from(&current)
         }
     };
@@ -48,8 +48,8 @@ pub(crate) async fn change(product: Arc<Product>, call: Arc<Call>) -> Result<Ans
 
 /// The handle of the tenant in the path, for an operator.
 fn within(call: &Call) -> Result<Tenant, Problem> {
-    let tenant = call.parameter("tenantId").unwrap_or_default();
-    call.operator()?.within(tenant).map_err(|error| match error.kind() {
+    let tenant = call.path_parameter("tenantId").unwrap_or_default();
+    call.operator()?.as_tenant(tenant).map_err(|error| match error.kind() {
         // A text that cannot be the id of a tenant: 404.
         ErrorKind::BadTenant => Problem::not_found(),
         _ => error.into(),
@@ -59,6 +59,7 @@ fn within(call: &Call) -> Result<Tenant, Problem> {
 /// The caller in each tenant that it is a user of: for a sign-in, before the token names a tenant.
 pub(crate) async fn mine(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
     let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
-    let page = call.system("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;
+    let page =
+        call.system_operator("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;
     Ok(Answer::new(StatusCode::OK, Content::Page(page)))
 }

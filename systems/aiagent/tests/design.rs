@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_design::{Design, Precision, Type, Wall, diff};
+use nagaya_design::{Design, FieldType, TimestampPrecision, Wall, diff};
 use serde_json::{Value, json};
 
 #[path = "../../../crates/nagaya-design/tests/common/system.rs"]
@@ -190,7 +190,11 @@ fn the_second_index_finds_the_tenants_of_a_user() {
         for (tenant, id, found) in [("t1", "u1", true), ("t2", "u1", true), ("t1", "u10", false)] {
             assert_eq!(finds(&design, &tenants, "user", &user(tenant, id)), found, "{path}: {id} in {tenant}");
         }
-        assert_eq!(design.wall_of(design.access("tenants_of_user").expect("the pattern")), Wall::System, "{path}");
+        assert_eq!(
+            design.wall_of(design.access_pattern("tenants_of_user").expect("the pattern")),
+            Wall::System,
+            "{path}"
+        );
     }
 }
 
@@ -204,7 +208,7 @@ fn sessions_and_temporary_tokens_expire_by_the_ttl_attribute() {
             assert_eq!(design.table_of(entity).ttl.as_deref(), Some("expiresAt"), "{path}: {name}");
             let expiry = entity.field("expiresAt").expect("the instant of expiry");
             // DynamoDB only accepts seconds since 1970 as a number.
-            assert!(matches!(expiry.kind, Type::Timestamp(Precision::Epoch)), "{path}: {name}");
+            assert!(matches!(expiry.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)), "{path}: {name}");
             assert!(!expiry.optional && expiry.default.is_none(), "{path}: a {name} without an end never expires");
         }
         for name in ["tenant", "user", "agent", "execution", "audit"] {
@@ -247,7 +251,7 @@ fn entities_have_the_documented_attributes() {
             let found = design.entity(entity).expect("a core entity");
             for (name, kind) in fields {
                 let field = found.field(name).unwrap_or_else(|| panic!("{path}: {entity} has no {name}"));
-                assert_eq!(field.kind.name(), *kind, "{path}: {entity}.{name}");
+                assert_eq!(field.field_type.name(), *kind, "{path}: {entity}.{name}");
             }
         };
         check("tenant", &[("name", string), ("plan", string), ("enabled", "boolean")]);
@@ -321,7 +325,7 @@ fn a_tenant_lists_its_own_users_and_only_users() {
     assert!(!finds(&design, &users, "user_email_subscription", &subscription));
 
     for name in ["users", "agents", "executions", "audit_between"] {
-        let access = design.access(name).unwrap_or_else(|| panic!("no access pattern {name}"));
+        let access = design.access_pattern(name).unwrap_or_else(|| panic!("no access pattern {name}"));
         let tenant = design.parameters(access).into_iter().find(|parameter| parameter.name == "tenantId");
         assert!(tenant.is_some_and(|tenant| tenant.from_token), "{name}: a request cannot name another tenant");
     }
@@ -522,7 +526,7 @@ fn one_table_and_twelve_have_the_same_entities_and_access_patterns() {
 
     // Only the tables, the tables of entities and the description of the design differ.
     let others = diff(&single, &multi).into_iter().filter(|change| change.path != "description");
-    let others = others.filter(|change| !change.path.starts_with("table.") && !change.what.starts_with("the table "));
+    let others = others.filter(|change| !change.path.starts_with("table.") && !change.change.starts_with("the table "));
     let others: Vec<_> = others.map(|change| change.to_string()).collect();
     assert!(others.is_empty(), "{others:#?}");
     assert!(multi.version.major > single.version.major, "moving every item is a breaking change");
@@ -548,17 +552,17 @@ fn without_tables(design: &Design) -> Vec<String> {
             lines.push(format!(
                 "{name}.{} {} {} {:?} {:?} {:?} {} {:?} {reference:?}",
                 field.name,
-                field.kind.name(),
+                field.field_type.name(),
                 field.optional,
                 field.default,
-                field.one_of(),
+                field.choices(),
                 field.range,
-                field.size,
+                field.max_size,
                 (field.personal, field.immutable, field.secret),
             ));
         }
     }
-    for access in &design.accesses {
+    for access in &design.access_patterns {
         let query = design.query_outline(access, &[]);
         let filter = access.filter.as_ref().map(ToString::to_string);
         lines.push(format!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, OwnRoute, Problem};
+use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{Error, List, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
@@ -15,19 +15,19 @@ const MONTHS: usize = 240;
 /// The logs of one answer: it ends with the day of the last of them.
 const LOGS: usize = 500;
 
-pub(crate) fn routes() -> Vec<OwnRoute> {
+pub(crate) fn routes() -> Vec<CustomRoute> {
     let months = json!({ "type": "array", "maxItems": MONTHS, "items": object(json!({ "month": month() })) });
     let date = json!({ "type": "string", "format": "date" });
     let day = object(json!({ "date": date, "logs": items("Cooklog") }));
     let description = "Only months before this one: where a list of 240 months, which is the longest, goes on.";
     vec![
-        OwnRoute::new(Method::GET, "/archive", "The months that have cooking logs, last first.", list)
-            .needs("cooklog", Verb::Read)
-            .takes(json!({ "name": "before", "in": "query", "description": description, "schema": month() }))
+        CustomRoute::new(Method::GET, "/archive", "The months that have cooking logs, last first.", list)
+            .requires("cooklog", Verb::Read)
+            .parameter(json!({ "name": "before", "in": "query", "description": description, "schema": month() }))
             .answers(200, Some(months)),
-        OwnRoute::new(Method::GET, "/archive/{month}", DAYS, days)
-            .needs("cooklog", Verb::Read)
-            .takes(json!({ "name": "after", "in": "query", "description": AFTER, "schema": date }))
+        CustomRoute::new(Method::GET, "/archive/{month}", DAYS, days)
+            .requires("cooklog", Verb::Read)
+            .parameter(json!({ "name": "after", "in": "query", "description": AFTER, "schema": date }))
             .answers(200, Some(json!({ "type": "array", "items": day }))),
     ]
 }
@@ -39,7 +39,7 @@ const AFTER: &str =
 
 /// The months that have logs. Each one takes one read: of the last log before the next month.
 async fn list(call: Arc<Call>) -> Result<Answer, Problem> {
-    let mut before = call.asked("before").map(str::to_owned);
+    let mut before = call.query_parameter("before").map(str::to_owned);
     if before.as_deref().is_some_and(|month| !is_month(month)) {
         return Err(Problem::bad_parameter("before", "Has to be a month such as `2026-02`."));
     }
@@ -59,8 +59,8 @@ async fn list(call: Arc<Call>) -> Result<Answer, Problem> {
 
 /// The logs of a month by day.
 async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
-    let month = call.parameter("month").filter(|month| is_month(month)).ok_or_else(Problem::not_found)?;
-    let first = match call.asked("after") {
+    let month = call.path_parameter("month").filter(|month| is_month(month)).ok_or_else(Problem::not_found)?;
+    let first = match call.query_parameter("after") {
         None => format!("{month}-01"),
         Some(after) if !is_date(&call, after) => {
             return Err(Problem::bad_parameter("after", "Has to be a day, such as `2026-02-09`."));

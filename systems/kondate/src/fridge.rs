@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
 use nagaya_tenancy::{Record, Retry};
 use serde_json::{Map, Value as Json, json};
 
@@ -13,16 +13,16 @@ use crate::product::item;
 const ITEM: &str = "fridge_item";
 const DELETED: &str = "fridge_deleted_item";
 
-pub(crate) fn routes() -> Vec<OwnRoute> {
+pub(crate) fn routes() -> Vec<CustomRoute> {
     let if_match = || json!({ "$ref": "#/components/parameters/IfMatch" });
     vec![
-        OwnRoute::new(Method::DELETE, "/fridge-items/{itemId}", DELETE, delete)
-            .needs(ITEM, Verb::Delete)
-            .takes(if_match())
+        CustomRoute::new(Method::DELETE, "/fridge-items/{itemId}", DELETE, delete)
+            .requires(ITEM, Verb::Delete)
+            .parameter(if_match())
             .answers(204, None),
-        OwnRoute::new(Method::POST, "/fridge-deleted-items/{deletedAt}/{itemId}/restore", RESTORE, restore)
-            .needs(DELETED, Verb::Delete)
-            .takes(if_match())
+        CustomRoute::new(Method::POST, "/fridge-deleted-items/{deletedAt}/{itemId}/restore", RESTORE, restore)
+            .requires(DELETED, Verb::Delete)
+            .parameter(if_match())
             .answers(200, Some(item("FridgeItem"))),
     ]
 }
@@ -40,10 +40,10 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
     loop {
         retry.attempt().await?;
         let item = tenant.get(ITEM, &[id]).await?;
-        call.knows(&item)?;
+        call.check_if_match(&item)?;
         let mut kept = kept(call.design(), &item);
         kept.insert("deletedAt".to_owned(), moment(&call, attempt));
-        match tenant.set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
+        match tenant.change_set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
             // It has changed, or an item with the same id was deleted at the same second.
             Err(error) if error.is_conflict() => attempt += 1,
             done => {
@@ -58,7 +58,7 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
 fn moment(call: &Call, attempt: usize) -> Json {
     let later = i64::try_from(attempt).unwrap_or(0).saturating_mul(1_000);
     let field = call.design().entity(DELETED).and_then(|entity| entity.field("deletedAt"));
-    field.and_then(|field| field.instant(call.now().saturating_add(later))).unwrap_or_default()
+    field.and_then(|field| field.timestamp_value(call.now_millis().saturating_add(later))).unwrap_or_default()
 }
 
 /// Moves a deleted item back, with its id and its creation time. Of concurrent calls one succeeds.
@@ -67,12 +67,12 @@ async fn restore(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     // After thirty days the item has expired, and the store does not return it.
     let deleted = tenant.get(DELETED, &id).await?;
-    call.knows(&deleted)?;
+    call.check_if_match(&deleted)?;
 
     let mut kept = kept(call.design(), &deleted);
     // Restoring sets a new time of the last change.
     kept.remove("updatedAt");
-    let set = tenant.set().delete(DELETED, &id, &deleted).create(ITEM, kept);
+    let set = tenant.change_set().delete(DELETED, &id, &deleted).create(ITEM, kept);
     let restored = set.commit().await?.into_iter().flatten().next();
     Ok(Answer::record(restored.ok_or_else(Problem::not_found)?))
 }

@@ -25,7 +25,10 @@ use nagaya_design::Design;
 use nagaya_server::System;
 
 pub use self::{
-    payments::{Asked, Card, ChargeId, LocalPayments, Payments, Refused, Standing, State, Token},
+    payments::{
+        Card, CardToken, ChargeId, LocalPayments, PaymentError, PaymentFuture, PaymentProvider, SubscriptionState,
+        SubscriptionStatus,
+    },
     reconciler::catch_up,
 };
 
@@ -33,8 +36,8 @@ pub use self::{
 pub const DESIGN: &str = include_str!("../design/kondate.toml");
 
 /// The system on its design.
-pub fn system(name: &'static str, design: Design, payments: Arc<dyn Payments>) -> System {
-    let followers = nagaya_tenancy::FollowerStatus::default();
+pub fn system(name: &'static str, design: Design, payments: Arc<dyn PaymentProvider>) -> System {
+    let followers = nagaya_tenancy::SubscriptionStatus::default();
     let mut system = System::new(name, design.clone(), product::KondateExtension { design, payments, followers });
     system.seeders = vec![Arc::new(seed::UserSeeder), Arc::new(seed::CommunitySeeder)];
     system.smoke_test = Some(smoke::run);

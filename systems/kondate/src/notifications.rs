@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, OwnRoute, Problem};
+use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
@@ -14,15 +14,15 @@ const NOTIFICATION: &str = "notification";
 /// The most characters of a title and of a body.
 const MAX_LENGTHS: (usize, usize) = (200, 2_000);
 
-pub(crate) fn routes() -> Vec<OwnRoute> {
+pub(crate) fn routes() -> Vec<CustomRoute> {
     let count = json!({ "read": { "type": "integer", "minimum": 0, "description": "How many were unread." } });
     let count = json!({ "type": "object", "properties": count, "required": ["read"] });
     vec![
-        OwnRoute::new(Method::POST, "/notifications/{createdAt}/{notificationId}/read", "Marks one as read.", read)
-            .needs(NOTIFICATION, Verb::Update)
+        CustomRoute::new(Method::POST, "/notifications/{createdAt}/{notificationId}/read", "Marks one as read.", read)
+            .requires(NOTIFICATION, Verb::Update)
             .answers(200, Some(item("Notification"))),
-        OwnRoute::new(Method::POST, "/notifications/read", "Marks all as read.", read_all)
-            .needs(NOTIFICATION, Verb::Update)
+        CustomRoute::new(Method::POST, "/notifications/read", "Marks all as read.", read_all)
+            .requires(NOTIFICATION, Verb::Update)
             .answers(200, Some(count)),
     ]
 }
@@ -62,7 +62,7 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         let page = tenant.list(&unread).await?;
-        let set = page.records.iter().fold(tenant.set(), |set, each| {
+        let set = page.records.iter().fold(tenant.change_set(), |set, each| {
             let id = each.id();
             let id: Vec<_> = id.iter().map(String::as_str).collect();
             set.update(NOTIFICATION, &id, read_now(&call), each)
@@ -83,5 +83,5 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 fn read_now(call: &Call) -> Map<String, Json> {
-    Map::from_iter([("readAt".to_owned(), call.moment(NOTIFICATION, "readAt"))])
+    Map::from_iter([("readAt".to_owned(), call.timestamp_now(NOTIFICATION, "readAt"))])
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Field, Verb};
-use nagaya_server::{Answer, Call, OwnRoute, Problem, ProblemCode, RequestBody as _, request_body};
+use nagaya_server::{Answer, Call, CustomRoute, Problem, ProblemCode, RequestBody as _, request_body};
 use nagaya_tenancy::{Error, ErrorKind, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
@@ -21,20 +21,20 @@ request_body! {
     }
 }
 
-pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
+pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        OwnRoute::new(
+        CustomRoute::new(
             Method::POST,
             "/plans/{slot}/apply",
             "Applies a set to a plan: its items replace those of the plan.",
             apply,
         )
-        .needs(PLAN, Verb::Update)
-        .takes(json!({ "$ref": "#/components/parameters/IfMatch" }))
+        .requires(PLAN, Verb::Update)
+        .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
         .body(ApplySet::schema(design))
         .answers(200, Some(item("Plan"))),
-        OwnRoute::new(Method::POST, "/plans/promote", PROMOTE, promote)
-            .needs(PLAN, Verb::Update)
+        CustomRoute::new(Method::POST, "/plans/promote", PROMOTE, promote)
+            .requires(PLAN, Verb::Update)
             .answers(200, Some(item("Plan"))),
     ]
 }
@@ -44,7 +44,8 @@ const PROMOTE: &str = "Makes the next plan the current one; what was cooked of t
 /// Copies the items of a set into a plan, none of them cooked; with `If-Match`, only into that version of the plan.
 async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
     // The plan is one of the two, and the set is the caller's own.
-    let slot = call.parameter("slot").filter(|slot| [CURRENT, NEXT].contains(slot)).ok_or_else(Problem::not_found)?;
+    let slot =
+        call.path_parameter("slot").filter(|slot| [CURRENT, NEXT].contains(slot)).ok_or_else(Problem::not_found)?;
     let ApplySet { set_id } = call.parse_body()?;
     let tenant = call.tenant()?;
 
@@ -53,13 +54,13 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
         retry.attempt().await?;
         let mut found = tenant.get_many(&[("set", &[&set_id]), (PLAN, &[slot])]).await?.into_iter();
         let (set, plan) = (found.next().flatten(), found.next().flatten());
-        let set = set.ok_or_else(|| Problem::not_found().at("setId", "There is no such set."))?;
+        let set = set.ok_or_else(|| Problem::not_found().with_field("setId", "There is no such set."))?;
         let mut copied = copy_of(&set);
-        copied.insert("appliedAt".to_owned(), call.moment(PLAN, "appliedAt"));
-        copied.insert("menuId".to_owned(), call.ids().ulid(call.now()).into());
+        copied.insert("appliedAt".to_owned(), call.timestamp_now(PLAN, "appliedAt"));
+        copied.insert("menuId".to_owned(), call.ids().ulid(call.now_millis()).into());
         let applied = match &plan {
             Some(plan) => {
-                call.knows(plan)?;
+                call.check_if_match(plan)?;
                 tenant.update(PLAN, &[slot], copied, plan).await
             }
             None if call.header("if-match").is_some() => {
@@ -116,10 +117,10 @@ async fn succeed(
     mut plan: Map<String, Json>,
 ) -> Result<Record, Error> {
     let set = match current {
-        Some(current) => tenant.set().update(PLAN, &[CURRENT], plan, current),
+        Some(current) => tenant.change_set().update(PLAN, &[CURRENT], plan, current),
         None => {
             plan.insert("slot".to_owned(), CURRENT.into());
-            tenant.set().create(PLAN, plan)
+            tenant.change_set().create(PLAN, plan)
         }
     };
     let set = set.delete(PLAN, &[NEXT], next);

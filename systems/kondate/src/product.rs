@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use nagaya_design::Design;
-use nagaya_server::{Extension, Later, OwnRoute, Stop};
+use nagaya_server::{CustomRoute, Extension, ExtensionFuture, StopSignal};
 use nagaya_store::Measurement;
-use nagaya_tenancy::{Error, FollowerStatus, List, Nagaya, Record, Tenant};
+use nagaya_tenancy::{Error, List, Nagaya, Record, SubscriptionStatus, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, fridge, notifications, payments, payments::Payments, plans, push, reconciler, search, shares,
-    shopping,
+    archive, catalog, fridge, notifications, payments, payments::PaymentProvider, plans, push, reconciler, search,
+    shares, shopping,
 };
 
 /// The most changes of one change set, with room for index and audit records.
@@ -21,13 +21,13 @@ const MAX_PAGE: usize = nagaya_design::MAX_PAGE;
 /// The extension of the system.
 pub(crate) struct KondateExtension {
     pub(crate) design: Design,
-    pub(crate) payments: Arc<dyn Payments>,
+    pub(crate) payments: Arc<dyn PaymentProvider>,
     /// The progress of the change subscriptions.
-    pub(crate) followers: FollowerStatus,
+    pub(crate) followers: SubscriptionStatus,
 }
 
 impl Extension for KondateExtension {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let design = &self.design;
         [
             plans::routes(design),
@@ -47,12 +47,12 @@ impl Extension for KondateExtension {
     }
 
     /// Updates saved counts and the search index after writes.
-    fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
+    fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
         Some(Box::pin(reconciler::run(nagaya, stop, self.followers.clone())))
     }
 
     /// The lag of saved counts and of the search index.
-    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> Later<'a, Vec<Measurement>> {
+    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
         let measured = self.followers.measurements("counts_and_search", nagaya.clock().millis());
         Box::pin(std::future::ready(measured))
     }

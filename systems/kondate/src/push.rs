@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, OwnRoute, Problem, RequestBody as _, request_body};
+use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{Error, ErrorKind, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
@@ -25,13 +25,13 @@ request_body! {
     }
 }
 
-pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
+pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        OwnRoute::new(Method::POST, "/push-tokens", REGISTER, register)
-            .needs(DEVICE, Verb::Create)
+        CustomRoute::new(Method::POST, "/push-tokens", REGISTER, register)
+            .requires(DEVICE, Verb::Create)
             .body(Registration::schema(design))
             .answers(201, Some(item("PushToken")))
-            .also(200, "It was registered already."),
+            .also_answers(200, "It was registered already."),
     ]
 }
 
@@ -59,7 +59,7 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
                 let mut answer = Answer::record(registered?);
                 if known.is_none() {
                     answer.status = StatusCode::CREATED;
-                    answer.set(header::LOCATION, &call.location(&format!("/push-tokens/{platform}/{hash}")));
+                    answer.set_header(header::LOCATION, &call.location(&format!("/push-tokens/{platform}/{hash}")));
                 }
                 return Ok(answer);
             }
@@ -72,7 +72,7 @@ async fn add(tenant: &Tenant, mut device: Map<String, Json>, hash: &str) -> Resu
     device.insert("tokenHash".to_owned(), hash.into());
     let mut others = all(tenant, &List::by("push_tokens")).await?;
     others.sort_by(|one, other| other.text("updatedAt").cmp(&one.text("updatedAt")));
-    let set = others.iter().skip(MAX_DEVICES - 1).fold(tenant.set().create(DEVICE, device), |set, oldest| {
+    let set = others.iter().skip(MAX_DEVICES - 1).fold(tenant.change_set().create(DEVICE, device), |set, oldest| {
         let id = oldest.id();
         let id: Vec<_> = id.iter().map(String::as_str).collect();
         set.delete(DEVICE, &id, oldest)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, OwnRoute, Problem, Reach, RequestBody as _, request_body};
+use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _, RequiredCaller, request_body};
 use nagaya_tenancy::Record;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -31,16 +31,21 @@ struct Share {
     target_id: String,
 }
 
-pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
+pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        OwnRoute::new(Method::POST, "/shares", "Creates a link to a recipe or set of one's own.", share)
-            .needs("share", Verb::Create)
-            .takes(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
+        CustomRoute::new(Method::POST, "/shares", "Creates a link to a recipe or set of one's own.", share)
+            .requires("share", Verb::Create)
+            .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
             .body(NewShare::schema(design))
             .answers(201, Some(item("Share"))),
-        OwnRoute::new(Method::GET, "/shares/{shareId}", "What a link leads to, for everybody who has it.", read_target)
-            .reach(Reach::Public)
-            .answers(200, Some(schema(design))),
+        CustomRoute::new(
+            Method::GET,
+            "/shares/{shareId}",
+            "What a link leads to, for everybody who has it.",
+            read_target,
+        )
+        .caller(RequiredCaller::Public)
+        .answers(200, Some(schema(design))),
     ]
 }
 
@@ -57,23 +62,23 @@ async fn share(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut fields = new.fields();
     fields.insert("authorName".to_owned(), author.into());
     fields.extend(target.json("sourceUrl").map(|url| ("sourceUrl".to_owned(), url)));
-    let mut set = tenant.set().create("share", fields);
+    let mut set = tenant.change_set().create("share", fields);
     if let Some(key) = call.idempotency_key()? {
         // JSON maps are sorted, and always serialize.
-        set = set.once(key, &serde_json::to_vec(&("share", &call.body)).unwrap_or_default());
+        set = set.idempotent(key, &serde_json::to_vec(&("share", &call.body)).unwrap_or_default());
     }
     let made = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::not_found)?;
     let location = call.location(&format!("/shares/{}", made.id().concat()));
     let mut answer = Answer::record(made);
     answer.status = StatusCode::CREATED;
-    answer.set(header::LOCATION, &location);
+    answer.set_header(header::LOCATION, &location);
     Ok(answer)
 }
 
 /// The current target of a link. A link that never existed, a deleted one, and one whose target is deleted all give 404.
 async fn read_target(call: Arc<Call>) -> Result<Answer, Problem> {
     let record = call.visitor().get("share", &call.path_parameters(["shareId"])).await?;
-    let share: Share = record.to()?;
+    let share: Share = record.deserialize()?;
     // The target is read behind the owner's wall, so a link can only lead to an item of its owner.
     let kind = Kind::called(&share.target_type).ok_or_else(Problem::not_found)?;
     let owner = call.on_behalf_of(&share.owner_user_id)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem, RequestBody as _, request_body};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{Page, Record, Retry};
 use serde_json::{Map, Value as Json};
 
@@ -22,19 +22,19 @@ request_body! {
     }
 }
 
-pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
+pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        OwnRoute::new(
+        CustomRoute::new(
             Method::POST,
             "/shopping-items/complete",
             "Marks items as bought, all of them or none.",
             complete,
         )
-        .needs(ITEM, Verb::Update)
+        .requires(ITEM, Verb::Update)
         .body(BoughtItems::schema(design))
         .answers(200, Some(items("ShoppingItem"))),
-        OwnRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan::from_plan)
-            .needs(ITEM, Verb::Create)
+        CustomRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan::from_plan)
+            .requires(ITEM, Verb::Create)
             .body(from_plan::FromPlan::schema(design))
             .answers(201, Some(items("ShoppingItem"))),
     ]
@@ -57,7 +57,7 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
         check_found(&ids, &found)?;
         let found: Vec<_> = found.into_iter().flatten().collect();
         let open = found.iter().filter(|record| record.json("completed") != Some(true.into()));
-        let set = open.fold(tenant.set(), |set, record| {
+        let set = open.fold(tenant.change_set(), |set, record| {
             let completed = Map::from_iter([("completed".to_owned(), true.into())]);
             set.update(ITEM, &[&record.id().concat()], completed, record)
         });
@@ -82,7 +82,9 @@ fn check_found(ids: &[(usize, &str)], found: &[Option<Record>]) -> Result<(), Pr
         return Ok(());
     }
     let why = "There is no such item on the list.";
-    Err(missing.into_iter().fold(Problem::not_found(), |problem, at| problem.at(&format!("itemIds[{at}]"), why)))
+    Err(missing
+        .into_iter()
+        .fold(Problem::not_found(), |problem, at| problem.with_field(&format!("itemIds[{at}]"), why)))
 }
 
 /// An answer with these records.

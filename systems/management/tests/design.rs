@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_design::{Change, Default, Query, Returns, Sort, Version, Wall, allows_breaking, diff};
+use nagaya_design::{DefaultValue, Query, ResultKind, SchemaStep, SortCondition, Version, Wall, allows_breaking, diff};
 use serde_json::{Value, json};
 
 #[path = "../../../crates/nagaya-design/tests/common/system.rs"]
@@ -146,7 +146,7 @@ fn indexing_policies_are_those_of_the_document() {
 #[test]
 fn sort_attributes_of_queries_are_indexed() {
     let design = design(MANAGEMENT);
-    for access in &design.accesses {
+    for access in &design.access_patterns {
         let query = design.query_outline(access, &[]);
         let table = design.table_of(&design.entities[access.entity]);
         let policy = table.indexing.as_ref().expect("an indexing policy");
@@ -184,15 +184,15 @@ fn asked_by(query: &Query) -> Asked {
     let equal = |name: &str, value: &str| format!("c.{name} = {}", Value::from(value));
     let mut conditions = BTreeSet::from([equal(&query.partition_attribute, &query.partition)]);
     match &query.sort {
-        Sort::Any => {}
-        Sort::Equal(key) => drop(conditions.insert(equal(&query.sort_attribute, key))),
+        SortCondition::Any => {}
+        SortCondition::Equal(key) => drop(conditions.insert(equal(&query.sort_attribute, key))),
         other => panic!("no documented query has the condition {other:?}"),
     }
     conditions.extend(query.discriminator.as_ref().map(|(name, value)| equal(name, value)));
     let filter = query.filter.as_ref().map(|filter| filter.to_string().replace('\'', "\""));
     conditions.extend(filter.iter().flat_map(|filter| filter.split(" and ")).map(|each| format!("c.{each}")));
     let select = match query.returns {
-        Returns::Count => BTreeSet::from(["COUNT(1)".to_owned()]),
+        ResultKind::Count => BTreeSet::from(["COUNT(1)".to_owned()]),
         _ if query.projection.is_empty() => BTreeSet::from(["*".to_owned()]),
         _ => query.projection.iter().map(|field| format!("c.{field}")).collect(),
     };
@@ -212,7 +212,7 @@ fn every_documented_query_is_an_access_pattern() {
         if expected.order.is_some() {
             assert_eq!(found.order, expected.order, "{access}");
         }
-        let wall = design.wall_of(design.access(access).expect("the pattern"));
+        let wall = design.wall_of(design.access_pattern(access).expect("the pattern"));
         let crosses = !expected.conditions.iter().any(|condition| condition.starts_with("c.tenantId = "));
         assert_eq!(wall == Wall::System, crosses, "{access}: only operators query across tenants");
     };
@@ -352,17 +352,20 @@ fn version(text: &str) -> Version {
 fn the_schema_of_users_goes_from_1_0_to_1_1_to_2_0() {
     let design = design(MANAGEMENT);
     let user = design.entity("user").expect("users");
-    let steps: Vec<_> = user.changes.iter().map(|step| (step.from, step.to, step.is_breaking())).collect();
+    let steps: Vec<_> = user.schema_steps.iter().map(|step| (step.from, step.to, step.is_breaking())).collect();
     assert_eq!(
         steps,
         [(version("1.0"), version("1.1"), false), (version("1.1"), version("2.0"), true)],
         "the last one is breaking, and says so by its major version"
     );
-    let [first, second]: &[Change; 2] = user.changes.as_slice().try_into().expect("two steps");
+    let [first, second]: &[SchemaStep; 2] = user.schema_steps.as_slice().try_into().expect("two steps");
     assert_eq!(first.add, [("isActive".to_owned(), json!(true))]);
     assert!(second.drop.contains(&"username".to_owned()) && second.drop.contains(&"roles".to_owned()));
     assert_eq!(user.schema, Some(version("1.1")), "what is written today: username is still there");
-    assert_eq!(user.field("isActive").and_then(|field| field.default.clone()), Some(Default::Constant(json!(true))));
+    assert_eq!(
+        user.field("isActive").and_then(|field| field.default.clone()),
+        Some(DefaultValue::Constant(json!(true)))
+    );
     assert!(user.field("metadata").is_some_and(|field| field.optional));
 }
 
@@ -453,13 +456,13 @@ fn the_documented_versions_of_users_are_compared_correctly() {
 
     let paths = |old, new, breaking: bool| -> BTreeSet<String> {
         let differences = diff(old, new).into_iter().filter(|each| each.path.starts_with("entity.user.fields."));
-        differences.filter(|each| each.breaks.is_some() == breaking).map(|each| each.path).collect()
+        differences.filter(|each| each.breaking_reason.is_some() == breaking).map(|each| each.path).collect()
     };
     let named = |names: &[&str]| -> BTreeSet<String> {
         names.iter().map(|name| format!("entity.user.fields.{name}")).collect()
     };
     assert_eq!(paths(&first, &second, false), named(&["isActive", "metadata"]));
-    assert!(diff(&first, &second).iter().all(|each| each.breaks.is_none()), "{:#?}", diff(&first, &second));
+    assert!(diff(&first, &second).iter().all(|each| each.breaking_reason.is_none()), "{:#?}", diff(&first, &second));
     assert!(!allows_breaking(&first, &second));
 
     assert_eq!(paths(&second, &third, true), named(&["username", "roles"]));
@@ -482,9 +485,14 @@ fn breaking_and_non_breaking_changes_are_those_of_the_document() {
         let text = user_design("1.0", TENANT, base, "");
         assert!(text.contains(from), "{from}");
         let differences = diff(&old, &accepted(&text.replacen(from, to, 1)));
-        let found = differences.iter().any(|each| each.path.starts_with(about) && each.breaks.is_some() == breaks);
+        let found =
+            differences.iter().any(|each| each.path.starts_with(about) && each.breaking_reason.is_some() == breaks);
         assert!(found, "{from} -> {to}: {differences:#?}");
-        assert_eq!(differences.iter().any(|each| each.breaks.is_some()), breaks, "{from} -> {to}: {differences:#?}");
+        assert_eq!(
+            differences.iter().any(|each| each.breaking_reason.is_some()),
+            breaks,
+            "{from} -> {to}: {differences:#?}"
+        );
     };
     let field = "entity.user.fields";
     let name = r#"displayName = { type = "string", max = 200 }"#;

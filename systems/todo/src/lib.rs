@@ -17,7 +17,7 @@ use nagaya_server::System;
 
 pub use self::{
     notes::Notes,
-    todo::{Command, Note, Refusal, Todo, TodoEvent, View},
+    todo::{Command, Note, Refusal, Todo, TodoEvent, TodoView},
 };
 
 /// The aggregate of the design.

@@ -1,6 +1,6 @@
 //! The list of todos, a projection of their events.
 
-use nagaya_events::{Error, ErrorKind, Item, Projection, Recorded};
+use nagaya_events::{Error, ErrorKind, Item, Projection, RecordedEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -36,7 +36,7 @@ impl Projection for List {
         "todo"
     }
 
-    fn apply(&self, before: Option<Map<String, Json>>, event: &Recorded) -> Result<Item, Error> {
+    fn apply(&self, before: Option<Map<String, Json>>, event: &RecordedEvent) -> Result<Item, Error> {
         let unreadable = |error: serde_json::Error| {
             let why = format!("its item in the list cannot be read: {error}");
             Error::from(ErrorKind::Damaged { aggregate: event.aggregate.clone(), why })
@@ -54,7 +54,7 @@ impl Projection for List {
         }
         todo.version = event.version;
         todo.last_event_id.clone_from(&event.id);
-        todo.updated_at = event.about("timestamp").unwrap_or_default().to_owned();
+        todo.updated_at = event.metadata_text("timestamp").unwrap_or_default().to_owned();
         let Json::Object(item) = serde_json::to_value(todo).map_err(unreadable)? else { return Ok(None) };
         Ok(Some(item))
     }

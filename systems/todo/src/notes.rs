@@ -90,7 +90,7 @@ impl Notes {
 
 /// The problem of a note that is damaged: a retry does not help.
 fn lost(object: &str, what: &str) -> Problem {
-    Problem::internal().because(format!("the object `{object}` {what}: restore it from a backup"))
+    Problem::internal().with_cause(format!("the object `{object}` {what}: restore it from a backup"))
 }
 
 fn failed(error: &object_store::Error) -> Problem {
@@ -99,7 +99,7 @@ fn failed(error: &object_store::Error) -> Problem {
         true => Problem::insufficient_storage(),
         false => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "notes_unavailable", detail).retry_after(5),
     };
-    problem.because(error.to_string())
+    problem.with_cause(error.to_string())
 }
 
 /// Whether the disk below the object storage is full.

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use nagaya_design::Design;
-use nagaya_events::{Context, Error, Events, Failure, Options, Request};
+use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Failure};
 use nagaya_seed::{ATTEMPTS, DAY, PAUSE, Person, Rng, SeedContext, SeedResult, SeedStep, SeedSteps, Seeder};
-use nagaya_tenancy::{Ids, Tenant};
+use nagaya_tenancy::{IdGenerator, Tenant};
 
 use crate::{AGGREGATE, Command, Note, Refusal, Todo};
 
@@ -34,7 +34,7 @@ pub(crate) struct TodoSeeder {
 
 impl TodoSeeder {
     pub(crate) fn new(design: &Design) -> Result<Self, Error> {
-        Ok(TodoSeeder { events: Events::of(design, AGGREGATE, Options::default())? })
+        Ok(TodoSeeder { events: Events::of(design, AGGREGATE, EventsOptions::default())? })
     }
 }
 
@@ -88,23 +88,23 @@ impl TodoSeeder {
     ) -> Result<Outcome, nagaya_seed::Error> {
         let key = format!("seed-{id}-{version}");
         let bits = step.bits;
-        let request = Request {
+        let request = CommandRequest {
             context: Context {
                 now: step.time,
                 user: step.user.clone(),
                 correlation: key.clone(),
                 causation: key.clone(),
-                ids: Ids::new(move || bits),
+                ids: IdGenerator::new(move || bits),
             },
             expected: (version > 0).then_some(version),
-            once: Some((&key, key.as_bytes())),
+            idempotency: Some((&key, key.as_bytes())),
         };
         let mut unsure = false;
         for _ in 0..ATTEMPTS {
             let error = match self.events.execute(tenant, id, &step.command, &request).await {
                 Ok(executed) if unsure || !executed.events.is_empty() => return Ok(Outcome::New),
-                Ok(_) | Err(Failure::Refused(Refusal::There)) => return Ok(Outcome::Present),
-                Err(Failure::Refused(Refusal::NotThere) | Failure::Conflict { .. }) => return Ok(Outcome::Diverged),
+                Ok(_) | Err(Failure::Refused(Refusal::AlreadyExists)) => return Ok(Outcome::Present),
+                Err(Failure::Refused(Refusal::NotFound) | Failure::Conflict { .. }) => return Ok(Outcome::Diverged),
                 Err(Failure::Error(error)) => error,
             };
             match error.code() {
@@ -139,7 +139,7 @@ impl History {
         let mut rng = context.rng("todo", n);
         let bits = rng.bits();
         let mut time = context.until - rng.between(1, DAYS * DAY);
-        let id = Ids::new(move || bits).ulid(time);
+        let id = IdGenerator::new(move || bits).ulid(time);
         let family = Rng::new(context.seed, &["people", context.tenant()], [0, 0]).below(1_000);
 
         let title = rng.word(&TEXTS.titles);

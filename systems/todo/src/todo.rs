@@ -110,14 +110,14 @@ pub enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The todo does not exist, or was deleted.
-    NotThere,
+    NotFound,
     /// The todo exists already, or was deleted.
-    There,
+    AlreadyExists,
 }
 
 /// The part of a todo that a command answers with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub struct TodoView {
     /// What is to be done.
     pub title: String,
     /// Whether it is done.
@@ -157,7 +157,7 @@ impl Evolve for Todo {
 }
 
 impl Decide<Command> for Todo {
-    type Reply = View;
+    type Reply = TodoView;
     type Refusal = Refusal;
 
     fn decide(&self, command: &Command, _: &Context) -> Result<Vec<TodoEvent>, Refusal> {
@@ -166,8 +166,8 @@ impl Decide<Command> for Todo {
                 let noted = note.clone().map(|note| TodoEvent::note(Some(note)));
                 Ok([TodoEvent::TodoCreated { title: title.clone() }].into_iter().chain(noted).collect())
             }
-            (Command::Create { .. }, Stage::Existing | Stage::Deleted) => Err(Refusal::There),
-            (_, Stage::New | Stage::Deleted) => Err(Refusal::NotThere),
+            (Command::Create { .. }, Stage::Existing | Stage::Deleted) => Err(Refusal::AlreadyExists),
+            (_, Stage::New | Stage::Deleted) => Err(Refusal::NotFound),
             (Command::Change { title, completed, note }, Stage::Existing) => {
                 // Each change is an event. A value that stays the same is no change.
                 let renamed = title.as_ref().filter(|title| **title != self.title);
@@ -184,8 +184,8 @@ impl Decide<Command> for Todo {
         }
     }
 
-    fn reply(&self, _: &Command) -> View {
-        View { title: self.title.clone(), completed: self.completed }
+    fn reply(&self, _: &Command) -> TodoView {
+        TodoView { title: self.title.clone(), completed: self.completed }
     }
 }
 
@@ -220,10 +220,10 @@ mod tests {
     fn a_missing_todo_is_not_changed_and_an_existing_one_not_created_again() {
         let gone = || given::<Todo>([created("Buy milk"), TodoEvent::TodoDeleted {}]);
         let new = || Command::Create { title: "x".to_owned(), note: None };
-        assert_eq!(gone().when(&change(None, Some(true))).refused(), Refusal::NotThere);
-        assert_eq!(gone().when(&Command::Delete).refused(), Refusal::NotThere);
-        assert_eq!(gone().when(&new()).refused(), Refusal::There);
-        assert_eq!(given::<Todo>([]).when(&Command::Delete).refused(), Refusal::NotThere);
-        assert_eq!(given::<Todo>([created("x")]).when(&new()).refused(), Refusal::There);
+        assert_eq!(gone().when(&change(None, Some(true))).refused(), Refusal::NotFound);
+        assert_eq!(gone().when(&Command::Delete).refused(), Refusal::NotFound);
+        assert_eq!(gone().when(&new()).refused(), Refusal::AlreadyExists);
+        assert_eq!(given::<Todo>([]).when(&Command::Delete).refused(), Refusal::NotFound);
+        assert_eq!(given::<Todo>([created("x")]).when(&new()).refused(), Refusal::AlreadyExists);
     }
 }

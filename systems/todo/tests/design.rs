@@ -1,6 +1,6 @@
 //! The todo design compared with its document: an event store, and a projection with a sparse index.
 
-use nagaya_design::{Bound, Design, Parameter, Type, Wall};
+use nagaya_design::{AccessParameter, Design, FieldType, SortBound, Wall};
 use serde_json::{Value, json};
 
 #[path = "../../../crates/nagaya-design/tests/common/system.rs"]
@@ -93,7 +93,7 @@ fn an_event_has_exactly_the_documented_fields() {
         ("metadata.timestamp", "timestamp"),
     ] {
         let field = entity.field(path).unwrap_or_else(|| panic!("no field {path}"));
-        assert_eq!((field.kind.name(), field.optional), (kind, false), "{path}");
+        assert_eq!((field.field_type.name(), field.optional), (kind, false), "{path}");
     }
 
     // One error at a time, and its path.
@@ -179,9 +179,9 @@ fn the_projection_has_the_documented_key_and_fields() {
         ("updatedAt", "timestamp"),
     ] {
         let field = entity.field(name).unwrap_or_else(|| panic!("no field {name}"));
-        assert_eq!((field.kind.name(), field.optional), (kind, false), "{name}");
+        assert_eq!((field.field_type.name(), field.optional), (kind, false), "{name}");
     }
-    assert!(matches!(entity.field("updatedAt").expect("updatedAt").kind, Type::Timestamp(_)));
+    assert!(matches!(entity.field("updatedAt").expect("updatedAt").field_type, FieldType::Timestamp(_)));
 }
 
 /// Proves T3.
@@ -230,8 +230,8 @@ fn the_active_list_of_a_family_is_its_open_todos_by_their_last_change() {
         let found = [&active, &completed, &theirs].map(|query| finds(&design, query, "todo", &todo(done, at)));
         assert_eq!(found, expected, "completed = {done}");
     }
-    let access = design.access("todos_active").expect("the active list");
-    assert_eq!(access.bound, Bound::Open);
+    let access = design.access_pattern("todos_active").expect("the active list");
+    assert_eq!(access.bound, SortBound::Open);
 }
 
 #[test]
@@ -240,9 +240,9 @@ fn the_family_of_a_list_comes_from_the_token() {
     // A request can only give the start and the end of the range.
     let between: &[&str] = &["from", "to"];
     for (name, expected) in [("todos_active", &[] as &[_]), ("todos_completed", &[]), ("family_events", between)] {
-        let access = design.access(name).unwrap_or_else(|| panic!("no access pattern {name}"));
+        let access = design.access_pattern(name).unwrap_or_else(|| panic!("no access pattern {name}"));
         let (token, given): (Vec<_>, Vec<_>) = design.parameters(access).into_iter().partition(|each| each.from_token);
-        let names = |all: &[Parameter]| all.iter().map(|each| each.name.clone()).collect::<Vec<_>>();
+        let names = |all: &[AccessParameter]| all.iter().map(|each| each.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&given), expected, "{name}: parameters of the request");
         assert!(given.iter().all(|each| !each.required && each.field == "eventId"), "{name}: {given:?}");
         assert_eq!(token.len(), 1, "{name}: {token:?}");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use nagaya_embedded::Since;
+use nagaya_embedded::BackupPosition;
 use serde_json::{Value as Json, json};
 
 use super::{SOCKET, VERSION, hex};
@@ -50,7 +50,7 @@ impl Connection {
     }
 
     /// Requests the store's part of a backup.
-    pub(crate) fn stream(mut self, since: Option<&Since>) -> anyhow::Result<Box<dyn Read>> {
+    pub(crate) fn stream(mut self, since: Option<&BackupPosition>) -> anyhow::Result<Box<dyn Read>> {
         let since = since.map(|since| {
             json!({
                 "incarnation": since.incarnation.as_deref().map(hex),

@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use nagaya_embedded::{Embedded, Since};
+use nagaya_embedded::{BackupPosition, EmbeddedStore};
 use serde_json::{Value as Json, json};
 
 use super::{SOCKET, VERSION, unhex};
@@ -33,7 +33,7 @@ const MAX_CONNECTIONS: usize = 8;
 /// process that has ended.
 ///
 /// A failure is logged, and the process serves without the socket.
-pub(crate) fn listen(data: &Path, store: &Arc<Embedded>) {
+pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
     let started = bind(data).and_then(|listener| {
         let store = Arc::downgrade(store);
         let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
@@ -69,7 +69,7 @@ fn bind(data: &Path) -> std::io::Result<UnixListener> {
     made
 }
 
-fn accept(listener: &UnixListener, store: &Weak<Embedded>) {
+fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -111,7 +111,7 @@ impl Drop for Slot {
 }
 
 /// Answers one request. A client that does not read loses the answer.
-fn answer(stream: &UnixStream, store: &Weak<Embedded>) {
+fn answer(stream: &UnixStream, store: &Weak<EmbeddedStore>) {
     let mut out = BufWriter::with_capacity(256 * 1024, stream);
     if let Err(error) = serve(stream, &mut out, store) {
         let _ = send_line(&mut out, &json!({ "error": format!("{error:#}") }));
@@ -119,7 +119,7 @@ fn answer(stream: &UnixStream, store: &Weak<Embedded>) {
     let _ = out.flush();
 }
 
-fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> anyhow::Result<()> {
+fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<EmbeddedStore>) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
@@ -130,7 +130,7 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<Embedded>) -> a
     }
     let store = store.upgrade().context("the store is being closed")?;
     match request["do"].as_str() {
-        Some("stat") => send_line(out, &json!({ "answer": show::stat(&store.stat()?) })),
+        Some("stat") => send_line(out, &json!({ "answer": show::stat(&store.stats()?) })),
         Some("verify") => with_progress(out, |tell| Ok(show::findings(&store.verify(tell)?))),
         Some("reindex") => {
             let (table, index) = (request["table"].as_str(), request["index"].as_str());
@@ -164,7 +164,7 @@ fn with_progress(
     send_line(out, &json!({ "answer": answer }))
 }
 
-fn since(asked: &Json) -> anyhow::Result<Option<Since>> {
+fn since(asked: &Json) -> anyhow::Result<Option<BackupPosition>> {
     if asked.is_null() {
         return Ok(None);
     }
@@ -180,7 +180,7 @@ fn since(asked: &Json) -> anyhow::Result<Option<Since>> {
             Some(hash.context("`lastChange` is not a hash")?)
         }
     };
-    Ok(Some(Since { incarnation, sequence, last_change }))
+    Ok(Some(BackupPosition { incarnation, sequence, last_change }))
 }
 
 fn send_line(out: &mut impl Write, line: &Json) -> anyhow::Result<()> {

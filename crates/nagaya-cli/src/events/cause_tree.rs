@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use nagaya_events::Recorded;
+use nagaya_events::RecordedEvent;
 use serde_json::{Value as Json, json};
 
 use super::print::plain;
@@ -19,7 +19,7 @@ enum Cause<'e> {
 /// An event at its place in the tree.
 #[derive(Debug)]
 struct Node<'e> {
-    event: &'e Recorded,
+    event: &'e RecordedEvent,
     cause: Cause<'e>,
     /// How many events of the aggregate led to it.
     depth: usize,
@@ -30,16 +30,16 @@ struct Node<'e> {
 pub(super) struct CauseTree<'e>(Vec<Node<'e>>);
 
 impl<'e> CauseTree<'e> {
-    pub(super) fn of(events: &'e [Recorded]) -> Self {
-        let mut below: BTreeMap<&str, Vec<&Recorded>> = BTreeMap::new();
-        let mut outside: Vec<((&str, &str), Vec<&Recorded>)> = Vec::new();
+    pub(super) fn of(events: &'e [RecordedEvent]) -> Self {
+        let mut below: BTreeMap<&str, Vec<&RecordedEvent>> = BTreeMap::new();
+        let mut outside: Vec<((&str, &str), Vec<&RecordedEvent>)> = Vec::new();
         let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
         for event in events {
-            let cause = event.about("causationId").unwrap_or_default();
+            let cause = event.metadata_text("causationId").unwrap_or_default();
             if seen.contains_key(cause) {
                 below.entry(cause).or_default().push(event);
             } else {
-                let from = (cause, event.about("correlationId").unwrap_or_default());
+                let from = (cause, event.metadata_text("correlationId").unwrap_or_default());
                 match outside.iter_mut().find(|(known, _)| *known == from) {
                     Some((_, caused)) => caused.push(event),
                     None => outside.push((from, vec![event])),
@@ -86,7 +86,7 @@ impl<'e> CauseTree<'e> {
                 };
                 (last, correlation) = (Some(cause), Some(*of));
             }
-            let own = match (cause, event.about("correlationId")) {
+            let own = match (cause, event.metadata_text("correlationId")) {
                 (Cause::Event(_), Some(own)) if Some(own) != correlation => format!(", part of {}", plain(own)),
                 _ => String::new(),
             };
@@ -107,18 +107,18 @@ impl<'e> CauseTree<'e> {
 
 #[cfg(test)]
 mod tests {
-    use nagaya_events::Raw;
+    use nagaya_events::RawEvent;
 
     use super::*;
 
-    fn event(version: u64, cause: &str, correlation: &str) -> Recorded {
+    fn event(version: u64, cause: &str, correlation: &str) -> RecordedEvent {
         let metadata = json!({ "causationId": cause, "correlationId": correlation });
-        Recorded {
+        RecordedEvent {
             tenant: "t".to_owned(),
             aggregate: "a".to_owned(),
             version,
             id: format!("e{version}"),
-            raw: Raw { event_type: "Changed".to_owned(), version: 1, data: serde_json::Map::new() },
+            raw: RawEvent { event_type: "Changed".to_owned(), version: 1, data: serde_json::Map::new() },
             metadata: metadata.as_object().cloned().unwrap_or_default(),
             erased: false,
         }

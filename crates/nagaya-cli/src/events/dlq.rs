@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use anyhow::{Context as _, bail};
-use nagaya_events::{DeadLetter, Processor, Projection, Settled};
+use nagaya_events::{DeadLetter, Processor, Projection, UnparkOutcome};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -158,7 +158,7 @@ async fn show(which: &Which, opened: &Opened, chosen: &[Found]) -> anyhow::Resul
         out.push_str(&text(each));
         if let Some(event) = event {
             let _ = writeln!(out, "  {}", print::data(event));
-            let about = |path: &str| plain(event.about(path).unwrap_or("-"));
+            let about = |path: &str| plain(event.metadata_text(path).unwrap_or("-"));
             let _ = writeln!(
                 out,
                 "  by {} at {}, part of {}",
@@ -187,18 +187,18 @@ async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Res
             true => processor.drop_event(letter).await,
         };
         let done = done.with_context(|| format!("{} is as it was", letter.aggregate))?;
-        in_step += usize::from(done == Settled::InStep);
+        in_step += usize::from(done == UnparkOutcome::UpToDate);
         let left_out =
             if leave_out { format!("version {} is dropped, and it ", letter.version) } else { String::new() };
         let became = match (done, leave_out) {
-            (Settled::InStep, _) => "is up to date again",
-            (Settled::ParkedAgain, false) => "is still blocked by an event that cannot be applied",
-            (Settled::ParkedAgain, true) => "is blocked by a later one that cannot be applied",
+            (UnparkOutcome::UpToDate, _) => "is up to date again",
+            (UnparkOutcome::ParkedAgain, false) => "is still blocked by an event that cannot be applied",
+            (UnparkOutcome::ParkedAgain, true) => "is blocked by a later one that cannot be applied",
         };
         let _ = writeln!(out, "{} of {}: {left_out}{became}", plain(&letter.aggregate), plain(&letter.tenant));
         settled.push(json!({
             "projection": projection.entity(), "tenant": letter.tenant, "id": letter.aggregate, "version": letter.version,
-            "inStep": done == Settled::InStep,
+            "inStep": done == UnparkOutcome::UpToDate,
         }));
     }
     if chosen.is_empty() {
@@ -220,7 +220,7 @@ fn text(found: &Found) -> String {
         plain(&letter.event_type),
         plain(&letter.event),
         plain(&letter.error),
-        instant(letter.at),
+        instant(letter.parked_at),
         counted(letter.attempts, "attempt"),
     )
 }
@@ -236,6 +236,6 @@ fn json(found: &Found) -> Json {
         "eventType": letter.event_type,
         "error": letter.error,
         "attempts": letter.attempts,
-        "parkedAt": instant(letter.at),
+        "parkedAt": instant(letter.parked_at),
     })
 }

@@ -42,7 +42,7 @@ impl Opened {
         let System { name, design, projections, .. } = system;
         let nagaya = Nagaya::open_with(design, store, at.store.settings(&name));
         let unknown = || format!("there are no tables of {name} in {}", at.store.describe());
-        nagaya.answers().await.with_context(unknown)?;
+        nagaya.ping_store().await.with_context(unknown)?;
         Ok(Opened { name, nagaya, projections })
     }
 
@@ -83,7 +83,7 @@ impl Opened {
 
     /// The same, within one tenant.
     pub(super) fn tenant(&self, reason: &str, tenant: &str) -> anyhow::Result<Tenant> {
-        self.operator(reason).within(tenant).with_context(|| format!("there can be no tenant `{tenant}`"))
+        self.operator(reason).as_tenant(tenant).with_context(|| format!("there can be no tenant `{tenant}`"))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use jiff::Timestamp;
-use nagaya_events::Recorded;
+use nagaya_events::RecordedEvent;
 use serde_json::{Value as Json, json};
 
 /// Prints a result.
@@ -18,7 +18,7 @@ pub(super) fn print(as_json: bool, json: &Json, text: &str) -> anyhow::Result<()
 }
 
 /// An event for programs.
-pub(super) fn event(event: &Recorded) -> Json {
+pub(super) fn event(event: &RecordedEvent) -> Json {
     json!({
         "tenant": event.tenant,
         "aggregateId": event.aggregate,
@@ -33,7 +33,7 @@ pub(super) fn event(event: &Recorded) -> Json {
 }
 
 /// An event's own fields in one line.
-pub(super) fn data(event: &Recorded) -> String {
+pub(super) fn data(event: &RecordedEvent) -> String {
     plain(&Json::Object(event.raw.data.clone()).to_string())
 }
 

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, sync::atomic::AtomicBool, sync::atomic::Ordering};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use nagaya_events::{Content, Generations, Processor, Progress, Verified};
+use nagaya_events::{ContentDigest, Generations, Processor, Progress, VerificationReport};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -114,10 +114,10 @@ impl Work<'_> {
         while alone && self.processor.step().await?.read > 0 {}
         let bar = self.bar("checks").await?;
         let tell = |progress: Progress| bar.set_position(progress.events);
-        let verified = self.processor.verify_told(self.args.tenant.as_deref(), &tell).await?;
+        let verified = self.processor.verify_with_progress(self.args.tenant.as_deref(), &tell).await?;
         bar.finish_and_clear();
         let mut text = self.verified_text(&verified);
-        if verified.holds() {
+        if verified.is_consistent() {
             text.push_str("they match\n");
         }
         let passed_over = alone && verified.behind > 0;
@@ -140,7 +140,7 @@ impl Work<'_> {
         if !self.args.yes {
             let found = self.processor.verify(Some(tenant)).await?;
             let text = self.verified_text(&found);
-            if found.holds() {
+            if found.is_consistent() {
                 let text = format!("{text}they match: there is nothing to repair\n");
                 return self.told(&found, &self.processor.generations().await?, &text);
             }
@@ -153,7 +153,7 @@ impl Work<'_> {
         bar.finish_and_clear();
         let mut text = format!("{} repaired\n", counted(repaired, "item"));
         text.push_str(&self.verified_text(&verified));
-        if verified.holds() {
+        if verified.is_consistent() {
             text.push_str("they match\n");
         }
         let mut told = verified_json(&verified, &self.processor.generations().await?);
@@ -203,7 +203,7 @@ impl Work<'_> {
             return Ok(bar);
         }
         let inspector = self.opened.inspector(self.aggregate)?;
-        let follower = self.opened.operator("nagaya events rebuild").follow(inspector.entity()).await?;
+        let follower = self.opened.operator("nagaya events rebuild").change_source(inspector.entity()).await?;
         let (mut count, mut after) = (0, None);
         loop {
             let page = follower.scan((0, 1), after, Some(10_000)).await?;
@@ -217,12 +217,12 @@ impl Work<'_> {
         Ok(bar)
     }
 
-    fn told(&self, verified: &Verified, generations: &Generations, text: &str) -> anyhow::Result<Outcome> {
+    fn told(&self, verified: &VerificationReport, generations: &Generations, text: &str) -> anyhow::Result<Outcome> {
         print(self.args.at.json, &verified_json(verified, generations), text)?;
         Ok(outcome(verified))
     }
 
-    fn verified_text(&self, verified: &Verified) -> String {
+    fn verified_text(&self, verified: &VerificationReport) -> String {
         let mut out = format!(
             "generation {} of `{}`: {} of {}\n",
             verified.generation,
@@ -230,14 +230,14 @@ impl Work<'_> {
             counted(verified.events, "event"),
             counted(verified.aggregates, self.aggregate)
         );
-        let line = |content: &Content| format!("{}, {}", counted(content.items, "item"), content.hash());
+        let line = |content: &ContentDigest| format!("{}, {}", counted(content.items, "item"), content.hash());
         // Writing to a text does not fail.
         let _ = writeln!(out, "  events give  {}", line(&verified.expected));
         let _ = writeln!(out, "  found        {}", line(&verified.found));
-        for wrong in &verified.wrong {
+        for wrong in &verified.mismatches {
             let _ = writeln!(out, "  {} of {} {}", plain(&wrong.aggregate), plain(&wrong.tenant), wrong.why);
         }
-        let more = verified.wrong_count.saturating_sub(verified.wrong.len() as u64);
+        let more = verified.mismatch_count.saturating_sub(verified.mismatches.len() as u64);
         if more > 0 {
             let _ = writeln!(out, "  and {more} more");
         }
@@ -263,11 +263,11 @@ fn telling(bar: &ProgressBar) -> impl Fn(Progress) + Send + Sync {
     }
 }
 
-fn outcome(verified: &Verified) -> Outcome {
-    if verified.holds() { Outcome::Fine } else { Outcome::FoundProblem }
+fn outcome(verified: &VerificationReport) -> Outcome {
+    if verified.is_consistent() { Outcome::Fine } else { Outcome::FoundProblem }
 }
 
-fn content_json(content: &Content) -> Json {
+fn content_json(content: &ContentDigest) -> Json {
     json!({ "items": content.items, "hash": content.hash() })
 }
 
@@ -275,21 +275,21 @@ fn generations_json(generations: &Generations) -> Json {
     json!({ "current": generations.current, "previous": generations.previous, "building": generations.building })
 }
 
-fn verified_json(verified: &Verified, generations: &Generations) -> Json {
+fn verified_json(verified: &VerificationReport, generations: &Generations) -> Json {
     let wrong: Vec<_> = verified
-        .wrong
+        .mismatches
         .iter()
         .map(|each| json!({ "tenant": each.tenant, "id": each.aggregate, "why": each.why }))
         .collect();
     json!({
-        "ok": verified.holds(),
+        "ok": verified.is_consistent(),
         "generation": verified.generation,
         "events": verified.events,
         "aggregates": verified.aggregates,
         "expected": content_json(&verified.expected),
         "found": content_json(&verified.found),
         "wrong": wrong,
-        "wrongCount": verified.wrong_count,
+        "wrongCount": verified.mismatch_count,
         "parked": verified.parked,
         "behind": verified.behind,
         "generations": generations_json(generations),

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use futures_util::future::join_all;
-use nagaya_server::Stop;
+use nagaya_server::StopSignal;
 use serde_json::json;
 
 use super::{At, opened};
@@ -55,10 +55,10 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         at.store.describe()
     );
 
-    let (tell, stop) = Stop::new();
+    let (tell, stop) = StopSignal::new();
     let work = processors.iter().map(|processor| {
         let mut stop = stop.clone();
-        async move { processor.run(stop.told()).await }
+        async move { processor.run(stop.wait()).await }
     });
     let told = async {
         serve::stop().await;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nagaya_events::Recorded;
+use nagaya_events::RecordedEvent;
 use serde_json::json;
 
 use super::{
@@ -76,15 +76,15 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(if chain.is_ok() { Outcome::Fine } else { Outcome::FoundProblem })
 }
 
-fn table(events: &[Recorded]) -> String {
+fn table(events: &[RecordedEvent]) -> String {
     let rows: Vec<[String; 5]> = events
         .iter()
         .map(|event| {
             let form = if event.raw.version > 1 { format!(" (form {})", event.raw.version) } else { String::new() };
             [
                 event.version.to_string(),
-                plain(event.about("timestamp").unwrap_or("-")),
-                plain(event.about("actor.userId").unwrap_or("-")),
+                plain(event.metadata_text("timestamp").unwrap_or("-")),
+                plain(event.metadata_text("actor.userId").unwrap_or("-")),
                 format!("{}{form}", plain(&event.raw.event_type)),
                 print::data(event),
             ]

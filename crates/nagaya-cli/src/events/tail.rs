@@ -3,9 +3,9 @@
 use std::{io::Write as _, time::Duration};
 
 use anyhow::{Context as _, bail};
-use nagaya_events::{Inspector, Recorded};
-use nagaya_store::From;
-use nagaya_tenancy::Follower;
+use nagaya_events::{Inspector, RecordedEvent};
+use nagaya_store::StartPosition;
+use nagaya_tenancy::ChangeSource;
 
 use super::{
     At,
@@ -73,8 +73,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut heard = Vec::new();
     for aggregate in opened.aggregates() {
         let inspector = opened.inspector(aggregate)?;
-        let follower = operator.follow(inspector.entity()).await?;
-        let from = if args.from_start { From::Oldest } else { From::Now };
+        let follower = operator.change_source(inspector.entity()).await?;
+        let from = if args.from_start { StartPosition::Oldest } else { StartPosition::Latest };
         heard.push(Heard { inspector, follower, from });
     }
     tokio::select! {
@@ -87,8 +87,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// The events of one type of aggregate, and the position in them.
 struct Heard {
     inspector: Inspector,
-    follower: Follower,
-    from: From,
+    follower: ChangeSource,
+    from: StartPosition,
 }
 
 async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [Heard]) -> anyhow::Result<()> {
@@ -103,8 +103,8 @@ async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [Heard])
             for change in followed.changes.iter().filter(|change| wanted(&change.tenant)) {
                 let (None, Some(new)) = (&change.old, &change.new) else { continue };
                 let tenant = opened.tenant(reason, &change.tenant)?;
-                let event = each.inspector.recorded(&change.tenant, new)?;
-                for event in each.inspector.opened(&tenant, vec![event]).await? {
+                let event = each.inspector.read_event(&change.tenant, new)?;
+                for event in each.inspector.decrypt(&tenant, vec![event]).await? {
                     told.push(match args.at.json {
                         true => print::event(&event).to_string(),
                         false => line(&event, args.all_tenants),
@@ -117,7 +117,7 @@ async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [Heard])
             }
             out.flush()?;
             read += followed.read;
-            each.from = From::After(followed.next);
+            each.from = StartPosition::After(followed.next);
         }
         if read == 0 {
             if alone {
@@ -128,15 +128,15 @@ async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [Heard])
     }
 }
 
-fn line(event: &Recorded, with_tenant: bool) -> String {
+fn line(event: &RecordedEvent, with_tenant: bool) -> String {
     let tenant = if with_tenant { format!("{}  ", plain(&event.tenant)) } else { String::new() };
     format!(
         "{}  {tenant}{} v{}  {}  {}  by {}",
-        event.about("timestamp").unwrap_or("-"),
+        event.metadata_text("timestamp").unwrap_or("-"),
         event.aggregate,
         event.version,
         plain(&event.raw.event_type),
         print::data(event),
-        plain(event.about("actor.userId").unwrap_or("?")),
+        plain(event.metadata_text("actor.userId").unwrap_or("?")),
     )
 }

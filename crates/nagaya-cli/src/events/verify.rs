@@ -1,6 +1,6 @@
 //! `nagaya events verify`.
 
-use nagaya_events::Chains;
+use nagaya_events::ChainReport;
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -76,12 +76,12 @@ async fn all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
     let (mut kinds, mut text, mut whole) = (Vec::new(), String::new(), true);
     for aggregate in wanted {
         let inspector = opened.inspector(aggregate)?;
-        let heads = operator.follow(inspector.head_entity()).await?;
-        let events = operator.follow(inspector.entity()).await?;
+        let heads = operator.change_source(inspector.head_entity()).await?;
+        let events = operator.change_source(inspector.entity()).await?;
         let bar = progress::bar(&format!("{aggregate}s"), None);
         let mut chains = inspector.verify_all(&events, &|count| bar.set_position(count)).await?;
         bar.set_message("looking for heads without events");
-        let hollow = inspector.find_hollow(&heads).await?;
+        let hollow = inspector.find_heads_without_events(&heads).await?;
         chains.aggregates += hollow.len() as u64;
         chains.broken.extend(hollow);
         bar.finish_and_clear();
@@ -97,7 +97,7 @@ fn outcome(fine: bool) -> Outcome {
     if fine { Outcome::Fine } else { Outcome::FoundProblem }
 }
 
-fn chains_text(aggregate: &str, chains: &Chains) -> String {
+fn chains_text(aggregate: &str, chains: &ChainReport) -> String {
     let mut text: String = chains
         .broken
         .iter()
@@ -111,7 +111,7 @@ fn chains_text(aggregate: &str, chains: &Chains) -> String {
     text
 }
 
-fn chains_json(aggregate: &str, chains: &Chains) -> Json {
+fn chains_json(aggregate: &str, chains: &ChainReport) -> Json {
     let broken: Vec<_> = chains
         .broken
         .iter()

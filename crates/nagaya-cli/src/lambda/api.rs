@@ -8,8 +8,8 @@ use std::{
 
 use axum::{body, http::StatusCode};
 use lambda_http::{Body, Request, Response, service_fn};
-use nagaya_events::follow_generations;
-use nagaya_server::{App, Problem, Server};
+use nagaya_events::refresh_generations;
+use nagaya_server::{Problem, RequestHandler, Server};
 use nagaya_tenancy::Nagaya;
 
 /// How often another process may have switched a projection to another generation.
@@ -38,12 +38,12 @@ async fn keep_up(nagaya: &Nagaya, looked: &Mutex<Option<Instant>>) {
         }
         *looked = Some(Instant::now());
     }
-    if let Err(error) = follow_generations(nagaya).await {
+    if let Err(error) = refresh_generations(nagaya).await {
         tracing::warn!(%error, "generations cannot be read");
     }
 }
 
-async fn answer(app: &App, request: Request) -> Response<Body> {
+async fn answer(app: &RequestHandler, request: Request) -> Response<Body> {
     let request = request.map(|body| match body {
         Body::Text(text) => body::Body::from(text),
         Body::Binary(bytes) => body::Body::from(bytes),
@@ -67,7 +67,7 @@ async fn answer(app: &App, request: Request) -> Response<Body> {
 
 /// The problem in place of an answer, with the id of its request.
 async fn refused(id: &str, problem: Problem) -> Response<Body> {
-    whole(problem.into_answer(id)).await.unwrap_or_default()
+    whole(problem.into_response(id)).await.unwrap_or_default()
 }
 
 /// A response for Lambda; `None` if it is too large.

@@ -48,7 +48,7 @@ async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<S
         (Some(issuer), Some(audience)) => verifier.trust(&Issuer::remote(issuer)?, audience),
         _ => verifier.trust(&Issuer::local(&std::sync::Arc::new(LocalIssuer::open(&args.store.data)?)), &system.name),
     };
-    verifier.prepare().await;
+    verifier.fetch_keys().await;
     let mut server = Server::new(Limits::default());
     // The gateway tells the caller's address.
     server.trusted_proxies(1);

@@ -8,16 +8,16 @@ use aws_lambda_events::{
     streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse},
 };
 use lambda_runtime::{LambdaEvent, service_fn};
-use nagaya_events::{Inspector, Processor, ProcessorOptions, Recorded};
+use nagaya_events::{Inspector, Processor, ProcessorOptions, RecordedEvent};
 use nagaya_server::System;
 use nagaya_store::{Item, Number, Value};
-use nagaya_tenancy::{Follower, Nagaya, Principal};
+use nagaya_tenancy::{ChangeSource, Nagaya, Principal};
 use serde_dynamo::AttributeValue;
 
 /// Applies records of the stream.
 struct StreamProcessor {
     inspector: Inspector,
-    follower: Follower,
+    follower: ChangeSource,
     processors: Vec<Processor>,
 }
 
@@ -26,7 +26,7 @@ pub(super) async fn run(nagaya: &Nagaya, system: System) -> anyhow::Result<()> {
     let Some(first) = projections.first() else { bail!("`{name}` has no projections") };
     let inspector = Inspector::new(nagaya, first.aggregate())?;
     let operator = nagaya.operator("keeps projections in step with events", &Principal::new("", "event-processor"));
-    let follower = operator.follow(inspector.entity()).await?;
+    let follower = operator.change_source(inspector.entity()).await?;
     let processor = |projection| Processor::new(nagaya, projection, ProcessorOptions::default());
     let processors = projections.into_iter().map(processor).collect::<Result<_, _>>()?;
     let intake = StreamProcessor { inspector, follower, processors };
@@ -61,7 +61,7 @@ impl StreamProcessor {
             let first = events.iter().filter_map(|(sequence, _)| sequence.clone()).min_by(by_number);
             let events: Vec<_> = events.into_iter().map(|(_, event)| event).collect();
             for processor in &self.processors {
-                if let Err(error) = processor.feed(events.clone()).await {
+                if let Err(error) = processor.apply_events(events.clone()).await {
                     tracing::warn!(%error, "events have to be sent again");
                     failed.push(first.clone());
                     break;
@@ -81,20 +81,20 @@ impl StreamProcessor {
     }
 
     /// The event that a record is about; `None` for other items of the table.
-    fn read(&self, image: serde_dynamo::Item) -> anyhow::Result<Option<Recorded>> {
+    fn read(&self, image: serde_dynamo::Item) -> anyhow::Result<Option<RecordedEvent>> {
         let mut item = Item::new();
         for (name, attribute) in image.into_inner() {
             item.insert(&name, value(attribute)?);
         }
         match self.follower.record(item) {
-            Some((tenant, record)) => Ok(Some(self.inspector.recorded(&tenant, &record)?)),
+            Some((tenant, record)) => Ok(Some(self.inspector.read_event(&tenant, &record)?)),
             None => Ok(None),
         }
     }
 }
 
 /// An event, and its sequence number.
-type Arrived = (Option<String>, Recorded);
+type Arrived = (Option<String>, RecordedEvent);
 
 /// Sequence numbers are digits without leading zeros: the longer one is greater.
 fn by_number(one: &String, other: &String) -> std::cmp::Ordering {

@@ -56,7 +56,7 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     let store = args.store.open().await?;
     let settings = Settings { clock: stamp::clock(), ids: stamp::ids(), ..args.store.settings(&system.name) };
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
-    nagaya.ensure().await.with_context(|| format!("the tables of {} cannot be made", system.name))?;
+    nagaya.ensure_tables().await.with_context(|| format!("the tables of {} cannot be made", system.name))?;
 
     let handles = Handles::new(&nagaya, &names)?;
     let today = midnight(Timestamp::now());
@@ -116,7 +116,7 @@ impl Handles {
     async fn create(&self, entity: &Entity, owner: Option<usize>, draft: &Draft) -> Result<(), Error> {
         let mut fields = draft.fields.clone();
         let set = match owner.and_then(|owner| self.tenants.get(owner)) {
-            None => self.operator.set().create(&entity.name, fields),
+            None => self.operator.change_set().create(&entity.name, fields),
             Some(tenant) => {
                 let before = fields.len();
                 fields.retain(|name, _| !entity.field(name).is_some_and(|field| is_set_by_tenancy(entity, field)));
@@ -124,7 +124,7 @@ impl Handles {
                 // An item that expires lives from now on, whatever time it tells.
                 let stamped = (fields.len() < before || moments) && entity.ttl_after.is_none();
                 let stamp = stamped.then_some((draft.moment, draft.bits));
-                stamp::with(stamp, || tenant.set().create(&entity.name, fields))
+                stamp::with(stamp, || tenant.change_set().create(&entity.name, fields))
             }
         };
         set.commit().await.map(drop)
@@ -236,8 +236,8 @@ impl EntityFiller<'_> {
                 match made {
                     Ok(()) => filled.made += 1,
                     Err(error) => match error.kind() {
-                        ErrorKind::Taken { fields } if *fields == entity.id_fields() && unsure => filled.made += 1,
-                        ErrorKind::Taken { fields } if *fields == entity.id_fields() => filled.present += 1,
+                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() && unsure => filled.made += 1,
+                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() => filled.present += 1,
                         // A write conflict, a busy store or a lost response.
                         _ if matches!(error.code(), "contended" | "busy" | "unanswered") && attempts_left > 0 => {
                             let unsure = unsure || error.code() == "unanswered";
@@ -246,12 +246,12 @@ impl EntityFiller<'_> {
                             continue;
                         }
                         // Another item has its values, or what it refers to is gone.
-                        ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
+                        ErrorKind::NotUnique { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
                             again.extend(self.candidate_for(state, seen, owner, n, attempt + 1));
                             self.bar.dec(1);
                             continue;
                         }
-                        ErrorKind::Taken { .. } | ErrorKind::NoReference { .. } | ErrorKind::Invalid(_) => {
+                        ErrorKind::NotUnique { .. } | ErrorKind::NoReference { .. } | ErrorKind::Invalid(_) => {
                             filled.refused.get_or_insert_with(|| error.to_string());
                             continue;
                         }
@@ -302,7 +302,7 @@ fn marks(entity: &Entity, owner: Option<usize>, draft: &Draft) -> Vec<String> {
     let tenant_in_key = entity.tenant.as_deref().is_some_and(|tenant| entity.is_key_field(tenant));
     let mut marks = vec![mark("id", tenant_in_key, &entity.id_fields())];
     for unique in &entity.unique {
-        if unique.when.as_ref().is_none_or(|when| when.holds(&draft.fields)) {
+        if unique.when.as_ref().is_none_or(|when| when.is_satisfied_by(&draft.fields)) {
             let fields: Vec<&str> = unique.fields.iter().map(String::as_str).collect();
             marks.push(mark(&unique.fields.join(" "), unique.within_tenant, &fields));
         }

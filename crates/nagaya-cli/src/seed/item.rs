@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nagaya_design::{Default, Design, Entity, Field, Type};
+use nagaya_design::{DefaultValue, Design, Entity, Field, FieldType};
 use nagaya_seed::{DAY, Person, Rng, SeedContext};
 use serde_json::{Map, Value as Json};
 
@@ -232,14 +232,16 @@ impl ItemBuilder<'_> {
         let says_nothing = |path: &&str| {
             *path == link.name
                 || entity.tenant.as_deref() == Some(*path)
-                || entity.field(path).is_some_and(|field| matches!(field.kind, Type::Timestamp(_) | Type::Date))
+                || entity
+                    .field(path)
+                    .is_some_and(|field| matches!(field.field_type, FieldType::Timestamp(_) | FieldType::Date))
         };
         fields.contains(&link.name.as_str()) && fields.iter().all(says_nothing)
     }
 
     /// Whether a field is a descriptive id.
     fn is_made_of_the_rest(&self, field: &Field) -> bool {
-        matches!(field.kind, Type::String)
+        matches!(field.field_type, FieldType::String)
             && field.default.is_none()
             && self.task.entity.id_fields().contains(&field.name.as_str())
     }
@@ -255,7 +257,7 @@ impl ItemBuilder<'_> {
 }
 
 fn is_state(field: &Field) -> bool {
-    matches!(field.kind, Type::Boolean) || !field.one_of().is_empty()
+    matches!(field.field_type, FieldType::Boolean) || !field.choices().is_empty()
 }
 
 /// The person that an item describes.
@@ -290,6 +292,6 @@ fn remove(fields: &mut Map<String, Json>, path: &str) {
 /// Whether the tenancy layer sets this field, and no caller can.
 pub(super) fn is_set_by_tenancy(entity: &Entity, field: &Field) -> bool {
     entity.wall != nagaya_design::Wall::Key
-        && field.default == Some(Default::New)
+        && field.default == Some(DefaultValue::New)
         && entity.id_fields().contains(&field.name.as_str())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nagaya_design::{Default, Design, Entity, Field, Type};
+use nagaya_design::{DefaultValue, Design, Entity, Field, FieldType};
 
 /// A link of a field to another item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,10 +34,10 @@ pub(super) fn links(design: &Design, entity: &Entity, filled: &[&Entity]) -> BTr
 }
 
 fn collect(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity], found: &mut BTreeMap<String, Link>) {
-    match &field.kind {
-        Type::Map(fields) => fields.iter().for_each(|field| collect(design, entity, field, filled, found)),
-        Type::List(Some(element)) => collect(design, entity, element, filled, found),
-        Type::String | Type::Ulid | Type::Uuid => {
+    match &field.field_type {
+        FieldType::Map(fields) => fields.iter().for_each(|field| collect(design, entity, field, filled, found)),
+        FieldType::List(Some(element)) => collect(design, entity, element, filled, found),
+        FieldType::String | FieldType::Ulid | FieldType::Uuid => {
             if let Some(link) = link(design, entity, field, filled) {
                 found.insert(field.name.clone(), link);
             }
@@ -52,14 +52,15 @@ fn link(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity]) -> 
         return Some(Link { entity: reference.entity.clone(), field: id, declared: true });
     }
     // A generated id is the item's own.
-    if field.default.is_some() || !field.one_of().is_empty() {
+    if field.default.is_some() || !field.choices().is_empty() {
         return None;
     }
     let to = |entity: &Entity, field: &str| {
         Some(Link { entity: entity.name.clone(), field: field.to_owned(), declared: false })
     };
     let makes = |other: &&&Entity| {
-        other.name != entity.name && other.field(&field.name).is_some_and(|made| made.default == Some(Default::New))
+        other.name != entity.name
+            && other.field(&field.name).is_some_and(|made| made.default == Some(DefaultValue::New))
     };
     if let Some(builder) = only(filled.iter().filter(makes)) {
         return to(builder, &field.name);

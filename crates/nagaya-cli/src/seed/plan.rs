@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nagaya_design::{Design, Entity, Part, Wall};
+use nagaya_design::{AuditPart, Design, Entity, Wall};
 
 use super::links::{self, Link};
 
@@ -45,7 +45,8 @@ pub(super) fn plan(design: &Design) -> (Vec<Task<'_>>, Vec<Skipped>) {
 fn why_not(design: &Design, entity: &Entity) -> Option<String> {
     let at = design.entities.iter().position(|each| each.name == entity.name)?;
     if let Some(audit) = &design.audit {
-        let entries = [Part::Action, Part::Actor, Part::Target].into_iter().filter_map(|part| audit.field(part));
+        let entries =
+            [AuditPart::Action, AuditPart::Actor, AuditPart::Target].into_iter().filter_map(|part| audit.field(part));
         if audit.entity == at {
             return Some("holds the audit entries of changes".to_owned());
         }
@@ -61,7 +62,7 @@ fn why_not(design: &Design, entity: &Entity) -> Option<String> {
         if aggregate.projections.contains(&at) {
             return Some(format!("is built from the events of `{}`", aggregate.name));
         }
-        let own = beside || aggregate.keeps(at);
+        let own = beside || aggregate.has_entity(at);
         own.then(|| format!("is written together with the events of `{}`", aggregate.name))
     })
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
-use nagaya_events::{Processor, ProcessorOptions, follow_generations};
+use nagaya_events::{Processor, ProcessorOptions, refresh_generations};
 use nagaya_seed::{SeedContext, SeedResult, Seeder};
 use nagaya_server::System;
 use nagaya_tenancy::{Nagaya, Tenant};
@@ -45,7 +45,7 @@ pub(super) async fn run(
 /// Builds what the system derives from events and other changes. Gives how many events could not be applied.
 pub(super) async fn build(nagaya: &Nagaya, system: &System) -> anyhow::Result<usize> {
     let mut parked = 0;
-    follow_generations(nagaya).await?;
+    refresh_generations(nagaya).await?;
     for projection in &system.projections {
         let options = ProcessorOptions::default();
         let batch = options.batch;

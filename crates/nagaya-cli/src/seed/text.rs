@@ -1,6 +1,6 @@
 //! Texts by the name of a field: people get names, files get paths, tasks get titles.
 
-use nagaya_design::{Default, Design, Field};
+use nagaya_design::{DefaultValue, Design, Field};
 use nagaya_seed::{DAY, DOMAINS, Person, Rng};
 use serde_json::Value as Json;
 
@@ -9,7 +9,7 @@ use super::{item::ItemBuilder, links::words, value::fits, words::WORDS};
 /// A text that fits a field, by the words of its name; `None` if none is found.
 pub(super) fn text(builder: &mut ItemBuilder<'_>, field: &Field, words: &[String]) -> Option<String> {
     // A default is mostly kept.
-    if let Some(Default::Constant(Json::String(usual))) = &field.default
+    if let Some(DefaultValue::Constant(Json::String(usual))) = &field.default
         && !usual.is_empty()
         && !words.ends_with(&["type".to_owned()])
     {
@@ -22,7 +22,7 @@ pub(super) fn text(builder: &mut ItemBuilder<'_>, field: &Field, words: &[String
         tries = tries.iter().map(|text| numbered(text, again)).collect();
     }
     let takes = |text: &String| fits(field, &text.as_str().into());
-    let short = |text: &String| text.chars().take(field.size).collect::<String>();
+    let short = |text: &String| text.chars().take(field.max_size).collect::<String>();
     let slugged = |text: &String| format!("{}{}", field.prefix(), slug(text));
     tries
         .iter()
@@ -136,7 +136,7 @@ impl ItemBuilder<'_> {
             tries.insert(0, format!("{}{}", field.prefix(), parts.join("_")));
         }
         if tries.is_empty() {
-            let chance = if field.size > 200 { sentences(&mut self.rng, 2) } else { chore(&mut self.rng) };
+            let chance = if field.max_size > 200 { sentences(&mut self.rng, 2) } else { chore(&mut self.rng) };
             tries.push(chance);
         }
         // A field of any name may accept only some kind of address.
@@ -181,7 +181,7 @@ impl ItemBuilder<'_> {
             "title" | "subject" | "headline" | "summary" | "task" => chore(rng),
             "markdown" => markdown(rng),
             "instructions" => (0..3).map(|_| rng.word(&WORDS.instructions)).collect::<Vec<_>>().join("\n"),
-            "body" if field.size >= 5_000 => markdown(rng),
+            "body" if field.max_size >= 5_000 => markdown(rng),
             "error" => rng.word(&WORDS.errors).to_owned(),
             "message" if first == "error" => rng.word(&WORDS.errors).to_owned(),
             "message" if words.len() == 1 && entity.field("level").is_some() => {

@@ -1,8 +1,8 @@
 //! Values by the type and the name of a field.
 
-use nagaya_design::{Default, Field, Precision, Type};
+use nagaya_design::{DefaultValue, Field, FieldType, TimestampPrecision};
 use nagaya_seed::DAY;
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
@@ -88,31 +88,31 @@ impl ItemBuilder<'_> {
 
     /// A value by the words of the field's name, or of the list that contains it.
     fn named(&mut self, field: &Field, words: &[String]) -> Option<Json> {
-        Some(match &field.kind {
-            Type::String if field.default == Some(Default::New) => self.id(field),
-            Type::String if !field.one_of().is_empty() => self.choice(field),
-            Type::String => self
+        Some(match &field.field_type {
+            FieldType::String if field.default == Some(DefaultValue::New) => self.id(field),
+            FieldType::String if !field.choices().is_empty() => self.choice(field),
+            FieldType::String => self
                 .repeated(field, words)
                 .or_else(|| self.linked(field))
                 .or_else(|| text::text(self, field, words).map(Json::from))?,
-            Type::Ulid | Type::Uuid => self.linked(field).unwrap_or_else(|| self.id(field)),
-            Type::Boolean => self.flag(field, words),
-            Type::Integer => self.integer(field, words),
-            Type::Number => self.number(field, words),
-            Type::Timestamp(_) | Type::Date => field.instant(self.instant(field, words))?,
-            Type::List(element) => self.list(field, element.as_deref(), words)?,
-            Type::Map(fields) if !fields.is_empty() => self.map(fields)?,
-            Type::Map(_) => self.free(field, words),
-            Type::Any => json!(text::sentence(&mut self.rng)),
+            FieldType::Ulid | FieldType::Uuid => self.linked(field).unwrap_or_else(|| self.id(field)),
+            FieldType::Boolean => self.flag(field, words),
+            FieldType::Integer => self.integer(field, words),
+            FieldType::Number => self.number(field, words),
+            FieldType::Timestamp(_) | FieldType::Date => field.timestamp_value(self.instant(field, words))?,
+            FieldType::List(element) => self.list(field, element.as_deref(), words)?,
+            FieldType::Map(fields) if !fields.is_empty() => self.map(fields)?,
+            FieldType::Map(_) => self.free(field, words),
+            FieldType::Any => json!(text::sentence(&mut self.rng)),
         })
     }
 
     /// A new id that holds the item's time.
     fn id(&mut self, field: &Field) -> Json {
         let bits = if is_set_by_tenancy(self.task.entity, field) { self.bits } else { self.rng.bits() };
-        let ids = Ids::new(move || bits);
-        let id = match field.kind {
-            Type::Uuid => ids.uuid(),
+        let ids = IdGenerator::new(move || bits);
+        let id = match field.field_type {
+            FieldType::Uuid => ids.uuid(),
             _ => ids.ulid(self.moment),
         };
         format!("{}{id}", field.prefix()).into()
@@ -145,14 +145,14 @@ impl ItemBuilder<'_> {
     fn choice(&mut self, field: &Field) -> Json {
         let deleted = self.deleted(field);
         let choices: Vec<&String> =
-            field.one_of().iter().filter(|choice| deleted.as_ref() != Some(&json!(choice))).collect();
+            field.choices().iter().filter(|choice| deleted.as_ref() != Some(&json!(choice))).collect();
         if self.task.entity.is_key_field(&field.name) {
             return choices
                 .get((self.n + self.attempt) % choices.len().max(1))
                 .map_or(Json::Null, |choice| json!(choice));
         }
         // Mostly the default.
-        if let Some(Default::Constant(usual)) = &field.default
+        if let Some(DefaultValue::Constant(usual)) = &field.default
             && self.rng.chance(40)
         {
             return usual.clone();
@@ -168,10 +168,10 @@ impl ItemBuilder<'_> {
             return false.into();
         }
         // A disabled user would be a poor example.
-        if has_word(words, &["enabled", "active"]) && field.default == Some(Default::Constant(Json::Bool(true))) {
+        if has_word(words, &["enabled", "active"]) && field.default == Some(DefaultValue::Constant(Json::Bool(true))) {
             return true.into();
         }
-        let usual = field.default != Some(Default::Constant(Json::Bool(false)));
+        let usual = field.default != Some(DefaultValue::Constant(Json::Bool(false)));
         self.rng.chance(if usual { 85 } else { 30 }).into()
     }
 
@@ -210,7 +210,7 @@ impl ItemBuilder<'_> {
             "quantity" | "version" => self.rng.between(1, 5),
             _ => match (&field.default, most) {
                 (_, Some(most)) if most.saturating_sub(least) <= 10 => self.rng.between(least, most),
-                (Some(Default::Constant(usual)), _) => return usual.clone(),
+                (Some(DefaultValue::Constant(usual)), _) => return usual.clone(),
                 _ => least.saturating_add(self.rng.between(0, 100)),
             },
         };
@@ -246,15 +246,17 @@ impl ItemBuilder<'_> {
         if is_later(words) {
             return moment + self.rng.between(0, since);
         }
-        if matches!(field.kind, Type::Timestamp(Precision::Epoch)) && !has_word(words, &["created"]) {
+        if matches!(field.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)) && !has_word(words, &["created"])
+        {
             return state.today.max(state.until) + self.rng.between(DAY, 60 * DAY);
         }
         moment
     }
 
     fn list(&mut self, field: &Field, element: Option<&Field>, words: &[String]) -> Option<Json> {
-        let count =
-            usize::try_from(self.rng.between(1, 4)).unwrap_or(1).clamp(field.least, field.size.max(field.least));
+        let count = usize::try_from(self.rng.between(1, 4))
+            .unwrap_or(1)
+            .clamp(field.min_elements, field.max_size.max(field.min_elements));
         let mut values: Vec<Json> = Vec::with_capacity(count);
         for _ in 0..count {
             let value = match element {
@@ -262,7 +264,7 @@ impl ItemBuilder<'_> {
                 None => json!(text::sentence(&mut self.rng)),
             };
             // No value twice, unless more are needed than there are.
-            if values.len() < field.least || !values.contains(&value) {
+            if values.len() < field.min_elements || !values.contains(&value) {
                 values.push(value);
             }
         }

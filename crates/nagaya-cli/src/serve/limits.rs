@@ -57,7 +57,7 @@ impl Limits {
             tenant_concurrent: self.tenant_concurrent,
         };
         let Some(file_handles) = file_handles else { return limits };
-        let limits = limits.within_file_handles(file_handles);
+        let limits = limits.within_open_files(file_handles);
         let connections = limits.connections;
         if connections < self.max_connections && connections < FEW {
             tracing::warn!(

@@ -4,9 +4,9 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
 use nagaya_server::{
-    Claims, Cors, Issuer, LocalIssuer, Mounted, Server, System, Verifier, issuer_routes, raise_file_handles,
+    Claims, Cors, Issuer, LocalIssuer, MountedSystem, Server, System, Verifier, issuer_routes, raise_open_files_limit,
 };
-use nagaya_store::{Clock, Measured, Store};
+use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
 
 use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, show, watch};
@@ -22,14 +22,14 @@ pub(super) struct Served {
     pub(super) given: String,
     pub(super) mount: String,
     pub(super) store: Arc<dyn Store>,
-    pub(super) mounted: Mounted,
+    pub(super) mounted: MountedSystem,
 }
 
 pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     // Before the store is opened, which logs.
     let _logs = args.network.logs.begin()?;
-    let file_handles = raise_file_handles();
+    let file_handles = raise_open_files_limit();
     survive_file_size_limit();
     let address = args.network.address();
     let listener = TcpListener::bind(address)
@@ -50,24 +50,24 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let remote = args.network.issuer.as_deref().map(Issuer::remote).transpose()?;
 
     let mut server = server(args, file_handles)?;
-    server.began(began);
+    server.started(began);
     let alone = systems.len() == 1;
     let mut served = Vec::new();
-    let measured = Arc::new(Measured::new(opening.await??));
+    let measured = Arc::new(MeteredStore::new(opening.await??));
     // After the store: no keys are created in a directory that is refused.
     let issuer = issuer(args, &url)?;
     if let Some(issuer) = &issuer {
-        server.routes(issuer_routes(Arc::clone(issuer)));
+        server.add_routes(issuer_routes(Arc::clone(issuer)));
         server.sign_in_with(issuer);
     }
-    server.measure_store(Arc::clone(&measured));
+    server.show_store_metrics(Arc::clone(&measured));
     let store: Arc<dyn Store> = measured;
     for (given, system) in systems {
         let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables()).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
         let verifier = verifier(args, &system, issuer.as_ref(), remote.as_ref());
         // An issuer that cannot be reached is reported now, not with the first request.
-        verifier.prepare().await;
+        verifier.fetch_keys().await;
         let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
         served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
     }
@@ -89,7 +89,7 @@ async fn run(
     listener: TcpListener,
     stopped: impl Future<Output = ()>,
 ) -> anyhow::Result<Outcome> {
-    let failing = server.store_failed(args.ending.store_failure_timeout);
+    let failing = server.wait_for_store_failure(args.ending.store_failure_timeout);
     let mut cause = None;
     let ended = async {
         match args.ending.on_store_failure {
@@ -127,7 +127,7 @@ fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
     let mut server = Server::new(args.limits.within(file_handles));
     server.cors(Cors::new(&args.network.cors_origins)?);
     server.trusted_proxies(args.network.trusted_proxies);
-    server.grace(args.ending.shutdown_delay(args.network.address()));
+    server.shutdown_delay(args.ending.shutdown_delay(args.network.address()));
     server.slow_request(args.ending.slow_request);
     Ok(server)
 }

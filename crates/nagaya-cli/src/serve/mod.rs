@@ -136,7 +136,7 @@ pub(super) struct Logs {
 
 impl Logs {
     /// Starts logging, until the result is dropped.
-    pub(super) fn begin(&self) -> anyhow::Result<observe::Logs> {
+    pub(super) fn begin(&self) -> anyhow::Result<observe::LogGuard> {
         let format = match self.log_format {
             Some(LogFormat::Text) => observe::LogFormat::Text,
             Some(LogFormat::Json) => observe::LogFormat::Json,

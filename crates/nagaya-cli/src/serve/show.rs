@@ -111,11 +111,11 @@ fn demo_tenant(design: &Design) -> String {
 
 /// A list without required parameters.
 fn first_list(design: &Design) -> Option<&str> {
-    let open = |access: &&nagaya_design::Access| {
-        let needed = |parameter: &nagaya_design::Parameter| parameter.required && !parameter.from_token;
+    let open = |access: &&nagaya_design::AccessPattern| {
+        let needed = |parameter: &nagaya_design::AccessParameter| parameter.required && !parameter.from_token;
         design.wall_of(access) == nagaya_design::Wall::Key && !design.parameters(access).iter().any(needed)
     };
-    design.accesses.iter().filter(open).find_map(|access| access.path.as_deref())
+    design.access_patterns.iter().filter(open).find_map(|access| access.path.as_deref())
 }
 
 #[cfg(test)]

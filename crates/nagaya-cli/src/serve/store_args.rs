@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use nagaya_design::Engine;
-use nagaya_embedded::Embedded;
+use nagaya_embedded::EmbeddedStore;
 use nagaya_server::System;
 use nagaya_store::Store;
 use nagaya_tenancy::{Nagaya, Settings};
@@ -61,12 +61,12 @@ impl StoreArgs {
             StoreKind::Embedded => {
                 let directory = self.data.clone();
                 let options = self.directory.options();
-                let opening = move || Embedded::open(&directory, options);
+                let opening = move || EmbeddedStore::open(&directory, options);
                 let store = Arc::new(tokio::task::spawn_blocking(opening).await??);
                 control::listen(&self.data, &store);
                 Ok(store)
             }
-            StoreKind::Memory => Ok(Arc::new(Embedded::memory(self.directory.options())?)),
+            StoreKind::Memory => Ok(Arc::new(EmbeddedStore::in_memory(self.directory.options())?)),
             StoreKind::Dynamodb => dynamodb().await,
             StoreKind::Cosmos => bail!("there is no engine for Cosmos DB yet; choose embedded, memory or dynamodb"),
         }
@@ -104,9 +104,12 @@ impl StoreArgs {
                 bail!(self.missing_tables(system, &missing, creates));
             }
         }
-        nagaya.ensure().await.with_context(|| format!("the tables of {name} cannot be created"))?;
+        nagaya.ensure_tables().await.with_context(|| format!("the tables of {name} cannot be created"))?;
         // Deletions that a crash has interrupted are finished before the first request.
-        nagaya.recover().await.with_context(|| format!("interrupted deletions of {name} cannot be finished"))?;
+        nagaya
+            .recover_deletions()
+            .await
+            .with_context(|| format!("interrupted deletions of {name} cannot be finished"))?;
         Ok(nagaya)
     }
 
@@ -145,7 +148,7 @@ impl StoreArgs {
 async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
     use nagaya_dynamodb::{Dynamodb, Options, Settings};
     // `nagaya tables apply` adds indexes, one at a time where that is wanted.
-    let options = Options { adds_indexes: false, ..Options::default() };
+    let options = Options { adds_missing_indexes: false, ..Options::default() };
     Ok(Arc::new(Dynamodb::open(&Settings::from_env(), options).await?))
 }
 

@@ -47,7 +47,7 @@ async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Ser
     }
     let system = System::named(&served.system.name, design);
     let nagaya = store.open_system(&system, Arc::clone(&served.store), tables).await?;
-    served.mounted.serve(system.clone(), nagaya);
+    served.mounted.replace(system.clone(), nagaya);
     served.system = system;
     Ok(true)
 }
@@ -56,7 +56,7 @@ async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Ser
 fn breaks(old: &Design, new: &Design) -> Option<String> {
     let found = diff(old, new);
     let breaking: Vec<_> =
-        found.iter().filter(|each| each.breaks.is_some()).map(|each| format!("  {each}\n")).collect();
+        found.iter().filter(|each| each.breaking_reason.is_some()).map(|each| format!("  {each}\n")).collect();
     let why = || {
         format!(
             "breaking\n{}what is stored does not fit it: undo this, or serve it on a new directory\n",

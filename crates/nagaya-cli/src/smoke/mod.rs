@@ -8,7 +8,7 @@ use nagaya_server::{
     smoke::{SmokeClient, SmokeReport, StoredTable},
 };
 use nagaya_store::{Clock, Store};
-use nagaya_tenancy::Ids;
+use nagaya_tenancy::IdGenerator;
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Handle, sync::oneshot};
 
@@ -143,7 +143,7 @@ async fn running(url: &str, given: Option<&str>, store: &StoreArgs, system: &Sys
 /// Tokens of two new users.
 fn tokens(issuer: &LocalIssuer, system: &System) -> anyhow::Result<[String; 2]> {
     let now = Clock::system().millis();
-    let user = || format!("smoke-{}", Ids::random().ulid(now).to_lowercase());
+    let user = || format!("smoke-{}", IdGenerator::random().ulid(now).to_lowercase());
     Ok([token(issuer, system, &user())?, token(issuer, system, &user())?])
 }
 

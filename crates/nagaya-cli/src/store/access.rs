@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use nagaya_embedded::{Embedded, Options, is_in_use};
+use nagaya_embedded::{EmbeddedStore, Options, is_in_use};
 
 use super::failure::StoreFailure;
 use crate::control::Connection;
@@ -25,7 +25,7 @@ pub(super) struct DirectoryArgs {
 /// How the directory is accessed.
 pub(super) enum Access {
     /// This process has it open.
-    Own(Box<Embedded>),
+    Own(Box<EmbeddedStore>),
     /// A server has it open, and answers.
     Server(Connection),
 }
@@ -44,7 +44,7 @@ pub(super) fn access(directory: &DirectoryArgs) -> anyhow::Result<Access> {
 }
 
 /// Opens an existing store that no other process has open.
-pub(super) fn open(directory: &DirectoryArgs) -> anyhow::Result<Embedded> {
+pub(super) fn open(directory: &DirectoryArgs) -> anyhow::Result<EmbeddedStore> {
     try_open(directory)?.map_err(|error| unopened(directory, error))
 }
 
@@ -53,7 +53,7 @@ fn unopened(directory: &DirectoryArgs, error: nagaya_store::Error) -> anyhow::Er
 }
 
 /// Opens an existing store; never creates one.
-fn try_open(directory: &DirectoryArgs) -> anyhow::Result<Result<Embedded, nagaya_store::Error>> {
+fn try_open(directory: &DirectoryArgs) -> anyhow::Result<Result<EmbeddedStore, nagaya_store::Error>> {
     if !is_store(&directory.data)? {
         // A directory may hold several, for example copies.
         let inside = fs::read_dir(&directory.data).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -70,8 +70,8 @@ fn try_open(directory: &DirectoryArgs) -> anyhow::Result<Result<Embedded, nagaya
         bail!("{} is not the directory of a store; {there}", directory.data.display());
     }
     // Nothing expires during maintenance.
-    let options = Options { sweep_every: None, ..Options::default() };
-    Ok(Embedded::open(&directory.data, options))
+    let options = Options { sweep_interval: None, ..Options::default() };
+    Ok(EmbeddedStore::open(&directory.data, options))
 }
 
 /// Whether a directory is one of the embedded store.

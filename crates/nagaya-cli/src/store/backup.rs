@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use nagaya_embedded::{Content, Source, check_backup, new_id, write_backup};
+use nagaya_embedded::{BackupContent, BackupSource, new_backup_id, verify_backup, write_backup};
 
 use super::{
     access::{Access, DirectoryArgs, access},
@@ -45,18 +45,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         bail!("{} exists, and a backup never replaces a file; choose another name", file.display());
     }
     let access = access(directory)?;
-    let id = new_id()?;
+    let id = new_backup_id()?;
     let sealed = keys::sealed(&args.keys, &directory.data, id)?;
     // An incremental backup of a damaged one would be useless.
     let check = |previous: &PathBuf| {
         with_progress("records checked", |progress| {
-            check_backup(previous, progress)
+            verify_backup(previous, progress)
                 .map_err(StoreFailure::from)
                 .with_context(|| format!("{} cannot be continued", previous.display()))
         })
     };
     let previous = args.since.as_ref().map(check).transpose()?;
-    let since = previous.as_ref().and_then(|previous| previous.since());
+    let since = previous.as_ref().and_then(|previous| previous.position());
     if previous.is_some() && since.is_none() {
         bail!("the previous backup is of a format that cannot be continued; write a full one, without --since");
     }
@@ -66,12 +66,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let source = match access {
         Access::Own(store) => {
             own = store;
-            Source::Store(&own)
+            BackupSource::Store(&own)
         }
-        Access::Server(connection) => Source::Stream(stream.insert(connection.stream(since.as_ref())?)),
+        Access::Server(connection) => BackupSource::Stream(stream.insert(connection.stream(since.as_ref())?)),
     };
-    let content =
-        Content { source, previous: previous.as_ref(), objects: Some(&objects), sealed_keys: sealed.as_deref(), id };
+    let content = BackupContent {
+        source,
+        previous: previous.as_ref(),
+        objects: Some(&objects),
+        sealed_keys: sealed.as_deref(),
+        id,
+    };
     let made =
         with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
     let json = show::backup(&made, file);

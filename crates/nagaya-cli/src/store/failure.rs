@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nagaya_embedded::is_damaged;
+use nagaya_embedded::is_backup_damaged;
 
 /// What went wrong.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct StoreFailure {
 
 impl From<nagaya_store::Error> for StoreFailure {
     fn from(error: nagaya_store::Error) -> Self {
-        StoreFailure { what: error.to_string(), damaged: is_damaged(&error) }
+        StoreFailure { what: error.to_string(), damaged: is_backup_damaged(&error) }
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     match &args.verb {
         Verb::Stat(directory) => {
             let stat = match access(directory)? {
-                Access::Own(store) => show::stat(&store.stat()?),
+                Access::Own(store) => show::stat(&store.stats()?),
                 Access::Server(connection) => connection.ask(&json!({ "do": "stat" }), &mut |_| {})?,
             };
             print(directory.json, &stat, &show::stat_text(&stat))?;
@@ -71,9 +71,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Verb::Recover(args) => recover::run(args),
         Verb::Compact(directory) => {
             let store = open(directory)?;
-            let before = store.stat()?.disk_bytes;
+            let before = store.stats()?.disk_bytes;
             store.compact()?;
-            let after = store.stat()?.disk_bytes;
+            let after = store.stats()?.disk_bytes;
             let text = format!("{} before, {} after\n", show::bytes(before), show::bytes(after));
             print(directory.json, &json!({ "before": before, "after": after }), &text)?;
             Ok(Outcome::Fine)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use nagaya_embedded::{Recovery, accept_loss, inspect_damage};
+use nagaya_embedded::{Recovery, discard_damaged_commits, inspect_damage};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -33,7 +33,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         bail!("{} is not the directory of a store; name it with --data", data.display());
     }
     let found = inspect_damage(data).map_err(StoreFailure::from)?;
-    let kept = if args.yes && found.is_damaged() { accept_loss(data).map_err(StoreFailure::from)? } else { Vec::new() };
+    let kept = if args.yes && found.is_damaged() {
+        discard_damaged_commits(data).map_err(StoreFailure::from)?
+    } else {
+        Vec::new()
+    };
     let accepted = args.yes && found.is_damaged();
     let mut json = json(&found);
     json["accepted"] = accepted.into();

@@ -1,6 +1,6 @@
 //! `nagaya store reindex` and `repair`: rebuilding what is derived from the items.
 
-use nagaya_embedded::{Embedded, Repair};
+use nagaya_embedded::{EmbeddedStore, RepairSummary};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -52,14 +52,14 @@ pub(super) fn reindex(args: &ReindexArgs) -> anyhow::Result<Outcome> {
 
 /// Rebuilds the indexes of one table or of all; gives the names of the tables.
 pub(crate) fn reindex_all(
-    store: &Embedded,
+    store: &EmbeddedStore,
     table: Option<&str>,
     index: Option<&str>,
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Json> {
     let tables = match table {
         Some(table) => vec![table.to_owned()],
-        None => store.stat()?.tables.into_iter().map(|table| table.name).collect(),
+        None => store.stats()?.tables.into_iter().map(|table| table.name).collect(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     for (done, table) in tables.iter().enumerate() {
@@ -88,8 +88,8 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
     Ok(if count("left") == 0 { Outcome::Fine } else { Outcome::FoundProblem })
 }
 
-pub(crate) fn repair_all(store: &Embedded, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
+pub(crate) fn repair_all(store: &EmbeddedStore, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let Repair { found, left } = runtime.block_on(store.repair(progress))?;
+    let RepairSummary { found, remaining: left } = runtime.block_on(store.repair(progress))?;
     Ok(json!({ "found": show::findings(&found), "left": show::findings(&left) }))
 }

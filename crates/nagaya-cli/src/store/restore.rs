@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use nagaya_embedded::{Checked, KeyFile, ObjectsAndKeys, Restored, check_backup, check_chain, restore_backups};
+use nagaya_embedded::{
+    KeyFile, RestoreExtras, RestoreSummary, VerifiedBackup, restore_backups, verify_backup, verify_chain,
+};
 use nagaya_server::System;
 use serde_json::json;
 
@@ -78,36 +80,36 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<Restored> {
+fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<RestoreSummary> {
     let Args { directory, to, .. } = args;
     let store = open(directory)?;
     let keys = if args.keys.without_keys { Vec::new() } else { keys::read(&directory.data)? };
     let objects = directory.data.join("objects");
-    let beside = ObjectsAndKeys { objects: Some(&objects), keys: &keys };
+    let beside = RestoreExtras { objects: Some(&objects), keys: &keys };
     with_progress("entries", |progress| {
         Ok(store.restore_at(at.as_millisecond(), to, beside, progress).map_err(StoreFailure::from)?)
     })
 }
 
-fn restore_backups_of(args: &Args) -> anyhow::Result<Restored> {
-    let check = |file: &PathBuf| -> anyhow::Result<Checked> {
+fn restore_backups_of(args: &Args) -> anyhow::Result<RestoreSummary> {
+    let check = |file: &PathBuf| -> anyhow::Result<VerifiedBackup> {
         with_progress("records checked", |progress| {
-            check_backup(file, progress)
+            verify_backup(file, progress)
                 .map_err(StoreFailure::from)
                 .with_context(|| format!("{}: nothing was restored", file.display()))
         })
     };
     let chain: Vec<_> = args.from.iter().map(check).collect::<Result<_, _>>()?;
-    check_chain(&chain).map_err(StoreFailure::from).context("nothing was restored")?;
+    verify_chain(&chain).map_err(StoreFailure::from).context("nothing was restored")?;
     let keys = keys_of(args, &chain).context("nothing was restored")?;
-    let beside = ObjectsAndKeys { objects: None, keys: &keys };
+    let beside = RestoreExtras { objects: None, keys: &keys };
     with_progress("entries", |progress| {
         Ok(restore_backups(&chain, &args.to, beside, progress).map_err(StoreFailure::from)?)
     })
 }
 
 /// The keys of the newest backup that has some.
-fn keys_of(args: &Args, chain: &[Checked]) -> anyhow::Result<Vec<KeyFile>> {
+fn keys_of(args: &Args, chain: &[VerifiedBackup]) -> anyhow::Result<Vec<KeyFile>> {
     let newest = chain.iter().rev().find_map(|checked| checked.sealed_keys.as_ref().zip(checked.id()));
     match newest {
         Some((sealed, id)) if !args.keys.without_keys => keys::unsealed(&args.keys, sealed, id),
@@ -116,7 +118,7 @@ fn keys_of(args: &Args, chain: &[Checked]) -> anyhow::Result<Vec<KeyFile>> {
 }
 
 /// The commands that show whether a restored directory is sound.
-fn next_steps(args: &Args, restored: &Restored) -> anyhow::Result<Vec<String>> {
+fn next_steps(args: &Args, restored: &RestoreSummary) -> anyhow::Result<Vec<String>> {
     let to = args.to.display();
     let mut next = vec![format!("nagaya store verify --data {to}")];
     let kept = |name: &str| restored.tables.iter().any(|table| table.starts_with(&format!("{name}/")));

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, io::Write as _, path::Path};
 
 use jiff::Timestamp;
-use nagaya_embedded::{Backup, Finding, Restored, Stat};
+use nagaya_embedded::{BackupSummary, Finding, RestoreSummary, StoreStats};
 use serde_json::{Value as Json, json};
 
 /// Prints a result.
@@ -21,7 +21,7 @@ fn instant(millis: i64) -> String {
     Timestamp::from_millisecond(millis).map_or_else(|_| millis.to_string(), |instant| instant.to_string())
 }
 
-pub(crate) fn stat(stat: &Stat) -> Json {
+pub(crate) fn stat(stat: &StoreStats) -> Json {
     let tables: Vec<_> = stat
         .tables
         .iter()
@@ -69,7 +69,7 @@ pub(super) fn stat_text(stat: &Json) -> String {
 }
 
 pub(crate) fn findings(findings: &[Finding]) -> Json {
-    let listed: Vec<_> = findings.iter().map(|each| json!({ "table": each.table, "what": each.what })).collect();
+    let listed: Vec<_> = findings.iter().map(|each| json!({ "table": each.table, "what": each.problem })).collect();
     json!({ "ok": findings.is_empty(), "findings": listed })
 }
 
@@ -97,7 +97,7 @@ pub(super) fn findings_text(found: &Json) -> String {
     found["findings"].as_array().into_iter().flatten().map(line).collect()
 }
 
-pub(super) fn backup(made: &Backup, file: &Path) -> Json {
+pub(super) fn backup(made: &BackupSummary, file: &Path) -> Json {
     json!({
         "place": file,
         "id": made.id,
@@ -115,7 +115,7 @@ pub(super) fn backup(made: &Backup, file: &Path) -> Json {
     })
 }
 
-pub(super) fn backup_text(made: &Backup, directory: &str) -> String {
+pub(super) fn backup_text(made: &BackupSummary, directory: &str) -> String {
     let kind = if made.parent.is_some() { "incremental" } else { "full" };
     let keys = if made.has_keys { "sealed keys" } else { "no keys" };
     let mut out = format!(
@@ -137,7 +137,7 @@ pub(super) fn backup_text(made: &Backup, directory: &str) -> String {
     out
 }
 
-pub(super) fn restored(made: &Restored, directory: &Path) -> Json {
+pub(super) fn restored(made: &RestoreSummary, directory: &Path) -> Json {
     json!({
         "place": directory,
         "tables": made.tables.len(),
@@ -150,7 +150,7 @@ pub(super) fn restored(made: &Restored, directory: &Path) -> Json {
     })
 }
 
-pub(super) fn restored_text(made: &Restored, directory: &Path) -> String {
+pub(super) fn restored_text(made: &RestoreSummary, directory: &Path) -> String {
     format!(
         "{} tables, {} items, {} objects and {} key files restored into {}\ncontent {}\n",
         made.tables.len(),

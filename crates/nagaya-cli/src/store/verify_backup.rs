@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use nagaya_embedded::{check_backup, check_chain};
+use nagaya_embedded::{verify_backup, verify_chain};
 use serde_json::json;
 
 use super::{
@@ -37,8 +37,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (mut listed, mut text, mut problems) = (Vec::new(), String::new(), Vec::new());
     let mut chain = Vec::new();
     for file in &args.files {
-        match with_progress("records checked", |progress| Ok(check_backup(file, progress).map_err(StoreFailure::from)))?
-        {
+        match with_progress(
+            "records checked",
+            |progress| Ok(verify_backup(file, progress).map_err(StoreFailure::from)),
+        )? {
             Ok(checked) => {
                 let mut what = show::backup(&checked.backup, file);
                 let damaged = checked.backup.damaged_objects.len();
@@ -61,7 +63,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     // A single incremental backup is checked alone; the one that it continues is needed to restore it.
     if problems.is_empty()
         && chain.len() > 1
-        && let Err(error) = check_chain(&chain).map_err(StoreFailure::from)
+        && let Err(error) = verify_chain(&chain).map_err(StoreFailure::from)
     {
         problems.push(error.to_string());
     }

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_design::{Design, Engine};
-use nagaya_dynamodb::{Dynamodb, Event, Options, Plan, Settings, Wanted};
+use nagaya_dynamodb::{ApplyEvent, DesiredTable, Dynamodb, Options, Settings, TablesPlan};
 
 use super::{ChangeOptions, Kind, TableArgs, Verb, show};
 use crate::{Outcome, confirm::confirmed, source};
@@ -47,21 +47,21 @@ impl Tables {
     }
 
     /// The design's tables as they should be.
-    fn wanted(&self, options: Option<&ChangeOptions>) -> Vec<Wanted> {
+    fn wanted(&self, options: Option<&ChangeOptions>) -> Vec<DesiredTable> {
         let specs = nagaya_tenancy::table_specs(&self.design, &self.base);
         let wanted = |(spec, table): (_, &nagaya_design::Table)| {
             let mut tags: std::collections::BTreeMap<_, _> =
                 options.map(|options| options.tags.iter().cloned().collect()).unwrap_or_default();
             tags.insert(DESIGN_TAG.to_owned(), self.design.name.clone());
-            Wanted {
-                stage: options.and_then(|options| options.stage),
+            DesiredTable {
+                index_count: options.and_then(|options| options.stage),
                 stream: table.stream,
                 recovery: table.point_in_time,
                 encryption: table.kms,
                 throughput: table.throughput,
                 protected: options.is_some_and(|options| options.protect),
                 tags,
-                ..Wanted::new(spec)
+                ..DesiredTable::new(spec)
             }
         };
         specs.into_iter().zip(&self.design.tables).map(wanted).collect()
@@ -78,7 +78,7 @@ async fn plan(target: &TableArgs, options: &ChangeOptions, exit_code: bool) -> a
     } else {
         write!(out, "{}", show::plan_text(&plan, &wanted, options.stage, &tables.address))?;
     }
-    let pending = exit_code && plan.steps() > 0;
+    let pending = exit_code && plan.step_count() > 0;
     Ok(if pending || !plan.conflicts().is_empty() { Outcome::FoundProblem } else { Outcome::Fine })
 }
 
@@ -87,14 +87,14 @@ async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow
     let wanted = tables.wanted(Some(options));
     let plan = tables.store.plan_tables(&wanted, options.prune).await?;
     let conflicts = plan.conflicts();
-    if plan.steps() == 0 || !conflicts.is_empty() || !yes {
+    if plan.step_count() == 0 || !conflicts.is_empty() || !yes {
         eprint!("{}", show::plan_text(&plan, &wanted, options.stage, &tables.address));
     }
     if !conflicts.is_empty() {
         eprintln!("nagaya: nothing was done: what differs cannot be changed without making the table anew");
         return Ok(Outcome::FoundProblem);
     }
-    if plan.steps() > 0 && !yes {
+    if plan.step_count() > 0 && !yes {
         confirmed(false, "do this?")?;
     }
     let skipped = carry_out(&tables.store, &plan).await?;
@@ -108,24 +108,24 @@ async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow
 }
 
 /// Carries out a plan, with its progress. Gives the kinds of steps that the server does not support.
-async fn carry_out(store: &Dynamodb, plan: &Plan) -> anyhow::Result<Vec<(String, &'static str)>> {
+async fn carry_out(store: &Dynamodb, plan: &TablesPlan) -> anyhow::Result<Vec<(String, &'static str)>> {
     let on_terminal = std::io::stderr().is_terminal();
-    let bar = if on_terminal { ProgressBar::new(plan.steps() as u64) } else { ProgressBar::hidden() };
+    let bar = if on_terminal { ProgressBar::new(plan.step_count() as u64) } else { ProgressBar::hidden() };
     let template = "{spinner} {pos}/{len} {prefix} {msg} {elapsed}";
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    let mut tell = |event: Event<'_>| match event {
+    let mut tell = |event: ApplyEvent<'_>| match event {
         // A log has one line for each step.
-        Event::Begins { table, step } if !on_terminal => eprintln!("{table}: {step}"),
-        Event::Begins { table, step } => {
+        ApplyEvent::Started { table, step } if !on_terminal => eprintln!("{table}: {step}"),
+        ApplyEvent::Started { table, step } => {
             bar.set_prefix(table.to_owned());
             bar.set_message(step.to_string());
         }
-        Event::Waits { table, what } => {
+        ApplyEvent::Waiting { table, what } => {
             bar.set_prefix(table.to_owned());
             bar.set_message(what);
         }
-        Event::Done { .. } | Event::Skipped { .. } => bar.inc(1),
+        ApplyEvent::Finished { .. } | ApplyEvent::Skipped { .. } => bar.inc(1),
     };
     let done = store.apply_tables(plan, &mut tell).await;
     bar.finish_and_clear();
@@ -135,7 +135,7 @@ async fn carry_out(store: &Dynamodb, plan: &Plan) -> anyhow::Result<Vec<(String,
 
 async fn status(target: &TableArgs) -> anyhow::Result<Outcome> {
     let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
-    let looks = tables.store.look_at_tables(&tables.wanted(None)).await?;
+    let looks = tables.store.table_states(&tables.wanted(None)).await?;
     let mut out = std::io::stdout().lock();
     if target.json {
         writeln!(out, "{:#}", show::status_json(&looks))?;

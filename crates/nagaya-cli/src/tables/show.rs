@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use nagaya_dynamodb::{IndexLook, Plan, TableLook, TablePlan, Wanted};
+use nagaya_dynamodb::{DesiredTable, IndexState, TablePlan, TableState, TablesPlan};
 use serde_json::{Value, json};
 
 // Writing to a string does not fail, so what it answers is dropped in this file.
 
-pub(super) fn plan_text(plan: &Plan, wanted: &[Wanted], stage: Option<usize>, address: &str) -> String {
+pub(super) fn plan_text(plan: &TablesPlan, wanted: &[DesiredTable], stage: Option<usize>, address: &str) -> String {
     let mut out = String::new();
     let of = match stage {
         Some(stage) => format!(", stage {stage} of {}", stages(wanted)),
@@ -22,12 +22,12 @@ pub(super) fn plan_text(plan: &Plan, wanted: &[Wanted], stage: Option<usize>, ad
     if let (Some(stage), false) = (stage, next.is_empty()) {
         let _ = writeln!(out, "stage {} would add {}", stage + 1, next.join(", "));
     }
-    let lacking: Vec<_> = plan.lacking().into_iter().collect();
+    let lacking: Vec<_> = plan.unsupported().into_iter().collect();
     if !lacking.is_empty() {
         let _ = writeln!(out, "left out, because this server does not have it: {}", lacking.join(", "));
     }
     let conflicts = plan.conflicts().len();
-    let _ = match (plan.steps(), conflicts) {
+    let _ = match (plan.step_count(), conflicts) {
         (0, 0) => writeln!(out, "nothing to do"),
         (steps, 0) => writeln!(out, "{}", counted(steps, "step")),
         (steps, conflicts) => writeln!(out, "{}, {}", counted(steps, "step"), counted(conflicts, "conflict")),
@@ -42,7 +42,7 @@ fn lines(out: &mut String, table: &TablePlan) {
     for step in &table.steps {
         let _ = writeln!(out, "  {step}");
     }
-    for extra in &table.extra {
+    for extra in &table.not_in_design {
         let _ = writeln!(out, "  not in the design: {extra} (--prune removes it)");
     }
     for note in &table.notes {
@@ -53,22 +53,22 @@ fn lines(out: &mut String, table: &TablePlan) {
     }
 }
 
-pub(super) fn plan_json(plan: &Plan, wanted: &[Wanted], stage: Option<usize>) -> Value {
+pub(super) fn plan_json(plan: &TablesPlan, wanted: &[DesiredTable], stage: Option<usize>) -> Value {
     let tables = plan.tables.iter().map(|table| {
         let steps = table.steps.iter().map(|step| json!({ "kind": step.code(), "what": step.to_string() }));
         json!({
             "table": table.table,
             "steps": steps.collect::<Vec<_>>(),
             "conflicts": table.conflicts,
-            "extra": table.extra,
-            "lacking": table.lacking,
+            "extra": table.not_in_design,
+            "lacking": table.unsupported,
             "notes": table.notes,
         })
     });
     let next = next(wanted).into_iter().map(|(table, index)| json!({ "table": table, "index": index }));
     json!({
         "ok": plan.conflicts().is_empty(),
-        "steps": plan.steps(),
+        "steps": plan.step_count(),
         "stage": stage,
         "stages": stages(wanted),
         "next": next.collect::<Vec<_>>(),
@@ -76,30 +76,30 @@ pub(super) fn plan_json(plan: &Plan, wanted: &[Wanted], stage: Option<usize>) ->
     })
 }
 
-pub(super) fn applied_text(plan: &Plan, skipped: &[(String, &str)]) -> String {
+pub(super) fn applied_text(plan: &TablesPlan, skipped: &[(String, &str)]) -> String {
     let mut out = String::new();
     for (table, step) in skipped {
         let _ = writeln!(out, "{table}: this server has no {step}: left out");
     }
-    if plan.steps() == 0 {
+    if plan.step_count() == 0 {
         return out;
     }
     let changed = plan.tables.iter().filter(|table| !table.steps.is_empty()).count();
-    let done = counted(plan.steps() - skipped.len(), "step");
+    let done = counted(plan.step_count() - skipped.len(), "step");
     let _ = writeln!(out, "{done} done on {}", counted(changed, "table"));
     out
 }
 
-pub(super) fn applied_json(plan: &Plan, skipped: &[(String, &str)]) -> Value {
+pub(super) fn applied_json(plan: &TablesPlan, skipped: &[(String, &str)]) -> Value {
     let skipped: Vec<_> = skipped.iter().map(|(table, step)| json!({ "table": table, "kind": step })).collect();
-    json!({ "ok": true, "done": plan.steps() - skipped.len(), "skipped": skipped })
+    json!({ "ok": true, "done": plan.step_count() - skipped.len(), "skipped": skipped })
 }
 
-pub(super) fn status_text(looks: &[TableLook]) -> String {
+pub(super) fn status_text(looks: &[TableState]) -> String {
     let mut out = String::new();
     for look in looks {
         let _ = writeln!(out, "{}", look.table);
-        let Some(state) = &look.state else {
+        let Some(state) = &look.status else {
             let _ = writeln!(out, "  not there");
             continue;
         };
@@ -111,30 +111,30 @@ pub(super) fn status_text(looks: &[TableLook]) -> String {
     out
 }
 
-fn index_state(index: &IndexLook, items: i64) -> String {
-    let Some(state) = &index.state else { return "not there".to_owned() };
+fn index_state(index: &IndexState, items: i64) -> String {
+    let Some(state) = &index.status else { return "not there".to_owned() };
     let filled = match index.items {
         Some(filled) if index.backfilling => format!(", about {filled} of {items} items filled in"),
         _ => String::new(),
     };
-    let unknown = if index.wanted { "" } else { ", not in the design" };
+    let unknown = if index.in_design { "" } else { ", not in the design" };
     format!("{state}{filled}{unknown}")
 }
 
-pub(super) fn status_json(looks: &[TableLook]) -> Value {
+pub(super) fn status_json(looks: &[TableState]) -> Value {
     let tables = looks.iter().map(|look| {
         let indexes = look.indexes.iter().map(|index| {
             json!({
                 "name": index.name,
-                "state": index.state,
+                "state": index.status,
                 "backfilling": index.backfilling,
                 "items": index.items,
-                "inDesign": index.wanted,
+                "inDesign": index.in_design,
             })
         });
         json!({
             "table": look.table,
-            "state": look.state,
+            "state": look.status,
             "items": look.items,
             "bytes": look.bytes,
             "indexes": indexes.collect::<Vec<_>>(),
@@ -144,12 +144,12 @@ pub(super) fn status_json(looks: &[TableLook]) -> Value {
 }
 
 /// The index that the next stage adds to each table.
-fn next(wanted: &[Wanted]) -> Vec<(&str, &str)> {
+fn next(wanted: &[DesiredTable]) -> Vec<(&str, &str)> {
     wanted.iter().filter_map(|table| Some((table.spec.name.as_str(), table.next_index()?.name.as_str()))).collect()
 }
 
 /// The last stage, which has all indexes.
-fn stages(wanted: &[Wanted]) -> usize {
+fn stages(wanted: &[DesiredTable]) -> usize {
     wanted.iter().map(|table| table.spec.indexes.len()).max().unwrap_or(0)
 }
 

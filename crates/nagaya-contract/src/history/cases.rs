@@ -34,7 +34,7 @@ fn together() -> Members {
 /// A register of four items of two partitions and two tables.
 async fn apart(fixture: &Fixture<'_>) -> Result<Members, Failure> {
     let other = TableSpec::new(OTHER, KeySchema::strings("PK", "SK"));
-    fixture.store().ensure(&[other.with_index(INDEX, KeySchema::strings("GSI1PK", "GSI1SK"))]).await?;
+    fixture.store().ensure_tables(&[other.with_index(INDEX, KeySchema::strings("GSI1PK", "GSI1SK"))]).await?;
     let place = |table: &str, partition: &str| (table.to_owned(), Key::new(partition, "1"));
     Ok(vec![place(TABLE, "p"), place(OTHER, "p"), place(TABLE, "q"), place(OTHER, "q")])
 }

@@ -61,7 +61,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         }
         let first = events.key.sort.slots().next();
         let ordered = first.is_some_and(|slot| match slot.path.as_str() {
-            "eventId" => slot.form.scalar_type == ScalarType::Ulid,
+            "eventId" => slot.text_syntax.scalar_type == ScalarType::Ulid,
             "aggregateVersion" => slot.pad.is_some(),
             _ => false,
         });

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::{
-    audit::{Audit, Part, VERBS},
+    audit::{AUDIT_VERBS, Audit, AuditPart},
     codes,
     design::{Design, Entity, Wall},
     diagnostic::{Diagnostic, Span, a, did_you_mean},
-    field::{Field, Type},
+    field::{Field, FieldType},
 };
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
@@ -67,21 +67,21 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 /// Checks that a field can hold a part of an entry.
-fn takes(part: Part, entity: &Entity, field: &Field) -> Result<(), (String, String)> {
-    let fits = match (part, &field.kind) {
-        (Part::At, Type::Timestamp(_)) | (Part::Changes, Type::Any) => true,
-        (Part::Changes, Type::Map(inner)) => inner.is_empty(),
-        (Part::At | Part::Changes, _) => false,
-        (_, kind) => matches!(kind, Type::String),
+fn takes(part: AuditPart, entity: &Entity, field: &Field) -> Result<(), (String, String)> {
+    let fits = match (part, &field.field_type) {
+        (AuditPart::At, FieldType::Timestamp(_)) | (AuditPart::Changes, FieldType::Any) => true,
+        (AuditPart::Changes, FieldType::Map(inner)) => inner.is_empty(),
+        (AuditPart::At | AuditPart::Changes, _) => false,
+        (_, kind) => matches!(kind, FieldType::String),
     };
     let wanted = match part {
-        Part::At => "a timestamp",
-        Part::Changes => "a map without fields of its own",
+        AuditPart::At => "a timestamp",
+        AuditPart::Changes => "a map without fields of its own",
         _ => "a string",
     };
     let name = &field.name;
     if !fits {
-        let message = format!("`{name}` is {} and cannot hold the {}", a(field.kind.name()), part.name());
+        let message = format!("`{name}` is {} and cannot hold the {}", a(field.field_type.name()), part.name());
         return Err((message, format!("make it {wanted}")));
     }
     if field.secret || entity.tenant.as_deref() == Some(name) {
@@ -97,10 +97,11 @@ fn takes(part: Part, entity: &Entity, field: &Field) -> Result<(), (String, Stri
 
 /// The first action that the field for actions does not accept.
 fn refused_action(design: &Design, audit: &Audit, entity: &Entity) -> Option<(Span, String)> {
-    let (_, text) = audit.fields().iter().find(|(part, _)| *part == Part::Action)?;
-    let field = entity.fields.iter().find(|field| field.name == text.value && matches!(field.kind, Type::String))?;
+    let (_, text) = audit.fields().iter().find(|(part, _)| *part == AuditPart::Action)?;
+    let field =
+        entity.fields.iter().find(|field| field.name == text.value && matches!(field.field_type, FieldType::String))?;
     let audited = design.entities.iter().filter(|each| design.is_audited(each));
-    let mut actions = audited.flat_map(|each| VERBS.map(|verb| format!("{}.{verb}", each.name)));
+    let mut actions = audited.flat_map(|each| AUDIT_VERBS.map(|verb| format!("{}.{verb}", each.name)));
     let refused = actions.find(|action| !field.accepts(&Value::from(action.as_str())))?;
     Some((text.span.clone(), format!("`{}` can never be `{refused}`", field.name)))
 }

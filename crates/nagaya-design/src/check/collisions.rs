@@ -2,7 +2,7 @@
 
 use crate::{
     codes,
-    design::{Access, Bound, Design, Entity, KeyTemplates},
+    design::{AccessPattern, Design, Entity, KeyTemplates, SortBound},
     diagnostic::Diagnostic,
     language::Languages,
 };
@@ -18,7 +18,7 @@ pub(super) fn check(design: &Design, languages: &mut Languages, diagnostics: &mu
         former_keys(entity, languages, diagnostics);
         hot_partitions(entity, diagnostics);
     }
-    for access in &design.accesses {
+    for access in &design.access_patterns {
         shadowed(design, access, languages, diagnostics);
     }
 }
@@ -84,13 +84,13 @@ fn equal_discriminators(entity: &Entity, other: &Entity, diagnostics: &mut Vec<D
 }
 
 /// Reports an access pattern whose query can return items of another entity.
-fn shadowed(design: &Design, access: &Access, languages: &mut Languages, diagnostics: &mut Vec<Diagnostic>) {
+fn shadowed(design: &Design, access: &AccessPattern, languages: &mut Languages, diagnostics: &mut Vec<Diagnostic>) {
     let entity = &design.entities[access.entity];
     // With a discriminator the query selects its own entity.
     if design.table_of(entity).discriminator.is_some() {
         return;
     }
-    let (_, key) = design.source_of(access);
+    let (_, key) = design.key_of_access(access);
     let index = access.mapping.map(|at| entity.indexes[at].index);
     let others = design.entities.iter().filter(|other| other.table == entity.table && other.name != entity.name);
     for other in others {
@@ -102,8 +102,8 @@ fn shadowed(design: &Design, access: &Access, languages: &mut Languages, diagnos
         };
         for theirs in theirs {
             let sort = match access.bound {
-                Bound::Full => languages.common_key(&key.sort, &theirs.sort),
-                Bound::Open | Bound::Range(_) | Bound::Prefix(_) => {
+                SortBound::Full => languages.common_key(&key.sort, &theirs.sort),
+                SortBound::Open | SortBound::Range(_) | SortBound::Prefix(_) => {
                     languages.common_prefix(&key.sort, access.fixed, &theirs.sort)
                 }
             };

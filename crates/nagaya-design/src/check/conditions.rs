@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::{
     codes,
-    condition::{Condition, Literal, Operand, Term},
-    design::{Access, Design, Entity, SCHEMA_ATTRIBUTE},
+    condition::{Condition, ConditionField, ConditionValue, Term},
+    design::{AccessPattern, Design, Entity, SCHEMA_ATTRIBUTE},
     diagnostic::{Diagnostic, did_you_mean},
-    field::{Field, Type},
+    field::{Field, FieldType},
     template::is_field_name,
-    text_syntax::Precision,
+    text_syntax::TimestampPrecision,
     tree::SpannedText,
     version::Version,
 };
@@ -27,7 +27,7 @@ pub(super) fn check(design: &Design, source: &str, diagnostics: &mut Vec<Diagnos
             checker.condition(field.since.as_ref(), field.since_text.as_ref());
         }
     }
-    for access in &design.accesses {
+    for access in &design.access_patterns {
         let entity = &design.entities[access.entity];
         let mut checker = Checker { entity, source, diagnostics, parameters: true };
         checker.condition(access.filter.as_ref(), access.filter_text.as_ref());
@@ -52,9 +52,9 @@ impl Checker<'_> {
     }
 
     /// A parameter of the filter with the name of a field in `by` has one value for both, so the types must match.
-    fn shared_parameters(&mut self, access: &Access) {
+    fn shared_parameters(&mut self, access: &AccessPattern) {
         let (Some(filter), Some(text)) = (&access.filter, &access.filter_text) else { return };
-        let kind = |path: &str| self.entity.field(path).map(|field| field.kind.name());
+        let kind = |path: &str| self.entity.field(path).map(|field| field.field_type.name());
         let clash = filter
             .parameters()
             .into_iter()
@@ -74,7 +74,7 @@ impl Checker<'_> {
     /// A parameter has one value, so the fields that it is compared with have one type.
     fn one_type_each(&mut self, condition: &Condition, text: &SpannedText) {
         let parameters = condition.parameters();
-        let kind = |path: &str| self.entity.field(path).map(|field| field.kind.name());
+        let kind = |path: &str| self.entity.field(path).map(|field| field.field_type.name());
         let clash = parameters.iter().enumerate().find_map(|(at, (name, path))| {
             let earlier = parameters[..at].iter().find(|(other, _)| other == name)?;
             (kind(earlier.1) != kind(path)).then_some((*name, earlier.1, *path))
@@ -91,7 +91,7 @@ impl Checker<'_> {
         }
     }
 
-    fn operand(&mut self, operand: &Operand, literals: &[Literal], equality: bool, text: &SpannedText) {
+    fn operand(&mut self, operand: &ConditionField, literals: &[ConditionValue], equality: bool, text: &SpannedText) {
         let span = text.span_of(self.source, operand.range.clone());
         if operand.path == SCHEMA_ATTRIBUTE && self.entity.schema.is_some() {
             literals.iter().for_each(|literal| self.schema_version(literal, text));
@@ -119,7 +119,7 @@ impl Checker<'_> {
     }
 
     /// The schema version is not a field, but conditions may use it.
-    fn schema_version(&mut self, literal: &Literal, text: &SpannedText) {
+    fn schema_version(&mut self, literal: &ConditionValue, text: &SpannedText) {
         let good = match &literal.value {
             Term::Parameter(_) => self.parameters,
             Term::Constant(value) => value.as_str().is_some_and(|version| version.parse::<Version>().is_ok()),
@@ -134,7 +134,7 @@ impl Checker<'_> {
         }
     }
 
-    fn literal(&mut self, field: &Field, literal: &Literal, equality: bool, text: &SpannedText) {
+    fn literal(&mut self, field: &Field, literal: &ConditionValue, equality: bool, text: &SpannedText) {
         let span = text.span_of(self.source, literal.range.clone());
         match &literal.value {
             Term::Parameter(name) if !self.parameters => self.diagnostics.push(
@@ -154,7 +154,7 @@ impl Checker<'_> {
             Term::Constant(value) if !fits(field, value, equality) => self.diagnostics.push(
                 codes::CONDITION_VALUE
                     .at(&span, format!("`{}` is never {}", field.name, literal.value))
-                    .also(&field.span, format!("it is {}", field.wanted()))
+                    .also(&field.span, format!("it is {}", field.expectation()))
                     .help("compare it with a value that it can have"),
             ),
             Term::Constant(_) => {}
@@ -163,20 +163,22 @@ impl Checker<'_> {
 }
 
 fn fits(field: &Field, value: &Value, equality: bool) -> bool {
-    match (&field.kind, value) {
-        (Type::Any, _) => true,
-        (Type::Boolean, Value::Bool(_)) => true,
-        (Type::Number, Value::Number(number)) => {
+    match (&field.field_type, value) {
+        (FieldType::Any, _) => true,
+        (FieldType::Boolean, Value::Bool(_)) => true,
+        (FieldType::Number, Value::Number(number)) => {
             !equality || number.as_f64().is_some_and(|number| field.is_in_range(number))
         }
-        (Type::Integer | Type::Timestamp(Precision::Epoch), Value::Number(number)) => {
-            let holds = |number| field.form.as_ref().is_none_or(|form| form.is_in_bounds(number));
+        (FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch), Value::Number(number)) => {
+            let holds = |number| field.text_syntax.as_ref().is_none_or(|form| form.is_in_bounds(number));
             !equality || number.as_i64().is_some_and(holds)
         }
         // A comparison may use any text, unless the field lists its choices.
-        (Type::String, Value::String(text)) => !equality || field.one_of().is_empty() || field.one_of().contains(text),
-        (Type::Timestamp(_) | Type::Date | Type::Ulid | Type::Uuid, Value::String(text)) => {
-            !equality || field.form.as_ref().is_some_and(|form| form.accepts(text))
+        (FieldType::String, Value::String(text)) => {
+            !equality || field.choices().is_empty() || field.choices().contains(text)
+        }
+        (FieldType::Timestamp(_) | FieldType::Date | FieldType::Ulid | FieldType::Uuid, Value::String(text)) => {
+            !equality || field.text_syntax.as_ref().is_some_and(|form| form.accepts(text))
         }
         _ => false,
     }

@@ -2,10 +2,10 @@
 
 use crate::{
     codes,
-    design::{Design, Entity, SoftDelete, Unique, Wall},
+    design::{Design, Entity, SoftDelete, UniqueConstraint, Wall},
     diagnostic::{Diagnostic, a, did_you_mean, list},
-    field::{Field, Type},
-    text_syntax::Precision,
+    field::{Field, FieldType},
+    text_syntax::TimestampPrecision,
 };
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
@@ -22,7 +22,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         }
         expiry(design, entity, diagnostics);
     }
-    for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event) {
+    for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event_types) {
         for field in &event.fields {
             if let Some(reference) = &field.reference {
                 diagnostics.push(
@@ -42,7 +42,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, diagnostics: &mut Vec<Diagnostic>) {
+fn unique_kept(design: &Design, entity: &Entity, unique: &UniqueConstraint, diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |span, message: String, help: String| {
         diagnostics.push(codes::UNIQUE_NOT_KEPT.at(&span, message).help(help));
     };
@@ -60,10 +60,10 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, diagnostics: &
             wrong(text.span.clone(), format!("`{}` has no field `{path}`", entity.name), did_you_mean(path, names));
             continue;
         };
-        if field.form.is_none() {
+        if field.text_syntax.is_none() {
             wrong(
                 text.span.clone(),
-                format!("`{path}` is {}, which cannot be compared", a(field.kind.name())),
+                format!("`{path}` is {}, which cannot be compared", a(field.field_type.name())),
                 "use a text, integer, date or id".to_owned(),
             );
         } else if entity.is_optional(path) && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
@@ -117,9 +117,9 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &Unique, diagnostics: &
 
 /// No key can find items by a field inside a map or list, so such a field cannot be a reference.
 fn inner_references(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
-    let inner = match &field.kind {
-        Type::Map(inner) => inner.as_slice(),
-        Type::List(Some(element)) => std::slice::from_ref(&**element),
+    let inner = match &field.field_type {
+        FieldType::Map(inner) => inner.as_slice(),
+        FieldType::List(Some(element)) => std::slice::from_ref(&**element),
         _ => &[],
     };
     for field in inner {
@@ -175,11 +175,12 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
         );
         return;
     }
-    let scalar_type = |field: Option<&Field>| field.and_then(|field| field.form.as_ref()).map(|form| form.scalar_type);
+    let scalar_type =
+        |field: Option<&Field>| field.and_then(|field| field.text_syntax.as_ref()).map(|form| form.scalar_type);
     if let [id] = ids.as_slice()
         && scalar_type(target.field(id)) != scalar_type(Some(field))
     {
-        let wanted = target.field(id).map_or("string", |field| field.kind.name());
+        let wanted = target.field(id).map_or("string", |field| field.field_type.name());
         diagnostics.push(
             codes::BAD_REFERENCE
                 .at(
@@ -187,7 +188,7 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
                     format!(
                         "`{}` is {}, and the id of `{}` is {}",
                         field.name,
-                        a(field.kind.name()),
+                        a(field.field_type.name()),
                         target.name,
                         a(wanted)
                     ),
@@ -262,8 +263,11 @@ fn soft_delete(entity: &Entity, soft: &SoftDelete, diagnostics: &mut Vec<Diagnos
                 format!("`{path}` has to be optional: items that are not deleted do not have it"),
                 "add `optional = true`",
             ),
-            Some(field) if what == "time" && !matches!(field.kind, Type::Timestamp(_)) => {
-                wrong(format!("`{path}` is {} and cannot hold a time", a(field.kind.name())), "make it a timestamp");
+            Some(field) if what == "time" && !matches!(field.field_type, FieldType::Timestamp(_)) => {
+                wrong(
+                    format!("`{path}` is {} and cannot hold a time", a(field.field_type.name())),
+                    "make it a timestamp",
+                );
             }
             Some(_) => {}
         }
@@ -281,7 +285,9 @@ fn expiry(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
         );
     }
     let field = table.ttl.as_deref().and_then(|ttl| entity.field(ttl));
-    if let Some(field) = field.filter(|field| !matches!(field.kind, Type::Timestamp(Precision::Epoch))) {
+    if let Some(field) =
+        field.filter(|field| !matches!(field.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)))
+    {
         diagnostics.push(
             codes::BAD_TTL
                 .at(

@@ -4,7 +4,7 @@ use crate::{
     Engine, codes,
     design::{Design, Entity, Table},
     diagnostic::Diagnostic,
-    field::{OnDelete, Type},
+    field::{FieldType, OnDelete},
     language::Languages,
     template::Part,
 };
@@ -56,8 +56,8 @@ fn ignored_settings(table: &Table, engine: Engine, diagnostics: &mut Vec<Diagnos
 
 /// DynamoDB rejects a filter on an attribute of the query's own key.
 fn dynamodb_filters(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
-    for access in &design.accesses {
-        let (attributes, _) = design.source_of(access);
+    for access in &design.access_patterns {
+        let (attributes, _) = design.key_of_access(access);
         let (Some(filter), Some(text)) = (&access.filter, &access.filter_text) else { continue };
         filter.each_field(&mut |field, _, _| {
             if field.path == attributes.partition || field.path == attributes.sort {
@@ -119,9 +119,9 @@ fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, diagno
 }
 
 fn cosmos_queries(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
-    for access in &design.accesses {
+    for access in &design.access_patterns {
         let table = design.table_of(&design.entities[access.entity]);
-        let (attributes, _) = design.source_of(access);
+        let (attributes, _) = design.key_of_access(access);
         if attributes.partition != table.key.partition {
             diagnostics.push(
                 codes::COSMOS_CROSS_QUERY
@@ -207,7 +207,7 @@ fn cosmos_audit(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 
 fn cosmos_numbers(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    for field in entity.fields.iter().filter(|field| matches!(field.kind, Type::Integer)) {
+    for field in entity.fields.iter().filter(|field| matches!(field.field_type, FieldType::Integer)) {
         let within = |bound: Option<f64>| bound.is_some_and(|bound| bound.abs() <= EXACT);
         if !within(field.range.0) || !within(field.range.1) {
             diagnostics.push(

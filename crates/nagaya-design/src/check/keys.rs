@@ -6,7 +6,7 @@ use crate::{
     diagnostic::{Diagnostic, Span},
     field::Field,
     template::Template,
-    text_syntax::{Precision, ScalarType},
+    text_syntax::{ScalarType, TimestampPrecision},
 };
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
@@ -193,8 +193,11 @@ fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
 
 /// Key attributes are strings.
 fn is_stored_as_text(field: &Field) -> bool {
-    field.form.as_ref().is_some_and(|form| {
-        !matches!(form.scalar_type, ScalarType::Integer | ScalarType::Boolean | ScalarType::Timestamp(Precision::Epoch))
+    field.text_syntax.as_ref().is_some_and(|form| {
+        !matches!(
+            form.scalar_type,
+            ScalarType::Integer | ScalarType::Boolean | ScalarType::Timestamp(TimestampPrecision::Epoch)
+        )
     })
 }
 

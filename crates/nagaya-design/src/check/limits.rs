@@ -77,10 +77,10 @@ fn longest(template: &Template, languages: &mut Languages) -> usize {
         sum.saturating_add(match part {
             Part::Literal(literal) => literal.len(),
             Part::Slot(slot) => {
-                let plain = slot.form.max_bytes(slot.pad);
+                let plain = slot.text_syntax.max_bytes(slot.pad);
                 // An escaped ASCII character takes three bytes, any other character at most four.
                 let wide = slot.terminator().map_or(4, |stop| 4.max(3 * stop.len_utf8()));
-                let characters = slot.form.max_chars.saturating_mul(wide);
+                let characters = slot.text_syntax.max_chars.saturating_mul(wide);
                 if languages.may_need_escaping(slot) {
                     plain.saturating_mul(wide.max(3)).min(characters.max(plain))
                 } else {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     codes,
-    design::{Access, Bound, Design},
+    design::{AccessPattern, Design, SortBound},
     diagnostic::{Diagnostic, Span, list},
     path::without_parameter_names,
     template::is_field_name,
@@ -31,7 +31,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             take(without_parameter_names(&entity.item_path()), &who, span, OTHER, &mut taken, diagnostics);
         }
     }
-    for access in &design.accesses {
+    for access in &design.access_patterns {
         let Some(path) = &access.path else { continue };
         let span = access.path_span.as_ref().unwrap_or(&access.span);
         if !well_formed(path, span, diagnostics) {
@@ -94,13 +94,13 @@ fn well_formed(path: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) -> bo
     good
 }
 
-fn parameters(access: &Access, path: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
+fn parameters(access: &AccessPattern, path: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
     let mut known: Vec<&str> = access.by.iter().map(String::as_str).collect();
     known.extend(access.filter.iter().flat_map(|filter| filter.parameters()).map(|(name, _)| name));
     match &access.bound {
-        Bound::Prefix(field) => known.push(field),
-        Bound::Range(_) => known.extend(["from", "to"]),
-        Bound::Open | Bound::Full => {}
+        SortBound::Prefix(field) => known.push(field),
+        SortBound::Range(_) => known.extend(["from", "to"]),
+        SortBound::Open | SortBound::Full => {}
     }
     for name in names(path).filter(|name| !known.contains(name)) {
         diagnostics.push(

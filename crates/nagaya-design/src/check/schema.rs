@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use crate::{
     codes,
-    design::{Change, Design, Entity},
+    design::{Design, Entity, SchemaStep},
     diagnostic::Diagnostic,
     version::Version,
 };
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for entity in &design.entities {
-        let (Some(current), false) = (entity.schema, entity.changes.is_empty()) else {
+        let (Some(current), false) = (entity.schema, entity.schema_steps.is_empty()) else {
             missing_schema(entity, diagnostics);
             continue;
         };
-        let mut steps: Vec<&Change> = entity.changes.iter().collect();
+        let mut steps: Vec<&SchemaStep> = entity.schema_steps.iter().collect();
         steps.sort_by_key(|step| step.from);
         let before = diagnostics.len();
         chain(entity, current, &steps, diagnostics);
@@ -29,7 +29,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn missing_schema(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
-    if let (None, Some(step)) = (entity.schema, entity.changes.first()) {
+    if let (None, Some(step)) = (entity.schema, entity.schema_steps.first()) {
         diagnostics.push(
             codes::SCHEMA_GAP
                 .at(&step.span, format!("`{}` has schema steps but no schema version", entity.name))
@@ -38,8 +38,8 @@ fn missing_schema(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-fn chain(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut Vec<Diagnostic>) {
-    let mut wrong = |step: &Change, message: String, help: String| {
+fn chain(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: &mut Vec<Diagnostic>) {
+    let mut wrong = |step: &SchemaStep, message: String, help: String| {
         diagnostics.push(codes::SCHEMA_GAP.at(&step.span, message).help(help));
     };
     for step in steps.iter().filter(|step| step.to <= step.from) {
@@ -74,7 +74,7 @@ fn chain(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut
     }
 }
 
-fn bump(step: &Change, diagnostics: &mut Vec<Diagnostic>) {
+fn bump(step: &SchemaStep, diagnostics: &mut Vec<Diagnostic>) {
     if step.is_breaking() && step.to.major == step.from.major {
         diagnostics.push(
             codes::SCHEMA_BUMP
@@ -89,9 +89,9 @@ fn bump(step: &Change, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 /// Follows the fields forward through future steps and back through past ones, starting at the declared fields.
-fn fit(entity: &Entity, current: Version, steps: &[&Change], diagnostics: &mut Vec<Diagnostic>) {
+fn fit(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: &mut Vec<Diagnostic>) {
     let declared: BTreeSet<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
-    let mut wrong = |step: &Change, name: &str, reason: &str| {
+    let mut wrong = |step: &SchemaStep, name: &str, reason: &str| {
         diagnostics.push(
             codes::SCHEMA_STEP
                 .at(&step.span, format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to))
@@ -149,6 +149,6 @@ fn placeholder(value: &serde_json::Value) -> Option<&str> {
 }
 
 /// The fields that a step copies from.
-fn copied(step: &Change) -> impl Iterator<Item = &str> {
+fn copied(step: &SchemaStep) -> impl Iterator<Item = &str> {
     step.set.iter().filter_map(|(_, value)| placeholder(value))
 }

@@ -1,11 +1,11 @@
 //! Fields that callers cannot set: `readonly` and `since`.
 
 use crate::{
-    audit::Part,
+    audit::AuditPart,
     codes,
     design::{Design, Entity, SCHEMA_ATTRIBUTE},
     diagnostic::Diagnostic,
-    field::{Field, Type},
+    field::{Field, FieldType},
 };
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
@@ -20,7 +20,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             inner(field, diagnostics);
         }
     }
-    for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event) {
+    for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event_types) {
         for field in &event.fields {
             misplaced(field, diagnostics);
             inner(field, diagnostics);
@@ -59,11 +59,11 @@ fn since(design: &Design, at: usize, field: &Field, diagnostics: &mut Vec<Diagno
         Some((format!("`{name}` has a default, but is absent while the condition is false"), "remove `default`"))
     } else if soft.is_some_and(|soft| soft.at.as_ref() == Some(name)) {
         Some((format!("`{name}` holds the time of deletion"), "use another field"))
-    } else if audit.is_some_and(|audit| audit.field(Part::At) == Some(name)) {
+    } else if audit.is_some_and(|audit| audit.field(AuditPart::At) == Some(name)) {
         Some((format!("`{name}` holds the time of the audit entry"), "use another field"))
     } else if design.table_of(entity).ttl.as_ref() == Some(name) {
         Some((format!("`{name}` says when the item expires"), "use another field"))
-    } else if design.aggregates.iter().any(|aggregate| aggregate.keeps(at)) {
+    } else if design.aggregates.iter().any(|aggregate| aggregate.has_entity(at)) {
         Some((format!("`{}` is built from events, which have their own times", entity.name), "remove `since`"))
     } else {
         let fields = field.since.as_ref().map(|condition| condition.fields()).unwrap_or_default();
@@ -81,9 +81,9 @@ fn since(design: &Design, at: usize, field: &Field, diagnostics: &mut Vec<Diagno
 
 /// Maps and lists are written as a whole, so these keys do not apply inside of them.
 fn inner(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
-    let fields = match &field.kind {
-        Type::Map(fields) => fields.as_slice(),
-        Type::List(Some(element)) => {
+    let fields = match &field.field_type {
+        FieldType::Map(fields) => fields.as_slice(),
+        FieldType::List(Some(element)) => {
             // `readonly` elements are reported where the list is read.
             if element.since_text.is_some() {
                 misplaced(element, diagnostics);

@@ -2,7 +2,7 @@
 
 use crate::{
     codes,
-    design::{Design, Entity, KeyTemplates, Mapping, Wall},
+    design::{Design, Entity, IndexMapping, KeyTemplates, Wall},
     diagnostic::{Diagnostic, Span, a, list},
     language::Languages,
     template::{Part, Template},
@@ -38,13 +38,13 @@ fn tenant_field(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnost
     let Some((path, field)) = entity.tenant.as_ref().and_then(|path| Some((path, entity.field(path)?))) else { return };
     let span = entity.spans.tenant.clone().unwrap_or_else(|| field.span.clone());
     let textual = field
-        .form
+        .text_syntax
         .as_ref()
         .is_some_and(|form| matches!(form.scalar_type, ScalarType::Text | ScalarType::Ulid | ScalarType::Uuid));
     if !textual {
         diagnostics.push(
             codes::NO_TENANT_FIELD
-                .at(&span, format!("`{path}` is {}, which cannot identify a tenant", a(field.kind.name())))
+                .at(&span, format!("`{path}` is {}, which cannot identify a tenant", a(field.field_type.name())))
                 .help("use a string, ulid or uuid"),
         );
     } else if entity.is_optional(path) {
@@ -104,7 +104,7 @@ fn entity_wall(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-fn index_wall(entity: &Entity, mapping: &Mapping, diagnostics: &mut Vec<Diagnostic>) {
+fn index_wall(entity: &Entity, mapping: &IndexMapping, diagnostics: &mut Vec<Diagnostic>) {
     let span = mapping.wall_span.as_ref().unwrap_or(&mapping.span);
     let wider = matches!(
         (entity.wall, mapping.wall),
@@ -237,7 +237,7 @@ fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<String> {
     let Some(tenant) = template.parts.iter().position(is_tenant) else { return vec![template.as_str().to_owned()] };
     let shape = |part: &Part| match part {
         Part::Literal(literal) => literal.clone(),
-        Part::Slot(slot) => format!("{{{:?} {:?}}}", slot.form.fixed_length(), slot.end),
+        Part::Slot(slot) => format!("{{{:?} {:?}}}", slot.text_syntax.fixed_length(), slot.end),
     };
     template.parts[..=tenant].iter().map(shape).collect()
 }

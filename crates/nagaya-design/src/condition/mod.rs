@@ -15,23 +15,23 @@ pub enum Condition {
     /// `field = 'text'` and the like.
     Compare {
         /// The field.
-        field: Operand,
+        field: ConditionField,
         /// The comparison.
-        operator: Operator,
+        operator: ComparisonOp,
         /// The value to compare with.
-        value: Literal,
+        value: ConditionValue,
     },
     /// `field in ('a', 'b')`.
     In {
         /// The field.
-        field: Operand,
+        field: ConditionField,
         /// The values.
-        values: Vec<Literal>,
+        values: Vec<ConditionValue>,
     },
     /// `exists field`.
-    Exists(Operand),
+    Exists(ConditionField),
     /// `absent field`.
-    Absent(Operand),
+    Absent(ConditionField),
     /// All are true.
     And(Vec<Condition>),
     /// At least one is true.
@@ -42,7 +42,7 @@ pub enum Condition {
 
 /// A field that a condition reads.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Operand {
+pub struct ConditionField {
     /// Its path; dots lead into maps.
     pub path: String,
     pub(crate) range: Span,
@@ -50,7 +50,7 @@ pub struct Operand {
 
 /// The right side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Literal {
+pub struct ConditionValue {
     /// The value.
     pub value: Term,
     pub(crate) range: Span,
@@ -67,7 +67,7 @@ pub enum Term {
 
 /// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operator {
+pub enum ComparisonOp {
     /// `=`
     Equal,
     /// `!=`
@@ -82,41 +82,41 @@ pub enum Operator {
     GreaterOrEqual,
 }
 
-impl Operator {
+impl ComparisonOp {
     /// Longer ones first, so that `<=` is not parsed as `<`.
-    const ALL: [(&'static str, Operator); 6] = [
-        ("<=", Operator::LessOrEqual),
-        (">=", Operator::GreaterOrEqual),
-        ("!=", Operator::NotEqual),
-        ("=", Operator::Equal),
-        ("<", Operator::Less),
-        (">", Operator::Greater),
+    const ALL: [(&'static str, ComparisonOp); 6] = [
+        ("<=", ComparisonOp::LessOrEqual),
+        (">=", ComparisonOp::GreaterOrEqual),
+        ("!=", ComparisonOp::NotEqual),
+        ("=", ComparisonOp::Equal),
+        ("<", ComparisonOp::Less),
+        (">", ComparisonOp::Greater),
     ];
 
     fn holds(self, order: Ordering) -> bool {
         match self {
-            Operator::Equal => order.is_eq(),
-            Operator::NotEqual => order.is_ne(),
-            Operator::Less => order.is_lt(),
-            Operator::LessOrEqual => order.is_le(),
-            Operator::Greater => order.is_gt(),
-            Operator::GreaterOrEqual => order.is_ge(),
+            ComparisonOp::Equal => order.is_eq(),
+            ComparisonOp::NotEqual => order.is_ne(),
+            ComparisonOp::Less => order.is_lt(),
+            ComparisonOp::LessOrEqual => order.is_le(),
+            ComparisonOp::Greater => order.is_gt(),
+            ComparisonOp::GreaterOrEqual => order.is_ge(),
         }
     }
 }
 
-impl fmt::Display for Operator {
+impl fmt::Display for ComparisonOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, _) = Operator::ALL.into_iter().find(|(_, operator)| operator == self).unwrap_or(("=", *self));
+        let (sign, _) = ComparisonOp::ALL.into_iter().find(|(_, operator)| operator == self).unwrap_or(("=", *self));
         f.write_str(sign)
     }
 }
 
 impl Condition {
     /// Whether it is true for an item. A comparison with an absent field or with a parameter is false.
-    pub fn holds(&self, item: &Map<String, Value>) -> bool {
+    pub fn is_satisfied_by(&self, item: &Map<String, Value>) -> bool {
         match self {
-            Condition::Compare { field, operator, value: Literal { value: Term::Constant(value), .. } } => {
+            Condition::Compare { field, operator, value: ConditionValue { value: Term::Constant(value), .. } } => {
                 lookup(item, &field.path)
                     .is_some_and(|found| compare(found, value).is_some_and(|order| operator.holds(order)))
             }
@@ -128,9 +128,9 @@ impl Condition {
             }),
             Condition::Exists(field) => lookup(item, &field.path).is_some_and(|found| !found.is_null()),
             Condition::Absent(field) => lookup(item, &field.path).is_none_or(Value::is_null),
-            Condition::And(all) => all.iter().all(|each| each.holds(item)),
-            Condition::Or(any) => any.iter().any(|each| each.holds(item)),
-            Condition::Not(inner) => !inner.holds(item),
+            Condition::And(all) => all.iter().all(|each| each.is_satisfied_by(item)),
+            Condition::Or(any) => any.iter().any(|each| each.is_satisfied_by(item)),
+            Condition::Not(inner) => !inner.is_satisfied_by(item),
         }
     }
 
@@ -155,10 +155,14 @@ impl Condition {
     ///
     /// The third argument says whether the comparison is for equality: the bound of a range need not be a valid value of
     /// the field.
-    pub(crate) fn each_field<'c>(&'c self, visit: &mut impl FnMut(&'c Operand, &'c [Literal], bool)) {
+    pub(crate) fn each_field<'c>(&'c self, visit: &mut impl FnMut(&'c ConditionField, &'c [ConditionValue], bool)) {
         match self {
             Condition::Compare { field, operator, value } => {
-                visit(field, std::slice::from_ref(value), matches!(operator, Operator::Equal | Operator::NotEqual));
+                visit(
+                    field,
+                    std::slice::from_ref(value),
+                    matches!(operator, ComparisonOp::Equal | ComparisonOp::NotEqual),
+                );
             }
             Condition::In { field, values } => visit(field, values, true),
             Condition::Exists(field) | Condition::Absent(field) => visit(field, &[], true),
@@ -172,8 +176,8 @@ impl Condition {
         match self {
             Condition::Compare {
                 field,
-                operator: Operator::Equal,
-                value: Literal { value: Term::Parameter(_), .. },
+                operator: ComparisonOp::Equal,
+                value: ConditionValue { value: Term::Parameter(_), .. },
             } => vec![&field.path],
             Condition::And(all) => all.iter().flat_map(Condition::equal_to_parameters).collect(),
             _ => Vec::new(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Condition, Literal, Operand, Operator, Term};
+use super::{ComparisonOp, Condition, ConditionField, ConditionValue, Term};
 use crate::diagnostic::Span;
 
 /// Why a condition cannot be parsed, and where.
@@ -82,7 +82,7 @@ impl<'t> Parser<'t> {
             self.expect(")")?;
             return Ok(Condition::In { field, values });
         }
-        for (sign, operator) in Operator::ALL {
+        for (sign, operator) in ComparisonOp::ALL {
             if self.sign(sign) {
                 return Ok(Condition::Compare { field, operator, value: self.literal()? });
             }
@@ -90,15 +90,15 @@ impl<'t> Parser<'t> {
         self.fail("a comparison such as `=`, `!=`, `<` or `in`")
     }
 
-    fn field(&mut self) -> Result<Operand, SyntaxError> {
+    fn field(&mut self) -> Result<ConditionField, SyntaxError> {
         let name = self.name();
         if name.is_empty() {
             return self.fail("the name of a field");
         }
-        Ok(Operand { path: name.to_owned(), range: self.at - name.len()..self.at })
+        Ok(ConditionField { path: name.to_owned(), range: self.at - name.len()..self.at })
     }
 
-    fn literal(&mut self) -> Result<Literal, SyntaxError> {
+    fn literal(&mut self) -> Result<ConditionValue, SyntaxError> {
         self.skip_space();
         let start = self.at;
         let value = if self.rest().starts_with('\'') {
@@ -114,7 +114,7 @@ impl<'t> Parser<'t> {
         } else {
             Term::Constant(self.number()?)
         };
-        Ok(Literal { value, range: start..self.at })
+        Ok(ConditionValue { value, range: start..self.at })
     }
 
     fn quoted(&mut self) -> Result<String, SyntaxError> {

@@ -7,7 +7,7 @@ pub const MAX_PAGE: usize = 1_000;
 
 /// What an access pattern returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Returns {
+pub enum ResultKind {
     /// A page of items.
     Many,
     /// The only item.
@@ -18,7 +18,7 @@ pub enum Returns {
 
 /// The bound of the sort key after its fixed fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bound {
+pub enum SortBound {
     /// No bound.
     Open,
     /// The whole sort key is given.
@@ -31,7 +31,7 @@ pub enum Bound {
 
 /// An access pattern: a way to list an entity.
 #[derive(Debug, Clone)]
-pub struct Access {
+pub struct AccessPattern {
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -45,7 +45,7 @@ pub struct Access {
     /// The number of leading fields of the sort key that are fixed.
     pub fixed: usize,
     /// The bound of the rest of the sort key.
-    pub bound: Bound,
+    pub bound: SortBound,
     /// Whether the order is descending.
     pub descending: bool,
     /// Condition on what is returned.
@@ -55,7 +55,7 @@ pub struct Access {
     /// Page size.
     pub limit: u32,
     /// What it returns.
-    pub returns: Returns,
+    pub returns: ResultKind,
     /// Its HTTP path, without the design's prefix; `None`: only the system's own code uses it.
     pub path: Option<String>,
     pub(crate) span: Span,

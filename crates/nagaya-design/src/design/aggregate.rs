@@ -4,7 +4,7 @@ use crate::{diagnostic::Span, field::Field};
 
 /// An event of an aggregate.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct EventType {
     /// Its name.
     pub name: String,
     /// The fields of its data.
@@ -33,13 +33,13 @@ pub struct Aggregate {
     /// Positions of the entities built from its events.
     pub projections: Vec<usize>,
     /// Its events.
-    pub event: Vec<Event>,
+    pub event_types: Vec<EventType>,
     pub(crate) span: Span,
 }
 
 impl Aggregate {
     /// Whether the entity at a position belongs to it.
-    pub fn keeps(&self, entity: usize) -> bool {
+    pub fn has_entity(&self, entity: usize) -> bool {
         let single = [Some(self.events), Some(self.head), self.idempotency, self.snapshot, self.keys];
         single.contains(&Some(entity)) || self.projections.contains(&entity)
     }

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use crate::{
     condition::Condition,
     diagnostic::Span,
-    field::{self, Field, Problem},
+    field::{self, Field, FieldError},
     role::Verb,
-    template::{Fields, Template, Unfit},
+    template::{FieldValues, KeyFieldError, Template},
     tree::SpannedText,
     version::Version,
 };
@@ -64,14 +64,14 @@ pub struct Key {
 
 impl KeyTemplates {
     /// The key of these fields.
-    pub fn render(&self, fields: &(impl Fields + ?Sized)) -> Result<Key, Unfit> {
+    pub fn render(&self, fields: &(impl FieldValues + ?Sized)) -> Result<Key, KeyFieldError> {
         Ok(Key { partition: self.partition.render(fields)?, sort: self.sort.render(fields)? })
     }
 }
 
 /// The key of an entity in an index.
 #[derive(Debug, Clone)]
-pub struct Mapping {
+pub struct IndexMapping {
     /// Position of the index in its table.
     pub index: usize,
     /// The index's name.
@@ -89,7 +89,7 @@ pub struct Mapping {
 
 /// A unique constraint.
 #[derive(Debug, Clone)]
-pub struct Unique {
+pub struct UniqueConstraint {
     /// The fields.
     pub fields: Vec<String>,
     /// Among the items of one tenant, or among all.
@@ -115,7 +115,7 @@ pub struct SoftDelete {
 
 /// A step from one schema version to the next.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct SchemaStep {
     /// The older version.
     pub from: Version,
     /// The newer version.
@@ -131,9 +131,9 @@ pub struct Change {
     pub(crate) span: Span,
 }
 
-impl Change {
+impl SchemaStep {
     /// Whether it changes the same fields in the same way.
-    pub(crate) fn does_the_same(&self, other: &Change) -> bool {
+    pub(crate) fn has_same_effect(&self, other: &SchemaStep) -> bool {
         (&self.add, &self.drop, &self.rename, &self.set) == (&other.add, &other.drop, &other.rename, &other.set)
     }
 
@@ -163,13 +163,13 @@ pub struct Entity {
     /// Its value of the table's discriminator.
     pub discriminator: Option<String>,
     /// Its keys in indexes.
-    pub indexes: Vec<Mapping>,
+    pub indexes: Vec<IndexMapping>,
     /// Its fields.
     pub fields: Vec<Field>,
     /// The attribute with its optimistic version.
     pub version: Option<String>,
     /// Its unique constraints.
-    pub unique: Vec<Unique>,
+    pub unique: Vec<UniqueConstraint>,
     /// Seconds from its last write to its expiry.
     pub ttl_after: Option<u64>,
     /// Its soft delete.
@@ -177,7 +177,7 @@ pub struct Entity {
     /// The schema version that is written.
     pub schema: Option<Version>,
     /// Steps between schema versions.
-    pub changes: Vec<Change>,
+    pub schema_steps: Vec<SchemaStep>,
     /// Its HTTP path, without the design's prefix.
     pub path: String,
     /// The verbs that have routes for single items, in the order of [`Verb::ALL`].
@@ -245,16 +245,16 @@ impl Entity {
     }
 
     /// Reports every error in the fields of an item: missing, invalid and unknown fields.
-    pub fn check(&self, fields: &Map<String, Value>) -> Vec<Problem> {
+    pub fn check_fields(&self, fields: &Map<String, Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         field::check_fields(&self.fields, fields, None, &mut errors);
         let unknown = fields.keys().filter(|name| self.fields.iter().all(|field| field.name != **name));
-        errors.extend(unknown.map(|name| Problem { path: name.clone(), message: "is not a field".to_owned() }));
+        errors.extend(unknown.map(|name| FieldError { path: name.clone(), message: "is not a field".to_owned() }));
         errors
     }
 
     /// The mapping of an index.
-    pub fn mapping(&self, index: &str) -> Option<&Mapping> {
+    pub fn mapping(&self, index: &str) -> Option<&IndexMapping> {
         self.indexes.iter().find(|mapping| mapping.name == index)
     }
 

@@ -5,10 +5,12 @@ mod aggregate;
 mod entity;
 mod table;
 
-pub use access::{Access, Bound, MAX_PAGE, Returns};
-pub use aggregate::{Aggregate, Event};
+pub use access::{AccessPattern, MAX_PAGE, ResultKind, SortBound};
+pub use aggregate::{Aggregate, EventType};
 pub(crate) use entity::EntitySpans;
-pub use entity::{Change, Entity, Key, KeyTemplates, Mapping, SCHEMA_ATTRIBUTE, SoftDelete, Unique, Wall};
+pub use entity::{
+    Entity, IndexMapping, Key, KeyTemplates, SCHEMA_ATTRIBUTE, SchemaStep, SoftDelete, UniqueConstraint, Wall,
+};
 pub use table::{Index, Indexing, KeyAttributes, Table};
 
 use crate::{
@@ -40,7 +42,7 @@ pub struct Design {
     /// The entities, in the order of the file.
     pub entities: Vec<Entity>,
     /// The access patterns, in the order of the file.
-    pub accesses: Vec<Access>,
+    pub access_patterns: Vec<AccessPattern>,
     /// The aggregates, in the order of the file.
     pub aggregates: Vec<Aggregate>,
     /// Where changes are recorded.
@@ -80,25 +82,25 @@ impl Design {
     }
 
     /// The access pattern with this name.
-    pub fn access(&self, name: &str) -> Option<&Access> {
-        self.accesses.iter().find(|access| access.name == name)
+    pub fn access_pattern(&self, name: &str) -> Option<&AccessPattern> {
+        self.access_patterns.iter().find(|access| access.name == name)
     }
 
     /// Whether callers create items of the entity at a position over HTTP.
     pub(crate) fn is_created_by_callers(&self, at: usize) -> bool {
         let entity = &self.entities[at];
         entity.routes.contains(&Verb::Create)
-            && !self.aggregates.iter().any(|aggregate| aggregate.keeps(at))
+            && !self.aggregates.iter().any(|aggregate| aggregate.has_entity(at))
             && self.audit_entity().is_none_or(|audit| audit.name != entity.name)
     }
 
     /// The access patterns of an entity.
-    pub fn accesses_of<'d>(&'d self, entity: &'d Entity) -> impl Iterator<Item = &'d Access> {
-        self.accesses.iter().filter(move |access| self.entities[access.entity].name == entity.name)
+    pub fn access_patterns_of<'d>(&'d self, entity: &'d Entity) -> impl Iterator<Item = &'d AccessPattern> {
+        self.access_patterns.iter().filter(move |access| self.entities[access.entity].name == entity.name)
     }
 
     /// The key attributes and templates that an access pattern uses.
-    pub fn source_of(&self, access: &Access) -> (&KeyAttributes, &KeyTemplates) {
+    pub fn key_of_access(&self, access: &AccessPattern) -> (&KeyAttributes, &KeyTemplates) {
         let entity = &self.entities[access.entity];
         let table = self.table_of(entity);
         match access.mapping {
@@ -111,7 +113,7 @@ impl Design {
     }
 
     /// The wall of an access pattern.
-    pub fn wall_of(&self, access: &Access) -> Wall {
+    pub fn wall_of(&self, access: &AccessPattern) -> Wall {
         let entity = &self.entities[access.entity];
         access.mapping.map_or(entity.wall, |at| entity.indexes[at].wall)
     }

@@ -34,7 +34,9 @@ impl Differences {
         self.members(path, (&before, &after), removed, ("`{}` is built from it now", None));
         let section = format!("{path}.event");
         let unreadable = "stored events cannot be read";
-        for (path, old, new) in self.named(&section, &old.event, &new.event, |event| &event.name, unreadable) {
+        for (path, old, new) in
+            self.named(&section, &old.event_types, &new.event_types, |event| &event.name, unreadable)
+        {
             self.fields(&path, &old.fields, &new.fields, &[]);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Differences, READERS, text};
 use crate::{
-    audit::Part,
+    audit::AuditPart,
     design::{Design, Entity},
 };
 
@@ -18,7 +18,7 @@ impl Differences {
         };
         let (old_entity, new_entity) = (&old.entities[before.entity], &new.entities[after.entity]);
         self.changed("audit", "the entity", &old_entity.name, &new_entity.name, Some(READERS));
-        for part in Part::ALL {
+        for part in AuditPart::ALL {
             let (before, after) = (before.field(part), after.field(part));
             let what = format!("the field for the {}", part.name());
             self.changed("audit", &what, text(&before), text(&after), before.map(|_| READERS));

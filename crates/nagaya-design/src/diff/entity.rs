@@ -1,7 +1,7 @@
 //! Entities: keys, walls, routes, constraints and schema steps.
 
 use super::{CALLERS, Differences, ITEMS, KEYS, READERS, text};
-use crate::design::{Change, Design, Entity, KeyTemplates, Unique};
+use crate::design::{Design, Entity, KeyTemplates, SchemaStep, UniqueConstraint};
 
 impl Differences {
     pub(super) fn entity(
@@ -32,7 +32,7 @@ impl Differences {
             let stale = Some("stored items are in the index by the old one");
             self.changed(&path, "the condition", text(&old.when), text(&new.when), stale);
         }
-        self.fields(&format!("{path}.fields"), &old.fields, &new.fields, &new.changes);
+        self.fields(&format!("{path}.fields"), &old.fields, &new.fields, &new.schema_steps);
         self.unique(&format!("{path}.unique"), old, new);
         self.deletion(path, old, new);
         self.schema_steps(path, old, new);
@@ -61,7 +61,7 @@ impl Differences {
     }
 
     fn unique(&mut self, path: &str, old: &Entity, new: &Entity) {
-        let text = |unique: &Unique| {
+        let text = |unique: &UniqueConstraint| {
             let within = if unique.within_tenant { "within a tenant" } else { "among all" };
             let when = unique.when.as_ref().map_or_else(String::new, |when| format!(" when {when}"));
             format!("{} {within}{when}", unique.fields.join("+"))
@@ -92,21 +92,22 @@ impl Differences {
     }
 
     fn schema_steps(&mut self, path: &str, old: &Entity, new: &Entity) {
-        let same_step = |step: &Change, other: &Change| step.from == other.from && step.to == other.to;
-        for step in &old.changes {
+        let same_step = |step: &SchemaStep, other: &SchemaStep| step.from == other.from && step.to == other.to;
+        for step in &old.schema_steps {
             let name = format!("the step from {} to {}", step.from, step.to);
-            match new.changes.iter().find(|other| same_step(step, other)) {
+            match new.schema_steps.iter().find(|other| same_step(step, other)) {
                 None => {
                     self.add(path, format!("{name} is gone"), Some("items of the older version cannot be upgraded"));
                 }
-                Some(other) if !step.does_the_same(other) => {
+                Some(other) if !step.has_same_effect(other) => {
                     let differ = Some("items upgraded before and after differ");
                     self.add(path, format!("{name} does something else"), differ);
                 }
                 Some(_) => {}
             }
         }
-        for step in new.changes.iter().filter(|step| !old.changes.iter().any(|other| same_step(step, other))) {
+        for step in new.schema_steps.iter().filter(|step| !old.schema_steps.iter().any(|other| same_step(step, other)))
+        {
             self.add(path, format!("a step from {} to {}", step.from, step.to), None);
         }
     }

@@ -2,13 +2,13 @@
 
 use super::{Differences, ITEMS, READERS, WRITERS, text};
 use crate::{
-    design::Change,
-    field::{Field, OnDelete, Type},
-    text_syntax::Precision,
+    design::SchemaStep,
+    field::{Field, FieldType, OnDelete},
+    text_syntax::TimestampPrecision,
 };
 
 impl Differences {
-    pub(super) fn fields(&mut self, section: &str, old: &[Field], new: &[Field], steps: &[Change]) {
+    pub(super) fn fields(&mut self, section: &str, old: &[Field], new: &[Field], steps: &[SchemaStep]) {
         let has = |fields: &[Field], name: &str| fields.iter().any(|field| field.name == name);
         let removed: Vec<&Field> = old.iter().filter(|field| !has(new, &field.name)).collect();
         let added: Vec<&Field> = new.iter().filter(|field| !has(old, &field.name)).collect();
@@ -45,7 +45,7 @@ impl Differences {
         }
     }
 
-    fn field(&mut self, path: &str, old: &Field, new: &Field, steps: &[Change]) {
+    fn field(&mut self, path: &str, old: &Field, new: &Field, steps: &[SchemaStep]) {
         if stored_type(old) != stored_type(new) {
             return self.changed(path, "the type", stored_type(old), stored_type(new), Some(READERS));
         }
@@ -54,7 +54,7 @@ impl Differences {
             (false, true) => self.add(path, "optional now", None),
             _ => {}
         }
-        match (old.one_of(), new.one_of()) {
+        match (old.choices(), new.choices()) {
             ([], []) => {}
             ([], _) => self.add(path, "limited to choices", Some(ITEMS)),
             (_, []) => self.add(path, "no longer limited to choices", None),
@@ -67,7 +67,7 @@ impl Differences {
         let narrowed = new.pattern().map(|_| ITEMS);
         self.changed(path, "the pattern", text(&old.pattern()), text(&new.pattern()), narrowed);
         let format = |field: &Field| {
-            let format = field.form.as_ref().and_then(|form| form.format);
+            let format = field.text_syntax.as_ref().and_then(|form| form.format);
             format.map(|format| format!("{format:?}").to_lowercase())
         };
         let narrowed = format(new).map(|_| ITEMS);
@@ -95,21 +95,25 @@ impl Differences {
         };
         let deletes = new.reference.as_ref().map(|_| "deleting does something else");
         self.changed(path, "the reference", text(&reference(old)), text(&reference(new)), deletes);
-        let also = |field: &Field| field.form.as_ref()?.also.as_ref().map(|also| also.text.clone());
+        let also = |field: &Field| field.text_syntax.as_ref()?.also.as_ref().map(|also| also.text.clone());
         let narrowed = also(old).map(|_| ITEMS);
         self.changed(path, "the pattern of older values", text(&also(old)), text(&also(new)), narrowed);
         self.description(path, &old.description, &new.description);
-        match (&old.kind, &new.kind) {
-            (Type::Map(before), Type::Map(after)) if before.is_empty() && !after.is_empty() => {
+        match (&old.field_type, &new.field_type) {
+            (FieldType::Map(before), FieldType::Map(after)) if before.is_empty() && !after.is_empty() => {
                 self.add(path, "limited to fields", Some(ITEMS));
             }
-            (Type::Map(before), Type::Map(after)) if after.is_empty() && !before.is_empty() => {
+            (FieldType::Map(before), FieldType::Map(after)) if after.is_empty() && !before.is_empty() => {
                 self.add(path, "no longer limited to fields", None);
             }
-            (Type::List(None), Type::List(Some(_))) => self.add(path, "its elements have a type now", Some(ITEMS)),
-            (Type::List(Some(_)), Type::List(None)) => self.add(path, "its elements have no type any more", None),
-            (Type::Map(before), Type::Map(after)) => self.fields(path, before, after, steps),
-            (Type::List(Some(before)), Type::List(Some(after))) => {
+            (FieldType::List(None), FieldType::List(Some(_))) => {
+                self.add(path, "its elements have a type now", Some(ITEMS))
+            }
+            (FieldType::List(Some(_)), FieldType::List(None)) => {
+                self.add(path, "its elements have no type any more", None)
+            }
+            (FieldType::Map(before), FieldType::Map(after)) => self.fields(path, before, after, steps),
+            (FieldType::List(Some(before)), FieldType::List(Some(after))) => {
                 self.field(&format!("{path}.items"), before, after, steps);
             }
             _ => {}
@@ -117,7 +121,7 @@ impl Differences {
     }
 
     fn bounds(&mut self, path: &str, old: &Field, new: &Field) {
-        if let (Type::Integer, Some(old), Some(new)) = (&new.kind, &old.form, &new.form) {
+        if let (FieldType::Integer, Some(old), Some(new)) = (&new.field_type, &old.text_syntax, &new.text_syntax) {
             let ((old_min, old_max), (new_min, new_max)) = (old.bounds, new.bounds);
             let is_higher = new_min.unwrap_or(i64::MIN) > old_min.unwrap_or(i64::MIN);
             self.changed(path, "the least value", text(&old_min), text(&new_min), is_higher.then_some(ITEMS));
@@ -127,12 +131,22 @@ impl Differences {
         }
         // The least length of a text or list is 0, whether the design says so or not.
         let least = |field: &Field| {
-            if matches!(field.kind, Type::Number) { field.range.0 } else { Some(field.range.0.unwrap_or(0.0)) }
+            if matches!(field.field_type, FieldType::Number) {
+                field.range.0
+            } else {
+                Some(field.range.0.unwrap_or(0.0))
+            }
         };
         let is_higher = least(new).unwrap_or(f64::MIN) > least(old).unwrap_or(f64::MIN);
         self.changed(path, "the least value", text(&least(old)), text(&least(new)), is_higher.then_some(ITEMS));
-        if matches!(new.kind, Type::String | Type::List(_) | Type::Map(_) | Type::Any) {
-            self.changed(path, "the greatest size", old.size, new.size, (new.size < old.size).then_some(ITEMS));
+        if matches!(new.field_type, FieldType::String | FieldType::List(_) | FieldType::Map(_) | FieldType::Any) {
+            self.changed(
+                path,
+                "the greatest size",
+                old.max_size,
+                new.max_size,
+                (new.max_size < old.max_size).then_some(ITEMS),
+            );
         } else {
             let is_lower = new.range.1.unwrap_or(f64::MAX) < old.range.1.unwrap_or(f64::MAX);
             self.changed(path, "the greatest value", text(&old.range.1), text(&new.range.1), is_lower.then_some(ITEMS));
@@ -142,16 +156,16 @@ impl Differences {
 
 /// How a field is stored: its type, precision and prefix.
 fn stored_type(field: &Field) -> String {
-    let precision = match field.kind {
-        Type::Timestamp(Precision::Epoch) => " (epoch)",
-        Type::Timestamp(Precision::Millis) => " (millis)",
-        Type::Timestamp(Precision::Micros) => " (micros)",
-        Type::Timestamp(Precision::Any) => " (any)",
+    let precision = match field.field_type {
+        FieldType::Timestamp(TimestampPrecision::Epoch) => " (epoch)",
+        FieldType::Timestamp(TimestampPrecision::Millis) => " (millis)",
+        FieldType::Timestamp(TimestampPrecision::Micros) => " (micros)",
+        FieldType::Timestamp(TimestampPrecision::Any) => " (any)",
         _ => "",
     };
     let prefix = match field.prefix() {
         "" => String::new(),
         prefix => format!(" after {prefix}"),
     };
-    format!("{}{precision}{prefix}", field.kind.name())
+    format!("{}{precision}{prefix}", field.field_type.name())
 }

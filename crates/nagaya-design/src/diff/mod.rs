@@ -18,15 +18,15 @@ pub struct Difference {
     /// The changed part of the design, such as `entity.user.fields.email`.
     pub path: String,
     /// What changed.
-    pub what: String,
+    pub change: String,
     /// Why it breaks something; `None` when it does not.
-    pub breaks: Option<String>,
+    pub breaking_reason: Option<String>,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.what)?;
-        match &self.breaks {
+        write!(f, "{}: {}", self.path, self.change)?;
+        match &self.breaking_reason {
             Some(reason) => write!(f, " ({reason})"),
             None => Ok(()),
         }
@@ -81,7 +81,9 @@ impl Differences {
         for (path, before, after) in self.named("entity", &old.entities, &new.entities, |each| &each.name, READERS) {
             self.entity(&path, (old, before), (new, after));
         }
-        for (path, before, after) in self.named("access", &old.accesses, &new.accesses, |each| &each.name, CALLERS) {
+        for (path, before, after) in
+            self.named("access", &old.access_patterns, &new.access_patterns, |each| &each.name, CALLERS)
+        {
             self.access(&path, (old, before), (new, after));
         }
         let lost = "its events can no longer be read";
@@ -92,7 +94,11 @@ impl Differences {
     }
 
     fn add(&mut self, path: &str, what: impl Into<String>, breaks: Option<&str>) {
-        self.found.push(Difference { path: path.to_owned(), what: what.into(), breaks: breaks.map(str::to_owned) });
+        self.found.push(Difference {
+            path: path.to_owned(),
+            change: what.into(),
+            breaking_reason: breaks.map(str::to_owned),
+        });
     }
 
     /// Compares a value; an empty text stands for none.

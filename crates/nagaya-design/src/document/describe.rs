@@ -2,9 +2,9 @@
 
 use crate::{
     design::{Entity, Wall},
-    field::{Default, Field, OnDelete, Type},
+    field::{DefaultValue, Field, FieldType, OnDelete},
     role::{Role, Verb},
-    text_syntax::Precision,
+    text_syntax::TimestampPrecision,
 };
 
 pub(super) fn role(role: &Role) -> Vec<String> {
@@ -53,10 +53,10 @@ pub(super) fn field_rows(fields: &[Field], parent: &str, rows: &mut Vec<Vec<Stri
     for field in fields {
         let path = format!("{parent}{}", field.name);
         rows.push(vec![code(&path), type_in_words(field), default_in_words(field), field_notes(field).join(", ")]);
-        match &field.kind {
-            Type::Map(inner) => field_rows(inner, &format!("{path}."), rows),
-            Type::List(Some(element)) => {
-                if let Type::Map(inner) = &element.kind {
+        match &field.field_type {
+            FieldType::Map(inner) => field_rows(inner, &format!("{path}."), rows),
+            FieldType::List(Some(element)) => {
+                if let FieldType::Map(inner) = &element.field_type {
                     field_rows(inner, &format!("{path}[]."), rows);
                 }
             }
@@ -66,11 +66,11 @@ pub(super) fn field_rows(fields: &[Field], parent: &str, rows: &mut Vec<Vec<Stri
 }
 
 fn type_in_words(field: &Field) -> String {
-    match &field.kind {
-        Type::Timestamp(Precision::Millis) => "timestamp (ms)".to_owned(),
-        Type::Timestamp(Precision::Micros) => "timestamp (µs)".to_owned(),
-        Type::Timestamp(Precision::Epoch) => "timestamp (epoch)".to_owned(),
-        Type::List(Some(element)) => format!("list of {}", element.kind.name()),
+    match &field.field_type {
+        FieldType::Timestamp(TimestampPrecision::Millis) => "timestamp (ms)".to_owned(),
+        FieldType::Timestamp(TimestampPrecision::Micros) => "timestamp (µs)".to_owned(),
+        FieldType::Timestamp(TimestampPrecision::Epoch) => "timestamp (epoch)".to_owned(),
+        FieldType::List(Some(element)) => format!("list of {}", element.field_type.name()),
         other => match field.prefix() {
             "" => other.name().to_owned(),
             prefix => format!("{} + {}", code(prefix), other.name()),
@@ -81,9 +81,9 @@ fn type_in_words(field: &Field) -> String {
 fn default_in_words(field: &Field) -> String {
     match &field.default {
         None => String::new(),
-        Some(Default::New) => "new id".to_owned(),
-        Some(Default::Now) => "now".to_owned(),
-        Some(Default::Constant(value)) => code(&value.to_string()),
+        Some(DefaultValue::New) => "new id".to_owned(),
+        Some(DefaultValue::Now) => "now".to_owned(),
+        Some(DefaultValue::Constant(value)) => code(&value.to_string()),
     }
 }
 
@@ -91,22 +91,24 @@ fn field_notes(field: &Field) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(field.description.clone());
     notes.extend(field.optional.then(|| "optional".to_owned()));
-    if !field.one_of().is_empty() {
+    if !field.choices().is_empty() {
         notes.push(format!(
             "one of {}",
-            field.one_of().iter().map(|choice| code(choice)).collect::<Vec<_>>().join(", ")
+            field.choices().iter().map(|choice| code(choice)).collect::<Vec<_>>().join(", ")
         ));
     }
     notes.extend(field.pattern().map(|pattern| format!("matches {}", code(pattern))));
-    if let Some(format) = field.form.as_ref().and_then(|form| form.format) {
+    if let Some(format) = field.text_syntax.as_ref().and_then(|form| form.format) {
         notes.push(format!("{format:?}").to_lowercase());
     }
-    match (&field.kind, field.range) {
-        (Type::Number | Type::Integer, (Some(min), Some(max))) => notes.push(format!("{min} to {max}")),
-        (Type::Number | Type::Integer, (Some(min), None)) => notes.push(format!("at least {min}")),
-        (Type::Number | Type::Integer, (None, Some(max))) => notes.push(format!("at most {max}")),
-        (Type::String, (_, Some(max))) if field.pattern().is_none() => notes.push(format!("up to {max} characters")),
-        (Type::List(_), _) => notes.push(format!("up to {} elements", field.size)),
+    match (&field.field_type, field.range) {
+        (FieldType::Number | FieldType::Integer, (Some(min), Some(max))) => notes.push(format!("{min} to {max}")),
+        (FieldType::Number | FieldType::Integer, (Some(min), None)) => notes.push(format!("at least {min}")),
+        (FieldType::Number | FieldType::Integer, (None, Some(max))) => notes.push(format!("at most {max}")),
+        (FieldType::String, (_, Some(max))) if field.pattern().is_none() => {
+            notes.push(format!("up to {max} characters"))
+        }
+        (FieldType::List(_), _) => notes.push(format!("up to {} elements", field.max_size)),
         _ => {}
     }
     notes.extend(field.immutable.then(|| "immutable".to_owned()));
@@ -162,7 +164,7 @@ pub(super) fn constraint_notes(entity: &Entity) -> Vec<String> {
         ));
     }
     if let Some(schema) = entity.schema {
-        let steps: Vec<_> = entity.changes.iter().map(|step| format!("{} → {}", step.from, step.to)).collect();
+        let steps: Vec<_> = entity.schema_steps.iter().map(|step| format!("{} → {}", step.from, step.to)).collect();
         let steps = if steps.is_empty() { String::new() } else { format!(" Steps: {}.", steps.join(", ")) };
         notes.push(format!("Schema version {schema}.{steps}"));
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    audit::Part,
-    design::{Design, KeyAttributes, KeyTemplates, Returns},
+    audit::AuditPart,
+    design::{Design, KeyAttributes, KeyTemplates, ResultKind},
 };
 
 /// Tables, entities and access patterns of a design, with the query of each pattern.
@@ -35,7 +35,7 @@ pub fn json(design: &Design) -> Value {
         });
         let fields = entity.fields.iter().map(|field| {
             let about = json!({
-                "type": field.kind.name(),
+                "type": field.field_type.name(),
                 "optional": field.optional,
                 "personal": field.personal,
                 "secret": field.secret,
@@ -60,7 +60,7 @@ pub fn json(design: &Design) -> Value {
             "example": design.example(entity),
         })
     });
-    let accesses = design.accesses.iter().map(|access| {
+    let accesses = design.access_patterns.iter().map(|access| {
         let query = design.query_outline(access, &[]);
         json!({
             "name": access.name,
@@ -72,15 +72,15 @@ pub fn json(design: &Design) -> Value {
             "filter": access.filter.as_ref().map(ToString::to_string),
             "parameters": design.parameters(access).into_iter().map(|each| each.name).collect::<Vec<_>>(),
             "returns": match access.returns {
-                Returns::Many => "many",
-                Returns::One => "one",
-                Returns::Count => "count",
+                ResultKind::Many => "many",
+                ResultKind::One => "one",
+                ResultKind::Count => "count",
             },
         })
     });
     let audit = design.audit.as_ref().zip(design.audit_entity()).map(|(audit, entity)| {
-        let field = |part: Part| Some((part.name().to_owned(), Value::from(audit.field(part)?)));
-        let fields = Part::ALL.into_iter().filter_map(field);
+        let field = |part: AuditPart| Some((part.name().to_owned(), Value::from(audit.field(part)?)));
+        let fields = AuditPart::ALL.into_iter().filter_map(field);
         json!({ "entity": entity.name, "fields": fields.collect::<Value>() })
     });
     let roles = design.roles.iter().map(|role| {

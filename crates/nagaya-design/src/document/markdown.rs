@@ -9,9 +9,9 @@ use super::{
     diagram,
 };
 use crate::{
-    audit::Part,
+    audit::AuditPart,
     check::worst_case,
-    design::{Access, Aggregate, Design, Entity, Returns, Table},
+    design::{AccessPattern, Aggregate, Design, Entity, ResultKind, Table},
 };
 
 /// The document of a design, in Markdown with a Mermaid diagram.
@@ -214,7 +214,7 @@ impl Page<'_> {
         let path = |path: &str| code(&format!("{}{path}", self.design.http_prefix));
         let item = path(&entity.item_path());
         let at = self.design.entities.iter().position(|each| each.name == entity.name);
-        let aggregate = self.design.aggregates.iter().find(|aggregate| at.is_some_and(|at| aggregate.keeps(at)));
+        let aggregate = self.design.aggregates.iter().find(|aggregate| at.is_some_and(|at| aggregate.has_entity(at)));
         match aggregate {
             Some(aggregate) if at.is_some_and(|at| aggregate.projections.contains(&at)) => {
                 format!(
@@ -230,16 +230,16 @@ impl Page<'_> {
     }
 
     fn accesses(&mut self) {
-        if self.design.accesses.is_empty() {
+        if self.design.access_patterns.is_empty() {
             return;
         }
         self.paragraph("## Access patterns");
         self.paragraph("These are the only ways to list items. A single item is read by its key.");
-        let rows: Vec<_> = self.design.accesses.iter().map(|access| self.access(access)).collect();
+        let rows: Vec<_> = self.design.access_patterns.iter().map(|access| self.access(access)).collect();
         self.table(&["pattern", "gives", "query", "parameters", "HTTP path", "wall"], &rows);
     }
 
-    fn access(&self, access: &Access) -> Vec<String> {
+    fn access(&self, access: &AccessPattern) -> Vec<String> {
         let design = self.design;
         let entity = &design.entities[access.entity];
         let query = design.query_outline(access, &[]);
@@ -259,10 +259,10 @@ impl Page<'_> {
             );
         }
         let gives = match access.returns {
-            Returns::Many if access.descending => format!("{}, last first", entity.name),
-            Returns::Many => entity.name.clone(),
-            Returns::One => format!("one {}", entity.name),
-            Returns::Count => format!("number of {}", entity.name),
+            ResultKind::Many if access.descending => format!("{}, last first", entity.name),
+            ResultKind::Many => entity.name.clone(),
+            ResultKind::One => format!("one {}", entity.name),
+            ResultKind::Count => format!("number of {}", entity.name),
         };
         let parameters: Vec<_> = design
             .parameters(access)
@@ -317,7 +317,7 @@ impl Page<'_> {
             "Every change is recorded as an entry in {} of its tenant, in the same write. Personal data is masked, secrets are left out.",
             code(&entity.name)
         ));
-        let rows: Vec<_> = Part::ALL
+        let rows: Vec<_> = AuditPart::ALL
             .into_iter()
             .filter_map(|part| Some(vec![part.name().to_owned(), code(audit.field(part)?)]))
             .collect();
@@ -351,11 +351,14 @@ impl Page<'_> {
         }
         self.paragraph(text + ".");
         let rows: Vec<_> = aggregate
-            .event
+            .event_types
             .iter()
             .map(|event| {
-                let fields: Vec<_> =
-                    event.fields.iter().map(|field| format!("{} {}", code(&field.name), field.kind.name())).collect();
+                let fields: Vec<_> = event
+                    .fields
+                    .iter()
+                    .map(|field| format!("{} {}", code(&field.name), field.field_type.name()))
+                    .collect();
                 vec![code(&event.name), fields.join(", ")]
             })
             .collect();

@@ -4,14 +4,14 @@ use super::{DEFAULT_PAGE_SIZE, Lower, values};
 use crate::{
     codes,
     condition::Condition,
-    design::{Access, Bound, Design, Entity, KeyTemplates, MAX_PAGE, Returns, Wall},
+    design::{AccessPattern, Design, Entity, KeyTemplates, MAX_PAGE, ResultKind, SortBound, Wall},
     diagnostic::{Diagnostic, Span, did_you_mean, list},
     template::Template,
     tree::{Entry, SpannedText, Value},
 };
 
 impl Lower<'_> {
-    pub(super) fn access(&mut self, entry: &Entry, design: &Design) -> Option<Access> {
+    pub(super) fn access(&mut self, entry: &Entry, design: &Design) -> Option<AccessPattern> {
         let node = &entry.node;
         let entity_name = node.text("entity")?;
         let names = design.entities.iter().map(|entity| entity.name.as_str());
@@ -39,7 +39,7 @@ impl Lower<'_> {
                     .help("write 1 to 1000"),
             );
         }
-        Some(Access {
+        Some(AccessPattern {
             name: entry.key.clone(),
             description: node.string("description"),
             entity: entity_at,
@@ -53,9 +53,9 @@ impl Lower<'_> {
             projection: self.projection(node.texts("projection"), entity),
             limit: limit.and_then(|(_, limit)| u32::try_from(limit).ok()).unwrap_or(DEFAULT_PAGE_SIZE),
             returns: match node.string("returns").as_deref() {
-                Some("one") => Returns::One,
-                Some("count") => Returns::Count,
-                _ => Returns::Many,
+                Some("one") => ResultKind::One,
+                Some("count") => ResultKind::Count,
+                _ => ResultKind::Many,
             },
             path: self.access_path(entry),
             span: entry.key_span.clone(),
@@ -105,7 +105,7 @@ impl Lower<'_> {
         mapping: Option<usize>,
         design: &Design,
         selection: &Selection<'_>,
-    ) -> Option<(Vec<String>, usize, Bound)> {
+    ) -> Option<(Vec<String>, usize, SortBound)> {
         let tenant = entity.implied_tenant(mapping.map_or(entity.wall, |at| entity.indexes[at].wall));
         let by: Vec<&str> = match selection.by {
             Some(by) => by.iter().map(|text| text.value.as_str()).collect(),
@@ -138,11 +138,11 @@ impl Lower<'_> {
         sort: &Template,
         fixed: usize,
         selection: &Selection<'_>,
-    ) -> Option<Bound> {
+    ) -> Option<SortBound> {
         let slots: Vec<_> = sort.slots().collect();
         let (text, is_range) = match (selection.range, selection.prefix) {
-            (None, None) if fixed == slots.len() => return Some(Bound::Full),
-            (None, None) => return Some(Bound::Open),
+            (None, None) if fixed == slots.len() => return Some(SortBound::Full),
+            (None, None) => return Some(SortBound::Open),
             (Some(text), None) => (text, true),
             (None, Some(text)) => (text, false),
             (Some(text), Some(prefix)) => {
@@ -173,8 +173,8 @@ impl Lower<'_> {
             return None;
         };
         let (message, help) = match is_range {
-            true if slot.form.is_ordered() => return Some(Bound::Range(field.clone())),
-            false if slot.form.supports_prefix() => return Some(Bound::Prefix(field.clone())),
+            true if slot.text_syntax.is_ordered() => return Some(SortBound::Range(field.clone())),
+            false if slot.text_syntax.supports_prefix() => return Some(SortBound::Prefix(field.clone())),
             true => (
                 format!("`{field}` has no order, so it cannot have a range"),
                 "use a timestamp, date, ulid or padded integer; for the start of a text use `prefix`",
@@ -195,15 +195,15 @@ impl Lower<'_> {
         text: Option<&SpannedText>,
         entry: &Entry,
         by: &[String],
-        bound: &Bound,
+        bound: &SortBound,
     ) {
-        let ranged = matches!(bound, Bound::Range(_));
+        let ranged = matches!(bound, SortBound::Range(_));
         let taken =
             |name: &str| matches!(name, "cursor" | "limit" | "order") || ranged && matches!(name, "from" | "to");
         let filtered = filter.iter().flat_map(|filter| filter.parameters()).map(|(name, _)| name);
         let at = text.map_or(&entry.key_span, |text| &text.span);
         let prefix = match bound {
-            Bound::Prefix(field) => Some(field.as_str()),
+            SortBound::Prefix(field) => Some(field.as_str()),
             _ => None,
         };
         let selection = by.iter().map(String::as_str).chain(prefix).map(|name| (name, &entry.key_span));

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use crate::{
-    design::{Aggregate, Design, Event},
+    design::{Aggregate, Design, EventType},
     tree::{Entry, SpannedText},
 };
 
@@ -20,7 +20,7 @@ impl Lower<'_> {
         let projections = node.texts("projections").into_iter().filter_map(|text| entity(Some(text))).collect();
         let mut event = Vec::new();
         for entry in node.section("event") {
-            event.push(Event { name: entry.key.clone(), fields: self.fields(entry.node.entries()) });
+            event.push(EventType { name: entry.key.clone(), fields: self.fields(entry.node.entries()) });
         }
         Some(Aggregate {
             name: entry.key.clone(),
@@ -32,7 +32,7 @@ impl Lower<'_> {
             snapshot,
             keys,
             projections,
-            event,
+            event_types: event,
             span: entry.key_span.clone(),
         })
     }

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use crate::{
-    audit::{Audit, Part},
+    audit::{Audit, AuditPart},
     design::Design,
     tree::Node,
 };
@@ -11,7 +11,7 @@ impl Lower<'_> {
     pub(super) fn audit(&mut self, node: &Node, design: &Design) -> Option<Audit> {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
         let entity = self.resolve("entity", &node.text("entity")?, names, "entity")?;
-        let fields = Part::ALL.into_iter().filter_map(|part| Some((part, node.text(part.name())?))).collect();
+        let fields = AuditPart::ALL.into_iter().filter_map(|part| Some((part, node.text(part.name())?))).collect();
         Some(Audit::new(entity, fields))
     }
 }

@@ -3,7 +3,7 @@
 use super::{Lower, template::TemplateContext, values};
 use crate::{
     codes,
-    design::{Change, Design, Entity, EntitySpans, Mapping, SoftDelete, Unique, Wall},
+    design::{Design, Entity, EntitySpans, IndexMapping, SchemaStep, SoftDelete, UniqueConstraint, Wall},
     diagnostic::did_you_mean,
     field::{self, Field},
     role::Verb,
@@ -64,7 +64,7 @@ impl Lower<'_> {
                 }
             }),
             schema: schema.as_ref().and_then(|schema| self.version(schema)),
-            changes: self.changes(node),
+            schema_steps: self.changes(node),
             path: node.string("path").unwrap_or_else(|| format!("/{}", plural(&entry.key))),
             routes: self.routes(node),
             audited: node.boolean("audit").unwrap_or(true),
@@ -181,7 +181,7 @@ impl Lower<'_> {
         fields: &[Field],
         entity_wall: Wall,
         tenant: Option<&str>,
-    ) -> Vec<Mapping> {
+    ) -> Vec<IndexMapping> {
         let table = &design.tables[table];
         let mut mappings = Vec::new();
         for entry in node.section("index") {
@@ -212,7 +212,7 @@ impl Lower<'_> {
                 let carries_tenant = key.partition.fields().any(|path| Some(path) == tenant);
                 // An index with the tenant in its partition has its wall there, even if the entity's own key does not.
                 let inherited = if entity_wall == Wall::Attribute && carries_tenant { Wall::Key } else { entity_wall };
-                mappings.push(Mapping {
+                mappings.push(IndexMapping {
                     index,
                     name: entry.key.clone(),
                     key,
@@ -227,13 +227,13 @@ impl Lower<'_> {
         mappings
     }
 
-    fn uniques(&mut self, node: &Node) -> Vec<Unique> {
+    fn uniques(&mut self, node: &Node) -> Vec<UniqueConstraint> {
         let given = node.get("unique").map_or(&[][..], Node::items);
         let mut uniques = Vec::new();
         for node in given {
             let field_texts = node.texts("fields");
             let when_text = node.text("when");
-            uniques.push(Unique {
+            uniques.push(UniqueConstraint {
                 fields: values(field_texts.clone()),
                 within_tenant: node.string("within").as_deref() != Some("all"),
                 when: when_text.as_ref().and_then(|text| self.condition(text)),
@@ -245,14 +245,14 @@ impl Lower<'_> {
         uniques
     }
 
-    fn changes(&mut self, node: &Node) -> Vec<Change> {
+    fn changes(&mut self, node: &Node) -> Vec<SchemaStep> {
         let given = node.get("change").map_or(&[][..], Node::items);
         let mut changes = Vec::new();
         for node in given {
             let pairs = |key| node.section(key).iter().map(|entry| (entry.key.clone(), entry.node.json())).collect();
             let (Some(from), Some(to)) = (node.text("from"), node.text("to")) else { continue };
             let (Some(from), Some(to), span) = (self.version(&from), self.version(&to), from.span) else { continue };
-            changes.push(Change {
+            changes.push(SchemaStep {
                 from,
                 to,
                 add: pairs("add"),

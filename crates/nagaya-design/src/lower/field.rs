@@ -9,10 +9,10 @@ use crate::{
     codes,
     diagnostic::list,
     example::EXAMPLE_ULID,
-    field::{Default, Field, OnDelete, Reference, Type},
+    field::{DefaultValue, Field, FieldType, OnDelete, Reference},
     grammar,
     template::is_field_name,
-    text_syntax::{Format, Pattern, Precision, ScalarType, TextSyntax},
+    text_syntax::{Pattern, ScalarType, StringFormat, TextSyntax, TimestampPrecision},
     tree::{Entry, Node, SpannedText},
 };
 
@@ -47,27 +47,27 @@ impl Lower<'_> {
             self.applicable(node, &type_name);
         }
         let kind = match type_name.as_str() {
-            "string" => Type::String,
-            "number" => Type::Number,
-            "integer" => Type::Integer,
-            "boolean" => Type::Boolean,
-            "timestamp" => Type::Timestamp(match node.string("precision").as_deref() {
-                Some("millis") => Precision::Millis,
-                Some("micros") => Precision::Micros,
-                Some("epoch") => Precision::Epoch,
-                Some("any") => Precision::Any,
-                _ => Precision::Seconds,
+            "string" => FieldType::String,
+            "number" => FieldType::Number,
+            "integer" => FieldType::Integer,
+            "boolean" => FieldType::Boolean,
+            "timestamp" => FieldType::Timestamp(match node.string("precision").as_deref() {
+                Some("millis") => TimestampPrecision::Millis,
+                Some("micros") => TimestampPrecision::Micros,
+                Some("epoch") => TimestampPrecision::Epoch,
+                Some("any") => TimestampPrecision::Any,
+                _ => TimestampPrecision::Seconds,
             }),
-            "date" => Type::Date,
-            "ulid" => Type::Ulid,
-            "uuid" => Type::Uuid,
-            "list" => Type::List(
+            "date" => FieldType::Date,
+            "ulid" => FieldType::Ulid,
+            "uuid" => FieldType::Uuid,
+            "list" => FieldType::List(
                 node.get("items").and_then(|items| self.field(String::new(), &items.span, items)).map(Box::new),
             ),
-            "map" => Type::Map(self.fields(node.section("fields"))),
-            _ => Type::Any,
+            "map" => FieldType::Map(self.fields(node.section("fields"))),
+            _ => FieldType::Any,
         };
-        if let (Type::Map(fields), Some(max)) = (&kind, node.get("max"))
+        if let (FieldType::Map(fields), Some(max)) = (&kind, node.get("max"))
             && !fields.is_empty()
         {
             self.report(
@@ -76,7 +76,7 @@ impl Lower<'_> {
                     .help("limit its fields instead"),
             );
         }
-        if let Type::List(Some(_)) = &kind {
+        if let FieldType::List(Some(_)) = &kind {
             self.element(node);
         }
         let min = self.bound(node, "min", &kind);
@@ -92,7 +92,7 @@ impl Lower<'_> {
             );
         }
         let longest = node.text("pattern").and_then(|text| self.compiled(&text).as_ref().ok()?.max_bytes);
-        if let (Type::String, Some(min), Some(longest)) = (&kind, min, longest)
+        if let (FieldType::String, Some(min), Some(longest)) = (&kind, min, longest)
             && min > longest as f64
         {
             let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
@@ -104,7 +104,7 @@ impl Lower<'_> {
         }
         let size = max.map(|max| max as usize);
         // A key that does not apply to the type has been reported.
-        let since_text = node.text("since").filter(|_| matches!(kind, Type::Timestamp(_)));
+        let since_text = node.text("since").filter(|_| matches!(kind, FieldType::Timestamp(_)));
         let mut field = Field {
             description: node.string("description"),
             optional: node.boolean("optional").unwrap_or(false),
@@ -125,18 +125,18 @@ impl Lower<'_> {
                 })
             }),
             range: (min, max),
-            size: match &kind {
-                Type::List(_) => size.unwrap_or(MAX_ELEMENTS),
-                Type::Map(_) | Type::Any => size.unwrap_or(MAX_BYTES),
+            max_size: match &kind {
+                FieldType::List(_) => size.unwrap_or(MAX_ELEMENTS),
+                FieldType::Map(_) | FieldType::Any => size.unwrap_or(MAX_BYTES),
                 _ => size.unwrap_or(MAX_CHARS),
             },
-            least: if matches!(kind, Type::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
-            form: self.form(node, &kind, min, max),
+            min_elements: if matches!(kind, FieldType::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
+            text_syntax: self.form(node, &kind, min, max),
             span: span.clone(),
             since_text,
-            known,
+            has_known_type: known,
             name,
-            kind,
+            field_type: kind,
         };
         field.default = node.get("default").filter(|_| known).and_then(|default| self.default(&field, default));
         self.choices_fit(&field, node);
@@ -145,7 +145,7 @@ impl Lower<'_> {
 
     /// Each choice has to satisfy the other rules of the field.
     fn choices_fit(&mut self, field: &Field, node: &Node) {
-        let Some(form) = &field.form else { return };
+        let Some(form) = &field.text_syntax else { return };
         for choice in node.texts("one_of") {
             if !form.one_of.is_empty() && !form.accepts(&choice.value) {
                 self.report(
@@ -187,12 +187,12 @@ impl Lower<'_> {
         }
     }
 
-    fn bound(&mut self, node: &Node, key: &str, kind: &Type) -> Option<f64> {
+    fn bound(&mut self, node: &Node, key: &str, kind: &FieldType) -> Option<f64> {
         let value = node.get(key)?;
         let number = value.json().as_f64();
-        let counts = !matches!(kind, Type::Number | Type::Integer);
+        let counts = !matches!(kind, FieldType::Number | FieldType::Integer);
         let good = number.is_some_and(|number| match kind {
-            Type::Number => true,
+            FieldType::Number => true,
             _ => number.fract() == 0.0 && (!counts || number >= 0.0),
         });
         if !good {
@@ -207,21 +207,22 @@ impl Lower<'_> {
         number
     }
 
-    fn form(&mut self, node: &Node, kind: &Type, min: Option<f64>, max: Option<f64>) -> Option<Arc<TextSyntax>> {
+    fn form(&mut self, node: &Node, kind: &FieldType, min: Option<f64>, max: Option<f64>) -> Option<Arc<TextSyntax>> {
         let scalar_type = match kind {
-            Type::String => ScalarType::Text,
-            Type::Integer => ScalarType::Integer,
-            Type::Boolean => ScalarType::Boolean,
-            Type::Timestamp(precision) => ScalarType::Timestamp(*precision),
-            Type::Date => ScalarType::Date,
-            Type::Ulid => ScalarType::Ulid,
-            Type::Uuid => ScalarType::Uuid,
-            Type::Number | Type::List(_) | Type::Map(_) | Type::Any => return None,
+            FieldType::String => ScalarType::Text,
+            FieldType::Integer => ScalarType::Integer,
+            FieldType::Boolean => ScalarType::Boolean,
+            FieldType::Timestamp(precision) => ScalarType::Timestamp(*precision),
+            FieldType::Date => ScalarType::Date,
+            FieldType::Ulid => ScalarType::Ulid,
+            FieldType::Uuid => ScalarType::Uuid,
+            FieldType::Number | FieldType::List(_) | FieldType::Map(_) | FieldType::Any => return None,
         };
-        let textual = matches!(kind, Type::String);
+        let textual = matches!(kind, FieldType::String);
         let pattern = node.text("pattern").filter(|_| textual);
         let one_of = if textual { self.choices(node) } else { Vec::new() };
-        let prefix = node.text("prefix").filter(|_| matches!(kind, Type::String | Type::Ulid | Type::Uuid));
+        let prefix =
+            node.text("prefix").filter(|_| matches!(kind, FieldType::String | FieldType::Ulid | FieldType::Uuid));
         if let Some(prefix) = &prefix
             && !prefix.value.chars().all(|each| each.is_ascii_alphanumeric() || "_-.".contains(each))
         {
@@ -232,7 +233,7 @@ impl Lower<'_> {
             );
         }
         // Integers are not converted to floats, which lose digits beyond 2^53.
-        let whole = |key: &str| node.integer(key).filter(|_| matches!(kind, Type::Integer));
+        let whole = |key: &str| node.integer(key).filter(|_| matches!(kind, FieldType::Integer));
         Some(Arc::new(TextSyntax {
             scalar_type,
             prefix: prefix.map_or_else(String::new, |prefix| prefix.value),
@@ -240,11 +241,11 @@ impl Lower<'_> {
             one_of,
             also: node.text("also").and_then(|also| self.bounded_pattern(&also)),
             format: match node.string("format").as_deref().filter(|_| textual) {
-                Some("email") => Some(Format::Email),
-                Some("uri") => Some(Format::Uri),
-                Some("hostname") => Some(Format::Hostname),
-                Some("ip") => Some(Format::Ip),
-                Some("slug") => Some(Format::Slug),
+                Some("email") => Some(StringFormat::Email),
+                Some("uri") => Some(StringFormat::Uri),
+                Some("hostname") => Some(StringFormat::Hostname),
+                Some("ip") => Some(StringFormat::Ip),
+                Some("slug") => Some(StringFormat::Slug),
                 _ => None,
             },
             min_chars: min.filter(|_| textual).map_or(0, |min| min as usize),
@@ -307,35 +308,35 @@ impl Lower<'_> {
         super::values(choices)
     }
 
-    fn default(&mut self, field: &Field, node: &Node) -> Option<Default> {
+    fn default(&mut self, field: &Field, node: &Node) -> Option<DefaultValue> {
         let value = node.json();
         let made = format!("{}{}", field.prefix(), EXAMPLE_ULID);
-        match (&field.kind, value.as_str()) {
-            (Type::Ulid | Type::Uuid, Some("new")) => return Some(Default::New),
-            (Type::String, Some("new")) if field.form.as_ref().is_some_and(|form| form.accepts(&made)) => {
-                return Some(Default::New);
+        match (&field.field_type, value.as_str()) {
+            (FieldType::Ulid | FieldType::Uuid, Some("new")) => return Some(DefaultValue::New),
+            (FieldType::String, Some("new")) if field.text_syntax.as_ref().is_some_and(|form| form.accepts(&made)) => {
+                return Some(DefaultValue::New);
             }
-            (Type::Timestamp(_) | Type::Date, Some("now")) => return Some(Default::Now),
+            (FieldType::Timestamp(_) | FieldType::Date, Some("now")) => return Some(DefaultValue::Now),
             _ => {}
         }
         let mut wrong = Vec::new();
         field.check(&value, &field.name, &mut wrong);
         // A TOML date has been reported as an invalid value.
         let good = value == Value::Null || wrong.is_empty();
-        if !good || (value == "new" && matches!(field.kind, Type::String) && field.one_of().is_empty()) {
-            let help = match (&field.kind, value.as_str()) {
-                (Type::String, Some("new")) => {
+        if !good || (value == "new" && matches!(field.field_type, FieldType::String) && field.choices().is_empty()) {
+            let help = match (&field.field_type, value.as_str()) {
+                (FieldType::String, Some("new")) => {
                     format!("`new` makes a ULID such as {made}, which the field does not accept")
                 }
-                (Type::Ulid | Type::Uuid, _) => format!("write {}, or \"new\"", field.wanted()),
-                (Type::Timestamp(_) | Type::Date, _) => format!("write {}, or \"now\"", field.wanted()),
-                _ => format!("write {}", field.wanted()),
+                (FieldType::Ulid | FieldType::Uuid, _) => format!("write {}, or \"new\"", field.expectation()),
+                (FieldType::Timestamp(_) | FieldType::Date, _) => format!("write {}, or \"now\"", field.expectation()),
+                _ => format!("write {}", field.expectation()),
             };
             self.report(
                 codes::BAD_DEFAULT.at(&node.span, format!("`{}` does not accept its default", field.name)).help(help),
             );
             return None;
         }
-        Some(Default::Constant(value))
+        Some(DefaultValue::Constant(value))
     }
 }

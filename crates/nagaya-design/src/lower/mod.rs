@@ -81,7 +81,7 @@ impl<'a> Lower<'a> {
             visitors: http.and_then(|http| http.boolean("visitors")).unwrap_or(false),
             tables: Vec::new(),
             entities: Vec::new(),
-            accesses: Vec::new(),
+            access_patterns: Vec::new(),
             aggregates: Vec::new(),
             audit: None,
             roles: Vec::new(),
@@ -98,7 +98,7 @@ impl<'a> Lower<'a> {
             }
         }
         for entry in self.named("access") {
-            design.accesses.extend(self.access(entry, &design));
+            design.access_patterns.extend(self.access(entry, &design));
         }
         for entry in self.named("aggregate") {
             design.aggregates.extend(self.aggregate(entry, &design));

@@ -10,7 +10,7 @@ use crate::{
     diagnostic::{Span, a, closest, did_you_mean, list},
     field::{self, Field},
     template::{End, Part, RawPart, Slot, Template, parse_parts},
-    text_syntax::{Precision, ScalarType, TextSyntax},
+    text_syntax::{ScalarType, TextSyntax, TimestampPrecision},
     tree::{Node, SpannedText},
 };
 
@@ -101,7 +101,7 @@ impl Lower<'_> {
                             path: path.clone(),
                             pad: *pad,
                             range: range.clone(),
-                            form: Arc::clone(form),
+                            text_syntax: Arc::clone(form),
                             end,
                         }));
                     }
@@ -129,7 +129,7 @@ impl Lower<'_> {
             );
             return None;
         };
-        if !found.known {
+        if !found.has_known_type {
             return None;
         }
         if field::is_marked(fields, path, |field| field.secret) {
@@ -154,10 +154,10 @@ impl Lower<'_> {
                     }),
             );
         }
-        let Some(form) = &found.form else {
+        let Some(form) = &found.text_syntax else {
             self.report(
                 codes::NOT_A_KEY_TYPE
-                    .at(span, format!("`{path}` is {}, which cannot be part of a key", a(found.kind.name())))
+                    .at(span, format!("`{path}` is {}, which cannot be part of a key", a(found.field_type.name())))
                     .help("string, integer, boolean, timestamp, date, ulid and uuid can"),
             );
             return None;
@@ -171,7 +171,7 @@ impl Lower<'_> {
             );
         }
         match form.scalar_type {
-            ScalarType::Timestamp(Precision::Any) => self.report(
+            ScalarType::Timestamp(TimestampPrecision::Any) => self.report(
                 codes::FREE_TIMESTAMP
                     .at(
                         span,
@@ -183,12 +183,12 @@ impl Lower<'_> {
                     .also(&found.span, "declared with `precision = \"any\"`")
                     .help("give it `precision = \"seconds\"`, `\"millis\"` or `\"micros\"`"),
             ),
-            ScalarType::Integer | ScalarType::Timestamp(Precision::Epoch) => {
+            ScalarType::Integer | ScalarType::Timestamp(TimestampPrecision::Epoch) => {
                 self.number_in_key(path, pad, span, found, form, context.sort);
             }
             _ if pad.is_some() => self.report(
                 codes::TEMPLATE_SYNTAX
-                    .at(span, format!("`{path}` is {}, and only numbers are padded", a(found.kind.name())))
+                    .at(span, format!("`{path}` is {}, and only numbers are padded", a(found.field_type.name())))
                     .help(format!("write `{{{path}}}`")),
             ),
             _ => {}

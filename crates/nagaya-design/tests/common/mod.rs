@@ -2,7 +2,7 @@
 
 mod designs;
 
-use nagaya_design::{Design, Query, Sort};
+use nagaya_design::{Design, Query, SortCondition};
 use serde_json::{Map, Value};
 
 pub(crate) use designs::*;
@@ -15,7 +15,7 @@ pub(crate) fn derived_keys(design: &Design, entity: &str, fields: &Value) -> Str
 
 /// The query that an access pattern becomes.
 pub(crate) fn query(design: &Design, access: &str, parameters: &[(&str, &str)]) -> Query {
-    let found = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
+    let found = design.access_pattern(access).unwrap_or_else(|| panic!("no access pattern {access}"));
     design.query(found, parameters).unwrap_or_else(|unfit| panic!("{access}: {unfit}"))
 }
 
@@ -28,21 +28,21 @@ pub(crate) fn finds(design: &Design, query: &Query, entity: &str, fields: &Value
     design.table_of(entity).id == query.table
         && value(&query.partition_attribute) == Some(query.partition.as_str())
         && sort.is_some_and(|sort| match &query.sort {
-            Sort::Nothing => false,
-            Sort::Any => true,
-            Sort::Equal(key) => sort == key,
-            Sort::BeginsWith(key) => sort.starts_with(key),
-            Sort::Between(from, to) => from.as_str() <= sort && sort <= to.as_str(),
-            Sort::AtLeast(from) => from.as_str() <= sort,
-            Sort::Below(to) => sort < to.as_str(),
+            SortCondition::Nothing => false,
+            SortCondition::Any => true,
+            SortCondition::Equal(key) => sort == key,
+            SortCondition::BeginsWith(key) => sort.starts_with(key),
+            SortCondition::Between(from, to) => from.as_str() <= sort && sort <= to.as_str(),
+            SortCondition::AtLeast(from) => from.as_str() <= sort,
+            SortCondition::Below(to) => sort < to.as_str(),
         })
         && query.discriminator.as_ref().is_none_or(|(_, kind)| entity.discriminator.as_ref() == Some(kind))
-        && query.filter.as_ref().is_none_or(|filter| filter.holds(object(fields)))
+        && query.filter.as_ref().is_none_or(|filter| filter.is_satisfied_by(object(fields)))
 }
 
 fn derived(design: &Design, entity: &str, fields: &Value) -> Vec<(String, String)> {
     let found = design.entity(entity).unwrap_or_else(|| panic!("no entity {entity}"));
-    let derived = design.derived(found, object(fields)).into_iter();
+    let derived = design.derived_attributes(found, object(fields)).into_iter();
     let present = derived.filter_map(|(name, value)| match value {
         Ok(value) => value.map(|value| (name, value)),
         Err(unfit) => panic!("{entity}: {name}: {unfit}"),

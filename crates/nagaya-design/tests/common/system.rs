@@ -10,7 +10,7 @@ pub(crate) use shared::*;
 /// Compares the query of an access pattern, with names in place of values, with the text of the document.
 pub(crate) fn check_outline(path: &str, access: &str, expected: &str) {
     let design = design(path);
-    let found = design.access(access).unwrap_or_else(|| panic!("no access pattern {access}"));
+    let found = design.access_pattern(access).unwrap_or_else(|| panic!("no access pattern {access}"));
     assert_eq!(design.query_outline(found, &[]).to_string(), expected);
 }
 

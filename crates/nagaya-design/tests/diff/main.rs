@@ -66,8 +66,8 @@ fn mismatches(cases: &[Case<'_>]) -> Vec<String> {
             continue;
         };
         let found = diff(&base, &after);
-        let reported = found.iter().any(|each| each.path == case.path && each.breaks.is_some() == case.breaks);
-        if !reported || found.iter().any(|each| each.breaks.is_some()) != case.breaks {
+        let reported = found.iter().any(|each| each.path == case.path && each.breaking_reason.is_some() == case.breaks);
+        if !reported || found.iter().any(|each| each.breaking_reason.is_some()) != case.breaks {
             let verdict = if case.breaks { "breaks" } else { "keeps" };
             let found: Vec<_> = found.iter().map(ToString::to_string).collect();
             wrong.push(format!("{verdict} {} at {}, but found {found:#?}", case.key, case.path));

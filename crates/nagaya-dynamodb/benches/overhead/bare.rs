@@ -42,7 +42,7 @@ impl Bare {
             .endpoint_url(endpoint)
             .region(Region::new("us-east-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
-            .retry_config(RetryConfig::standard().with_max_attempts(options.attempts))
+            .retry_config(RetryConfig::standard().with_max_attempts(options.max_attempts))
             .timeout_config(timeouts)
             .build();
         Bare { client: Client::from_conf(config), table: table.to_owned() }

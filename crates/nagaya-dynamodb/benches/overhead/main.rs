@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::Parser;
 use nagaya_dynamodb::{Dynamodb, Options, Settings};
-use nagaya_store::{Condition, Item, Key, KeySchema, Query, Sort, Store as _, TableSpec, Write, WriteSet};
+use nagaya_store::{Condition, Item, Key, KeySchema, Query, SortCondition, Store as _, TableSpec, Write, WriteSet};
 
 use self::{bare::Bare, report::Report};
 
@@ -101,7 +101,7 @@ async fn fill(engine: &Dynamodb) -> anyhow::Result<()> {
     let spec = TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))
         .with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"))
         .with_ttl("expiresAt");
-    engine.ensure(&[spec]).await?;
+    engine.ensure_tables(&[spec]).await?;
     let items = (0..PARTITIONS).flat_map(|at| (0..QUERIED).map(move |sort| item(&partition(at), &sort_key(sort))));
     engine.put_all(TABLE, items.collect()).await?;
     Ok(())
@@ -179,7 +179,7 @@ impl Bench {
             }
             Call::Query => {
                 start = Instant::now();
-                let query = Query::table(TABLE, partition).sort(Sort::BeginsWith("ORDER#".into()));
+                let query = Query::table(TABLE, partition).sort(SortCondition::BeginsWith("ORDER#".into()));
                 let page = self.engine.query(query).await?;
                 ensure!(page.items.len() == QUERIED, "{} items instead of {QUERIED}", page.items.len());
             }

@@ -52,7 +52,7 @@ pub(crate) async fn put_all(store: &Dynamodb, table: &str, items: Vec<Item>) -> 
         }
         store.meter.count(|metrics| metrics.unprocessed += left.len() as u64);
         idle = if left.len() < sent { 0 } else { idle + 1 };
-        if idle >= store.options.attempts {
+        if idle >= store.options.max_attempts {
             return Err(ErrorKind::Busy.into());
         }
         requests.extend(left);

@@ -29,7 +29,7 @@ where
         "ResourceNotFoundException" => ErrorKind::NoTable(table.to_owned()).into(),
         "ValidationException" => rejected(service.message().unwrap_or("the server rejects the call")),
         "ItemCollectionSizeLimitExceededException" => {
-            Error::limit("the items of one partition and their local indexes have more than 10 GB")
+            Error::limit_exceeded("the items of one partition and their local indexes have more than 10 GB")
         }
         code if is_busy(code) => ErrorKind::Busy.into(),
         _ if failure.raw_response().is_some_and(|response| response.status().is_server_error()) => {
@@ -98,7 +98,7 @@ pub(crate) fn is_busy(code: &str) -> bool {
 /// The error of a call that the server rejects as too large or as invalid.
 pub(crate) fn rejected(message: &str) -> Error {
     if message.contains("exceeded") || message.contains("less than or equal to") {
-        Error::limit(message)
+        Error::limit_exceeded(message)
     } else {
         Error::invalid(message)
     }

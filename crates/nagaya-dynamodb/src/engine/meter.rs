@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use aws_sdk_dynamodb::types::ConsumedCapacity;
-use nagaya_store::Consumed;
+use aws_sdk_dynamodb::types;
+use nagaya_store::ConsumedCapacity;
 
 /// The counters of the engine since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub struct Usage {
     /// Calls with a response.
     pub calls: u64,
     /// The capacity that they consumed.
-    pub consumed: Consumed,
+    pub consumed: ConsumedCapacity,
 }
 
 /// Kinds of calls.
@@ -103,9 +103,9 @@ impl Meter {
     }
 
     /// Counts a call with a response and the capacity that it consumed, and reports the capacity to the caller.
-    pub(crate) fn count_response(&self, call: Call, capacity: &[ConsumedCapacity]) {
+    pub(crate) fn count_response(&self, call: Call, capacity: &[types::ConsumedCapacity]) {
         let consumed = capacity.iter().map(|capacity| consumed(call, capacity)).sum();
-        nagaya_store::consume(consumed);
+        nagaya_store::report_consumed_capacity(consumed);
         self.count(|metrics| {
             let usage = match call {
                 Call::Get => &mut metrics.get,
@@ -125,11 +125,11 @@ impl Meter {
 }
 
 /// The capacity that a call consumed of one table. Most calls report only a total, which is of the call's kind.
-fn consumed(call: Call, capacity: &ConsumedCapacity) -> Consumed {
+fn consumed(call: Call, capacity: &types::ConsumedCapacity) -> ConsumedCapacity {
     let total = capacity.capacity_units().unwrap_or(0.0);
     match (capacity.read_capacity_units(), capacity.write_capacity_units()) {
-        (None, None) if call.is_write() => Consumed { read_units: 0.0, write_units: total },
-        (None, None) => Consumed { read_units: total, write_units: 0.0 },
-        (read, write) => Consumed { read_units: read.unwrap_or(0.0), write_units: write.unwrap_or(0.0) },
+        (None, None) if call.is_write() => ConsumedCapacity { read_units: 0.0, write_units: total },
+        (None, None) => ConsumedCapacity { read_units: total, write_units: 0.0 },
+        (read, write) => ConsumedCapacity { read_units: read.unwrap_or(0.0), write_units: write.unwrap_or(0.0) },
     }
 }

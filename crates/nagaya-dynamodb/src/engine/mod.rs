@@ -18,16 +18,16 @@ mod write_plan;
 use std::fmt;
 
 use nagaya_store::{
-    Answer, Capabilities, Changes, Error, From, Item, Key, Measurement, Page, Query, Scan, Store, TableSpec, WriteSet,
-    Written,
+    Capabilities, ChangePage, Error, Item, Key, Measurement, Page, Query, Scan, StartPosition, Store, StoreFuture,
+    TableSpec, WriteOutcome, WriteSet,
 };
 
 use self::{meter::Meter, streams::StreamCache, table_cache::TableCache};
 pub use self::{
     meter::{Metrics, Usage},
-    options::{Lone, Options},
-    settings::{Settings, TABLE_NAME, table_name},
-    tables::{Event, IndexLook, Plan, Step, Stopped, TableLook, TablePlan, Wanted},
+    options::{Options, SingleWriteMode},
+    settings::{Settings, TABLE_NAME_VARIABLE, table_name_from_env},
+    tables::{ApplyError, ApplyEvent, DesiredTable, IndexState, Step, TablePlan, TableState, TablesPlan},
 };
 
 /// A store on DynamoDB.
@@ -75,31 +75,31 @@ impl Store for Dynamodb {
         }
     }
 
-    fn ensure<'a>(&'a self, tables: &'a [TableSpec]) -> Answer<'a, ()> {
+    fn ensure_tables<'a>(&'a self, tables: &'a [TableSpec]) -> StoreFuture<'a, ()> {
         Box::pin(tables::ensure(self, tables))
     }
 
-    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> Answer<'a, Option<Item>> {
+    fn get<'a>(&'a self, table: &'a str, key: &'a Key) -> StoreFuture<'a, Option<Item>> {
         Box::pin(read::get(self, table, key))
     }
 
-    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> Answer<'a, Vec<Option<Item>>> {
+    fn batch_get<'a>(&'a self, keys: &'a [(String, Key)]) -> StoreFuture<'a, Vec<Option<Item>>> {
         Box::pin(read::batch_get(self, keys))
     }
 
-    fn query(&self, query: Query) -> Answer<'_, Page> {
+    fn query(&self, query: Query) -> StoreFuture<'_, Page> {
         Box::pin(read::query(self, query))
     }
 
-    fn scan(&self, scan: Scan) -> Answer<'_, Page> {
+    fn scan(&self, scan: Scan) -> StoreFuture<'_, Page> {
         Box::pin(read::scan(self, scan))
     }
 
-    fn write(&self, set: WriteSet) -> Answer<'_, Written> {
+    fn write(&self, set: WriteSet) -> StoreFuture<'_, WriteOutcome> {
         Box::pin(write::write(self, set))
     }
 
-    fn changes<'a>(&'a self, table: &'a str, from: From, limit: usize) -> Answer<'a, Changes> {
+    fn changes<'a>(&'a self, table: &'a str, from: StartPosition, limit: usize) -> StoreFuture<'a, ChangePage> {
         Box::pin(streams::changes(self, table, from, limit))
     }
 

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::{
     error::ProvideErrorMetadata as _,
     types::{KeysAndAttributes, ReturnConsumedCapacity},
 };
-use nagaya_store::{Error, ErrorKind, Item, Key, KeySchema, Page, Position, Query, Scan, limits};
+use nagaya_store::{Error, ErrorKind, Item, Key, KeySchema, Page, PagePosition, Query, Scan, limits};
 
 use super::{
     Dynamodb,
@@ -47,7 +47,7 @@ pub(crate) async fn get_stored(store: &Dynamodb, table: &Table, key: &Key) -> Re
 pub(crate) async fn batch_get(store: &Dynamodb, keys: &[(String, Key)]) -> Result<Vec<Option<Item>>, Error> {
     if keys.len() > limits::MAX_BATCH_GET {
         let (count, most) = (keys.len(), limits::MAX_BATCH_GET);
-        return Err(Error::limit(format!("a batch reads at most {most} items, not {count}")));
+        return Err(Error::limit_exceeded(format!("a batch reads at most {most} items, not {count}")));
     }
     let mut tables: HashMap<String, Arc<Table>> = HashMap::new();
     let mut wanted: HashSet<(&str, &Key)> = HashSet::new();
@@ -165,7 +165,7 @@ pub(crate) async fn query(store: &Dynamodb, query: Query) -> Result<Page, Error>
     let read = usize::try_from(response.scanned_count).unwrap_or(0);
     let mut page = page(store, &table, response.items.unwrap_or_default(), read, next)?;
     if let Some(filter) = local_filter {
-        page.items.retain(|item| filter.holds(item));
+        page.items.retain(|item| filter.is_satisfied_by(item));
     }
     Ok(page)
 }
@@ -209,16 +209,16 @@ fn page(
     table: &Table,
     items: Vec<Attributes>,
     read: usize,
-    next: Option<Position>,
+    next: Option<PagePosition>,
 ) -> Result<Page, Error> {
     let now = store.options.clock.seconds();
     let mut items: Vec<Item> = items.into_iter().map(convert::to_item).collect::<Result<_, Error>>()?;
     let given = items.len();
     items.retain(|item| !table.spec.is_expired(item, now));
-    Ok(Page { read: read - (given - items.len()).min(read), items, next })
+    Ok(Page { scanned_count: read - (given - items.len()).min(read), items, next })
 }
 
-fn position(table: &Table, index: Option<&KeySchema>, last: &Attributes) -> Result<Position, Error> {
+fn position(table: &Table, index: Option<&KeySchema>, last: &Attributes) -> Result<PagePosition, Error> {
     let index_key = index.map(|schema| convert::key_of(schema, last)).transpose()?;
-    Ok(Position { key: convert::key_of(&table.spec.key, last)?, index_key })
+    Ok(PagePosition { key: convert::key_of(&table.spec.key, last)?, index_key })
 }

@@ -48,9 +48,9 @@ pub(crate) fn configure(
 
 pub(crate) fn retries(options: &Options) -> RetryConfig {
     RetryConfig::standard()
-        .with_max_attempts(options.attempts.max(1))
-        .with_initial_backoff(options.first_backoff)
-        .with_max_backoff(options.longest_backoff)
+        .with_max_attempts(options.max_attempts.max(1))
+        .with_initial_backoff(options.initial_backoff)
+        .with_max_backoff(options.max_backoff)
 }
 
 pub(crate) fn timeouts(options: &Options) -> TimeoutConfig {
@@ -191,7 +191,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(options: &Options) -> Self {
-        Backoff { limit: options.first_backoff, max_limit: options.longest_backoff }
+        Backoff { limit: options.initial_backoff, max_limit: options.max_backoff }
     }
 
     pub(crate) async fn wait(&mut self) {

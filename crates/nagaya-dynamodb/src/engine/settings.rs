@@ -21,14 +21,14 @@ use super::{
 };
 
 /// The environment variable with the base of a design's table names: `{base}` in the design.
-pub const TABLE_NAME: &str = "DYNAMODB_TABLE_NAME";
+pub const TABLE_NAME_VARIABLE: &str = "DYNAMODB_TABLE_NAME";
 
 /// The region for servers on this machine, which accept any.
 const LOCAL_REGION: &str = "us-east-1";
 
 /// The base of a design's table names, if [`TABLE_NAME`] is set.
-pub fn table_name() -> Option<String> {
-    variable(TABLE_NAME)
+pub fn table_name_from_env() -> Option<String> {
+    variable(TABLE_NAME_VARIABLE)
 }
 
 /// The server and how to reach it.
@@ -42,7 +42,7 @@ pub struct Settings {
     /// The region.
     pub region: Option<String>,
     /// Allows plain HTTP to a server on another machine. Secrets are not sent, but others on the network can read the items.
-    pub plain_http: bool,
+    pub allows_plain_http: bool,
 }
 
 impl Settings {
@@ -58,7 +58,7 @@ impl Settings {
         Settings {
             endpoint: variable("DYNAMODB_ENDPOINT").or_else(|| variable("AWS_ENDPOINT_URL_DYNAMODB")),
             region: variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION")),
-            plain_http: variable("DYNAMODB_PLAIN_HTTP").is_some_and(|text| text == "true" || text == "1"),
+            allows_plain_http: variable("DYNAMODB_PLAIN_HTTP").is_some_and(|text| text == "true" || text == "1"),
         }
     }
 
@@ -79,7 +79,7 @@ impl Settings {
         if !(encrypted || endpoint.starts_with("http://")) || host(endpoint).is_none() {
             return Err(Error::invalid(format!("the endpoint `{endpoint}` is not an `http://` or `https://` address")));
         }
-        if encrypted || self.plain_http || self.is_local() {
+        if encrypted || self.allows_plain_http || self.is_local() {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -220,7 +220,8 @@ mod tests {
     use super::*;
 
     fn code(endpoint: &str, plain_http: bool) -> &'static str {
-        let settings = Settings { endpoint: Some(endpoint.to_owned()), plain_http, ..Settings::default() };
+        let settings =
+            Settings { endpoint: Some(endpoint.to_owned()), allows_plain_http: plain_http, ..Settings::default() };
         settings.check().map_or_else(|error| error.code(), |()| "fine")
     }
 

@@ -48,7 +48,7 @@ impl Dynamodb {
     /// A table from the cache, described again when the entry is missing or old.
     pub(crate) async fn table(&self, table: &str) -> Result<Arc<Table>, Error> {
         match self.tables.get(table) {
-            Some(cached) if cached.described_at.elapsed() < self.options.description_age => Ok(cached),
+            Some(cached) if cached.described_at.elapsed() < self.options.description_cache_time => Ok(cached),
             // An old description is better than an error while the server cannot describe the table.
             Some(cached) => match self.describe_table(table).await {
                 Err(error)

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::{
     operation::transact_write_items::TransactWriteItemsError,
     types::{CancellationReason, ConditionCheck, Delete, Put, ReturnConsumedCapacity, TransactWriteItem, Update},
 };
-use nagaya_store::{Action, Error, ErrorKind, Failed};
+use nagaya_store::{Error, ErrorKind, FailedCondition, WriteAction};
 
 use super::{
     Dynamodb,
@@ -31,7 +31,7 @@ pub(crate) async fn write(store: &Dynamodb, plans: &[PlannedWrite]) -> Result<()
                 continue;
             }
             match plan.on_failure(reason.item.map(convert::to_item).transpose()?, now)? {
-                FailureMeaning::ConditionFailed(found) => failed.push(Failed { action: at, found }),
+                FailureMeaning::ConditionFailed(found) => failed.push(FailedCondition { action: at, current: found }),
                 FailureMeaning::SendInstead(request) => second[at] = *request,
             }
         }
@@ -92,7 +92,7 @@ fn fatal_error(reasons: &[CancellationReason]) -> Option<Error> {
         return Some(error::rejected(&message(reason)));
     }
     if let Some(reason) = with("ItemCollectionSizeLimitExceeded") {
-        return Some(Error::limit(message(reason)));
+        return Some(Error::limit_exceeded(message(reason)));
     }
     if with("ConditionalCheckFailed").is_some() {
         return None;
@@ -109,21 +109,21 @@ fn to_item(plan: &PlannedWrite, request: ItemRequest) -> Result<TransactWriteIte
     let condition = condition.as_ref().and_then(|condition| placeholders.condition(condition, schema));
     let item = TransactWriteItem::builder();
     Ok(match action {
-        Action::Put { item: put } => {
+        WriteAction::Put { item: put } => {
             let put = Put::builder().table_name(table).set_item(Some(convert::to_attributes(put)));
             item.put(set_condition!(put, condition, placeholders).build()?)
         }
-        Action::Update { update, .. } if !update.changes().is_empty() => {
+        WriteAction::Update { update, .. } if !update.changes().is_empty() => {
             let expression = placeholders.update(&update);
             let update = Update::builder().table_name(table).set_key(key).set_update_expression(expression);
             item.update(set_condition!(update, condition, placeholders).build()?)
         }
-        Action::Delete { .. } => {
+        WriteAction::Delete { .. } => {
             let delete = Delete::builder().table_name(table).set_key(key);
             item.delete(set_condition!(delete, condition, placeholders).build()?)
         }
         // An update without changes only checks that the item exists.
-        Action::Update { .. } | Action::Check { .. } => {
+        WriteAction::Update { .. } | WriteAction::ConditionCheck { .. } => {
             let condition = condition.unwrap_or_else(|| placeholders.always(schema));
             let check = ConditionCheck::builder().table_name(table).set_key(key);
             item.condition_check(set_condition!(check, Some(condition), placeholders).build()?)

@@ -27,14 +27,14 @@ use aws_sdk_dynamodb::{
     operation::{delete_item::DeleteItemError, put_item::PutItemError, update_item::UpdateItemError},
     types::{ReturnConsumedCapacity, ReturnValue},
 };
-use nagaya_store::{Action, Error, ErrorKind, Failed, Item, WriteSet, Written, limits};
+use nagaya_store::{Error, ErrorKind, FailedCondition, Item, WriteAction, WriteOutcome, WriteSet, limits};
 
 use super::{
     Dynamodb,
     convert::{self, Attributes, set_condition},
     error,
     meter::Call,
-    options::Lone,
+    options::SingleWriteMode,
     read, retry, transact,
     write_plan::{FailureMeaning, ItemRequest, PlannedWrite},
 };
@@ -43,7 +43,7 @@ use crate::expression::Placeholders;
 /// How often a write starts again because other writers change the item that it found.
 pub(crate) const MAX_ROUNDS: usize = 8;
 
-pub(crate) async fn write(store: &Dynamodb, set: WriteSet) -> Result<Written, Error> {
+pub(crate) async fn write(store: &Dynamodb, set: WriteSet) -> Result<WriteOutcome, Error> {
     limits::check_write_set(&set)?;
     if set.actions().len() > 1 && !store.options.transactions {
         return Err(ErrorKind::Unsupported("write several actions in one set").into());
@@ -64,35 +64,38 @@ pub(crate) async fn write(store: &Dynamodb, set: WriteSet) -> Result<Written, Er
         (last, _) => {
             plans.extend(last);
             transact::write(store, &plans).await?;
-            Ok(Written::default())
+            Ok(WriteOutcome::default())
         }
     }
 }
 
 /// Writes a set of one action.
-async fn write_single(store: &Dynamodb, plan: PlannedWrite) -> Result<Written, Error> {
-    if matches!(plan.write.action, Action::Check { .. }) {
+async fn write_single(store: &Dynamodb, plan: PlannedWrite) -> Result<WriteOutcome, Error> {
+    if matches!(plan.write.action, WriteAction::ConditionCheck { .. }) {
         return check(store, &plan).await;
     }
-    if store.options.lone == Lone::Token && store.options.transactions && !plan.is_idempotent() {
+    if store.options.single_write_mode == SingleWriteMode::Transaction
+        && store.options.transactions
+        && !plan.is_idempotent()
+    {
         let plans = [plan];
         transact::write(store, &plans).await?;
         let [plan] = plans;
         let item = match plan.write.action {
-            Action::Put { item } => Some(item),
+            WriteAction::Put { item } => Some(item),
             // The update has happened, so a failed read must not look like a failed write.
-            Action::Update { .. } => read::get_stored(store, &plan.table, &plan.key)
+            WriteAction::Update { .. } => read::get_stored(store, &plan.table, &plan.key)
                 .await
-                .map_err(|error| Error::unanswered(error.to_string()))?,
-            Action::Delete { .. } | Action::Check { .. } => None,
+                .map_err(|error| Error::outcome_unknown(error.to_string()))?,
+            WriteAction::Delete { .. } | WriteAction::ConditionCheck { .. } => None,
         };
-        return Ok(Written { item });
+        return Ok(WriteOutcome { item });
     }
     let now = store.options.clock.seconds();
     for _ in 0..MAX_ROUNDS {
         let found = match send(store, &plan, plan.first_request(now)).await? {
-            SendOutcome::Written(item) => return Ok(Written { item }),
-            SendOutcome::ConditionFailed(None) if !store.options.returns_found => {
+            SendOutcome::Written(item) => return Ok(WriteOutcome { item }),
+            SendOutcome::ConditionFailed(None) if !store.options.returns_item_on_failed_condition => {
                 read::get_stored(store, &plan.table, &plan.key).await?
             }
             SendOutcome::ConditionFailed(found) => found,
@@ -101,7 +104,7 @@ async fn write_single(store: &Dynamodb, plan: PlannedWrite) -> Result<Written, E
             FailureMeaning::ConditionFailed(found) => return Err(condition_failed(found)),
             FailureMeaning::SendInstead(request) => {
                 if let SendOutcome::Written(item) = send(store, &plan, *request).await? {
-                    return Ok(Written { item });
+                    return Ok(WriteOutcome { item });
                 }
             }
         }
@@ -110,19 +113,21 @@ async fn write_single(store: &Dynamodb, plan: PlannedWrite) -> Result<Written, E
 }
 
 /// A set that is only a check is a consistent read, at half the price of a transaction.
-async fn check(store: &Dynamodb, plan: &PlannedWrite) -> Result<Written, Error> {
+async fn check(store: &Dynamodb, plan: &PlannedWrite) -> Result<WriteOutcome, Error> {
     let now = store.options.clock.seconds();
     let found = read::get_stored(store, &plan.table, &plan.key).await?;
     let found = found.filter(|item| !plan.table.spec.is_expired(item, now));
     let nothing = Item::new();
     match &plan.write.condition {
-        Some(condition) if !condition.holds(found.as_ref().unwrap_or(&nothing)) => Err(condition_failed(found)),
-        _ => Ok(Written::default()),
+        Some(condition) if !condition.is_satisfied_by(found.as_ref().unwrap_or(&nothing)) => {
+            Err(condition_failed(found))
+        }
+        _ => Ok(WriteOutcome::default()),
     }
 }
 
-fn condition_failed(found: Option<Item>) -> Error {
-    ErrorKind::ConditionFailed(vec![Failed { action: 0, found }]).into()
+fn condition_failed(current: Option<Item>) -> Error {
+    ErrorKind::ConditionFailed(vec![FailedCondition { action: 0, current }]).into()
 }
 
 /// The result of a single action.
@@ -141,7 +146,7 @@ async fn send(store: &Dynamodb, plan: &PlannedWrite, request: ItemRequest) -> Re
     let client = if plan.is_idempotent() { &store.client } else { &store.once };
     let (table, key) = (&plan.table.name, Some(convert::to_key(schema, &plan.key)));
     match action {
-        Action::Put { item } => {
+        WriteAction::Put { item } => {
             let call = client.put_item().table_name(table).set_item(Some(convert::to_attributes(item.clone())));
             let call = set_condition!(call, condition, placeholders);
             let call = call.return_consumed_capacity(ReturnConsumedCapacity::Total).send();
@@ -151,7 +156,7 @@ async fn send(store: &Dynamodb, plan: &PlannedWrite, request: ItemRequest) -> Re
             }
             Ok(SendOutcome::Written(Some(item)))
         }
-        Action::Update { update, .. } => {
+        WriteAction::Update { update, .. } => {
             let call = client.update_item().table_name(table).set_key(key);
             let call = call.set_update_expression(placeholders.update(&update)).return_values(ReturnValue::AllNew);
             let call = set_condition!(call, condition, placeholders);
@@ -163,7 +168,7 @@ async fn send(store: &Dynamodb, plan: &PlannedWrite, request: ItemRequest) -> Re
             store.meter.count_response(Call::Update, response.consumed_capacity.as_slice());
             Ok(SendOutcome::Written(response.attributes.map(convert::to_item).transpose()?))
         }
-        Action::Delete { .. } => {
+        WriteAction::Delete { .. } => {
             let call = client.delete_item().table_name(table).set_key(key);
             let call = set_condition!(call, condition, placeholders);
             let call = call.return_consumed_capacity(ReturnConsumedCapacity::Total).send();
@@ -173,7 +178,7 @@ async fn send(store: &Dynamodb, plan: &PlannedWrite, request: ItemRequest) -> Re
             }
             Ok(SendOutcome::Written(None))
         }
-        Action::Check { .. } => Err(Error::engine("a single check is not sent")),
+        WriteAction::ConditionCheck { .. } => Err(Error::engine("a single check is not sent")),
     }
 }
 
@@ -224,7 +229,7 @@ impl Dynamodb {
     {
         if ambiguous || error::is_ambiguous(&failure) {
             self.meter.count(|metrics| metrics.unanswered += 1);
-            return Error::unanswered(error::describe(&failure));
+            return Error::outcome_unknown(error::describe(&failure));
         }
         self.call_error(table, failure)
     }

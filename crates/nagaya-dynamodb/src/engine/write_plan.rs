@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use nagaya_store::{
-    Action, Assign, Change, Comparison, Condition, Error, Item, Key, Operand, Path, Step, Update, Value, Write, limits,
+    AssignedValue, ComparisonOp, Condition, Error, Item, Key, Operand, Path, PathSegment, Update, UpdateAction, Value,
+    Write, WriteAction, limits,
 };
 
 use super::table_cache::Table;
@@ -25,7 +26,7 @@ pub(crate) struct PlannedWrite {
 /// A request for an action.
 #[derive(Debug, Clone)]
 pub(crate) struct ItemRequest {
-    pub(crate) action: Action,
+    pub(crate) action: WriteAction,
     pub(crate) condition: Option<Condition>,
 }
 
@@ -50,13 +51,14 @@ impl PlannedWrite {
         let Write { action, condition, .. } = &self.write;
         let mut all: Vec<Condition> = condition.iter().cloned().collect();
         // A create fails on any stored item, expired or not, so it needs no condition on the expiry.
-        let is_create = matches!(condition, Some(Condition::Absent(path)) if self.table.spec.key.has(path.root()));
-        let reads_item =
-            condition.is_some() && !is_create || matches!(action, Action::Update { .. } | Action::Check { .. });
+        let is_create =
+            matches!(condition, Some(Condition::Absent(path)) if self.table.spec.key.has_attribute(path.root()));
+        let reads_item = condition.is_some() && !is_create
+            || matches!(action, WriteAction::Update { .. } | WriteAction::ConditionCheck { .. });
         if let (true, Some(ttl)) = (reads_item, &self.table.spec.ttl) {
             all.push(Condition::Not(Box::new(due(ttl, now))));
         }
-        if matches!(action, Action::Update { update, .. } if only_removes(update)) {
+        if matches!(action, WriteAction::Update { update, .. } if only_removes(update)) {
             all.push(Condition::exists(self.table.spec.key.partition.0.as_str()));
         }
         ItemRequest { action: action.clone(), condition: joined(all) }
@@ -68,7 +70,7 @@ impl PlannedWrite {
         let alive = found.as_ref().filter(|item| !spec.is_expired(item, now));
         let condition = self.write.condition.as_ref();
         let nothing = Item::new();
-        if condition.is_some_and(|condition| !condition.holds(alive.unwrap_or(&nothing))) {
+        if condition.is_some_and(|condition| !condition.is_satisfied_by(alive.unwrap_or(&nothing))) {
             return Ok(FailureMeaning::ConditionFailed(alive.cloned()));
         }
         let expiry = |item: &Item| {
@@ -79,7 +81,7 @@ impl PlannedWrite {
             // The item has expired. While its expiry is unchanged, it counts as absent.
             (Some(item), None) => expiry(item).map(|same| (self.on_absent_item(), Some(same))),
             (None, _) => match &self.write.action {
-                Action::Update { update, .. } if only_removes(update) => {
+                WriteAction::Update { update, .. } if only_removes(update) => {
                     let absent = Condition::absent(spec.key.partition.0.as_str());
                     Some((self.on_absent_item(), Some(absent)))
                 }
@@ -87,7 +89,7 @@ impl PlannedWrite {
             },
             // An expiry that is not a whole second is none in the port, but DynamoDB compares it as a number.
             (Some(item), Some(_)) => {
-                let looks_due = spec.ttl.as_deref().is_some_and(|ttl| due(ttl, now).holds(item));
+                let looks_due = spec.ttl.as_deref().is_some_and(|ttl| due(ttl, now).is_satisfied_by(item));
                 let same = expiry(item).filter(|_| looks_due);
                 same.map(|same| {
                     let both = condition.cloned().into_iter().chain([same]).collect();
@@ -105,28 +107,28 @@ impl PlannedWrite {
     }
 
     /// The action on an absent item.
-    fn on_absent_item(&self) -> Result<Action, Error> {
-        let Action::Update { update, .. } = &self.write.action else { return Ok(self.write.action.clone()) };
+    fn on_absent_item(&self) -> Result<WriteAction, Error> {
+        let WriteAction::Update { update, .. } = &self.write.action else { return Ok(self.write.action.clone()) };
         let schema = &self.table.spec.key;
         let made = Item::new()
             .with(&schema.partition.0, self.key.partition.clone())
             .with(&schema.sort.0, self.key.sort.clone());
         let item = update.apply(&made)?;
         limits::check_item(&self.table.spec, &item)?;
-        Ok(Action::Put { item })
+        Ok(WriteAction::Put { item })
     }
 
     /// Whether the action may be sent again after a lost response: it has no condition and is idempotent.
     pub(crate) fn is_idempotent(&self) -> bool {
         self.write.condition.is_none()
             && match &self.write.action {
-                Action::Put { .. } | Action::Delete { .. } | Action::Check { .. } => true,
-                Action::Update { update, .. } => update.changes().iter().all(|change| match change {
-                    Change::Set(path, Assign::Value(_)) | Change::Remove(path) => !has_index(path),
-                    Change::Set(path, Assign::IfAbsent(source, _)) => source == path && !has_index(path),
-                    Change::Set(..) => false,
-                    Change::Add(_, value) => !matches!(value, Value::Number(_)),
-                    Change::Delete(..) => true,
+                WriteAction::Put { .. } | WriteAction::Delete { .. } | WriteAction::ConditionCheck { .. } => true,
+                WriteAction::Update { update, .. } => update.changes().iter().all(|change| match change {
+                    UpdateAction::Set(path, AssignedValue::Value(_)) | UpdateAction::Remove(path) => !has_index(path),
+                    UpdateAction::Set(path, AssignedValue::IfAbsent(source, _)) => source == path && !has_index(path),
+                    UpdateAction::Set(..) => false,
+                    UpdateAction::Add(_, value) => !matches!(value, Value::Number(_)),
+                    UpdateAction::Delete(..) => true,
                 }),
             }
     }
@@ -134,7 +136,7 @@ impl PlannedWrite {
 
 /// Holds for items that have expired; DynamoDB cannot check that the expiry is a whole number.
 fn due(ttl: &str, now: i64) -> Condition {
-    Condition::Compare(Operand::Value(ttl.into()), Comparison::LessOrEqual, now.into())
+    Condition::Compare(Operand::Value(ttl.into()), ComparisonOp::LessOrEqual, now.into())
 }
 
 fn joined(mut all: Vec<Condition>) -> Option<Condition> {
@@ -146,12 +148,12 @@ fn joined(mut all: Vec<Condition>) -> Option<Condition> {
 
 /// Whether an update has no change for which DynamoDB would create an absent item.
 fn only_removes(update: &Update) -> bool {
-    update.changes().iter().all(|change| matches!(change, Change::Remove(_) | Change::Delete(..)))
+    update.changes().iter().all(|change| matches!(change, UpdateAction::Remove(_) | UpdateAction::Delete(..)))
 }
 
 /// Whether a path has a list index, which other changes can shift.
 fn has_index(path: &Path) -> bool {
-    path.steps().iter().any(|step| matches!(step, Step::Index(_)))
+    path.segments().iter().any(|step| matches!(step, PathSegment::Index(_)))
 }
 
 #[cfg(test)]
@@ -202,7 +204,7 @@ mod tests {
         let found = item().with("until", 999).with("n", 41);
         let meaning = update(Update::new().add("n", 1)).on_failure(Some(found), NOW).expect("it can be done");
         let FailureMeaning::SendInstead(request) = meaning else { panic!("{meaning:?}") };
-        assert_eq!(request.action, Action::Put { item: item().with("n", 1) });
+        assert_eq!(request.action, WriteAction::Put { item: item().with("n", 1) });
         assert_eq!(request.condition, Some(Condition::equal("until", 999)));
     }
 
@@ -219,7 +221,7 @@ mod tests {
         let found = item().with("until", until);
         let meaning = update(Update::new().add("n", 1)).on_failure(Some(found), NOW).expect("it can be done");
         let FailureMeaning::SendInstead(request) = meaning else { panic!("{meaning:?}") };
-        assert!(matches!(request.action, Action::Update { .. }));
+        assert!(matches!(request.action, WriteAction::Update { .. }));
         assert_eq!(request.condition, Some(Condition::equal("until", until)));
     }
 
@@ -228,7 +230,7 @@ mod tests {
         let plan = update(Update::new().remove("n"));
         let meaning = plan.on_failure(None, NOW).expect("it can be done");
         let FailureMeaning::SendInstead(request) = meaning else { panic!("{meaning:?}") };
-        assert_eq!(request.action, Action::Put { item: item() });
+        assert_eq!(request.action, WriteAction::Put { item: item() });
         assert_eq!(request.condition, Some(Condition::absent("PK")));
     }
 
@@ -239,12 +241,12 @@ mod tests {
         let cases = [
             (Update::new().set("a", 1).remove("b"), true),
             (Update::new().add("tags", texts()).delete("others", texts()), true),
-            (Update::new().set("a", Assign::IfAbsent("a".into(), 1.into())), true),
-            (Update::new().set("a", Assign::IfAbsent("b".into(), 1.into())), false),
+            (Update::new().set("a", AssignedValue::IfAbsent("a".into(), 1.into())), true),
+            (Update::new().set("a", AssignedValue::IfAbsent("b".into(), 1.into())), false),
             (Update::new().add("n", 1), false),
-            (Update::new().set("n", Assign::Plus("n".into(), 1.into())), false),
-            (Update::new().set("l", Assign::Append("l".into(), Vec::new())), false),
-            (Update::new().set("a", Assign::Copy("b".into())), false),
+            (Update::new().set("n", AssignedValue::Plus("n".into(), 1.into())), false),
+            (Update::new().set("l", AssignedValue::Append("l".into(), Vec::new())), false),
+            (Update::new().set("a", AssignedValue::Copy("b".into())), false),
             (Update::new().set(list(), 1), false),
             (Update::new().remove(list()), false),
         ];

@@ -45,7 +45,7 @@ async fn sent(design: &Design, lists: &[List]) -> Vec<Value> {
     let operator = nagaya.operator("a test", &principal);
     let mut sent = Vec::new();
     for list in lists {
-        let access = design.access(list.access()).expect("the pattern");
+        let access = design.access_pattern(list.access()).expect("the pattern");
         let page = match design.wall_of(access) {
             Wall::System => operator.list(list).await,
             _ => tenant.list(list).await,
@@ -67,7 +67,7 @@ fn explained(design: &Design, list: &List) -> Value {
 
 /// Lists of all access patterns, with the values of the entity's example as parameters.
 fn lists(design: &Design) -> Vec<List> {
-    let list = |access: &nagaya_design::Access| {
+    let list = |access: &nagaya_design::AccessPattern| {
         let example = design.example(&design.entities[access.entity]);
         let text =
             |field: &str| match &field.split('.').try_fold(&Value::Object(example.clone()), |at, step| at.get(step)) {
@@ -78,7 +78,7 @@ fn lists(design: &Design) -> Vec<List> {
         let parameters = design.parameters(access).into_iter().filter(|each| each.required && !each.from_token);
         parameters.fold(List::by(&access.name), |list, each| list.with(each.name, text(&each.field)))
     };
-    design.accesses.iter().map(list).collect()
+    design.access_patterns.iter().map(list).collect()
 }
 
 #[tokio::test]

@@ -39,9 +39,9 @@ async fn open(server: Server, described: bool) -> Dynamodb {
         }
     };
     let options = Options {
-        attempts: 2,
+        max_attempts: 2,
         attempt_timeout: Duration::from_millis(300),
-        first_backoff: Duration::from_millis(1),
+        initial_backoff: Duration::from_millis(1),
         ..Options::default()
     };
     Dynamodb::open(&Settings::local(endpoint), options).await.expect("opening sends no request")

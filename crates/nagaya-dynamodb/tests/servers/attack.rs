@@ -5,7 +5,7 @@ use std::path::Path;
 use nagaya_attack::{self as attack, Engine, Options};
 use nagaya_design::{Design, check};
 use nagaya_dynamodb::Dynamodb;
-use nagaya_store::{Answer, Clock};
+use nagaya_store::{Clock, StoreFuture};
 use nagaya_tenancy::{List, Nagaya, Principal};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ struct OnServer;
 impl Engine for OnServer {
     type Store = Dynamodb;
 
-    fn open(&self, clock: Clock) -> Answer<'_, Dynamodb> {
+    fn open(&self, clock: Clock) -> StoreFuture<'_, Dynamodb> {
         Box::pin(async { Ok(Server::DynamodbLocal.open(clock).await) })
     }
 }
@@ -55,10 +55,10 @@ async fn a_tenant_works_on_dynamodb_local_as_on_the_embedded_store() -> Result<(
     assert!(compose.contains("amazon/dynamodb-local:3.3.0"), "the version that tests run on");
 
     let server = Server::DynamodbLocal.open(Clock::system()).await;
-    let memory = nagaya_embedded::Embedded::memory(nagaya_embedded::Options::default())?;
+    let memory = nagaya_embedded::EmbeddedStore::in_memory(nagaya_embedded::Options::default())?;
     let mut answers = Vec::new();
     for nagaya in [Nagaya::open(design("aiagent/single"), server), Nagaya::open(design("aiagent/single"), memory)] {
-        nagaya.ensure().await?;
+        nagaya.ensure_tables().await?;
         let t1 = nagaya.tenant(&Principal::new("t1", "u1"))?;
         let t2 = nagaya.tenant(&Principal::new("t2", "u1"))?;
         let fields = |value: serde_json::Value| value.as_object().cloned().unwrap_or_default();

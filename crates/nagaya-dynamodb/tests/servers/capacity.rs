@@ -2,7 +2,8 @@
 
 use nagaya_dynamodb::Dynamodb;
 use nagaya_store::{
-    Clock, Condition, Consumed, Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write, metered,
+    Clock, Condition, ConsumedCapacity, Error, Item, Key, KeySchema, Query, Scan, Store as _, TableSpec, Update, Write,
+    measure_capacity,
 };
 
 use crate::test_server::Server;
@@ -14,7 +15,7 @@ async fn filled(server: Server) -> Dynamodb {
     let store = server.open(Clock::system()).await;
     let spec = TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))
         .with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"));
-    store.ensure(&[spec]).await.expect("the table is made");
+    store.ensure_tables(&[spec]).await.expect("the table is made");
     for at in 0..20 {
         let sort = format!("{at:02}");
         let item = sized("many", &sort, 300, Some(("i", &sort)));
@@ -36,11 +37,11 @@ fn sized(partition: &str, sort: &str, bytes: usize, index: Option<(&str, &str)>)
 
 /// Checks what a call consumed.
 async fn costs<T>(what: &str, call: impl Future<Output = Result<T, Error>>, read_units: f64, write_units: f64) {
-    let (answer, consumed) = metered(call).await;
+    let (answer, consumed) = measure_capacity(call).await;
     if let Err(error) = answer {
         panic!("{what}: {error}");
     }
-    assert_eq!(consumed, Consumed { read_units, write_units }, "{what}");
+    assert_eq!(consumed, ConsumedCapacity { read_units, write_units }, "{what}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,7 +84,7 @@ async fn writes_cost_by_a_kilobyte_and_more_on_indexes() {
 async fn sets_cost_twice_as_much_and_checks_as_writes() {
     let store = filled(Server::Dynoxide).await;
     let put = |sort: &str| Write::put(TABLE, sized("new", sort, 300, None));
-    let check = |sort: &str| Write::check(TABLE, Key::new("many", sort), Condition::exists("PK"));
+    let check = |sort: &str| Write::condition_check(TABLE, Key::new("many", sort), Condition::exists("PK"));
     costs("three puts", store.write([put("a"), put("b"), put("c")].into_iter().collect()), 0.0, 6.0).await;
     costs("a put and a check", store.write([put("d"), check("01")].into_iter().collect()), 0.0, 4.0).await;
     costs("a check alone is a read", store.write(check("01").into()), 1.0, 0.0).await;

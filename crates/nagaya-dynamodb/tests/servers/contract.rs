@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use nagaya_contract::{self as contract, Engine, Outcome, Report};
 use nagaya_dynamodb::Dynamodb;
-use nagaya_store::{Answer, Clock};
+use nagaya_store::{Clock, StoreFuture};
 
 use crate::test_server::Server;
 
@@ -73,7 +73,7 @@ struct OnServer(Server);
 impl Engine for OnServer {
     type Store = Dynamodb;
 
-    fn open(&self, clock: Clock) -> Answer<'_, Dynamodb> {
+    fn open(&self, clock: Clock) -> StoreFuture<'_, Dynamodb> {
         Box::pin(async { Ok(self.0.open(clock).await) })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nagaya_store::{Cause, Clock, From, Item, Key, KeySchema, Store as _, TableSpec, Write};
+use nagaya_store::{ChangeCause, Clock, Item, Key, KeySchema, StartPosition, Store as _, TableSpec, Write};
 
 use crate::test_server::Server;
 
@@ -14,7 +14,7 @@ const TABLE: &str = "mortal";
 async fn a_ttl_deletion_is_a_change() {
     let store = Server::DynamodbLocal.open(Clock::system()).await;
     let spec = TableSpec::new(TABLE, KeySchema::strings("PK", "SK")).with_ttl("expiresAt");
-    store.ensure(&[spec]).await.expect("the table is made");
+    store.ensure_tables(&[spec]).await.expect("the table is made");
     let item = |sort: &str| Item::new().with("PK", "p").with("SK", sort);
     let expired = item("expired").with("expiresAt", Clock::system().seconds() - 10);
     for item in [expired.clone(), item("deleted"), item("stays")] {
@@ -23,14 +23,14 @@ async fn a_ttl_deletion_is_a_change() {
     store.write(Write::delete(TABLE, Key::new("p", "deleted")).into()).await.expect("a delete");
 
     let start = Instant::now();
-    let (mut gone, mut from) = (Vec::new(), From::Oldest);
+    let (mut gone, mut from) = (Vec::new(), StartPosition::Oldest);
     while gone.len() < 2 {
         assert!(start.elapsed() < Duration::from_secs(60), "only {gone:?} are deleted after a minute");
         let changes = store.changes(TABLE, from, 100).await.expect("changes");
         gone.extend(changes.records.into_iter().filter(|record| record.new.is_none()));
-        from = From::After(changes.next);
+        from = StartPosition::After(changes.next);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let deleted: Vec<_> = gone.into_iter().map(|record| (record.cause, record.old)).collect();
-    assert_eq!(deleted, [(Cause::Write, Some(item("deleted"))), (Cause::Write, Some(expired))]);
+    assert_eq!(deleted, [(ChangeCause::Write, Some(item("deleted"))), (ChangeCause::Write, Some(expired))]);
 }

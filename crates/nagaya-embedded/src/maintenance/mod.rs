@@ -11,15 +11,15 @@ mod verify;
 use std::ops::ControlFlow;
 
 pub use backup::{
-    Backup, Checked, Content, Since, Source, check_backup, check_chain, is_damaged, new_id, verify_objects,
-    write_backup,
+    BackupContent, BackupPosition, BackupSource, BackupSummary, VerifiedBackup, is_backup_damaged, new_backup_id,
+    verify_backup, verify_chain, verify_objects, write_backup,
 };
 use nagaya_store::{Error, Item};
-pub use recover::{JournalState, Recovery, accept_loss, inspect_damage};
-pub use repair::Repair;
-pub use restore::{KeyFile, ObjectsAndKeys, Restored, restore_backup, restore_backups};
+pub use recover::{JournalState, Recovery, discard_damaged_commits, inspect_damage};
+pub use repair::RepairSummary;
+pub use restore::{KeyFile, RestoreExtras, RestoreSummary, restore_backup, restore_backups};
 pub(crate) use restore::{UnfinishedRestore, refuse_unfinished_restore};
-pub use stat::{Stat, TableStat};
+pub use stat::{StoreStats, TableStats};
 pub use verify::Finding;
 
 use crate::{

@@ -95,7 +95,7 @@ fn lost_commits(directory: &Path) -> Result<Option<LostCommits>, Error> {
 
 /// Discards the damaged commits and all commits after them, unless they are already in sorted files. Returns the files
 /// with the bytes that were cut off. Indexes may need a repair afterwards.
-pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn discard_damaged_commits(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let _lock = DirectoryLock::acquire(directory)?;
     let (_, journals) = inspect(directory)?;
     let kept = journals.cut_damaged(&torn_folder(directory)).context("cut the journals of", directory)?;
@@ -106,7 +106,7 @@ pub fn accept_loss(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     // Opening must not miss the discarded commits again. This is the last step: if this function is interrupted before
     // it, the directory is still refused and can be recovered again.
     AcknowledgedFile::reset(directory)?;
-    let storage = Storage::open(directory, &Options { sweep_every: None, ..Options::default() })?;
+    let storage = Storage::open(directory, &Options { sweep_interval: None, ..Options::default() })?;
     upgrade::to_current_format(&storage)?;
     Ok(kept)
 }

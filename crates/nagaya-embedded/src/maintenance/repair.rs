@@ -5,26 +5,26 @@ use std::ops::Bound;
 use nagaya_store::Error;
 
 use super::{Finding, Progress, sorted_tables, verify::is_expiry_of_item};
-use crate::{Embedded, commit::MaintenanceRequest, layout::Keyspace, storage::break_if};
+use crate::{EmbeddedStore, commit::MaintenanceRequest, layout::Keyspace, storage::break_if};
 
 /// The number of expiries that are removed in one step.
 const STEP: usize = 500;
 
 /// The findings before and after a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repair {
+pub struct RepairSummary {
     /// The findings before the repair.
     pub found: Vec<Finding>,
     /// The findings after it. Damaged changes remain: they cannot be rebuilt from items.
-    pub left: Vec<Finding>,
+    pub remaining: Vec<Finding>,
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Rebuilds the indexes and expiries of all tables with findings. Items and changes are not modified.
-    pub async fn repair(&self, progress: Progress<'_>) -> Result<Repair, Error> {
+    pub async fn repair(&self, progress: Progress<'_>) -> Result<RepairSummary, Error> {
         let found = self.verify(progress)?;
         if found.is_empty() {
-            return Ok(Repair { found, left: Vec::new() });
+            return Ok(RepairSummary { found, remaining: Vec::new() });
         }
         for table in self.sorted_tables() {
             if found.iter().any(|finding| finding.table == table.spec.name) {
@@ -35,7 +35,7 @@ impl Embedded {
             self.maintain(|reply| MaintenanceRequest::Expire(stray, reply)).await?;
         }
         let left = self.verify(progress)?;
-        Ok(Repair { found, left })
+        Ok(RepairSummary { found, remaining: left })
     }
 
     /// Some expiries without an item; `None` if there are no more.

@@ -6,18 +6,18 @@ use nagaya_store::Error;
 
 use super::{ContentHash, for_each_item, sorted_tables};
 use crate::{
-    Embedded,
+    EmbeddedStore,
     layout::{self, Keyspace},
     record,
 };
 
 /// Statistics of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stat {
+pub struct StoreStats {
     /// The format of the directory.
     pub format: u32,
     /// The tables, sorted by name.
-    pub tables: Vec<TableStat>,
+    pub tables: Vec<TableStats>,
     /// Bytes on disk; 0 in memory.
     pub disk_bytes: u64,
     /// The hash of all tables and items.
@@ -26,7 +26,7 @@ pub struct Stat {
 
 /// Statistics of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableStat {
+pub struct TableStats {
     /// Its name.
     pub name: String,
     /// The number of its items.
@@ -41,9 +41,9 @@ pub struct TableStat {
     pub oldest_change: Option<i64>,
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Reads the whole store and counts its content.
-    pub fn stat(&self) -> Result<Stat, Error> {
+    pub fn stats(&self) -> Result<StoreStats, Error> {
         let view = self.storage().view()?;
         let mut hash = ContentHash::default();
         let mut tables = Vec::new();
@@ -75,7 +75,7 @@ impl Embedded {
                 changes += 1;
                 Ok(ControlFlow::Continue(()))
             })?;
-            tables.push(TableStat {
+            tables.push(TableStats {
                 name: table.spec.name.clone(),
                 items,
                 item_bytes,
@@ -84,7 +84,7 @@ impl Embedded {
                 oldest_change,
             });
         }
-        Ok(Stat {
+        Ok(StoreStats {
             format: record::FORMAT,
             tables,
             disk_bytes: self.storage().disk().map_or(Ok(0), |disk| disk.bytes())?,

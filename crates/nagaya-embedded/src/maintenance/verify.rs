@@ -10,7 +10,7 @@ use nagaya_store::{Error, Item};
 
 use super::{Progress, for_each_item, sorted_tables};
 use crate::{
-    Embedded,
+    EmbeddedStore,
     layout::{self, Keyspace},
     read::index_number,
     record::{self, Table},
@@ -30,17 +30,17 @@ pub struct Finding {
     /// The table; empty if unknown.
     pub table: String,
     /// What is wrong.
-    pub what: String,
+    pub problem: String,
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Checks that the sorted files are intact, and that all index entries, expiries and changes match the items.
     /// Returns what is wrong.
     pub fn verify(&self, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
         let files = self.storage().disk().map_or(Ok(Vec::new()), |disk| disk.damaged_files())?;
         let finding = |path: &PathBuf| {
             let what = format!("{} is missing or not what was written; restore a backup", path.display());
-            Finding { table: String::new(), what }
+            Finding { table: String::new(), problem: what }
         };
         let mut findings: Vec<_> = files.iter().map(finding).collect();
         match self.verify_entries(progress) {
@@ -64,7 +64,7 @@ impl Embedded {
         verifier.index_entries()?;
         verifier.expiries()?;
         let Verifier { mut findings, more, .. } = verifier;
-        findings.extend(more.into_iter().map(|(table, more)| Finding { table, what: format!("and {more} more") }));
+        findings.extend(more.into_iter().map(|(table, more)| Finding { table, problem: format!("and {more} more") }));
         Ok(findings)
     }
 }
@@ -82,7 +82,7 @@ struct Verifier<'a> {
 impl<'a> Verifier<'a> {
     fn found(&mut self, table: &str, what: String) {
         if self.findings.len() < MAX_FINDINGS {
-            self.findings.push(Finding { table: table.to_owned(), what });
+            self.findings.push(Finding { table: table.to_owned(), problem: what });
         } else {
             *self.more.entry(table.to_owned()).or_default() += 1;
         }
@@ -253,8 +253,8 @@ mod tests {
 
     #[tokio::test]
     async fn several_passes_give_the_same_findings() -> Result<(), Error> {
-        let store = Embedded::memory(Options { sweep_every: None, ..Options::default() })?;
-        store.ensure(&[TableSpec::new("notes", KeySchema::strings("PK", "SK"))]).await?;
+        let store = EmbeddedStore::in_memory(Options { sweep_interval: None, ..Options::default() })?;
+        store.ensure_tables(&[TableSpec::new("notes", KeySchema::strings("PK", "SK"))]).await?;
         let note =
             |n: u64, round: u64| Item::new().with("PK", "P").with("SK", n.to_string()).with("n", round.to_string());
         for round in 0..3 {
@@ -281,7 +281,7 @@ mod tests {
             for pass in 0..passes {
                 verifier.changes_in_pass(&tables[0], pass, passes)?;
             }
-            let mut findings: Vec<_> = verifier.findings.into_iter().map(|finding| finding.what).collect();
+            let mut findings: Vec<_> = verifier.findings.into_iter().map(|finding| finding.problem).collect();
             findings.sort();
             Ok::<_, Error>((findings, verifier.seen))
         };

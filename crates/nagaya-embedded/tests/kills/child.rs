@@ -41,7 +41,7 @@ pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
     }
     let store = Arc::new(crate::open(&base.join("store")));
     // The indexes of earlier rounds exist, or their builds were interrupted.
-    store.ensure(&load::specs(round)).await.expect("the tables are made");
+    store.ensure_tables(&load::specs(round)).await.expect("the tables are made");
     let busy = Arc::clone(&store);
     let target = base.join("backup.nagaya");
     let handle = tokio::runtime::Handle::current();
@@ -54,7 +54,7 @@ pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
         loop {
             match activity {
                 Activity::Index => {
-                    handle.block_on(busy.ensure(&load::specs(round + 1))).expect("the index is made");
+                    handle.block_on(busy.ensure_tables(&load::specs(round + 1))).expect("the index is made");
                     println!("indexed {}", round + 1);
                     return;
                 }

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use nagaya_embedded::Embedded;
+use nagaya_embedded::EmbeddedStore;
 use nagaya_store::{Condition, Item, Key, KeySchema, Query, Store as _, TableSpec, Update, Value, Write, WriteSet};
 
 pub(crate) const TABLE: &str = "pairs";
@@ -31,7 +31,7 @@ pub(crate) fn specs(indexes: u32) -> Vec<TableSpec> {
 }
 
 /// Fills the ballast.
-pub(crate) async fn fill(store: &Embedded) {
+pub(crate) async fn fill(store: &EmbeddedStore) {
     for first in (0..BALLAST_ITEMS).step_by(100) {
         let set = (first..BALLAST_ITEMS.min(first + 100)).map(|n| {
             let item = Item::new().with("PK", format!("B{}", n % 7)).with("SK", format!("{n:06}"));
@@ -48,7 +48,7 @@ const FLUSHING_WRITES: u64 = 40;
 
 /// Writes for ever, and prints what was acknowledged. With `large`, memtables are flushed, and `begun` is printed when
 /// that is about to happen.
-pub(crate) async fn write_for_ever(store: Arc<Embedded>, large: bool) {
+pub(crate) async fn write_for_ever(store: Arc<EmbeddedStore>, large: bool) {
     let written = Arc::new(AtomicU64::new(0));
     let writer = |writer: i64| {
         let (store, written) = (Arc::clone(&store), Arc::clone(&written));
@@ -93,7 +93,7 @@ fn noise(n: i64) -> &'static str {
     &NOISE[start..start + 100_000]
 }
 
-async fn stored(store: &Embedded, writer: i64) -> Option<(i64, i64)> {
+async fn stored(store: &EmbeddedStore, writer: i64) -> Option<(i64, i64)> {
     let keys = ["L", "R"].map(|side| (TABLE.to_owned(), Key::new(format!("{side}{writer}"), "pair")));
     let items = store.batch_get(&keys).await.expect("a read");
     let number = |item: &Option<Item>| -> Option<i64> { item.as_ref()?.get("n")?.as_number()?.try_into().ok() };
@@ -105,7 +105,7 @@ async fn stored(store: &Embedded, writer: i64) -> Option<(i64, i64)> {
 }
 
 /// Checks that all acknowledged writes are stored, and no write set partially.
-pub(crate) async fn check(store: &Embedded, acknowledged: &Acknowledged) {
+pub(crate) async fn check(store: &EmbeddedStore, acknowledged: &Acknowledged) {
     for writer in 0..WRITERS {
         let expected = acknowledged.get(&writer).copied().unwrap_or(0);
         let Some((left, right)) = stored(store, writer).await else {

@@ -17,7 +17,7 @@ use std::{
 
 use child::Activity;
 use load::Acknowledged;
-use nagaya_embedded::{Embedded, Options, is_in_use, restore_backup};
+use nagaya_embedded::{EmbeddedStore, Options, is_in_use, restore_backup};
 use nagaya_store::{Query, Store as _};
 
 const ACTIVITY: &str = "NAGAYA_KILLS_ACTIVITY";
@@ -97,7 +97,7 @@ async fn a_killed_restore_is_never_opened_as_a_store() {
         let base = tempfile::tempdir().expect("a directory");
         let store = filled(base.path()).await;
         store.backup(&base.path().join("whole.nagaya"), &mut |_| {}).expect("a backup");
-        let whole = store.stat().expect("it can be counted").content_hash;
+        let whole = store.stats().expect("it can be counted").content_hash;
         drop(store);
         let said = kill(Activity::Restore, 0, delay(round, 60), base.path());
         let restored = base.path().join("restored");
@@ -106,9 +106,9 @@ async fn a_killed_restore_is_never_opened_as_a_store() {
             let _ = restore_backup(&base.path().join("whole.nagaya"), &restored, &mut |_| {});
         }
         if restored.exists() {
-            match Embedded::open(&restored, Options::default()) {
+            match EmbeddedStore::open(&restored, Options::default()) {
                 Ok(store) => {
-                    let found = store.stat().expect("it can be counted").content_hash;
+                    let found = store.stats().expect("it can be counted").content_hash;
                     assert_eq!(found, whole, "round {round}: an unfinished restore can be opened");
                 }
                 // Refused, which is right unless the process had reported success.
@@ -139,18 +139,18 @@ fn delay(round: u32, most: u64) -> Duration {
 
 /// Opens a directory that no other process uses. A process that another test is just starting may hold the lock for a
 /// moment: it inherits all open files of this process until it executes its program.
-fn open(directory: &Path) -> Embedded {
+fn open(directory: &Path) -> EmbeddedStore {
     loop {
-        match Embedded::open(directory, Options::default()) {
+        match EmbeddedStore::open(directory, Options::default()) {
             Err(error) if is_in_use(&error) => std::thread::sleep(Duration::from_millis(1)),
             opened => return opened.expect("the directory opens"),
         }
     }
 }
 
-async fn filled(base: &Path) -> Embedded {
+async fn filled(base: &Path) -> EmbeddedStore {
     let store = open(&base.join("store"));
-    store.ensure(&load::specs(0)).await.expect("the tables are made");
+    store.ensure_tables(&load::specs(0)).await.expect("the tables are made");
     load::fill(&store).await;
     store
 }
@@ -179,9 +179,9 @@ async fn kills(activity: Activity) {
 }
 
 /// Opens the store and checks that all acknowledged writes are there.
-async fn check_writes(base: &Path, acknowledged: &Acknowledged) -> Embedded {
+async fn check_writes(base: &Path, acknowledged: &Acknowledged) -> EmbeddedStore {
     let store = open(&base.join("store"));
-    store.ensure(&load::specs(0)).await.expect("the tables are made");
+    store.ensure_tables(&load::specs(0)).await.expect("the tables are made");
     load::check(&store, acknowledged).await;
     store
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Clock, Error, ErrorKind, Store as _, Value};
 
 use crate::{
@@ -27,7 +27,7 @@ pub(crate) fn options(now: Arc<AtomicI64>) -> Options {
     let clock = Clock::new(move || now.load(Ordering::SeqCst) * 1000);
     // Small enough for flushes during a run.
     let write_buffer_bytes = 64 * 1024;
-    Options { clock, cache_bytes: 1024 * 1024, write_buffer_bytes, sweep_every: None, ..Options::default() }
+    Options { clock, cache_bytes: 1024 * 1024, write_buffer_bytes, sweep_interval: None, ..Options::default() }
 }
 
 /// The number of failed writes in a row after which the client reopens the directory.
@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// Performs all steps; returns the store if it is open.
-    pub(crate) async fn run(mut self, directory: &Path) -> Option<Arc<Embedded>> {
+    pub(crate) async fn run(mut self, directory: &Path) -> Option<Arc<EmbeddedStore>> {
         let mut store = self.open(directory).await?;
         for number in 1..=self.workload.steps {
             let now = self.now.fetch_add(10, Ordering::SeqCst) + 10;
@@ -74,7 +74,7 @@ impl Client {
                 Step::Compact => self.compact(&store)?,
                 Step::Maintain => drop(store.sweep().await),
                 Step::Index => {
-                    if store.ensure(&specs_with_second_index()).await.is_ok() {
+                    if store.ensure_tables(&specs_with_second_index()).await.is_ok() {
                         self.log.line("index");
                     }
                 }
@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Compacts in another thread, because a compaction on a failing disk may hang.
-    fn compact(&self, store: &Arc<Embedded>) -> Option<()> {
+    fn compact(&self, store: &Arc<EmbeddedStore>) -> Option<()> {
         let (done, ended) = mpsc::channel();
         let compacted = Arc::clone(store);
         thread::spawn(move || {
@@ -111,12 +111,12 @@ impl Client {
         Some(())
     }
 
-    async fn open(&mut self, directory: &Path) -> Option<Arc<Embedded>> {
+    async fn open(&mut self, directory: &Path) -> Option<Arc<EmbeddedStore>> {
         while self.openings < MAX_OPENINGS {
             self.openings += 1;
             self.failures = 0;
-            match Embedded::open(directory, options(Arc::clone(&self.now))) {
-                Ok(store) => match store.ensure(&specs()).await {
+            match EmbeddedStore::open(directory, options(Arc::clone(&self.now))) {
+                Ok(store) => match store.ensure_tables(&specs()).await {
                     Ok(()) => {
                         self.log.line("opened");
                         return Some(Arc::new(store));
@@ -129,7 +129,7 @@ impl Client {
         None
     }
 
-    async fn write(&mut self, store: &Embedded, number: u64, now: i64, changes: &[Change]) {
+    async fn write(&mut self, store: &EmbeddedStore, number: u64, now: i64, changes: &[Change]) {
         let text: Vec<_> = changes.iter().map(Change::to_string).collect();
         self.log.line(&format!("write {number} {now} {}", text.join(",")));
         match store.write(write_set(changes)).await {
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    async fn read(&mut self, store: &Embedded, now: i64, id: ItemId) {
+    async fn read(&mut self, store: &EmbeddedStore, now: i64, id: ItemId) {
         match store.get(TABLES[id.table], &id.key()).await {
             Ok(found) => {
                 let version =
@@ -169,7 +169,7 @@ impl Client {
     }
 
     /// Checks that a store accepts writes after its faults are gone, without being reopened.
-    async fn heal(self, number: u64, store: Arc<Embedded>, now: i64) -> Option<Arc<Embedded>> {
+    async fn heal(self, number: u64, store: Arc<EmbeddedStore>, now: i64) -> Option<Arc<EmbeddedStore>> {
         // Always the same write, so that it does not matter which attempt was successful.
         let new = Some(Stored { version: number, large: false, expiry: None });
         let change = Change { id: ItemId { table: 0, slot: 0 }, expected: Expected::Anything, new };

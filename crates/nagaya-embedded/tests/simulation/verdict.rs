@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, atomic::AtomicI64},
 };
 
-use nagaya_embedded::Embedded;
-use nagaya_store::{From as StartPosition, Item, Query, Scan, Store as _, Write};
+use nagaya_embedded::EmbeddedStore;
+use nagaya_store::{Item, Query, Scan, StartPosition, Store as _, Write};
 
 use crate::{
     client::{options, version},
@@ -33,20 +33,20 @@ fn reported(what: &'static str) -> impl FnOnce(nagaya_store::Error) -> Problem {
 pub(crate) async fn check(directory: &Path, history: &History, fault: Option<UndetectableFault>) -> Checked {
     let possible = history.possible(fault).map_err(Problem::Silent)?;
     let now = Arc::new(AtomicI64::new(history.now));
-    let store = Embedded::open(directory, options(Arc::clone(&now))).map_err(reported("opening"))?;
-    store.ensure(&specs()).await.map_err(reported("making the tables"))?;
+    let store = EmbeddedStore::open(directory, options(Arc::clone(&now))).map_err(reported("opening"))?;
+    store.ensure_tables(&specs()).await.map_err(reported("making the tables"))?;
     if history.index_done {
         let query = Query::index(TABLES[0], "GSI2", "G0");
         store.query(query).await.map_err(reported("the index that was acknowledged"))?;
     }
     let found = state(&store, history, &possible).await?;
-    store.ensure(&specs_with_second_index()).await.map_err(reported("making the second index"))?;
+    store.ensure_tables(&specs_with_second_index()).await.map_err(reported("making the second index"))?;
     check_consistency(&store, &["GSI1", "GSI2"]).await?;
     // It accepts writes, and they are there when it is reopened.
     let extra = Item::new().with("PK", "extra").with("SK", "extra");
     store.write(Write::put(TABLES[0], extra).into()).await.map_err(reported("a write"))?;
     drop(store);
-    let store = Embedded::open(directory, options(now)).map_err(reported("opening again"))?;
+    let store = EmbeddedStore::open(directory, options(now)).map_err(reported("opening again"))?;
     let key = nagaya_store::Key::new("extra", "extra");
     let extra = store.get(TABLES[0], &key).await.map_err(reported("a read"))?;
     if extra.is_none() {
@@ -60,7 +60,7 @@ pub(crate) async fn check(directory: &Path, history: &History, fault: Option<Und
 }
 
 /// The stored state, which must be a possible one.
-async fn state(store: &Embedded, history: &History, possible: &BTreeSet<State>) -> Checked<State> {
+async fn state(store: &EmbeddedStore, history: &History, possible: &BTreeSet<State>) -> Checked<State> {
     // The engine verifies first: its own findings are not silent.
     let findings = store.verify(&mut |_| {}).map_err(reported("verifying"))?;
     if let Some(finding) = findings.first() {
@@ -68,7 +68,7 @@ async fn state(store: &Embedded, history: &History, possible: &BTreeSet<State>) 
             "{} findings, the first: {}: {}",
             findings.len(),
             finding.table,
-            finding.what
+            finding.problem
         )));
     }
     let mut stored_items: BTreeMap<ItemId, Item> = BTreeMap::new();
@@ -102,7 +102,7 @@ async fn state(store: &Embedded, history: &History, possible: &BTreeSet<State>) 
 }
 
 /// Checks that scans, indexes and changes show the same items.
-async fn check_consistency(store: &Embedded, indexes: &[&str]) -> Checked {
+async fn check_consistency(store: &EmbeddedStore, indexes: &[&str]) -> Checked {
     for table in TABLES {
         let scanned = sorted(store.scan(Scan::table(table)).await.map_err(reported("a scan"))?.items);
         for index in indexes {

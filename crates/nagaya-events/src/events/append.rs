@@ -4,7 +4,7 @@ use nagaya_tenancy::Tenant;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    Appended, Events, Loaded, Request,
+    Appended, CommandRequest, Events, LoadedAggregate,
     build::{EventBuilder, chained, fields},
 };
 use crate::{Evolve, Failure, chain, error::is_lost_race, seal};
@@ -15,11 +15,11 @@ impl<S: Evolve> Events<S> {
         &self,
         tenant: &Tenant,
         id: &str,
-        loaded: Loaded<S>,
+        loaded: LoadedAggregate<S>,
         decided: Vec<S::Event>,
-        request: &Request<'_>,
+        request: &CommandRequest<'_>,
     ) -> Result<Result<Appended<S>, nagaya_tenancy::Error>, Failure<R>> {
-        let Loaded { mut state, mut version, mut latest, head } = loaded;
+        let LoadedAggregate { mut state, mut version, mut latest, head } = loaded;
         let name = std::sync::Arc::clone(&tenant.principal().tenant);
         let builder = EventBuilder { layout: &self.layout, tenant: &name, id, context: &request.context };
         let mut events = Vec::with_capacity(decided.len());
@@ -34,7 +34,7 @@ impl<S: Evolve> Events<S> {
         if self.layout.keys.is_some() {
             seal::seal(&self.layout, tenant, &request.context.user, stored.to_mut()).await?;
         }
-        let mut set = tenant.set();
+        let mut set = tenant.change_set();
         for event in &*stored {
             set = set.create(&self.layout.events.name, fields(&self.layout, event));
         }
@@ -56,7 +56,7 @@ impl<S: Evolve> Events<S> {
                 }
             };
         }
-        if let (Some(once), Some(latest)) = (request.once, &latest) {
+        if let (Some(once), Some(latest)) = (request.idempotency, &latest) {
             set = self.record_request(set, tenant, once, id, &latest.id);
         } else if events.is_empty() {
             return Ok(Ok(Appended { state, version, latest, events }));

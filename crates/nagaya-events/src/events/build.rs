@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::{Context, Error, ErrorKind, Evolve, Raw, Recorded, chain, event_id, layout::Layout};
+use crate::{Context, Error, ErrorKind, Evolve, RawEvent, RecordedEvent, chain, event_id, layout::Layout};
 
 /// Builds the events of one aggregate for one command.
 pub(super) struct EventBuilder<'m> {
@@ -19,7 +19,7 @@ impl EventBuilder<'_> {
         event: &S::Event,
         version: u64,
         last: Option<&str>,
-    ) -> Result<Recorded, Error> {
+    ) -> Result<RecordedEvent, Error> {
         let EventBuilder { layout, tenant, id, context } = self;
         let invalid = |why: &str| {
             Error::from(ErrorKind::UnknownEvent { event: format!("{} of {id}", layout.aggregate), why: why.to_owned() })
@@ -38,7 +38,8 @@ impl EventBuilder<'_> {
         let known = layout.types.iter().find(|known| known.name == event_type);
         let known = known.ok_or_else(|| invalid(&format!("the design has no event `{event_type}`")))?;
         for field in &known.fields {
-            if let (None, Some(nagaya_design::Default::Constant(value))) = (data.get(&field.name), &field.default) {
+            if let (None, Some(nagaya_design::DefaultValue::Constant(value))) = (data.get(&field.name), &field.default)
+            {
                 data.insert(field.name.clone(), value.clone());
             }
         }
@@ -52,9 +53,9 @@ impl EventBuilder<'_> {
         if !problems.is_empty() {
             return Err(nagaya_tenancy::Error::from(nagaya_tenancy::ErrorKind::Invalid(problems)).into());
         }
-        let raw = Raw { version: S::version(&event_type), event_type, data };
+        let raw = RawEvent { version: S::event_version(&event_type), event_type, data };
         let id = event_id::next(&context.ids, context.now, last);
-        let mut recorded = Recorded {
+        let mut recorded = RecordedEvent {
             tenant: (*tenant).to_owned(),
             aggregate: (*self.id).to_owned(),
             version,
@@ -68,9 +69,9 @@ impl EventBuilder<'_> {
     }
 
     /// Adds who, when and why, as far as the design has fields for it.
-    fn add_metadata(&self, event: &mut Recorded) {
+    fn add_metadata(&self, event: &mut RecordedEvent) {
         let entity = &self.layout.events;
-        let timestamp = entity.field("metadata.timestamp").and_then(|field| field.instant(self.context.now));
+        let timestamp = entity.field("metadata.timestamp").and_then(|field| field.timestamp_value(self.context.now));
         let known = [
             ("correlationId", Some(self.context.correlation.as_str().into())),
             ("causationId", Some(self.context.causation.as_str().into())),
@@ -89,12 +90,12 @@ impl EventBuilder<'_> {
 }
 
 /// The hash of a chain after some events.
-pub(super) fn chained(before: &str, events: &[Recorded]) -> String {
+pub(super) fn chained(before: &str, events: &[RecordedEvent]) -> String {
     events.iter().fold(before.to_owned(), |end, event| chain::link(&end, event))
 }
 
 /// The fields of an event's record, without the tenant, which the tenancy layer sets.
-pub(super) fn fields(layout: &Layout, event: &Recorded) -> Map<String, Json> {
+pub(super) fn fields(layout: &Layout, event: &RecordedEvent) -> Map<String, Json> {
     let mut metadata = event.metadata.clone();
     if let Some(tenant) = layout.events.tenant.as_deref().and_then(|path| path.strip_prefix("metadata.")) {
         remove_at(&mut metadata, tenant);

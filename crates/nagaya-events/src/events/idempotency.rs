@@ -1,9 +1,9 @@
 //! Idempotency: a request that is repeated with the same key is executed once.
 
-use nagaya_tenancy::{Set, Tenant};
+use nagaya_tenancy::{ChangeSet, Tenant};
 use serde_json::Value as Json;
 
-use super::{Events, Loaded, append::object};
+use super::{Events, LoadedAggregate, append::object};
 use crate::{Error, ErrorKind, Evolve};
 
 impl<S: Evolve> Events<S> {
@@ -12,7 +12,7 @@ impl<S: Evolve> Events<S> {
         &self,
         tenant: &Tenant,
         (key, request): (&str, &[u8]),
-    ) -> Result<Option<(String, Loaded<S>)>, Error> {
+    ) -> Result<Option<(String, LoadedAggregate<S>)>, Error> {
         let Some(entity) = &self.layout.idempotency else { return Ok(None) };
         let earlier = match tenant.get(&entity.name, &[&record_id(tenant, key)]).await {
             Ok(earlier) => earlier,
@@ -32,12 +32,12 @@ impl<S: Evolve> Events<S> {
     /// Adds the idempotency record of a request to what the request writes.
     pub(super) fn record_request(
         &self,
-        set: Set,
+        set: ChangeSet,
         tenant: &Tenant,
         (key, request): (&str, &[u8]),
         id: &str,
         event: &str,
-    ) -> Set {
+    ) -> ChangeSet {
         let Some(entity) = &self.layout.idempotency else { return set };
         let mut record = object([("eventId", event.into()), ("requestHash", hash(request).into())]);
         record.insert("idempotencyKey".to_owned(), Json::from(record_id(tenant, key)));

@@ -3,20 +3,25 @@
 use nagaya_tenancy::{List, Record, Tenant};
 use serde_json::Value as Json;
 
-use super::{Events, Loaded};
-use crate::{Error, Evolve, Recorded, event_id, layout::Layout, seal};
+use super::{Events, LoadedAggregate};
+use crate::{Error, Evolve, RecordedEvent, event_id, layout::Layout, seal};
 
 /// Events that are read per page.
 const PAGE: usize = nagaya_design::MAX_PAGE;
 
 impl<S: Evolve> Events<S> {
     /// The state of an aggregate, from all of its events.
-    pub async fn load(&self, tenant: &Tenant, id: &str) -> Result<Loaded<S>, Error> {
+    pub async fn load(&self, tenant: &Tenant, id: &str) -> Result<LoadedAggregate<S>, Error> {
         self.load_until(tenant, id, None).await
     }
 
     /// The state of an aggregate after one of its events; `None`: after all of them.
-    pub(crate) async fn load_until(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Loaded<S>, Error> {
+    pub(crate) async fn load_until(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+        until: Option<&str>,
+    ) -> Result<LoadedAggregate<S>, Error> {
         let head = match tenant.get(&self.layout.head.name, &[id]).await {
             Ok(head) => head,
             Err(error) if error.is_not_found() => return Ok(initial(None)),
@@ -26,7 +31,7 @@ impl<S: Evolve> Events<S> {
         if until.is_none()
             && let Some((from, snapshot)) = self.snapshot(tenant, id, version).await?
         {
-            let start = Loaded { head: Some(head.clone()), ..snapshot };
+            let start = LoadedAggregate { head: Some(head.clone()), ..snapshot };
             match self.replay(tenant, id, start, Some(&from), (Some(version), &last)).await {
                 // The snapshot does not fit the events. It is only a cache: read all events instead.
                 Err(error) if error.is_damage() => {
@@ -45,10 +50,10 @@ impl<S: Evolve> Events<S> {
         &self,
         tenant: &Tenant,
         id: &str,
-        mut loaded: Loaded<S>,
+        mut loaded: LoadedAggregate<S>,
         from: Option<&str>,
         (version, last): (Option<u64>, &str),
-    ) -> Result<Loaded<S>, Error> {
+    ) -> Result<LoadedAggregate<S>, Error> {
         // Up to the head that was read: later events are not part of this state.
         read(&self.layout, tenant, id, (from, Some(last)), |event| {
             // The last event of the snapshot.
@@ -87,8 +92,8 @@ impl<S: Evolve> Events<S> {
 }
 
 /// The state before the first event.
-fn initial<S: Evolve>(head: Option<Record>) -> Loaded<S> {
-    Loaded { state: S::default(), version: 0, latest: None, head }
+fn initial<S: Evolve>(head: Option<Record>) -> LoadedAggregate<S> {
+    LoadedAggregate { state: S::default(), version: 0, latest: None, head }
 }
 
 /// Reads the events of an aggregate from one id up to and including another, page by page.
@@ -97,7 +102,7 @@ pub(crate) async fn read(
     tenant: &Tenant,
     id: &str,
     range: (Option<&str>, Option<&str>),
-    on_event: impl FnMut(Recorded) -> Result<(), Error> + Send,
+    on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
     pages(layout, tenant, id, range, true, on_event).await
 }
@@ -107,7 +112,7 @@ pub(crate) async fn read_stored(
     layout: &Layout,
     tenant: &Tenant,
     id: &str,
-    on_event: impl FnMut(Recorded) -> Result<(), Error> + Send,
+    on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
     pages(layout, tenant, id, (None, None), false, on_event).await
 }
@@ -118,7 +123,7 @@ async fn pages(
     id: &str,
     (from, until): (Option<&str>, Option<&str>),
     decrypt: bool,
-    mut on_event: impl FnMut(Recorded) -> Result<(), Error> + Send,
+    mut on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
     let mut list = List::by(&layout.history).with(&layout.id, id).limit(PAGE);
     if let Some(from) = from {
@@ -135,7 +140,7 @@ async fn pages(
         let page = tenant.list(&list).await?;
         let (mut events, mut unreadable) = (Vec::with_capacity(page.records.len()), None);
         for record in page.records {
-            match Recorded::read(layout, &name, record) {
+            match RecordedEvent::read(layout, &name, record) {
                 Ok(event) => events.push(event),
                 Err(error) => {
                     unreadable = Some(error);

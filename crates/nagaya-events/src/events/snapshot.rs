@@ -3,8 +3,8 @@
 use nagaya_tenancy::Tenant;
 use serde_json::Value as Json;
 
-use super::{Events, Loaded, append::object};
-use crate::{Error, Evolve, Recorded};
+use super::{Events, LoadedAggregate, append::object};
+use crate::{Error, Evolve, RecordedEvent};
 
 /// The name under which snapshots store the schema version of their state.
 const VERSION: &str = "form";
@@ -16,7 +16,7 @@ impl<S: Evolve> Events<S> {
         tenant: &Tenant,
         id: &str,
         version: u64,
-    ) -> Result<Option<(String, Loaded<S>)>, Error> {
+    ) -> Result<Option<(String, LoadedAggregate<S>)>, Error> {
         let Some(entity) = self.layout.snapshot.as_ref().filter(|_| self.may_have_snapshot(version)) else {
             return Ok(None);
         };
@@ -34,11 +34,11 @@ impl<S: Evolve> Events<S> {
         Ok(state
             .zip(at)
             .zip(last)
-            .map(|((state, version), last)| (last, Loaded { state, version, latest: None, head: None })))
+            .map(|((state, version), last)| (last, LoadedAggregate { state, version, latest: None, head: None })))
     }
 
     /// Stores a snapshot, if enough events have come since the last one. A failure does not concern the caller of a command.
-    pub(super) async fn store_snapshot(&self, tenant: &Tenant, state: &S, latest: &Recorded, added: usize) {
+    pub(super) async fn store_snapshot(&self, tenant: &Tenant, state: &S, latest: &RecordedEvent, added: usize) {
         let every = self.options.snapshot_every;
         let Some(entity) = &self.layout.snapshot else { return };
         let (id, version) = (latest.aggregate.as_str(), latest.version);

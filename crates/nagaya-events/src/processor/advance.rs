@@ -2,11 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nagaya_tenancy::{Keeper, Record, Retry, Set, Tenant};
+use nagaya_tenancy::{ChangeSet, Record, RecordOwner, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
 use super::{Checkpoint, Processor, checkpoint::BlockedEvent};
-use crate::{Error, ErrorKind, Item, Recorded, error::is_lost_race, event_id, events::read, seal};
+use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read, seal};
 
 /// How often a write is repeated that loses races.
 const ATTEMPTS: usize = 100;
@@ -32,7 +32,7 @@ pub(crate) struct Unpark {
 /// The events after a checkpoint.
 struct Pending {
     /// In order and without a gap.
-    events: Vec<Recorded>,
+    events: Vec<RecordedEvent>,
     /// The first one that is missing or unreadable, and why.
     blocked: Option<(BlockedEvent, Error)>,
 }
@@ -41,7 +41,7 @@ struct Pending {
 struct Folded {
     item: Item,
     /// The last event that is in the item.
-    last: Option<Recorded>,
+    last: Option<RecordedEvent>,
     /// The first one that is not, and why.
     blocked: Option<(BlockedEvent, Error)>,
 }
@@ -53,7 +53,7 @@ impl Processor {
         &self,
         tenant: &Tenant,
         id: &str,
-        arrived: Vec<Recorded>,
+        arrived: Vec<RecordedEvent>,
     ) -> Result<AdvanceState, Error> {
         Ok(self.advance_or_unpark(tenant, id, arrived, None).await?.0)
     }
@@ -64,7 +64,7 @@ impl Processor {
         &self,
         tenant: &Tenant,
         id: &str,
-        mut arrived: Vec<Recorded>,
+        mut arrived: Vec<RecordedEvent>,
         mut unpark: Option<Unpark>,
     ) -> Result<(AdvanceState, Option<Item>), Error> {
         let (mut failures, mut at_most) = (0, usize::MAX);
@@ -103,7 +103,7 @@ impl Processor {
             if unparks || folded.last.is_some() {
                 let moved = folded.last.as_ref().map(|last| checkpoint.moved(last.version, &last.id));
                 let built = (is_new && all && blocked.is_none()).then(|| folded.item.clone());
-                let set = self.change(tenant.set(), id, before.as_ref(), folded.item);
+                let set = self.change(tenant.change_set(), id, before.as_ref(), folded.item);
                 let mut set = self.write_checkpoint(set, id, moved.as_ref().unwrap_or(&checkpoint));
                 if unpark.is_some() {
                     set = self.remove_dead_letter(set, tenant, id).await?;
@@ -163,7 +163,7 @@ impl Processor {
         tenant: &Tenant,
         id: &str,
         checkpoint: &Checkpoint,
-        arrived: &mut Vec<Recorded>,
+        arrived: &mut Vec<RecordedEvent>,
     ) -> Result<Pending, Error> {
         // They are used once: a second attempt reads what is stored by then.
         let (any, mut arrived) = (!arrived.is_empty(), std::mem::take(arrived));
@@ -177,7 +177,7 @@ impl Processor {
         }
         let from = checkpoint.last.as_deref().map(event_id::after);
         let until = arrived.last().map(|event| event.id.clone());
-        let mut events: Vec<Recorded> = Vec::new();
+        let mut events: Vec<RecordedEvent> = Vec::new();
         let mut missing = None;
         let range = (from.as_deref(), until.as_deref());
         let read = read(&self.layout, tenant, id, range, |event| {
@@ -211,7 +211,7 @@ impl Processor {
         }
     }
 
-    fn fold(&self, before: Option<&Record>, events: Vec<Recorded>) -> Folded {
+    fn fold(&self, before: Option<&Record>, events: Vec<RecordedEvent>) -> Folded {
         let mut folded = Folded { item: before.map(|record| self.own_fields(record)), last: None, blocked: None };
         for event in events {
             match self.apply(folded.item.clone(), &event) {
@@ -229,7 +229,7 @@ impl Processor {
     }
 
     /// The item after an event. A projection that panics does not stop the other aggregates.
-    pub(crate) fn apply(&self, before: Item, event: &Recorded) -> Result<Item, Error> {
+    pub(crate) fn apply(&self, before: Item, event: &RecordedEvent) -> Result<Item, Error> {
         let applied = catch_unwind(AssertUnwindSafe(|| self.projection.apply(before, event)));
         applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panicked")))
     }
@@ -245,7 +245,7 @@ impl Processor {
     }
 
     /// Adds to a set the write that turns one state of an item into another.
-    pub(crate) fn change(&self, set: Set, id: &str, before: Option<&Record>, after: Item) -> Set {
+    pub(crate) fn change(&self, set: ChangeSet, id: &str, before: Option<&Record>, after: Item) -> ChangeSet {
         let entity = self.projection.entity();
         match (before, after) {
             (None, None) => set,
@@ -266,10 +266,15 @@ impl Processor {
     }
 
     /// Removes an aggregate from the list of those that are parked.
-    pub(crate) async fn remove_dead_letter(&self, set: Set, tenant: &Tenant, id: &str) -> Result<Set, Error> {
+    pub(crate) async fn remove_dead_letter(
+        &self,
+        set: ChangeSet,
+        tenant: &Tenant,
+        id: &str,
+    ) -> Result<ChangeSet, Error> {
         let (entity, name) = (self.projection.entity(), self.parked_name(tenant, id));
-        Ok(match tenant.note(entity, Keeper::House, &name).await? {
-            Some(note) => set.note(entity, Keeper::House, &name, None, Some(&note)),
+        Ok(match tenant.side_record(entity, RecordOwner::System, &name).await? {
+            Some(note) => set.side_record(entity, RecordOwner::System, &name, None, Some(&note)),
             None => set,
         })
     }
@@ -286,12 +291,14 @@ impl Processor {
     ) -> Result<(), nagaya_tenancy::Error> {
         let parked = checkpoint.parked(blocked, &error.to_string(), attempts, self.nagaya.clock().millis());
         let name = self.parked_name(tenant, id);
-        let read = tenant.note(self.projection.entity(), Keeper::House, &name).await?;
+        let read = tenant.side_record(self.projection.entity(), RecordOwner::System, &name).await?;
         let mut fields = parked.parked.as_ref().map(|parked| parked.fields.clone()).unwrap_or_default();
         fields.insert("tenant".to_owned(), (*tenant.principal().tenant).into());
         fields.insert("aggregateId".to_owned(), id.into());
-        let set = self.write_checkpoint(tenant.set(), id, &parked);
-        set.note(self.projection.entity(), Keeper::House, &name, Some(fields), read.as_ref()).commit().await?;
+        let set = self.write_checkpoint(tenant.change_set(), id, &parked);
+        set.side_record(self.projection.entity(), RecordOwner::System, &name, Some(fields), read.as_ref())
+            .commit()
+            .await?;
         tracing::error!(
             projection = self.projection.entity(), aggregate = id, event = blocked.event, %error,
             "an event cannot be applied; its aggregate is parked"

@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use nagaya_tenancy::{Record, Tenant};
 
 use super::{AdvanceState, Checkpoint, Processor};
-use crate::{Content, Error, Item, Recorded, error::is_lost_race, seal};
+use crate::{ContentDigest, Error, Item, RecordedEvent, error::is_lost_race, seal};
 
 /// How many aggregates one write takes: each is an item and a checkpoint, and a set has at most a hundred writes.
 const PER_WRITE: usize = 32;
@@ -14,14 +14,14 @@ const PER_WRITE: usize = 32;
 const FULL: usize = 1_000;
 
 /// The tenant and the id of an aggregate, and events of it.
-pub(crate) type Aggregate = ((String, String), Vec<Recorded>);
+pub(crate) type Aggregate = ((String, String), Vec<RecordedEvent>);
 
 /// The outcome of applying events to an aggregate's item.
 #[derive(Debug)]
 pub(crate) struct AdvanceOutcome {
     pub(crate) state: AdvanceState,
     /// The item, if it has been built from the first event on.
-    pub(crate) built: Option<Content>,
+    pub(crate) built: Option<ContentDigest>,
 }
 
 /// An aggregate whose item has been computed and not written yet.
@@ -33,7 +33,7 @@ struct PreparedItem {
     /// Whether the aggregate had no item before.
     is_new: bool,
     /// Its events, in case it has to be advanced alone; or only the last one: those before it can be read again.
-    events: Vec<Recorded>,
+    events: Vec<RecordedEvent>,
 }
 
 /// Items that are written together, by tenant.
@@ -62,7 +62,7 @@ impl WriteBatch {
 impl Processor {
     /// Applies events of aggregates to their items, in a generation.
     pub(crate) async fn advance_all(&self, generation: u32, all: Vec<Aggregate>) -> Result<Vec<AdvanceOutcome>, Error> {
-        let mut tenants: BTreeMap<String, Vec<(String, Vec<Recorded>)>> = BTreeMap::new();
+        let mut tenants: BTreeMap<String, Vec<(String, Vec<RecordedEvent>)>> = BTreeMap::new();
         for ((tenant, id), events) in all {
             tenants.entry(tenant).or_default().push((id, events));
         }
@@ -115,7 +115,7 @@ impl Processor {
         Ok(outcomes)
     }
 
-    async fn prepare(&self, tenant: Tenant, id: String, events: Vec<Recorded>) -> Result<Prepared, Error> {
+    async fn prepare(&self, tenant: Tenant, id: String, events: Vec<RecordedEvent>) -> Result<Prepared, Error> {
         match self.prepare_item(&tenant, &id, events).await? {
             Ok(mut one) => {
                 one.events = Vec::from_iter(one.events.pop());
@@ -141,7 +141,7 @@ impl Processor {
     async fn advance_tenant(
         &self,
         tenant: Tenant,
-        some: Vec<(String, Vec<Recorded>)>,
+        some: Vec<(String, Vec<RecordedEvent>)>,
     ) -> Result<Vec<AdvanceOutcome>, Error> {
         let (mut ready, mut alone) = (Vec::with_capacity(some.len()), Vec::new());
         for (id, events) in some {
@@ -160,9 +160,9 @@ impl Processor {
     /// Writes items of a tenant in one write; if that fails, advances each aggregate alone.
     async fn write_prepared(&self, tenant: Tenant, ready: Vec<PreparedItem>) -> Result<Vec<AdvanceOutcome>, Error> {
         let (mut outcomes, mut events) = (Vec::with_capacity(ready.len()), Vec::with_capacity(ready.len()));
-        let mut set = tenant.set();
+        let mut set = tenant.change_set();
         for one in ready {
-            let built = one.is_new.then(|| Content::of(&tenant.principal().tenant, &one.id, one.item.as_ref()));
+            let built = one.is_new.then(|| ContentDigest::of(&tenant.principal().tenant, &one.id, one.item.as_ref()));
             outcomes.push(AdvanceOutcome { state: AdvanceState::UpToDate, built });
             set = self.change(set, &one.id, one.before.as_ref(), one.item);
             set = self.write_checkpoint(set, &one.id, &one.moved);
@@ -181,9 +181,14 @@ impl Processor {
         Ok(outcomes)
     }
 
-    async fn advance_alone(&self, tenant: &Tenant, id: String, events: Vec<Recorded>) -> Result<AdvanceOutcome, Error> {
+    async fn advance_alone(
+        &self,
+        tenant: &Tenant,
+        id: String,
+        events: Vec<RecordedEvent>,
+    ) -> Result<AdvanceOutcome, Error> {
         let (state, built) = self.advance_or_unpark(tenant, &id, events, None).await?;
-        let built = built.map(|item| Content::of(&tenant.principal().tenant, &id, item.as_ref()));
+        let built = built.map(|item| ContentDigest::of(&tenant.principal().tenant, &id, item.as_ref()));
         Ok(AdvanceOutcome { state, built })
     }
 
@@ -192,8 +197,8 @@ impl Processor {
         &self,
         tenant: &Tenant,
         id: &str,
-        events: Vec<Recorded>,
-    ) -> Result<Result<PreparedItem, Vec<Recorded>>, Error> {
+        events: Vec<RecordedEvent>,
+    ) -> Result<Result<PreparedItem, Vec<RecordedEvent>>, Error> {
         let checkpoint = self.checkpoint(tenant, id).await?;
         let complete = events.iter().zip(checkpoint.version + 1..).all(|(event, version)| event.version == version);
         let Some(last) = events.last().filter(|_| complete && checkpoint.parked.is_none()) else {

@@ -1,10 +1,10 @@
 //! The checkpoint of an aggregate in a projection.
 
-use nagaya_tenancy::{Keeper, Note, Set, Tenant};
+use nagaya_tenancy::{ChangeSet, RecordOwner, SideRecord, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::Processor;
-use crate::{Error, ErrorKind, Recorded};
+use crate::{Error, ErrorKind, RecordedEvent};
 
 /// How many of an aggregate's events are in its item: stored beside the item, and written with it.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Checkpoint {
     pub(crate) last: Option<String>,
     /// The event that cannot be applied, if the aggregate is parked.
     pub(crate) parked: Option<Parked>,
-    note: Option<Note>,
+    note: Option<SideRecord>,
 }
 
 /// The event at which an aggregate is parked.
@@ -36,7 +36,7 @@ pub(crate) struct BlockedEvent {
 }
 
 impl BlockedEvent {
-    pub(crate) fn of(event: &Recorded) -> Self {
+    pub(crate) fn of(event: &RecordedEvent) -> Self {
         BlockedEvent { version: event.version, event: event.id.clone(), event_type: event.raw.event_type.clone() }
     }
 
@@ -104,7 +104,7 @@ impl Processor {
     }
 
     pub(crate) async fn checkpoint(&self, tenant: &Tenant, id: &str) -> Result<Checkpoint, Error> {
-        let note = tenant.note(self.projection.entity(), Keeper::Tenant, &self.checkpoint_name(id)).await?;
+        let note = tenant.side_record(self.projection.entity(), RecordOwner::Tenant, &self.checkpoint_name(id)).await?;
         let Some(note) = note else { return Ok(Checkpoint::default()) };
         let parked = note.fields.get("parked").and_then(Json::as_object).map(|fields| Parked {
             version: fields.get("version").and_then(Json::as_u64).unwrap_or_default(),
@@ -116,7 +116,7 @@ impl Processor {
     }
 
     /// Adds the write of a checkpoint to a set, on the condition that it is still the one that was read.
-    pub(crate) fn write_checkpoint(&self, set: Set, id: &str, to: &Checkpoint) -> Set {
+    pub(crate) fn write_checkpoint(&self, set: ChangeSet, id: &str, to: &Checkpoint) -> ChangeSet {
         let mut fields = Map::new();
         fields.insert("version".to_owned(), to.version.into());
         if let Some(last) = &to.last {
@@ -126,6 +126,6 @@ impl Processor {
             fields.insert("parked".to_owned(), parked.fields.clone().into());
         }
         let name = self.checkpoint_name(id);
-        set.note(self.projection.entity(), Keeper::Tenant, &name, Some(fields), to.note.as_ref())
+        set.side_record(self.projection.entity(), RecordOwner::Tenant, &name, Some(fields), to.note.as_ref())
     }
 }

@@ -17,7 +17,8 @@ use std::{
 
 use futures_util::FutureExt as _;
 use nagaya_tenancy::{
-    Changed, Follower, FollowerStatus, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, Tenant,
+    ChangeSource, ItemChange, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, SubscriptionStatus,
+    Tenant,
 };
 use tokio::task::JoinSet;
 
@@ -26,7 +27,7 @@ pub(crate) use self::{
     batch::{AdvanceOutcome, Aggregate, WriteBatch},
     checkpoint::Checkpoint,
 };
-use crate::{Error, ErrorKind, Projection, Recorded, generation::Generations, layout::Layout};
+use crate::{Error, ErrorKind, Projection, RecordedEvent, generation::Generations, layout::Layout};
 
 /// Keeps a projection up to date with the events.
 #[derive(Clone)]
@@ -81,7 +82,7 @@ impl Default for Options {
 
 /// What a step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct StepReport {
     /// Changes that were read, those of other items included.
     pub read: usize,
     /// Events among them.
@@ -110,7 +111,7 @@ impl Processor {
             backoff: options.backoff,
         };
         // Every generation knows the table of the first one: the position is stored there.
-        let first = nagaya.generation(&table, 1).operator(REASON, &principal(""));
+        let first = nagaya.with_generation(&table, 1).operator(REASON, &principal(""));
         let subscription = operator.subscribe(entity, &[&layout.events.name], polling).with_checkpoint(
             first,
             entity,
@@ -135,7 +136,7 @@ impl Processor {
     }
 
     /// How far it is, in this process.
-    pub fn status(&self) -> &FollowerStatus {
+    pub fn status(&self) -> &SubscriptionStatus {
         self.subscription.status()
     }
 
@@ -145,12 +146,12 @@ impl Processor {
     }
 
     /// The source of the events.
-    pub(crate) async fn source(&self) -> Result<&Follower, Error> {
+    pub(crate) async fn source(&self) -> Result<&ChangeSource, Error> {
         Ok(self.subscription.source().await?)
     }
 
     /// Reads a page of changes, and applies them.
-    pub async fn step(&self) -> Result<Step, Error> {
+    pub async fn step(&self) -> Result<StepReport, Error> {
         let mut page = self.subscription.next_page().await?;
         let step = if page.gap {
             // The changes are lost, but not the events.
@@ -159,32 +160,32 @@ impl Processor {
             let aggregates = self.by_aggregate(std::mem::take(&mut page.changes));
             // An unreadable event counts as one.
             let events = aggregates.values().map(|events| events.len().max(1)).sum();
-            Step { read: page.read, events, parked: self.apply_all(aggregates).await? }
+            StepReport { read: page.read, events, parked: self.apply_all(aggregates).await? }
         };
         self.subscription.acknowledge(page, step.events > 0).await?;
         Ok(step)
     }
 
     /// Applies all stored events, in all generations.
-    async fn catch_up(&self) -> Result<Step, Error> {
-        let mut step = Step::default();
+    async fn catch_up(&self) -> Result<StepReport, Error> {
+        let mut step = StepReport::default();
         for generation in Generations::read(self).await?.all() {
             let progress = self.catch_up_generation(generation).await?;
             step.events += usize::try_from(progress.events).unwrap_or(usize::MAX);
             step.parked += progress.parked;
         }
-        Ok(Step { read: step.events.max(1), ..step })
+        Ok(StepReport { read: step.events.max(1), ..step })
     }
 
     /// The new events among changes, by tenant and aggregate. An aggregate with an unreadable one has none here: its events
     /// are read from the event table, as far as possible.
-    fn by_aggregate(&self, changes: Vec<Changed>) -> Aggregates {
+    fn by_aggregate(&self, changes: Vec<ItemChange>) -> Aggregates {
         let (mut events, mut unreadable) = (Vec::with_capacity(changes.len()), BTreeSet::new());
         for change in changes {
             // Events are created, and never changed.
             let (None, Some(new)) = (change.old, change.new) else { continue };
             let aggregate = new.text(&self.layout.id).unwrap_or_default().to_owned();
-            match Recorded::read(&self.layout, &change.tenant, new) {
+            match RecordedEvent::read(&self.layout, &change.tenant, new) {
                 Ok(event) => events.push(event),
                 Err(error) => {
                     tracing::error!(%error, tenant = change.tenant, "unreadable record in the event table");
@@ -198,7 +199,7 @@ impl Processor {
     }
 
     /// Applies events, in whatever order they come; how many aggregates are parked.
-    pub async fn feed(&self, events: Vec<Recorded>) -> Result<usize, Error> {
+    pub async fn apply_events(&self, events: Vec<RecordedEvent>) -> Result<usize, Error> {
         self.apply_all(by_aggregate(events)).await
     }
 
@@ -249,7 +250,7 @@ impl Processor {
     /// The tenancy handle with a generation of the projection.
     pub(crate) fn generation(&self, generation: u32) -> Nagaya {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
-        generations.entry(generation).or_insert_with(|| self.nagaya.generation(&self.table, generation)).clone()
+        generations.entry(generation).or_insert_with(|| self.nagaya.with_generation(&self.table, generation)).clone()
     }
 
     /// The first generation, in whose table the records about all generations are.
@@ -259,12 +260,12 @@ impl Processor {
 }
 
 /// Events by tenant and aggregate; none: all that are stored.
-type Aggregates = BTreeMap<(String, String), Vec<Recorded>>;
+type Aggregates = BTreeMap<(String, String), Vec<RecordedEvent>>;
 
 /// Fewer aggregates are not worth a task.
 const MIN_PER_TASK: usize = 16;
 
-fn by_aggregate(events: Vec<Recorded>) -> Aggregates {
+fn by_aggregate(events: Vec<RecordedEvent>) -> Aggregates {
     let mut aggregates = Aggregates::new();
     for event in events {
         aggregates.entry((event.tenant.clone(), event.aggregate.clone())).or_default().push(event);

@@ -3,14 +3,14 @@
 use nagaya_tenancy::{Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
-use super::{PAGE, Progress, Tell, Verified, pass::Job};
+use super::{PAGE, Progress, ProgressCallback, VerificationReport, pass::Job};
 use crate::{
-    Error, Item, Processor, Recorded, chain, error::is_lost_race, events::read, processor::AdvanceState, seal,
+    Error, Item, Processor, RecordedEvent, chain, error::is_lost_race, events::read, processor::AdvanceState, seal,
 };
 
 impl Processor {
     /// The item that events give.
-    fn expected(&self, events: &[Recorded]) -> Result<Item, Error> {
+    fn expected(&self, events: &[RecordedEvent]) -> Result<Item, Error> {
         let mut item = None;
         for event in events {
             item = self.apply(item, event)?;
@@ -23,11 +23,11 @@ impl Processor {
         &self,
         generation: u32,
         tenant: Option<&str>,
-        tell: Tell<'_>,
-    ) -> Result<Verified, Error> {
+        tell: ProgressCallback<'_>,
+    ) -> Result<VerificationReport, Error> {
         let tell = |progress| tell(Progress { checking: true, ..progress });
         let checked = self.pass(tenant, &tell, Job::Check { generation, repair: false }).await?;
-        let mut verified = Verified { generation, ..checked.verified };
+        let mut verified = VerificationReport { generation, ..checked.verified };
         for (owner, id, record) in self.items_without_events(generation, tenant).await? {
             verified.found.add(&owner, &id, Some(&self.own_fields(&record)));
             verified.add_mismatch(&owner, &id, "comes from no event");
@@ -36,8 +36,13 @@ impl Processor {
     }
 
     /// Compares an aggregate's item with its events, at the version of the item.
-    pub(super) async fn compare(&self, tenant: &Tenant, mut events: Vec<Recorded>) -> Result<Verified, Error> {
-        let mut verified = Verified { events: events.len() as u64, aggregates: 1, ..Verified::default() };
+    pub(super) async fn compare(
+        &self,
+        tenant: &Tenant,
+        mut events: Vec<RecordedEvent>,
+    ) -> Result<VerificationReport, Error> {
+        let mut verified =
+            VerificationReport { events: events.len() as u64, aggregates: 1, ..VerificationReport::default() };
         let Some((owner, id)) = events.first().map(|first| (first.tenant.clone(), first.aggregate.clone())) else {
             return Ok(verified);
         };
@@ -109,7 +114,7 @@ impl Processor {
                 return Ok(false);
             }
             let moved = checkpoint.moved(last.version, &last.id);
-            let set = self.change(tenant.set(), id, before.as_ref(), expected);
+            let set = self.change(tenant.change_set(), id, before.as_ref(), expected);
             match self.write_checkpoint(set, id, &moved).commit().await {
                 Ok(_) => return Ok(true),
                 Err(error) if is_lost_race(&error) => {}
@@ -119,7 +124,7 @@ impl Processor {
     }
 
     /// The events of an aggregate up to and including one of them; all, if there is none.
-    async fn read_events(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Vec<Recorded>, Error> {
+    async fn read_events(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Vec<RecordedEvent>, Error> {
         let mut events = Vec::new();
         read(&self.layout, tenant, id, (None, until), |event| {
             events.push(event);

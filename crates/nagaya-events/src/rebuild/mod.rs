@@ -9,11 +9,11 @@ mod report;
 mod segment;
 
 use futures_util::FutureExt as _;
-use nagaya_tenancy::Follower;
+use nagaya_tenancy::ChangeSource;
 use tokio::task::JoinSet;
 
 use self::pass::{Job, PassResult};
-pub use self::report::{Content, Verified, Wrong};
+pub use self::report::{ContentDigest, Mismatch, VerificationReport};
 use crate::{Error, Processor, error::is_lost_race, generation::Generations};
 
 /// How far a pass over the events is.
@@ -30,7 +30,7 @@ pub struct Progress {
 }
 
 /// A callback for the progress of a pass.
-pub type Tell<'t> = &'t (dyn Fn(Progress) + Send + Sync);
+pub type ProgressCallback<'t> = &'t (dyn Fn(Progress) + Send + Sync);
 
 /// Items of a page.
 const PAGE: usize = 2_000;
@@ -38,7 +38,7 @@ const PAGE: usize = 2_000;
 impl Processor {
     /// Builds a new generation of the projection, checks it against the events, and makes it the current one. If it does not
     /// match, the current one stays, and the report says what differs.
-    pub async fn rebuild(&self, tell: Tell<'_>) -> Result<Verified, Error> {
+    pub async fn rebuild(&self, tell: ProgressCallback<'_>) -> Result<VerificationReport, Error> {
         let generation = self.start_generation().await?;
         // An earlier run may have parked events that can be applied by now.
         self.unpark_all(generation).await?;
@@ -48,7 +48,7 @@ impl Processor {
             // There were items before, or events have come since: compare each item with its events.
             None => self.verify_generation(generation, None, tell).await?,
         };
-        if verified.holds() {
+        if verified.is_consistent() {
             self.switch_to(generation).await?;
         }
         Ok(verified)
@@ -56,33 +56,40 @@ impl Processor {
 
     /// Checks a generation that has just been built by reading back what is stored; `None` if it differs, or if not all of it
     /// was built just now.
-    async fn verify_built(&self, generation: u32, built: &PassResult) -> Result<Option<Verified>, Error> {
+    async fn verify_built(&self, generation: u32, built: &PassResult) -> Result<Option<VerificationReport>, Error> {
         let Progress { events, aggregates, parked, .. } = built.progress;
         if built.has_others || parked > 0 {
             return Ok(None);
         }
         let found = self.content(generation).await?;
-        let verified = Verified { generation, events, aggregates, expected: built.built, found, ..Verified::default() };
-        Ok(Some(verified).filter(Verified::holds))
+        let verified = VerificationReport {
+            generation,
+            events,
+            aggregates,
+            expected: built.built,
+            found,
+            ..VerificationReport::default()
+        };
+        Ok(Some(verified).filter(VerificationReport::is_consistent))
     }
 
     /// The stored items of a generation.
-    async fn content(&self, generation: u32) -> Result<Content, Error> {
+    async fn content(&self, generation: u32) -> Result<ContentDigest, Error> {
         let items = self.items(generation).await?;
-        let mut tasks: JoinSet<Result<Content, Error>> = JoinSet::new();
+        let mut tasks: JoinSet<Result<ContentDigest, Error>> = JoinSet::new();
         for segment in 0..self.segments() {
             let (processor, items, segment) = (self.clone(), items.clone(), (segment, self.segments()));
             tasks.spawn(async move { processor.content_of(&items, segment).await }.boxed());
         }
-        let mut content = Content::default();
+        let mut content = ContentDigest::default();
         while !tasks.is_empty() {
             content.merge(&pass::task_result(tasks.join_next().await)?);
         }
         Ok(content)
     }
 
-    async fn content_of(&self, items: &Follower, segment: (u32, u32)) -> Result<Content, Error> {
-        let (mut content, mut after) = (Content::default(), None);
+    async fn content_of(&self, items: &ChangeSource, segment: (u32, u32)) -> Result<ContentDigest, Error> {
+        let (mut content, mut after) = (ContentDigest::default(), None);
         loop {
             let page = items.scan(segment, after, Some(PAGE)).await?;
             for (owner, record) in &page.records {
@@ -96,24 +103,28 @@ impl Processor {
     }
 
     /// The source of the projection's items in a generation.
-    async fn items(&self, generation: u32) -> Result<Follower, Error> {
+    async fn items(&self, generation: u32) -> Result<ChangeSource, Error> {
         let operator = self.generation(generation).operator("verifies a projection", self.operator.principal());
-        Ok(operator.follow(self.projection.entity()).await?)
+        Ok(operator.change_source(self.projection.entity()).await?)
     }
 
     /// Checks the current generation against its events; of one tenant, or of all.
-    pub async fn verify(&self, tenant: Option<&str>) -> Result<Verified, Error> {
-        self.verify_told(tenant, &|_| {}).await
+    pub async fn verify(&self, tenant: Option<&str>) -> Result<VerificationReport, Error> {
+        self.verify_with_progress(tenant, &|_| {}).await
     }
 
     /// The same, with a callback for the progress.
-    pub async fn verify_told(&self, tenant: Option<&str>, tell: Tell<'_>) -> Result<Verified, Error> {
+    pub async fn verify_with_progress(
+        &self,
+        tenant: Option<&str>,
+        tell: ProgressCallback<'_>,
+    ) -> Result<VerificationReport, Error> {
         let generation = Generations::read(self).await?.current;
         self.verify_generation(generation, tenant, tell).await
     }
 
     /// Replaces the items of a tenant that differ from their events, in the current generation; how many there were.
-    pub async fn repair(&self, tenant: &str, tell: Tell<'_>) -> Result<u64, Error> {
+    pub async fn repair(&self, tenant: &str, tell: ProgressCallback<'_>) -> Result<u64, Error> {
         let generation = Generations::read(self).await?.current;
         let handle = self.tenant(generation, tenant)?;
         let checked = self.pass(Some(tenant), tell, Job::Check { generation, repair: true }).await?;

@@ -15,9 +15,9 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 
-use super::{PAGE, Progress, Tell, Verified, report::Content, segment::SegmentReader};
+use super::{PAGE, Progress, ProgressCallback, VerificationReport, report::ContentDigest, segment::SegmentReader};
 use crate::{
-    Error, ErrorKind, Processor, Recorded,
+    Error, ErrorKind, Processor, RecordedEvent,
     processor::{AdvanceOutcome, AdvanceState, Aggregate, WriteBatch},
 };
 
@@ -45,9 +45,9 @@ pub(crate) enum Job {
 pub(crate) struct PassResult {
     pub(super) progress: Progress,
     pub(super) repaired: u64,
-    pub(super) verified: Verified,
+    pub(super) verified: VerificationReport,
     /// The items that were built from the first event on.
-    pub(super) built: Content,
+    pub(super) built: ContentDigest,
     /// Whether there are others: an earlier pass or another process has written them.
     pub(super) has_others: bool,
 }
@@ -107,7 +107,12 @@ pub(super) fn task_result<T: Default>(task: Option<Result<Result<T, Error>, Join
 impl Processor {
     /// Does a job with the events of each aggregate of a tenant, or of all; many aggregates at a time, on all CPUs, with a
     /// bounded number of them in memory. Two tasks take turns to read each segment, and each works on what it has read.
-    pub(super) async fn pass(&self, tenant: Option<&str>, tell: Tell<'_>, job: Job) -> Result<PassResult, Error> {
+    pub(super) async fn pass(
+        &self,
+        tenant: Option<&str>,
+        tell: ProgressCallback<'_>,
+        job: Job,
+    ) -> Result<PassResult, Error> {
         let (source, tenant) = (self.source().await?, tenant.map(str::to_owned));
         let limit = if matches!(job, Job::Advance(_)) { EVENTS } else { PAGE };
         let counters = Arc::new(Counters::default());
@@ -187,7 +192,7 @@ impl Processor {
     fn group_by_aggregate(&self, stored: Vec<(String, Record)>, counters: &Counters) -> Vec<Aggregate> {
         let (mut aggregates, mut events): (Vec<Aggregate>, u64) = (Vec::new(), 0);
         for (owner, record) in stored {
-            let event = match Recorded::read(&self.layout, &owner, record) {
+            let event = match RecordedEvent::read(&self.layout, &owner, record) {
                 Ok(event) => event,
                 // Advancing the aggregate finds that the version is missing.
                 Err(error) => {

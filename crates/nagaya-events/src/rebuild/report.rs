@@ -6,7 +6,7 @@ use crate::chain;
 
 /// The report of a check of a projection against its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerificationReport {
     /// The generation that was checked.
     pub generation: u32,
     /// Events that were read.
@@ -14,13 +14,13 @@ pub struct Verified {
     /// Aggregates that were checked.
     pub aggregates: u64,
     /// The items that the events give.
-    pub expected: Content,
+    pub expected: ContentDigest,
     /// The items that are stored.
-    pub found: Content,
+    pub found: ContentDigest,
     /// Some of the items that differ.
-    pub wrong: Vec<Wrong>,
+    pub mismatches: Vec<Mismatch>,
     /// How many differ.
-    pub wrong_count: u64,
+    pub mismatch_count: u64,
     /// Aggregates that are parked, and therefore not up to date.
     pub parked: u64,
     /// Aggregates whose events had not all been applied. They are now; other differences are in `wrong`.
@@ -29,7 +29,7 @@ pub struct Verified {
 
 /// The number of items, and a hash over all of them that does not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct ContentDigest {
     /// How many.
     pub items: u64,
     hash: [u64; 4],
@@ -37,7 +37,7 @@ pub struct Content {
 
 /// An item that differs from its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct Mismatch {
     /// The tenant that owns it.
     pub tenant: String,
     /// The aggregate.
@@ -49,10 +49,10 @@ pub struct Wrong {
 /// How many items a report names.
 const NAMED: usize = 20;
 
-impl Content {
+impl ContentDigest {
     /// Of one item, or of none.
     pub(crate) fn of(tenant: &str, id: &str, item: Option<&Map<String, Json>>) -> Self {
-        let mut content = Content::default();
+        let mut content = ContentDigest::default();
         content.add(tenant, id, item);
         content
     }
@@ -74,7 +74,7 @@ impl Content {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Content) {
+    pub(crate) fn merge(&mut self, other: &ContentDigest) {
         self.items += other.items;
         for (sum, part) in self.hash.iter_mut().zip(other.hash) {
             *sum = sum.wrapping_add(part);
@@ -87,28 +87,28 @@ impl Content {
     }
 }
 
-impl Verified {
+impl VerificationReport {
     /// Whether the projection matches its events.
-    pub fn holds(&self) -> bool {
-        self.expected == self.found && self.wrong_count == 0 && self.parked == 0
+    pub fn is_consistent(&self) -> bool {
+        self.expected == self.found && self.mismatch_count == 0 && self.parked == 0
     }
 
-    pub(crate) fn merge(&mut self, other: Verified) {
+    pub(crate) fn merge(&mut self, other: VerificationReport) {
         self.events += other.events;
         self.aggregates += other.aggregates;
         self.expected.merge(&other.expected);
         self.found.merge(&other.found);
-        self.wrong_count += other.wrong_count;
+        self.mismatch_count += other.mismatch_count;
         self.parked += other.parked;
         self.behind += other.behind;
-        let free = NAMED.saturating_sub(self.wrong.len());
-        self.wrong.extend(other.wrong.into_iter().take(free));
+        let free = NAMED.saturating_sub(self.mismatches.len());
+        self.mismatches.extend(other.mismatches.into_iter().take(free));
     }
 
     pub(crate) fn add_mismatch(&mut self, tenant: &str, aggregate: &str, why: &'static str) {
-        self.wrong_count += 1;
-        if self.wrong.len() < NAMED {
-            self.wrong.push(Wrong { tenant: tenant.to_owned(), aggregate: aggregate.to_owned(), why });
+        self.mismatch_count += 1;
+        if self.mismatches.len() < NAMED {
+            self.mismatches.push(Mismatch { tenant: tenant.to_owned(), aggregate: aggregate.to_owned(), why });
         }
     }
 }

@@ -1,27 +1,27 @@
 //! Reading the stored events of all aggregates, segment by segment.
 
-use nagaya_store::Position;
-use nagaya_tenancy::{Follower, Record};
+use nagaya_store::PagePosition;
+use nagaya_tenancy::{ChangeSource, Record};
 
 use crate::Error;
 
 /// Reads one segment of the event table. Two tasks take turns with it.
 pub(super) struct SegmentReader {
-    source: Follower,
+    source: ChangeSource,
     /// Which segment of how many.
     segment: (u32, u32),
     /// The tenant whose events are read; `None`: all.
     tenant: Option<String>,
     /// How many are read at once.
     limit: usize,
-    after: Option<Position>,
+    after: Option<PagePosition>,
     ended: bool,
     /// Events of the last aggregate of a page: the next page may have more of them.
     incomplete: Vec<(String, Record)>,
 }
 
 impl SegmentReader {
-    pub(super) fn new(source: Follower, segment: (u32, u32), tenant: Option<String>, limit: usize) -> Self {
+    pub(super) fn new(source: ChangeSource, segment: (u32, u32), tenant: Option<String>, limit: usize) -> Self {
         SegmentReader { source, segment, tenant, limit, after: None, ended: false, incomplete: Vec::new() }
     }
 

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use nagaya_design::Design;
-use nagaya_embedded::{Embedded, Options as StoreOptions};
+use nagaya_embedded::{EmbeddedStore, Options as StoreOptions};
 use nagaya_events::{
-    Context, Events, Executed, Failure, Inspector, Options, Processor, ProcessorOptions, Recorded, Request,
-    follow_generations,
+    CommandRequest, Context, Events, EventsOptions, Executed, Failure, Inspector, Processor, ProcessorOptions,
+    RecordedEvent, refresh_generations,
 };
 use nagaya_store::{Item, Key, Scan, Store, Write};
-use nagaya_tenancy::{Ids, Nagaya, Principal, Settings, Tenant};
+use nagaya_tenancy::{IdGenerator, Nagaya, Principal, Settings, Tenant};
 use nagaya_testing::{ManualClock, system_design};
 
 use crate::todo::{Command, List, Todo};
@@ -31,7 +31,7 @@ pub(crate) fn id(n: u64) -> String {
 /// A process of the app on a store.
 pub(crate) struct App {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) engine: Arc<Embedded>,
+    pub(crate) engine: Arc<EmbeddedStore>,
     pub(crate) nagaya: Nagaya,
     pub(crate) events: Events<Todo>,
     pub(crate) list: Arc<List>,
@@ -47,18 +47,18 @@ impl App {
     /// On a store that keeps changes for so long.
     pub(crate) async fn with_retention(retention: Duration) -> Self {
         let clock = ManualClock::at(START);
-        let options = StoreOptions { clock: clock.clock(), sweep_every: None, retention, ..StoreOptions::default() };
-        let engine = Arc::new(Embedded::memory(options).expect("memory"));
+        let options = StoreOptions { clock: clock.clock(), sweep_interval: None, retention, ..StoreOptions::default() };
+        let engine = Arc::new(EmbeddedStore::in_memory(options).expect("memory"));
         let store: Arc<dyn Store> = Arc::clone(&engine) as Arc<dyn Store>;
         let app = App::on(store, engine, clock);
-        app.nagaya.ensure().await.expect("tables");
+        app.nagaya.ensure_tables().await.expect("tables");
         app
     }
 
-    fn on(store: Arc<dyn Store>, engine: Arc<Embedded>, clock: ManualClock) -> Self {
+    fn on(store: Arc<dyn Store>, engine: Arc<EmbeddedStore>, clock: ManualClock) -> Self {
         let settings = Settings { clock: clock.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
-        let events = Events::of(&design(), "todo", Options::default()).expect("an aggregate");
+        let events = Events::of(&design(), "todo", EventsOptions::default()).expect("an aggregate");
         App { store, engine, nagaya, events, list: List::new(), clock }
     }
 
@@ -74,7 +74,7 @@ impl App {
 
     /// The events, with a snapshot after so many.
     pub(crate) fn with_snapshots(&self, every: u64) -> Events<Todo> {
-        let options = Options { snapshot_every: every, ..Options::default() };
+        let options = EventsOptions { snapshot_every: every, ..EventsOptions::default() };
         Events::of(&design(), "todo", options).expect("an aggregate")
     }
 
@@ -88,12 +88,12 @@ impl App {
             user: "u-1".to_owned(),
             correlation: "c-1".to_owned(),
             causation: "k-1".to_owned(),
-            ids: Ids::random(),
+            ids: IdGenerator::random(),
         }
     }
 
-    pub(crate) fn request(&self) -> Request<'static> {
-        Request { context: self.context(), expected: None, once: None }
+    pub(crate) fn request(&self) -> CommandRequest<'static> {
+        CommandRequest { context: self.context(), expected: None, idempotency: None }
     }
 
     /// A processor of the list that parks an event after two attempts.
@@ -125,7 +125,7 @@ impl App {
     }
 
     /// All events of a todo of family `f1`.
-    pub(crate) async fn recorded(&self, n: u64) -> Vec<Recorded> {
+    pub(crate) async fn recorded(&self, n: u64) -> Vec<RecordedEvent> {
         self.inspector().events(&self.family("f1"), &id(n)).await.expect("events")
     }
 
@@ -142,7 +142,7 @@ impl App {
 
     /// The list as readers see it: one line for each todo, in order.
     pub(crate) async fn listed(&self) -> Vec<String> {
-        follow_generations(&self.nagaya).await.expect("generations");
+        refresh_generations(&self.nagaya).await.expect("generations");
         let generation = self.nagaya.generation_of("todos");
         let table = if generation > 1 { format!("{LIST}-g{generation}") } else { LIST.to_owned() };
         let text = |item: &Item, name: &str| item.get(name).and_then(|v| v.as_str()).unwrap_or("-").to_owned();
@@ -179,7 +179,7 @@ impl App {
     }
 
     /// The stored item of an event of family `f1`.
-    pub(crate) async fn event_item(&self, event: &Recorded) -> (Key, Item) {
+    pub(crate) async fn event_item(&self, event: &RecordedEvent) -> (Key, Item) {
         let key = Key::new(format!("TODO#{}", event.aggregate), format!("EVENT#{}", event.id));
         let item = self.engine.get(EVENTS, &key).await.expect("the table is there").expect("the event is there");
         (key, item)
@@ -194,11 +194,11 @@ impl App {
     pub(crate) async fn assert_consistent(&self, about: &str) {
         let operator = self.nagaya.operator("a test", &Principal::new("", "tester"));
         let inspector = self.inspector();
-        let follower = operator.follow(inspector.entity()).await.expect("followed");
+        let follower = operator.change_source(inspector.entity()).await.expect("followed");
         let chains = inspector.verify_all(&follower, &|_| {}).await.expect("checked");
         assert_eq!(chains.broken, [], "{about}");
         let verified = self.processor().verify(None).await.expect("checked");
-        assert!(verified.holds(), "{about}: {verified:#?}");
+        assert!(verified.is_consistent(), "{about}: {verified:#?}");
         assert_eq!(self.nagaya.breaches(), 0, "{about}");
     }
 }

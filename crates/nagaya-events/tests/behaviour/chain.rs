@@ -17,10 +17,10 @@ fn under(item: &Item, event: &str) -> Item {
 async fn broken(app: &App) -> Vec<(String, String)> {
     let operator = app.nagaya.operator("a test", &Principal::new("", "tester"));
     let inspector = app.inspector();
-    let follower = operator.follow(inspector.entity()).await.expect("followed");
+    let follower = operator.change_source(inspector.entity()).await.expect("followed");
     let mut broken = inspector.verify_all(&follower, &|_| {}).await.expect("checked").broken;
-    let heads = operator.follow(inspector.head_entity()).await.expect("followed");
-    broken.extend(inspector.find_hollow(&heads).await.expect("checked"));
+    let heads = operator.change_source(inspector.head_entity()).await.expect("followed");
+    broken.extend(inspector.find_heads_without_events(&heads).await.expect("checked"));
     broken.into_iter().map(|broken| (broken.aggregate, broken.why)).collect()
 }
 
@@ -82,7 +82,7 @@ async fn a_change_a_removal_and_an_insertion_are_detected() {
         assert!(why == found[0].1 || about == "all are removed", "{about}: {why}");
         // Undo it.
         for write in writes {
-            if let nagaya_store::Action::Put { item, .. } = &write.action {
+            if let nagaya_store::WriteAction::Put { item, .. } = &write.action {
                 let key = |name: &str| item.get(name).and_then(Value::as_str).expect("a key").to_owned();
                 app.write_directly(Write::delete(EVENTS, Key::new(key("PK"), key("SK")))).await;
             }

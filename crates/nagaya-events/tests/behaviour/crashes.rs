@@ -1,6 +1,6 @@
 //! A crash at any call to the store: nothing is lost, nothing happens twice, and a restart finishes what was started.
 
-use nagaya_events::{Request, Settled};
+use nagaya_events::{CommandRequest, UnparkOutcome};
 use nagaya_store::Error;
 use nagaya_testing::{Fault, InstrumentedStore};
 
@@ -14,7 +14,7 @@ type NamedFault = (&'static str, fn() -> Fault);
 /// The ways in which a call fails.
 const FAULTS: [NamedFault; 4] = [
     ("failed before", || Fault::fail_before(|| Error::engine("the disk is gone for a moment"))),
-    ("failed after", || Fault::fail_after(|| Error::unanswered("the connection was cut"))),
+    ("failed after", || Fault::fail_after(|| Error::outcome_unknown("the connection was cut"))),
     ("crashed before", Fault::crash_before),
     ("crashed after", Fault::crash_after),
 ];
@@ -53,7 +53,7 @@ async fn at_every_call<S, D, T>(
 async fn a_repeated_command_with_a_key_happens_once() {
     let ask = async |app: &App| {
         let events = app.with_snapshots(2);
-        let request = Request { once: Some(("key", b"request")), ..app.request() };
+        let request = CommandRequest { idempotency: Some(("key", b"request")), ..app.request() };
         events.execute(&app.family("f1"), &id(1), &rename("b"), &request).await
     };
     at_every_call(
@@ -109,7 +109,7 @@ async fn an_interrupted_step_is_repeated() {
             let letters = app.processor().dead_letters().await.expect("letters");
             assert_eq!(letters.iter().map(|letter| letter.version).collect::<Vec<_>>(), [2], "{about}");
             app.list.fix();
-            assert_eq!(app.processor().retry(&letters[0]).await.expect("tried"), Settled::InStep, "{about}");
+            assert_eq!(app.processor().retry(&letters[0]).await.expect("tried"), UnparkOutcome::UpToDate, "{about}");
             assert_eq!(app.listed().await, ["f1/1 b v3", "f1/2 y v3 active"], "{about}");
             app.assert_consistent(about).await;
         },
@@ -164,7 +164,7 @@ async fn an_interrupted_retry_or_drop_is_repeated() {
                 let letters = app.processor().dead_letters().await.expect("letters");
                 if !letters.is_empty() {
                     assert_eq!(letters, [letter], "{about}");
-                    assert_eq!(settle(app, &letters[0]).await.expect("settled"), Settled::InStep, "{about}");
+                    assert_eq!(settle(app, &letters[0]).await.expect("settled"), UnparkOutcome::UpToDate, "{about}");
                 }
                 assert_eq!(app.listed().await, ["f1/1 b v3 active"], "{about}");
                 assert_eq!(app.processor().dead_letters().await.expect("letters"), [], "{about}");
@@ -192,7 +192,7 @@ async fn an_interrupted_rebuild_continues() {
             app.project_all().await;
             assert_eq!(app.listed().await, ["f1/1 c v3 active"], "{about}");
             let verified = app.processor().rebuild(&|_| {}).await.unwrap_or_else(|error| panic!("{about}: {error}"));
-            assert!(verified.holds(), "{about}: {verified:#?}");
+            assert!(verified.is_consistent(), "{about}: {verified:#?}");
             assert_eq!(app.processor().generations().await.expect("read").current, verified.generation, "{about}");
             assert!(verified.generation <= 3, "{about}");
             assert_eq!(app.listed().await, ["f1/1 c v3 active"], "{about}");
@@ -209,11 +209,11 @@ async fn an_interrupted_rollback_or_abandonment_happened_completely_or_not_at_al
         async |app| {
             app.execute_all(1, [create("a")]).await;
             app.project_all().await;
-            assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
+            assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").is_consistent());
             app.execute_all(1, [rename("b")]).await;
             app.project_all().await;
             app.execute_all(2, [create("poison")]).await;
-            assert!(!app.processor().rebuild(&|_| {}).await.expect("built").holds());
+            assert!(!app.processor().rebuild(&|_| {}).await.expect("built").is_consistent());
         },
         async |app, ()| {
             drop(app.processor().roll_back().await);
@@ -232,7 +232,7 @@ async fn an_interrupted_rollback_or_abandonment_happened_completely_or_not_at_al
             app.processor().abandon().await.expect("abandoned");
             assert_eq!(app.processor().roll_back().await.expect("rolled"), before.previous.expect("one"), "{about}");
             assert_eq!(app.listed().await.first().map(String::as_str), Some("f1/1 c v3 active"), "{about}");
-            assert!(app.processor().rebuild(&|_| {}).await.expect("built").holds(), "{about}");
+            assert!(app.processor().rebuild(&|_| {}).await.expect("built").is_consistent(), "{about}");
             assert_eq!(app.listed().await, ["f1/1 c v3 active", "f1/2 poison v1 active"], "{about}");
             app.assert_consistent(about).await;
         },

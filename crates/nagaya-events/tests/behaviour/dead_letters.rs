@@ -1,6 +1,6 @@
 //! An event that cannot be applied parks its aggregate, and others continue.
 
-use nagaya_events::{ErrorKind, Settled};
+use nagaya_events::{ErrorKind, UnparkOutcome};
 use nagaya_store::{Store as _, Write};
 
 use crate::{
@@ -23,7 +23,7 @@ async fn a_poison_event_parks_its_todo_and_other_todos_continue() {
         assert_eq!((letter.tenant.as_str(), &letter.aggregate, letter.version), ("f1", &id(1), 2));
         assert_eq!((&letter.event, letter.event_type.as_str(), letter.attempts), (&event.id, "TodoTitleChanged", 2));
         assert!(!letter.error.is_empty());
-        assert_eq!(letter.at, app.clock.millis());
+        assert_eq!(letter.parked_at, app.clock.millis());
 
         // Its later events wait, and other todos do not.
         app.execute_all(1, [Command::Complete(true)]).await;
@@ -32,15 +32,15 @@ async fn a_poison_event_parks_its_todo_and_other_todos_continue() {
         assert_eq!(app.listed().await, ["f1/1 a v1 active", "f1/2 y v2 active"], "{poison}");
         assert_eq!(app.processor().dead_letters().await.expect("letters"), letters);
         let verified = app.processor().verify(None).await.expect("checked");
-        assert_eq!((verified.holds(), verified.parked), (false, 1));
+        assert_eq!((verified.is_consistent(), verified.parked), (false, 1));
 
         // Without a fix it fails again.
-        assert_eq!(app.processor().retry(letter).await.expect("tried"), Settled::ParkedAgain, "{poison}");
+        assert_eq!(app.processor().retry(letter).await.expect("tried"), UnparkOutcome::ParkedAgain, "{poison}");
         assert_eq!(app.processor().dead_letters().await.expect("letters").len(), 1);
 
         // After a fix all waiting events are applied.
         app.list.fix();
-        assert_eq!(app.processor().retry(letter).await.expect("tried"), Settled::InStep);
+        assert_eq!(app.processor().retry(letter).await.expect("tried"), UnparkOutcome::UpToDate);
         assert_eq!(app.listed().await, ["f1/1 b v4", "f1/2 y v2 active"], "{poison}");
         assert_eq!(app.processor().dead_letters().await.expect("letters"), []);
         app.assert_consistent(poison).await;
@@ -60,7 +60,7 @@ async fn an_event_whose_item_cannot_be_stored_is_found_among_many_and_parked() {
     let letter = app.processor().dead_letters().await.expect("letters").remove(0);
     assert_eq!((letter.version, letter.event_type.as_str()), (22, "TodoTitleChanged"));
     app.list.fix();
-    assert_eq!(app.processor().retry(&letter).await.expect("tried"), Settled::InStep);
+    assert_eq!(app.processor().retry(&letter).await.expect("tried"), UnparkOutcome::UpToDate);
     assert_eq!(app.listed().await, ["f1/1 poison: unfit v23", "f1/2 x v1 active"]);
     app.assert_consistent("once it can").await;
 }
@@ -73,7 +73,7 @@ async fn dropping_skips_the_event_and_stops_at_the_next_poison() {
         .await;
     app.project_all().await;
     let letter = app.processor().dead_letters().await.expect("letters").remove(0);
-    assert_eq!(app.processor().drop_event(&letter).await.expect("dropped"), Settled::ParkedAgain);
+    assert_eq!(app.processor().drop_event(&letter).await.expect("dropped"), UnparkOutcome::ParkedAgain);
     assert_eq!(app.listed().await, ["f1/1 a v3"]);
     let second = app.processor().dead_letters().await.expect("letters").remove(0);
     assert_eq!(second.version, 4);
@@ -81,14 +81,15 @@ async fn dropping_skips_the_event_and_stops_at_the_next_poison() {
     // The first dead letter is outdated by now.
     let old = app.processor().drop_event(&letter).await.expect_err("it is outdated");
     assert!(matches!(old.kind(), ErrorKind::Busy(_)), "{old}");
-    assert_eq!(app.processor().drop_event(&second).await.expect("dropped"), Settled::InStep);
+    assert_eq!(app.processor().drop_event(&second).await.expect("dropped"), UnparkOutcome::UpToDate);
     assert_eq!(app.listed().await, ["f1/1 b v5"]);
     assert_eq!(app.processor().dead_letters().await.expect("letters"), []);
     let gone = app.processor().retry(&second).await.expect_err("it is outdated");
     assert!(matches!(gone.kind(), ErrorKind::Busy(_)), "{gone}");
 
     // The verification reports the skipped event, and a repair leaves the item as it is.
-    let left_out = async || app.processor().verify(None).await.expect("checked").wrong.first().map(|wrong| wrong.why);
+    let left_out =
+        async || app.processor().verify(None).await.expect("checked").mismatches.first().map(|wrong| wrong.why);
     assert_eq!(left_out().await, Some("leaves out an event that cannot be applied"));
     assert_eq!(app.processor().repair("f1", &|_| {}).await.expect("nothing to do"), 0);
     app.execute_all(1, [rename("c")]).await;
@@ -112,7 +113,7 @@ async fn a_todo_whose_first_event_is_poison_is_not_listed_before_a_retry() {
     assert_eq!(app.listed().await, [""; 0]);
     let letter = app.processor().dead_letters().await.expect("letters").remove(0);
     app.list.fix();
-    assert_eq!(app.processor().retry(&letter).await.expect("tried"), Settled::InStep);
+    assert_eq!(app.processor().retry(&letter).await.expect("tried"), UnparkOutcome::UpToDate);
     assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
 }
 
@@ -132,7 +133,7 @@ async fn a_todo_with_damaged_events_is_parked_and_others_continue() {
         app.write_directly(if unreadable { Write::put(EVENTS, damaged) } else { Write::delete(EVENTS, key) }).await;
         app.execute_all(2, [create("x")]).await;
         let other = app.recorded(2).await;
-        app.processor().feed([vec![events[2].clone()], other].concat()).await.expect("others continue");
+        app.processor().apply_events([vec![events[2].clone()], other].concat()).await.expect("others continue");
         assert_eq!(app.listed().await, ["f1/1 a v1 active", "f1/2 x v1 active"]);
         let letter = app.processor().dead_letters().await.expect("letters").remove(0);
         assert_eq!((letter.aggregate.as_str(), letter.version), (id(1).as_str(), 2));
@@ -140,11 +141,11 @@ async fn a_todo_with_damaged_events_is_parked_and_others_continue() {
         // It continues after a repair of the event, or without the event.
         if unreadable {
             app.write_directly(Write::put(EVENTS, item)).await;
-            assert_eq!(app.processor().retry(&letter).await.expect("tried"), Settled::InStep);
+            assert_eq!(app.processor().retry(&letter).await.expect("tried"), UnparkOutcome::UpToDate);
             app.project_all().await;
             app.assert_consistent("after putting it right").await;
         } else {
-            assert_eq!(app.processor().drop_event(&letter).await.expect("dropped"), Settled::InStep);
+            assert_eq!(app.processor().drop_event(&letter).await.expect("dropped"), UnparkOutcome::UpToDate);
         }
         assert_eq!(app.listed().await, ["f1/1 c v3 active", "f1/2 x v1 active"]);
     }

@@ -1,6 +1,6 @@
 //! A state is loaded from all of its events, with snapshots or without.
 
-use nagaya_events::{Error, ErrorKind, Events, Options};
+use nagaya_events::{Error, ErrorKind, Events, EventsOptions};
 use nagaya_store::{Item, Key, Store as _, Value, Write};
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn an_aggregate_with_thousands_of_events_is_loaded_completely() {
         assert_eq!(loaded.latest.map(|event| event.version), Some(many));
     }
     // The list is built from the last event alone, and checked against all.
-    app.processor().feed(recorded.into_iter().next_back().into_iter().collect()).await.expect("applied");
+    app.processor().apply_events(recorded.into_iter().next_back().into_iter().collect()).await.expect("applied");
     app.assert_consistent("after thousands").await;
 }
 
@@ -120,7 +120,7 @@ async fn an_invalid_snapshot_is_ignored() {
 async fn an_old_event_is_upcast_step_by_step() {
     let app = App::new().await;
     app.execute_all(1, [create("milk"), Command::Rename("bread".to_owned()), Command::Complete(true)]).await;
-    let later: Events<LaterTodo> = Events::of(&design(), "todo", Options::default()).expect("an aggregate");
+    let later: Events<LaterTodo> = Events::of(&design(), "todo", EventsOptions::default()).expect("an aggregate");
     let loaded = later.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((loaded.state.name.as_str(), loaded.version), ("bread", 3));
     // The stored event stays as it was written.

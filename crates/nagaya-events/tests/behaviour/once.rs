@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nagaya_events::{ErrorKind, Executed, Failure, Request};
+use nagaya_events::{CommandRequest, ErrorKind, Executed, Failure};
 
 use crate::{
     app::{App, EVENTS, create, id, rename},
@@ -12,7 +12,7 @@ use crate::{
 type Told = Result<Executed<Todo, String>, Failure<&'static str>>;
 
 async fn once(app: &App, family: &str, n: u64, command: Command, key: &str, request: &str) -> Told {
-    let request = Request { once: Some((key, request.as_bytes())), ..app.request() };
+    let request = CommandRequest { idempotency: Some((key, request.as_bytes())), ..app.request() };
     app.events.execute(&app.family(family), &id(n), &command, &request).await
 }
 
@@ -74,7 +74,7 @@ async fn a_key_is_refused_for_another_request_and_belongs_to_one_user() {
     }
     let other_user = nagaya_tenancy::Principal::new("f1", "u-2");
     let tenant = app.nagaya.tenant(&other_user).expect("a family");
-    let request = Request { once: Some(("key", b"POST bread")), ..app.request() };
+    let request = CommandRequest { idempotency: Some(("key", b"POST bread")), ..app.request() };
     let done = app.events.execute(&tenant, &id(2), &create("bread"), &request).await.expect("fine");
     assert_eq!((done.aggregate, done.reply.as_str()), (id(2), "bread"));
 }

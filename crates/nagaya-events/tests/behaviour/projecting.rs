@@ -16,7 +16,7 @@ async fn missing_events_are_read_from_the_event_table() {
     let app = App::new().await;
     app.execute_all(1, [create("a"), rename("b"), Command::Complete(true), rename("c")]).await;
     let last = app.recorded(1).await.pop().expect("an event");
-    app.processor().feed(vec![last]).await.expect("applied");
+    app.processor().apply_events(vec![last]).await.expect("applied");
     assert_eq!(app.listed().await, ["f1/1 c v4"]);
 }
 
@@ -30,8 +30,8 @@ async fn applied_events_are_skipped_and_a_deleted_todo_stays_deleted() {
     assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
     let old = [app.recorded(1).await, app.recorded(2).await];
     for events in &old {
-        app.processor().feed(vec![events[0].clone()]).await.expect("skipped");
-        app.processor().feed(events.clone()).await.expect("skipped");
+        app.processor().apply_events(vec![events[0].clone()]).await.expect("skipped");
+        app.processor().apply_events(events.clone()).await.expect("skipped");
     }
     assert_eq!(app.listed().await, ["f1/1 b v2 active"]);
     app.assert_consistent("after old events").await;
@@ -126,7 +126,7 @@ async fn a_repair_makes_every_item_match_its_events() {
     app.write_directly(Write::put(crate::app::LIST, items[1].clone().with("title", "false"))).await;
     let stray = items[2].clone().with("SK", format!("TODO#{}", id(9)).as_str()).with("todoId", id(9).as_str());
     app.write_directly(Write::put(crate::app::LIST, stray)).await;
-    assert!(!app.processor().verify(None).await.expect("checked").holds());
+    assert!(!app.processor().verify(None).await.expect("checked").is_consistent());
     assert_eq!(app.processor().repair("f2", &|_| {}).await.expect("repaired"), 0);
     assert_eq!(app.processor().repair("f1", &|_| {}).await.expect("repaired"), 3);
     assert_eq!(app.listed().await, expected);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_events::{Failure, Request};
+use nagaya_events::{CommandRequest, Failure};
 
 use crate::{
     app::{App, create, id},
@@ -49,7 +49,7 @@ async fn of_concurrent_commands_with_one_expected_version_one_wins() {
     let commands = (0..20_u64).map(|number| {
         let app = Arc::clone(&app);
         tokio::spawn(async move {
-            let request = Request { expected: Some(1), ..app.request() };
+            let request = CommandRequest { expected: Some(1), ..app.request() };
             app.events.execute(&app.family("f1"), &id(1), &Command::Number(number), &request).await
         })
     });

@@ -43,7 +43,7 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
         let seen = std::sync::Mutex::new(Vec::new());
         let tell = |progress| seen.lock().expect("nobody panics with it").push(progress);
         let verified = app.restarted().processor().rebuild(&tell).await.expect("rebuilt");
-        assert!(verified.holds(), "{verified:#?}");
+        assert!(verified.is_consistent(), "{verified:#?}");
         assert_eq!(verified.generation, generation);
         assert_eq!(verified.expected.hash(), verified.found.hash());
         told.push(seen.into_inner().expect("nobody panics with it").last().copied().expect("progress"));
@@ -74,7 +74,7 @@ async fn an_aggregate_is_built_completely_when_its_events_span_pages() {
     let told = std::sync::Mutex::new(None);
     let tell = |progress| *told.lock().expect("nobody panics with it") = Some(progress);
     let verified = app.processor().rebuild(&tell).await.expect("rebuilt");
-    assert!(verified.holds(), "{verified:#?}");
+    assert!(verified.is_consistent(), "{verified:#?}");
     assert_eq!((verified.events, verified.aggregates, verified.found.items), (all, 14, 14));
     // The second pass, which compares each item, was not needed.
     assert!(!told.into_inner().expect("nobody panics with it").expect("progress").checking);
@@ -87,7 +87,7 @@ async fn a_rollback_keeps_what_was_written_since_the_switch() {
     let app = App::new().await;
     app.execute_all(1, [create("a")]).await;
     app.project_all().await;
-    assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
+    assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").is_consistent());
     app.execute_all(1, [rename("b")]).await;
     app.execute_all(2, [create("x"), Command::Complete(true)]).await;
     app.project_all().await;
@@ -98,7 +98,7 @@ async fn a_rollback_keeps_what_was_written_since_the_switch() {
     // A second rollback returns to it, and a further rebuild gets a new number.
     assert_eq!(app.processor().roll_back().await.expect("rolled back again"), 2);
     assert_eq!(app.listed().await, expected);
-    assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").holds());
+    assert!(app.processor().rebuild(&|_| {}).await.expect("rebuilt").is_consistent());
     assert_eq!(app.processor().generations().await.expect("read").current, 3);
     app.assert_consistent("after all of it").await;
 }
@@ -119,7 +119,7 @@ async fn a_rebuild_with_a_poison_event_does_not_switch_and_continues_after_a_fix
     app.execute_all(2, [create("x")]).await;
     app.project_all().await;
     let verified = app.processor().rebuild(&|_| {}).await.expect("built");
-    assert_eq!((verified.holds(), verified.parked), (false, 1));
+    assert_eq!((verified.is_consistent(), verified.parked), (false, 1));
     let generations = app.processor().generations().await.expect("read");
     assert_eq!((generations.current, generations.building), (1, Some(2)));
     // The new generation gets new events, but is not read.
@@ -130,7 +130,7 @@ async fn a_rebuild_with_a_poison_event_does_not_switch_and_continues_after_a_fix
     // After a fix the same rebuild continues, and parked events are tried again.
     app.list.fix();
     let verified = app.processor().rebuild(&|_| {}).await.expect("built");
-    assert!(verified.holds(), "{verified:#?}");
+    assert!(verified.is_consistent(), "{verified:#?}");
     assert_eq!(app.listed().await, ["f1/1 b v3 active", "f1/2 y v2 active"]);
     app.assert_consistent("after the switch").await;
 }
@@ -140,14 +140,14 @@ async fn an_abandoned_rebuild_changes_nothing() {
     let app = App::new().await;
     app.execute_all(1, [create("poison")]).await;
     app.execute_all(2, [create("x")]).await;
-    assert!(!app.processor().rebuild(&|_| {}).await.expect("built").holds());
+    assert!(!app.processor().rebuild(&|_| {}).await.expect("built").is_consistent());
     assert_eq!(app.processor().abandon().await.expect("abandoned"), Some(2));
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/2 x v1 active"]);
     // The next one starts empty, with another number.
     app.list.fix();
     let verified = app.processor().rebuild(&|_| {}).await.expect("built");
-    assert_eq!((verified.holds(), verified.generation), (true, 3));
+    assert_eq!((verified.is_consistent(), verified.generation), (true, 3));
 }
 
 /// Proves the verification part of T12.
@@ -179,17 +179,17 @@ async fn verification_finds_changed_missing_and_unexpected_items() {
         ("stray", Write::put(LIST, as_another(9)), "comes from no event", 9),
     ] {
         let house_before = app.processor().verify(None).await.expect("checked");
-        assert!(house_before.holds(), "before {about}");
+        assert!(house_before.is_consistent(), "before {about}");
         app.write_directly(write).await;
         let verified = app.processor().verify(None).await.expect("checked");
-        assert!(!verified.holds(), "{about}");
-        let found: Vec<_> = verified.wrong.iter().map(|wrong| (wrong.aggregate.clone(), wrong.why)).collect();
+        assert!(!verified.is_consistent(), "{about}");
+        let found: Vec<_> = verified.mismatches.iter().map(|wrong| (wrong.aggregate.clone(), wrong.why)).collect();
         assert_eq!(found, [(id(n), why)], "{about}");
-        assert_eq!(verified.wrong_count, 1);
+        assert_eq!(verified.mismatch_count, 1);
         assert_ne!(verified.expected, verified.found, "{about}");
         // The other family has no mismatch.
-        assert!(app.processor().verify(Some("f2")).await.expect("checked").holds());
-        assert!(!app.processor().verify(Some("f1")).await.expect("checked").holds());
+        assert!(app.processor().verify(Some("f2")).await.expect("checked").is_consistent());
+        assert!(!app.processor().verify(Some("f1")).await.expect("checked").is_consistent());
         app.processor().repair("f1", &|_| {}).await.expect("repaired");
     }
 }

@@ -1,6 +1,6 @@
 //! The list does not depend on the order of events, or on repeated ones.
 
-use nagaya_events::{Inspector, Recorded};
+use nagaya_events::{Inspector, RecordedEvent};
 use proptest::{prelude::*, sample::Index};
 use tokio::runtime::Runtime;
 
@@ -18,7 +18,7 @@ fn arrivals() -> impl Strategy<Value = (Vec<(u64, Command)>, Vec<Vec<Index>>)> {
     (commands, batches)
 }
 
-async fn all_events(app: &App) -> Vec<Recorded> {
+async fn all_events(app: &App) -> Vec<RecordedEvent> {
     let inspector: Inspector = app.inspector();
     let mut all = Vec::new();
     for n in 1..4 {
@@ -45,7 +45,7 @@ proptest! {
             // In order, one after the other.
             let in_order = App::new().await;
             for event in &events {
-                in_order.processor().feed(vec![event.clone()]).await.expect("applied");
+                in_order.processor().apply_events(vec![event.clone()]).await.expect("applied");
             }
             let expected = in_order.listed().await;
 
@@ -53,17 +53,17 @@ proptest! {
             let fed = batches.iter().map(|batch| {
                 let batch = batch.iter().map(|index| index.get(&events).clone()).collect();
                 let processor = app.processor();
-                async move { processor.feed(batch).await.expect("applied") }
+                async move { processor.apply_events(batch).await.expect("applied") }
             });
             futures_util::future::join_all(fed).await;
             // Each todo is at its highest version that has arrived; its last event completes it.
             let last = |n: u64| events.iter().rev().find(|event| event.aggregate == id(n)).cloned();
-            app.processor().feed((1..4).filter_map(last).collect()).await.expect("applied");
+            app.processor().apply_events((1..4).filter_map(last).collect()).await.expect("applied");
             assert_eq!(app.listed().await, expected);
             app.assert_consistent("after all of it").await;
 
             // All once more, in reverse order.
-            app.processor().feed(events.iter().rev().cloned().collect()).await.expect("applied");
+            app.processor().apply_events(events.iter().rev().cloned().collect()).await.expect("applied");
             assert_eq!(app.listed().await, expected);
         });
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use nagaya_events::{Context, Decide, Error, ErrorKind, Evolve, Item, Projection, Raw, Recorded};
+use nagaya_events::{Context, Decide, Error, ErrorKind, Evolve, Item, Projection, RawEvent, RecordedEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -113,11 +113,11 @@ impl Evolve for LaterTodo {
         }
     }
 
-    fn version(event_type: &str) -> u32 {
+    fn event_version(event_type: &str) -> u32 {
         if matches!(event_type, "TodoCreated" | "TodoTitleChanged") { 3 } else { 1 }
     }
 
-    fn upcast(mut event: Raw) -> Raw {
+    fn upcast(mut event: RawEvent) -> RawEvent {
         match event.version {
             1 => {
                 let title = event.data.remove("title").unwrap_or_default();
@@ -128,7 +128,7 @@ impl Evolve for LaterTodo {
                 event.data.insert("name".to_owned(), label);
             }
         }
-        Raw { version: event.version + 1, ..event }
+        RawEvent { version: event.version + 1, ..event }
     }
 }
 
@@ -157,7 +157,7 @@ impl Projection for List {
         "todo"
     }
 
-    fn apply(&self, before: Option<Map<String, Json>>, event: &Recorded) -> Result<Item, Error> {
+    fn apply(&self, before: Option<Map<String, Json>>, event: &RecordedEvent) -> Result<Item, Error> {
         let mut item = before.unwrap_or_default();
         let mut set = |name: &str, value: Json| drop(item.insert(name.to_owned(), value));
         match event.event::<Todo>()? {
@@ -186,7 +186,7 @@ impl Projection for List {
         }
         set("version", event.version.into());
         set("lastEventId", event.id.as_str().into());
-        set("updatedAt", event.about("timestamp").unwrap_or_default().into());
+        set("updatedAt", event.metadata_text("timestamp").unwrap_or_default().into());
         Ok(Some(item))
     }
 }

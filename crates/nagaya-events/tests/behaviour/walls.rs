@@ -1,6 +1,6 @@
 //! A family has no access to the todos of another one.
 
-use nagaya_events::{ErrorKind, Failure, Feed, Request};
+use nagaya_events::{CommandRequest, ErrorKind, Failure, Feed};
 
 use crate::{
     app::{App, create, design, id, rename},
@@ -12,7 +12,7 @@ use crate::{
 async fn a_todo_of_another_family_does_not_exist() {
     let app = App::new().await;
     let [ours, theirs] = ["f1", "f2"].map(|family| app.family(family));
-    let request = Request { once: Some(("key", b"request")), ..app.request() };
+    let request = CommandRequest { idempotency: Some(("key", b"request")), ..app.request() };
     app.events.execute(&ours, &id(1), &create("ours"), &request).await.expect("fine");
     app.execute_all(1, (0..120).map(Command::Number)).await;
     app.project_all().await;
@@ -41,7 +41,7 @@ async fn a_todo_of_another_family_does_not_exist() {
     // The same key of the same user in another family is another key.
     let done = app.events.execute(&theirs, &id(2), &create("theirs"), &request).await.expect("fine");
     assert_eq!((done.aggregate, done.reply.as_str()), (id(2), "theirs"));
-    let request = Request { once: Some(("key", b"another")), ..app.request() };
+    let request = CommandRequest { idempotency: Some(("key", b"another")), ..app.request() };
     let told = app.events.execute(&ours, &id(3), &create("x"), &request).await;
     assert!(matches!(told, Err(Failure::Error(error)) if matches!(error.kind(), ErrorKind::KeyReused)));
 

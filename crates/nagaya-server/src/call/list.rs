@@ -1,6 +1,6 @@
 //! The parameters of a list: from the path and the query to an access pattern.
 
-use nagaya_design::{Access, MAX_PAGE, Returns};
+use nagaya_design::{AccessPattern, MAX_PAGE, ResultKind};
 use nagaya_tenancy::{ErrorKind, List, Page};
 
 use crate::{Call, Problem, ProblemCode, problem::sentence};
@@ -9,11 +9,11 @@ impl Call {
     /// A page of an access pattern, by the parameters of the request. `besides` names parameters that the access pattern
     /// does not have.
     pub async fn list(&self, access: &str, besides: &[&str]) -> Result<Page, Problem> {
-        let access = self.design().access(access).ok_or_else(Problem::not_found)?;
+        let access = self.design().access_pattern(access).ok_or_else(Problem::not_found)?;
         self.list_access(access, besides).await
     }
 
-    pub(crate) async fn list_access(&self, access: &Access, besides: &[&str]) -> Result<Page, Problem> {
+    pub(crate) async fn list_access(&self, access: &AccessPattern, besides: &[&str]) -> Result<Page, Problem> {
         let handle = self.read_handle()?;
         let mut list = List::by(&access.name);
         let mut seen: Vec<&str> = Vec::new();
@@ -29,9 +29,9 @@ impl Call {
                 continue;
             }
             list = match (name, access.returns) {
-                ("limit", Returns::Many) => list.limit(limit(value)?),
-                ("order", Returns::Many) => list.descending(descending(value)?),
-                ("cursor", Returns::Many) => list.cursor(value),
+                ("limit", ResultKind::Many) => list.limit(limit(value)?),
+                ("order", ResultKind::Many) => list.descending(descending(value)?),
+                ("cursor", ResultKind::Many) => list.cursor(value),
                 _ => list.with(name, value),
             };
         }
@@ -49,7 +49,7 @@ impl Call {
             }
             ErrorKind::Invalid(problems) => {
                 let problem = Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.");
-                problems.iter().fold(problem, |all, each| all.parameter(&each.path, sentence(&each.message)))
+                problems.iter().fold(problem, |all, each| all.with_parameter(&each.path, sentence(&each.message)))
             }
             _ => error.into(),
         }

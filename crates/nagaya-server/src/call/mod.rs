@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use nagaya_design::{Design, Verb};
-use nagaya_tenancy::{Error, Expected, Ids, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor};
+use nagaya_tenancy::{Error, Expected, IdGenerator, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor};
 use serde_json::{Map, Value as Json};
 
 use crate::{
     Caller, Problem, ProblemCode,
-    answer::{names, tag},
-    route::{Reach, Route},
+    answer::{etag_matches, tag},
+    route::{RequiredCaller, Route},
 };
 
 /// Calls the same method of either handle that writes.
@@ -27,7 +27,7 @@ macro_rules! with_handle {
 pub(crate) use with_handle;
 
 /// The header in which an operator gives a reason.
-pub const REASON: &str = "nagaya-reason";
+pub const REASON_HEADER: &str = "nagaya-reason";
 
 /// A request whose caller is authenticated and authorized.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Call {
     /// The caller.
     pub caller: Arc<Caller>,
     /// Its ids, and the address that it came from.
-    pub origin: Origin,
+    pub origin: RequestOrigin,
     /// The values of the path's parameters, in the order of the route's [names](Route::parameters).
     pub path: Vec<String>,
     /// The parameters of the query, in order.
@@ -53,7 +53,7 @@ pub struct Call {
 
 /// The ids of a request, and the address that it came from.
 #[derive(Debug, Clone, Default)]
-pub struct Origin {
+pub struct RequestOrigin {
     /// The id of the request, made here unless the caller gave one.
     pub request: Arc<str>,
     /// The id that all requests and events of one user action share.
@@ -71,18 +71,18 @@ impl Call {
     }
 
     /// The time, in milliseconds since 1970.
-    pub fn now(&self) -> i64 {
+    pub fn now_millis(&self) -> i64 {
         self.nagaya.clock().millis()
     }
 
     /// The time, as a value of a timestamp field.
-    pub fn moment(&self, entity: &str, field: &str) -> Json {
+    pub fn timestamp_now(&self, entity: &str, field: &str) -> Json {
         let field = self.design().entity(entity).and_then(|entity| entity.field(field));
-        field.and_then(|field| field.instant(self.now())).unwrap_or_default()
+        field.and_then(|field| field.timestamp_value(self.now_millis())).unwrap_or_default()
     }
 
     /// The generator of ids.
-    pub fn ids(&self) -> Ids {
+    pub fn ids(&self) -> IdGenerator {
         self.nagaya.ids()
     }
 
@@ -92,18 +92,18 @@ impl Call {
     }
 
     /// A parameter of the query.
-    pub fn asked(&self, name: &str) -> Option<&str> {
+    pub fn query_parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(each, _)| each == name).map(|(_, value)| value.as_str())
     }
 
     /// A parameter of the path.
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub fn path_parameter(&self, name: &str) -> Option<&str> {
         self.route.parameters().zip(&self.path).find(|(each, _)| *each == name).map(|(_, value)| value.as_str())
     }
 
     /// Parameters of the path by their names; empty for a name that the route does not have.
     pub fn path_parameters<const N: usize>(&self, names: [&str; N]) -> [&str; N] {
-        names.map(|name| self.parameter(name).unwrap_or_default())
+        names.map(|name| self.path_parameter(name).unwrap_or_default())
     }
 
     /// The id in the path.
@@ -125,7 +125,7 @@ impl Call {
     pub fn tenant(&self) -> Result<Tenant, Problem> {
         let no_tenant = || Problem::forbidden("The token names no tenant.");
         let tenant = self.caller.tenant.as_ref().ok_or_else(no_tenant)?;
-        Ok(self.nagaya.enter(self.principal(Arc::clone(tenant)))?)
+        Ok(self.nagaya.tenant_owned(self.principal(Arc::clone(tenant)))?)
     }
 
     /// The handle of an operator: the caller's roles have to allow it, and the request has to state a reason.
@@ -133,7 +133,8 @@ impl Call {
         if !self.design().is_operator(&self.caller.roles) {
             return Err(Problem::operators_only(self.design()));
         }
-        let reason = self.header(REASON).filter(|reason| !reason.trim().is_empty()).ok_or_else(Problem::no_reason)?;
+        let reason =
+            self.header(REASON_HEADER).filter(|reason| !reason.trim().is_empty()).ok_or_else(Problem::no_reason)?;
         Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default())))
     }
 
@@ -146,16 +147,16 @@ impl Call {
     /// that it reads nothing else. Unlike with an operator's handle, reads are not audited: what many callers read must not
     /// grow the store.
     pub fn on_behalf_of(&self, tenant: &str) -> Result<Tenant, Problem> {
-        Ok(self.nagaya.enter(self.principal(tenant.into()))?)
+        Ok(self.nagaya.tenant_owned(self.principal(tenant.into()))?)
     }
 
     /// The handle of the system itself, for work that is done for no caller; audited with this reason.
-    pub fn system(&self, reason: &str) -> Operator {
+    pub fn system_operator(&self, reason: &str) -> Operator {
         self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default()))
     }
 
     /// What `If-Match` expects of the item of an entity that the path names.
-    pub async fn expected(&self, entity: &str) -> Result<Expected, Problem> {
+    pub async fn expected_version(&self, entity: &str) -> Result<Expected, Problem> {
         let Some(header) = self.header("if-match") else { return Ok(Expected::Any) };
         if header.trim() == "*" {
             return Ok(Expected::Any);
@@ -169,14 +170,14 @@ impl Call {
         }
         // Several tags, or the tag of an item without a version: compare them with the current item.
         let current = self.read_handle()?.get(entity, &self.id()).await?;
-        self.knows(&current)?;
+        self.check_if_match(&current)?;
         Ok(Expected::from(&current))
     }
 
     /// Refuses an item that is not the version that `If-Match` names.
-    pub fn knows(&self, record: &Record) -> Result<(), Problem> {
+    pub fn check_if_match(&self, record: &Record) -> Result<(), Problem> {
         match self.header("if-match") {
-            Some(header) if !names(header, &tag(record), false) => {
+            Some(header) if !etag_matches(header, &tag(record), false) => {
                 let detail = "The item has changed: read it again, and send its new `ETag`.";
                 Err(Problem::of(ProblemCode::VERSION_CONFLICT, detail))
             }
@@ -189,7 +190,7 @@ impl Call {
         let Some(key) = self.headers.get("idempotency-key") else { return Ok(None) };
         let refused = |why: &str| {
             Problem::of(ProblemCode::BAD_IDEMPOTENCY_KEY, "The key has to be 1 to 255 printable characters.")
-                .parameter("Idempotency-Key", why)
+                .with_parameter("Idempotency-Key", why)
         };
         match key.to_str() {
             Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
@@ -210,19 +211,21 @@ impl Call {
 
     /// The handle that the route needs for writing.
     pub(crate) fn write_handle(&self) -> Result<WriteHandle, Problem> {
-        match self.route.reach {
-            Reach::Operator => self.operator().map(WriteHandle::Operator),
+        match self.route.required_caller {
+            RequiredCaller::Operator => self.operator().map(WriteHandle::Operator),
             _ => self.tenant().map(WriteHandle::Tenant),
         }
     }
 
     /// The handle that the route needs for reading.
     pub(crate) fn read_handle(&self) -> Result<ReadHandle, Problem> {
-        match self.route.reach {
-            Reach::Tenant => self.tenant().map(ReadHandle::Tenant),
-            Reach::Operator => self.operator().map(ReadHandle::Operator),
-            Reach::Public | Reach::Anyone if self.caller.tenant.is_some() => self.tenant().map(ReadHandle::Tenant),
-            Reach::Public | Reach::Anyone => Ok(ReadHandle::Visitor(self.visitor())),
+        match self.route.required_caller {
+            RequiredCaller::Tenant => self.tenant().map(ReadHandle::Tenant),
+            RequiredCaller::Operator => self.operator().map(ReadHandle::Operator),
+            RequiredCaller::Public | RequiredCaller::Anyone if self.caller.tenant.is_some() => {
+                self.tenant().map(ReadHandle::Tenant)
+            }
+            RequiredCaller::Public | RequiredCaller::Anyone => Ok(ReadHandle::Visitor(self.visitor())),
         }
     }
 }

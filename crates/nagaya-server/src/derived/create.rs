@@ -15,16 +15,16 @@ pub(super) async fn create(call: &mut Call, id: EntityId) -> Result<Answer, Prob
     let key = call.idempotency_key()?;
 
     let request = key.map(|_| request(&entity.name, &fields));
-    let set = with_handle!(&handle, handle => handle.set()).create(&entity.name, fields);
+    let set = with_handle!(&handle, handle => handle.change_set()).create(&entity.name, fields);
     let set = match (key, &request) {
-        (Some(key), Some(request)) => set.once(key, request),
+        (Some(key), Some(request)) => set.idempotent(key, request),
         _ => set,
     };
     let record = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::not_found)?;
     let location = location(call, entity, &record);
     let mut answer = Answer::record(record);
     answer.status = StatusCode::CREATED;
-    answer.set(header::LOCATION, &location);
+    answer.set_header(header::LOCATION, &location);
     Ok(answer)
 }
 

@@ -8,7 +8,7 @@ use crate::{Answer, Call, Problem, answer::Content, call::with_handle, route::En
 pub(super) async fn delete(call: &Call, id: EntityId) -> Result<Answer, Problem> {
     let handle = call.write_handle()?;
     let entity = id.of(call.design());
-    let expected = call.expected(&entity.name).await?;
+    let expected = call.expected_version(&entity.name).await?;
 
     with_handle!(&handle, handle => handle.delete(&entity.name, &call.id(), expected).await)?;
     Ok(Answer::new(StatusCode::NO_CONTENT, Content::None))

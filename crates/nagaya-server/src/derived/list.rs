@@ -1,7 +1,7 @@
 //! `GET` of an access pattern.
 
 use axum::http::StatusCode;
-use nagaya_design::Returns;
+use nagaya_design::ResultKind;
 
 use super::read::record_or_not_modified;
 use crate::{Answer, Call, Problem, answer::Content, route::AccessId};
@@ -11,10 +11,10 @@ pub(super) async fn list(call: &Call, id: AccessId) -> Result<Answer, Problem> {
     let access = id.of(call.design());
     let page = call.list_access(access, &[]).await?;
     match access.returns {
-        Returns::One => {
+        ResultKind::One => {
             let record = page.records.into_iter().next().ok_or_else(Problem::not_found)?;
             Ok(record_or_not_modified(call, record))
         }
-        Returns::Many | Returns::Count => Ok(Answer::new(StatusCode::OK, Content::Page(page))),
+        ResultKind::Many | ResultKind::Count => Ok(Answer::new(StatusCode::OK, Content::Page(page))),
     }
 }

@@ -6,7 +6,7 @@ mod list;
 mod read;
 mod update;
 
-use nagaya_design::{Entity, Field, Problem as FieldError};
+use nagaya_design::{Entity, Field, FieldError};
 use nagaya_tenancy::Record;
 
 use crate::{Answer, Call, Problem, route::Operation};
@@ -27,7 +27,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<Answer, Problem> {
 pub(crate) fn reject_fields_of_the_layer(call: &Call) -> Result<(), Problem> {
     let fields = call.route.subject(call.design()).map_or(&[][..], |(entity, _)| &entity.fields);
     let given = fields.iter().filter(|field| call.body.contains_key(&field.name));
-    let error = |field: &Field| Some(FieldError { path: field.name.clone(), message: field.not_given()? });
+    let error = |field: &Field| Some(FieldError { path: field.name.clone(), message: field.why_not_writable()? });
     let errors: Vec<_> = given.filter_map(error).collect();
     Problem::check_fields(errors)
 }

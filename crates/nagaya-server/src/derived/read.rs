@@ -4,7 +4,7 @@ use axum::http::{StatusCode, header};
 
 use crate::{
     Answer, Call, Problem,
-    answer::{Content, names, tag},
+    answer::{Content, etag_matches, tag},
     route::EntityId,
 };
 
@@ -19,10 +19,10 @@ pub(super) async fn read(call: &Call, id: EntityId) -> Result<Answer, Problem> {
 pub(super) fn record_or_not_modified(call: &Call, record: nagaya_tenancy::Record) -> Answer {
     let Some(known) = call.header("if-none-match") else { return Answer::record(record) };
     let tag = tag(&record);
-    if !names(known, &tag, true) {
+    if !etag_matches(known, &tag, true) {
         return Answer::record(record);
     }
     let mut answer = Answer::new(StatusCode::NOT_MODIFIED, Content::None);
-    answer.set(header::ETAG, &tag);
+    answer.set_header(header::ETAG, &tag);
     answer
 }

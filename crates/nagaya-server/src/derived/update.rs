@@ -7,7 +7,7 @@ pub(super) async fn update(call: &mut Call, id: EntityId) -> Result<Answer, Prob
     let patch = std::mem::take(&mut call.body);
     let handle = call.write_handle()?;
     let entity = id.of(call.design());
-    let expected = call.expected(&entity.name).await?;
+    let expected = call.expected_version(&entity.name).await?;
 
     let record = with_handle!(&handle, handle => handle.update(&entity.name, &call.id(), patch, expected).await)?;
     Ok(Answer::record(record))

@@ -175,7 +175,7 @@ impl MonitoredSystem {
 
 /// Probes the store of a system; an error if it does not answer in time.
 async fn probe_store(nagaya: &Nagaya) -> Result<(), String> {
-    match tokio::time::timeout(PROBE_TIMEOUT, nagaya.answers()).await {
+    match tokio::time::timeout(PROBE_TIMEOUT, nagaya.ping_store()).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_elapsed) => Err(format!("no answer in {} s", PROBE_TIMEOUT.as_secs())),
     }
@@ -191,7 +191,7 @@ fn json_response(json: &'static str) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use nagaya_embedded::{Embedded, Options};
+    use nagaya_embedded::{EmbeddedStore, Options};
 
     use super::*;
 
@@ -202,9 +202,9 @@ mod tests {
             let path = format!("{}/../../systems/{name}.toml", env!("CARGO_MANIFEST_DIR"));
             let source = std::fs::read_to_string(path).expect("the design is there");
             let design = nagaya_design::check(&source, &[]).design.expect("the design is sound");
-            let nagaya = Nagaya::open(design, Embedded::memory(Options::default()).expect("memory"));
+            let nagaya = Nagaya::open(design, EmbeddedStore::in_memory(Options::default()).expect("memory"));
             assert!(probe_store(&nagaya).await.is_err(), "the store of {name} has no tables yet: it was not probed");
-            nagaya.ensure().await.expect("the tables are created");
+            nagaya.ensure_tables().await.expect("the tables are created");
             assert!(probe_store(&nagaya).await.is_ok(), "the store of {name} does not answer");
         }
     }

@@ -35,7 +35,7 @@ pub struct Verifier {
     clock: Clock,
     skew: i64,
     cache: Cache,
-    checked: AtomicU64,
+    verified_count: AtomicU64,
 }
 
 /// An issuer, and the audiences that its tokens may have.
@@ -56,7 +56,7 @@ impl Verifier {
     /// A verifier that trusts no issuer yet.
     pub fn new(claims: Claims, clock: Clock) -> Self {
         let (cache, checked) = (Cache::new(CACHE_BYTES), AtomicU64::new(0));
-        Verifier { trusted: Vec::new(), claims, clock, skew: SKEW, cache, checked }
+        Verifier { trusted: Vec::new(), claims, clock, skew: SKEW, cache, verified_count: checked }
     }
 
     /// Trusts the tokens of an issuer that are for this audience; called again, also those for another one.
@@ -78,7 +78,7 @@ impl Verifier {
     }
 
     /// Fetches the keys of all issuers before the first token comes. Failures are logged, and tried again with that token.
-    pub async fn prepare(&self) {
+    pub async fn fetch_keys(&self) {
         for trusted in &self.trusted {
             trusted.issuer.refresh(&self.clock).await;
         }
@@ -86,7 +86,7 @@ impl Verifier {
 
     /// How many tokens have been verified so far, and not found in the cache.
     pub fn checked(&self) -> u64 {
-        self.checked.load(Ordering::Relaxed)
+        self.verified_count.load(Ordering::Relaxed)
     }
 
     /// The caller that a token names.
@@ -109,7 +109,7 @@ impl Verifier {
     }
 
     async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
-        self.checked.fetch_add(1, Ordering::Relaxed);
+        self.verified_count.fetch_add(1, Ordering::Relaxed);
         let unverified = Unverified::parse(token)?;
         // A trusted issuer is named.
         let name = unverified.issuer()?;

@@ -5,7 +5,7 @@ mod quota;
 
 use std::{num::NonZeroU32, time::Duration};
 
-pub use self::open_files::{file_handles, raise_file_handles};
+pub use self::open_files::{open_files_limit, raise_open_files_limit};
 use self::quota::{Permit, TenantQuota};
 use crate::{Problem, ProblemCode, identity::Caller};
 
@@ -52,7 +52,7 @@ impl Limits {
     /// The same with no more connections than this many open files allow, after those that the store and the rest of the
     /// process need.
     #[must_use]
-    pub fn within_file_handles(mut self, limit: u64) -> Self {
+    pub fn within_open_files(mut self, limit: u64) -> Self {
         self.connections = self.connections.min(open_files::for_connections(limit));
         self
     }

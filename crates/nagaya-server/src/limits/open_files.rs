@@ -5,7 +5,7 @@
 const RESERVED: u64 = 1_200;
 
 /// How many files this process may have open; `None` where it is not known.
-pub fn file_handles() -> Option<u64> {
+pub fn open_files_limit() -> Option<u64> {
     #[cfg(unix)]
     {
         // No limit is a limit that is never reached.
@@ -17,7 +17,7 @@ pub fn file_handles() -> Option<u64> {
 
 /// Raises the limit of open files as far as the system allows, and returns it. The default is low for the sake of old
 /// programs.
-pub fn raise_file_handles() -> Option<u64> {
+pub fn raise_open_files_limit() -> Option<u64> {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -27,7 +27,7 @@ pub fn raise_file_handles() -> Option<u64> {
             let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
         }
     }
-    file_handles()
+    open_files_limit()
 }
 
 /// How many connections this many open files allow. The store comes first: without a file for a connection one client waits,
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_store_gets_open_files_before_connections_do() {
-        let connections = |limit| Limits::default().within_file_handles(limit).connections;
+        let connections = |limit| Limits::default().within_open_files(limit).connections;
         assert_eq!(connections(u64::MAX), 10_000);
         assert_eq!(connections(20_000), 10_000);
         assert_eq!(connections(4_096), 2_896);
@@ -58,7 +58,7 @@ mod tests {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum }).expect("the limit can be lowered");
-        assert_eq!(file_handles(), Some(256));
-        assert_eq!(raise_file_handles(), Some(maximum.unwrap_or(u64::MAX)));
+        assert_eq!(open_files_limit(), Some(256));
+        assert_eq!(raise_open_files_limit(), Some(maximum.unwrap_or(u64::MAX)));
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use nagaya_store::{DURATION_BUCKETS, Measurement, MeasurementKind, OperationUsage, Usage};
+use nagaya_store::{DURATION_BUCKETS, Measurement, MeasurementKind, OperationUsage, StoreUsage};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric as _, MetricEncoder, NoLabelSet},
@@ -62,11 +62,11 @@ fn value(measured: &Measurement, encoder: MetricEncoder<'_>) -> fmt::Result {
 
 /// The calls to the store for this scrape.
 #[derive(Debug, Clone, Default)]
-pub(super) struct StoreUsageCollector(Arc<Mutex<Usage>>);
+pub(super) struct StoreUsageCollector(Arc<Mutex<StoreUsage>>);
 
 impl StoreUsageCollector {
     /// Replaces the usage.
-    pub(super) fn set(&self, usage: Usage) {
+    pub(super) fn set(&self, usage: StoreUsage) {
         *lock(&self.0) = usage;
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use axum::http::{HeaderMap, HeaderName};
 
-use crate::Origin;
+use crate::RequestOrigin;
 
 /// The header with the id of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -20,9 +20,9 @@ pub(crate) const CAUSATION_ID: HeaderName = HeaderName::from_static("x-causation
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The ids and the address of a request.
-pub(super) fn origin(peer: &Arc<str>, trusted_proxies: usize, headers: &HeaderMap) -> Origin {
+pub(super) fn origin(peer: &Arc<str>, trusted_proxies: usize, headers: &HeaderMap) -> RequestOrigin {
     let request = given(headers, &REQUEST_ID).map_or_else(new, Into::into);
-    Origin {
+    RequestOrigin {
         correlation: given(headers, &CORRELATION_ID).map_or_else(|| Arc::clone(&request), Into::into),
         causation: given(headers, &CAUSATION_ID).map(Into::into),
         address: Some(forwarded(trusted_proxies, headers).unwrap_or_else(|| Arc::clone(peer))),

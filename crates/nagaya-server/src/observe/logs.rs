@@ -42,7 +42,7 @@ impl std::str::FromStr for LogFormat {
 /// Keeps the log running. Dropping it writes the lines that still wait.
 #[derive(Debug)]
 #[must_use = "the log ends when it is dropped"]
-pub struct Logs {
+pub struct LogGuard {
     _writer: WorkerGuard,
 }
 
@@ -64,7 +64,7 @@ pub struct BadFilter {
 ///
 /// Panics are logged without their message, unless it is a constant of the program: a formatted message may contain
 /// personal data. A log that was started before stays as it is.
-pub fn init(format: LogFormat, filter: &str) -> Result<Logs, BadFilter> {
+pub fn init(format: LogFormat, filter: &str) -> Result<LogGuard, BadFilter> {
     let lines = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING).thread_name("log");
     let (writer, guard) = lines.finish(std::io::stderr());
     let dropped = writer.error_counter();
@@ -74,7 +74,7 @@ pub fn init(format: LogFormat, filter: &str) -> Result<Logs, BadFilter> {
         std::panic::set_hook(Box::new(panicked));
         log_bridge::install();
     }
-    Ok(Logs { _writer: guard })
+    Ok(LogGuard { _writer: guard })
 }
 
 /// The subscriber that writes log lines, for programs that start the log themselves.

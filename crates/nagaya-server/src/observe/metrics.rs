@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::http::Method;
-use nagaya_store::{Measurement, Usage};
+use nagaya_store::{Measurement, StoreUsage};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
@@ -89,7 +89,7 @@ pub(crate) struct Gauges {
     /// Measurements of the store.
     pub(crate) store: Vec<Measurement>,
     /// Calls to the store.
-    pub(crate) usage: Usage,
+    pub(crate) usage: StoreUsage,
 }
 
 /// The counters of a system.
@@ -271,7 +271,7 @@ fn signed(number: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use nagaya_store::{Consumed, DURATION_BUCKETS, OperationUsage};
+    use nagaya_store::{ConsumedCapacity, DURATION_BUCKETS, OperationUsage};
 
     use super::*;
 
@@ -283,7 +283,7 @@ mod tests {
             systems: vec![counters],
             measured: Vec::new(),
             store: Vec::new(),
-            usage: Usage::default(),
+            usage: StoreUsage::default(),
         })
     }
 
@@ -357,11 +357,11 @@ mod tests {
                 Measurement::counter("compactions", "How often", 3.0),
                 Measurement::gauge("disk_bytes", "Size", 0.0).label("part", "items"),
             ],
-            usage: Usage {
+            usage: StoreUsage {
                 operations: vec![OperationUsage { name: "get", buckets, seconds: 9.5 }],
                 conflicts: 2,
                 errors: vec![("busy", 6)],
-                consumed: Consumed { read_units: 0.5, write_units: 0.0 },
+                consumed: ConsumedCapacity { read_units: 0.5, write_units: 0.0 },
             },
         };
         let text = metrics.text(gauges);

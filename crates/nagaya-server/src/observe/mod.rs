@@ -29,7 +29,7 @@ use axum::{
     response::Response,
 };
 
-pub use self::logs::{BadFilter, LogFormat, Logs, init, subscriber};
+pub use self::logs::{BadFilter, LogFormat, LogGuard, init, subscriber};
 use self::stream::LoggedStream;
 pub(crate) use self::{
     ids::{CAUSATION_ID, CORRELATION_ID, REQUEST_ID},
@@ -38,7 +38,7 @@ pub(crate) use self::{
     process::measurements as process_measurements,
     throttle::LogThrottle,
 };
-use crate::{Origin, Problem, ProblemCode, identity::Caller};
+use crate::{Problem, ProblemCode, RequestOrigin, identity::Caller};
 
 /// The status of a request whose client closed the connection before the answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -64,7 +64,7 @@ pub(crate) struct Observer {
 /// What will be logged of a request. It is filled on the way, and written when the request ends.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLog {
-    pub(crate) origin: Origin,
+    pub(crate) origin: RequestOrigin,
     route: OnceLock<Arc<RouteMetrics>>,
     caller: OnceLock<Arc<Caller>>,
     code: OnceLock<Cow<'static, str>>,

@@ -8,7 +8,7 @@ use crate::limits;
 pub(crate) fn measurements() -> Vec<Measurement> {
     let open = open_files().map(|open| Measurement::gauge("process_open_fds", "Open files", open as f64));
     let help = "Files that the process may have open";
-    let most = limits::file_handles().map(|most| Measurement::gauge("process_max_fds", help, most as f64));
+    let most = limits::open_files_limit().map(|most| Measurement::gauge("process_max_fds", help, most as f64));
     open.into_iter().chain(most).collect()
 }
 

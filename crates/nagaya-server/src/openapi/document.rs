@@ -39,22 +39,22 @@ impl Document {
     }
 
     /// Removes a field from the bodies that create and change an entity.
-    pub fn not_given(&mut self, entity: &str, field: &str) {
+    pub fn remove_from_bodies(&mut self, entity: &str, field: &str) {
         if let Some(name) = self.entities.get(entity).map(|names| names.new.clone()) {
             self.remove_field(&name, field);
         }
-        self.not_changed(entity, field);
+        self.remove_from_patch(entity, field);
     }
 
     /// Removes a field from the body that changes an entity.
-    pub fn not_changed(&mut self, entity: &str, field: &str) {
+    pub fn remove_from_patch(&mut self, entity: &str, field: &str) {
         if let Some(name) = self.entities.get(entity).map(|names| names.patch.clone()) {
             self.remove_field(&name, field);
         }
     }
 
     /// Narrows the values of a field in the bodies of an entity: the schema is added to the one of the design.
-    pub fn narrow(&mut self, entity: &str, field: &str, values: &Json) {
+    pub fn narrow_field(&mut self, entity: &str, field: &str, values: &Json) {
         let Some(names) = self.entities.get(entity) else { return };
         for name in [&names.new, &names.patch] {
             let schema = &mut self.json["components"]["schemas"][name]["properties"];

@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json, json};
 pub use self::document::Document;
 use self::names::Names;
 use crate::{
-    OwnRoute, System,
+    CustomRoute, System,
     route::{Route, positional},
 };
 
@@ -32,7 +32,7 @@ pub fn document(system: &System, mount: &str, now: i64) -> Json {
 }
 
 /// The document of these routes.
-pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], custom: &[OwnRoute], mount: &str, now: i64) -> Json {
+pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], custom: &[CustomRoute], mount: &str, now: i64) -> Json {
     let design = &system.design;
     let routes: Vec<&Route> = routes.iter().map(AsRef::as_ref).collect();
     let schemas = |entity| {
@@ -59,7 +59,7 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], custom: &[OwnRou
         },
     });
     let mut document = Document::new(json, design, source.names);
-    system.extension.describe(&mut document);
+    system.extension.complete_openapi(&mut document);
     document.into_json()
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], custom: &[OwnRou
 struct Source<'s> {
     design: &'s Design,
     routes: &'s [&'s Route],
-    custom: &'s [OwnRoute],
+    custom: &'s [CustomRoute],
     names: Names,
     /// Of each entity, by its position in the design.
     schemas: Vec<Schemas>,
@@ -104,7 +104,7 @@ impl Source<'_> {
     fn tags(&self) -> Json {
         let entity = |entity: &nagaya_design::Entity| json!({ "name": entity.name, "description": entity.description });
         let mut tags: Vec<_> = self.design.entities.iter().map(entity).collect();
-        if self.custom.iter().any(|route| route.needs.is_none()) && self.design.entity(&self.design.name).is_none() {
+        if self.custom.iter().any(|route| route.requires.is_none()) && self.design.entity(&self.design.name).is_none() {
             tags.push(json!({ "name": self.design.name, "description": "Operations on no entity, or on several." }));
         }
         for tag in &mut tags {

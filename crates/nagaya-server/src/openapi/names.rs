@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nagaya_design::Design;
 
 use crate::{
-    OwnRoute,
+    CustomRoute,
     route::{EntityId, Operation, Route},
 };
 
@@ -31,7 +31,7 @@ pub(super) struct EntityNames {
 }
 
 impl Names {
-    pub(super) fn new(design: &Design, routes: &[&Route], custom: &[OwnRoute]) -> Self {
+    pub(super) fn new(design: &Design, routes: &[&Route], custom: &[CustomRoute]) -> Self {
         // The schema of a stored item has the plain name of the entity: custom routes refer to it.
         let items: Vec<_> = design.entities.iter().map(|entity| pascal(&entity.name)).collect();
         let mut taken: BTreeSet<String> = items.iter().cloned().collect();
@@ -48,7 +48,7 @@ impl Names {
     }
 }
 
-fn operation(design: &Design, route: &Route, custom: &[OwnRoute]) -> String {
+fn operation(design: &Design, route: &Route, custom: &[CustomRoute]) -> String {
     let of = |verb: &str, id: EntityId| format!("{verb}{}", pascal(&id.of(design).name));
     match route.operation {
         Operation::Create(id) => of("create", id),

@@ -1,14 +1,14 @@
 //! Operations: one for each route.
 
 use axum::http::{Method, StatusCode};
-use nagaya_design::{Access, Entity, OnDelete, Returns, Verb};
+use nagaya_design::{AccessPattern, Entity, OnDelete, ResultKind, Verb};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Source, example, parameters, responses, schema};
 use crate::{
     problem::sentence,
     roles,
-    route::{AccessId, CustomRouteId, EntityId, Operation, Reach, Route},
+    route::{AccessId, CustomRouteId, EntityId, Operation, RequiredCaller, Route},
 };
 
 /// The operation of a route; `path` is what the document calls the route's path.
@@ -24,7 +24,7 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
         Operation::List(id) => list(source, id, &in_path),
         Operation::Custom(id) => custom(source, id, route, &in_path),
     };
-    if let Some(reason) = reason(route.reach) {
+    if let Some(reason) = reason(route.required_caller) {
         push(&mut operation["parameters"], reason);
     }
     let description = operation["description"].as_str().unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
         // A token is optional.
         operation["security"] = json!([{}, { "token": [] }]);
     }
-    operation["x-nagaya-reach"] = format!("{:?}", route.reach).to_lowercase().into();
+    operation["x-nagaya-reach"] = format!("{:?}", route.required_caller).to_lowercase().into();
     operation
 }
 
@@ -117,7 +117,7 @@ fn delete(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
     parameters.push(parameters::reference("IfMatch"));
     let mut problems = vec![StatusCode::NOT_FOUND, StatusCode::PRECONDITION_FAILED, StatusCode::INSUFFICIENT_STORAGE];
     let mut sentences = Vec::new();
-    for referer in source.design.referers(entity) {
+    for referer in source.design.referring_fields(entity) {
         let other = spaced_name(referer.entity);
         match referer.on_delete {
             OnDelete::Restrict => {
@@ -149,12 +149,12 @@ fn list(source: &Source<'_>, id: AccessId, in_path: &[(&str, &str)]) -> Json {
     let (item, example) = listed_item(source, access, entity);
     let mut fine = vec![(200, responses::listed(entity, access.returns, &item, example))];
     let mut problems = Vec::new();
-    if access.returns == Returns::One {
+    if access.returns == ResultKind::One {
         parameters.push(parameters::reference("IfNoneMatch"));
         fine.push((304, responses::not_modified()));
     }
     // A path with an empty parameter is another path: 404.
-    if access.returns == Returns::One || !in_path.is_empty() {
+    if access.returns == ResultKind::One || !in_path.is_empty() {
         problems.push(StatusCode::NOT_FOUND);
     }
     let named = sentence(&access.name.replace('_', " "));
@@ -172,18 +172,18 @@ const STREAM: &str = "x-nagaya-stream";
 
 fn custom(source: &Source<'_>, id: CustomRouteId, route: &Route, in_path: &[(&str, &str)]) -> Json {
     let Some(custom) = id.of(source.custom) else { return json!({}) };
-    let entity = custom.needs.as_ref().and_then(|(entity, _)| source.design.entity(entity));
+    let entity = custom.requires.as_ref().and_then(|(entity, _)| source.design.entity(entity));
     let parameter = |(field, name): &(&str, &str)| match entity {
         Some(entity) => parameters::of_id(entity, field, name),
         None => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } }),
     };
     let fine = |means: &str| {
-        let mut fine = match (custom.streamed, &custom.answer) {
+        let mut fine = match (custom.stream_media_type, &custom.answer_schema) {
             (Some(kind), _) => responses::streamed(kind),
             (None, Some(schema)) => responses::data(means, schema.clone()),
             (None, None) => responses::empty(means),
         };
-        if custom.paged {
+        if custom.is_paged {
             responses::paged(&mut fine);
         }
         fine
@@ -197,7 +197,7 @@ fn custom(source: &Source<'_>, id: CustomRouteId, route: &Route, in_path: &[(&st
     // A custom route that reads may write too, such as an audit record.
     problems.push(StatusCode::INSUFFICIENT_STORAGE);
     let mut operation = Map::new();
-    if let Some(schema) = &custom.body {
+    if let Some(schema) = &custom.body_schema {
         problems.extend([StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE]);
         let merge = (route.method == Method::PATCH).then_some("application/merge-patch+json");
         let content = merge.into_iter().chain(["application/json"]);
@@ -208,18 +208,18 @@ fn custom(source: &Source<'_>, id: CustomRouteId, route: &Route, in_path: &[(&st
     }
     operation.insert("tags".to_owned(), json!([entity.map_or(&source.design.name, |entity| &entity.name)]));
     operation.insert("summary".to_owned(), custom.summary.trim_end_matches('.').into());
-    let parameters = in_path.iter().map(parameter).chain(custom.takes.iter().cloned());
+    let parameters = in_path.iter().map(parameter).chain(custom.parameters.iter().cloned());
     operation.insert("parameters".to_owned(), parameters.collect());
-    let also = custom.also.iter().map(|&(status, means)| match status {
+    let also = custom.other_statuses.iter().map(|&(status, means)| match status {
         ..400 => (status, fine(means)),
         _ => (status, responses::problem_response(&source.names.problem, means)),
     });
     let mut fine: Vec<_> = [(custom.status, fine("Done."))].into_iter().chain(also).collect();
-    if custom.takes.contains(&parameters::reference("IfNoneMatch")) {
+    if custom.parameters.contains(&parameters::reference("IfNoneMatch")) {
         fine.push((304, responses::not_modified()));
     }
     operation.insert("responses".to_owned(), responses::all(fine, &problems));
-    if custom.streamed.is_some() {
+    if custom.stream_media_type.is_some() {
         operation.insert(STREAM.to_owned(), true.into());
     }
     operation.into()
@@ -241,7 +241,7 @@ fn item_example(source: &Source<'_>, id: EntityId) -> Json {
 }
 
 /// The schema and an example of what an access pattern gives.
-fn listed_item(source: &Source<'_>, access: &Access, entity: &Entity) -> (Json, Json) {
+fn listed_item(source: &Source<'_>, access: &AccessPattern, entity: &Entity) -> (Json, Json) {
     if access.projection.is_empty() {
         let schema = responses::reference(&source.names.entities[access.entity].item);
         return (schema, item_example(source, EntityId(access.entity)));
@@ -307,16 +307,16 @@ fn constraints(source: &Source<'_>, entity: &Entity) -> String {
 
 /// Who may call a route.
 fn callers(source: &Source<'_>, route: &Route) -> String {
-    let reach = match route.reach {
-        Reach::Tenant => "For the items of the token's tenant.",
-        Reach::Operator => "For operators, who give a reason.",
-        Reach::Public if source.design.visitors => "Everybody can read this, also without a token.",
-        Reach::Public => "Everybody with a token can read this.",
-        Reach::Anyone => "For everybody with a token.",
+    let reach = match route.required_caller {
+        RequiredCaller::Tenant => "For the items of the token's tenant.",
+        RequiredCaller::Operator => "For operators, who give a reason.",
+        RequiredCaller::Public if source.design.visitors => "Everybody can read this, also without a token.",
+        RequiredCaller::Public => "Everybody with a token can read this.",
+        RequiredCaller::Anyone => "For everybody with a token.",
     };
     match roles::required_permission(source.design, route, source.custom) {
         Some((entity, verb)) if !source.design.roles.is_empty() => {
-            let roles = permitting_roles(source, route.reach, entity, verb);
+            let roles = permitting_roles(source, route.required_caller, entity, verb);
             format!("{reach} Needs `{entity}.{verb}`: {roles}.")
         }
         _ => reach.to_owned(),
@@ -324,10 +324,11 @@ fn callers(source: &Source<'_>, route: &Route) -> String {
 }
 
 /// The roles that permit something.
-fn permitting_roles(source: &Source<'_>, reach: Reach, entity: &str, verb: Verb) -> String {
+fn permitting_roles(source: &Source<'_>, reach: RequiredCaller, entity: &str, verb: Verb) -> String {
     let permits = |name: &String| {
         let name = std::slice::from_ref(name);
-        source.design.permits(name, entity, verb) && (reach != Reach::Operator || source.design.is_operator(name))
+        source.design.permits(name, entity, verb)
+            && (reach != RequiredCaller::Operator || source.design.is_operator(name))
     };
     let roles = source.design.roles.iter().map(|role| &role.name).filter(|name| permits(name));
     let roles: Vec<_> = roles.map(|name| format!("`{name}`")).collect();
@@ -338,11 +339,11 @@ fn permitting_roles(source: &Source<'_>, reach: Reach, entity: &str, verb: Verb)
     }
 }
 
-fn reason(reach: Reach) -> Option<Json> {
+fn reason(reach: RequiredCaller) -> Option<Json> {
     match reach {
-        Reach::Operator => Some(parameters::reference("Reason")),
-        Reach::Anyone => Some(parameters::reference("ReasonWithoutTenant")),
-        Reach::Tenant | Reach::Public => None,
+        RequiredCaller::Operator => Some(parameters::reference("Reason")),
+        RequiredCaller::Anyone => Some(parameters::reference("ReasonWithoutTenant")),
+        RequiredCaller::Tenant | RequiredCaller::Public => None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Parameters: of paths, queries and headers.
 
-use nagaya_design::{Access, Bound, Design, Entity, Parameter, Precision, Returns, Type};
+use nagaya_design::{
+    AccessParameter, AccessPattern, Design, Entity, FieldType, ResultKind, SortBound, TimestampPrecision,
+};
 use serde_json::{Value as Json, json};
 
 use super::schema;
@@ -83,7 +85,7 @@ pub(super) fn of_id(entity: &Entity, path: &str, name: &str) -> Json {
 }
 
 /// The parameters of an access pattern; `in_path` has the names in the path and their names in the document.
-pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str)]) -> Vec<Json> {
+pub(super) fn of_access(design: &Design, access: &AccessPattern, in_path: &[(&str, &str)]) -> Vec<Json> {
     let entity = &design.entities[access.entity];
     let mut all = Vec::new();
     for parameter in design.parameters(access).iter().filter(|parameter| !parameter.from_token) {
@@ -107,7 +109,7 @@ pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str
         }
         all.push(described);
     }
-    if access.returns == Returns::Many {
+    if access.returns == ResultKind::Many {
         let order = if access.descending { "desc" } else { "asc" };
         all.push(json!({
             "name": "limit",
@@ -127,18 +129,18 @@ pub(super) fn of_access(design: &Design, access: &Access, in_path: &[(&str, &str
 }
 
 /// The values of a parameter of an access pattern.
-fn values(design: &Design, access: &Access, parameter: &Parameter, entity: &Entity) -> Json {
+fn values(design: &Design, access: &AccessPattern, parameter: &AccessParameter, entity: &Entity) -> Json {
     let Some(field) = entity.field(&parameter.field) else { return json!({ "type": "string" }) };
     match &access.bound {
         // Any prefix of a value.
-        Bound::Prefix(prefix) if *prefix == parameter.name => json!({ "type": "string" }),
+        SortBound::Prefix(prefix) if *prefix == parameter.name => json!({ "type": "string" }),
         // A bound may be outside the values of the field.
-        Bound::Range(_) if is_bound(access, parameter) && is_number(&field.kind) => {
+        SortBound::Range(_) if is_bound(access, parameter) && is_number(&field.field_type) => {
             json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX })
         }
         _ => {
             let mut schema = schema::parameter(field);
-            let (_, key) = design.source_of(access);
+            let (_, key) = design.key_of_access(access);
             let mut in_key = key.partition.fields().chain(key.sort.fields().take(access.fixed));
             if in_key.any(|path| path == parameter.name) {
                 schema::not_empty(&mut schema);
@@ -148,23 +150,25 @@ fn values(design: &Design, access: &Access, parameter: &Parameter, entity: &Enti
     }
 }
 
-fn description(access: &Access, parameter: &Parameter, entity: &Entity) -> Option<String> {
+fn description(access: &AccessPattern, parameter: &AccessParameter, entity: &Entity) -> Option<String> {
     let field = &parameter.field;
     match (&access.bound, parameter.name.as_str()) {
-        (Bound::Range(_), "from") if is_bound(access, parameter) => Some(format!("`{field}` from this on.")),
-        (Bound::Range(_), "to") if is_bound(access, parameter) => Some(format!("`{field}` before this; after `from`.")),
-        (Bound::Prefix(prefix), name) if prefix == name => Some(format!("A prefix of `{field}`.")),
+        (SortBound::Range(_), "from") if is_bound(access, parameter) => Some(format!("`{field}` from this on.")),
+        (SortBound::Range(_), "to") if is_bound(access, parameter) => {
+            Some(format!("`{field}` before this; after `from`."))
+        }
+        (SortBound::Prefix(prefix), name) if prefix == name => Some(format!("A prefix of `{field}`.")),
         _ => entity.field(field)?.description.clone(),
     }
 }
 
 /// Whether it is a bound of the range, and not a field of that name.
-fn is_bound(access: &Access, parameter: &Parameter) -> bool {
-    matches!(&access.bound, Bound::Range(field) if *field == parameter.field)
+fn is_bound(access: &AccessPattern, parameter: &AccessParameter) -> bool {
+    matches!(&access.bound, SortBound::Range(field) if *field == parameter.field)
         && matches!(parameter.name.as_str(), "from" | "to")
         && parameter.name != parameter.field
 }
 
-fn is_number(kind: &Type) -> bool {
-    matches!(kind, Type::Integer | Type::Timestamp(Precision::Epoch))
+fn is_number(kind: &FieldType) -> bool {
+    matches!(kind, FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch))
 }

@@ -1,7 +1,7 @@
 //! Responses: what can come back, with which headers, and which problems.
 
 use axum::http::StatusCode;
-use nagaya_design::{Entity, Returns};
+use nagaya_design::{Entity, ResultKind};
 use serde_json::{Map, Value as Json, json};
 
 use crate::ProblemCode;
@@ -177,29 +177,29 @@ pub(super) fn data(description: &str, schema: Json) -> Json {
 }
 
 /// The response of an access pattern.
-pub(super) fn listed(entity: &Entity, returns: Returns, item: &Json, example: Json) -> Json {
+pub(super) fn listed(entity: &Entity, returns: ResultKind, item: &Json, example: Json) -> Json {
     let words = entity.name.replace('_', " ");
     let mut response = match returns {
-        Returns::Count => {
+        ResultKind::Count => {
             let count = json!({ "type": "integer", "minimum": 0 });
             let count = json!({ "type": "object", "properties": { "count": count }, "required": ["count"], "additionalProperties": false });
             data("The number of items.", count)
         }
-        Returns::One => {
+        ResultKind::One => {
             let mut response = data(&format!("The {words}."), item.clone());
             response["headers"]["ETag"] = json!({ "$ref": "#/components/headers/ETag" });
             response
         }
-        Returns::Many => {
+        ResultKind::Many => {
             let mut response = data("A page.", json!({ "type": "array", "items": item }));
             paged(&mut response);
             response
         }
     };
     response["content"]["application/json"]["example"] = match returns {
-        Returns::Many => json!({ "data": [example] }),
-        Returns::One => json!({ "data": example }),
-        Returns::Count => json!({ "data": { "count": 3 } }),
+        ResultKind::Many => json!({ "data": [example] }),
+        ResultKind::One => json!({ "data": example }),
+        ResultKind::Count => json!({ "data": { "count": 3 } }),
     };
     response
 }

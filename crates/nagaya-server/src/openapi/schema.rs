@@ -1,7 +1,7 @@
 //! The JSON Schemas of an entity: as it is read, created and changed. They are as narrow as what the tenancy layer accepts,
 //! as far as JSON Schema allows.
 
-use nagaya_design::{Default, Design, Entity, Field, Type, Wall};
+use nagaya_design::{DefaultValue, Design, Entity, Field, FieldType, Wall};
 use serde_json::{Map, Value as Json, json};
 
 /// What a schema describes.
@@ -50,7 +50,7 @@ pub(super) fn new(design: &Design, entity: &Entity, now: i64) -> Json {
     let mut schema = object(&entity.fields, Purpose::New);
     if is_written_by_tenant(entity) {
         // The tenant comes from the token, and the layer generates ids that all tenants share.
-        let generated = |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(Default::New));
+        let generated = |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(DefaultValue::New));
         let shared = entity.id_fields().into_iter().filter(|_| entity.wall != Wall::Key).filter(generated);
         for path in entity.tenant.as_deref().into_iter().chain(shared) {
             remove_field(&mut schema, path);
@@ -122,8 +122,8 @@ pub(super) fn expiry<'e>(design: &Design, entity: &'e Entity) -> Option<&'e Fiel
 fn object(fields: &[Field], purpose: Purpose) -> Map<String, Json> {
     let shown = |field: &&Field| match purpose {
         Purpose::Item => !field.secret,
-        Purpose::New => field.not_given().is_none(),
-        Purpose::Patch => !field.immutable && field.not_given().is_none(),
+        Purpose::New => field.why_not_writable().is_none(),
+        Purpose::Patch => !field.immutable && field.why_not_writable().is_none(),
     };
     let fields: Vec<_> = fields.iter().filter(shown).collect();
     // Items that are older than a field with a default do not have it.
@@ -157,8 +157,8 @@ fn value(field: &Field, purpose: Purpose) -> Json {
     if let Some(reference) = &field.reference {
         schema.insert("x-nagaya-references".to_owned(), reference.entity.as_str().into());
     }
-    match &field.kind {
-        Type::Map(fields) if !fields.is_empty() => {
+    match &field.field_type {
+        FieldType::Map(fields) if !fields.is_empty() => {
             for keyword in ["properties", "required", "additionalProperties"] {
                 schema.remove(keyword);
             }
@@ -167,18 +167,18 @@ fn value(field: &Field, purpose: Purpose) -> Json {
             schema.extend(kind.map(|kind| ("type".to_owned(), kind)));
         }
         // A list of secret elements is read as an empty list.
-        Type::List(Some(element)) if purpose == Purpose::Item && element.secret => {
+        FieldType::List(Some(element)) if purpose == Purpose::Item && element.secret => {
             schema.remove("items");
             schema.insert("minItems".to_owned(), 0.into());
             schema.insert("maxItems".to_owned(), 0.into());
         }
-        Type::List(Some(element)) => {
+        FieldType::List(Some(element)) => {
             // A list is replaced as a whole.
             let purpose = if purpose == Purpose::Patch { Purpose::New } else { purpose };
             schema.insert("items".to_owned(), value(element, purpose));
         }
-        Type::Map(_) | Type::Any => {
-            schema.insert("x-nagaya-max-bytes".to_owned(), field.size.into());
+        FieldType::Map(_) | FieldType::Any => {
+            schema.insert("x-nagaya-max-bytes".to_owned(), field.max_size.into());
         }
         _ => {}
     }
@@ -221,7 +221,7 @@ fn narrow(schema: &mut Map<String, Json>, design: &Design, entity: &Entity, now:
             }
             // A field that is the whole key cannot contain characters that keys escape.
             if template.as_str() == format!("{{{attribute}}}")
-                && entity.field(attribute).is_some_and(|field| matches!(field.kind, Type::String))
+                && entity.field(attribute).is_some_and(|field| matches!(field.field_type, FieldType::String))
                 && let Some(Json::Object(field)) = get(schema, attribute)
             {
                 exclude_escaped(field);

@@ -140,7 +140,7 @@ async fn send_if_found(asset: Option<&'static Arc<Asset>>, request: Request) -> 
 /// An asset, or 304 if the caller has it.
 async fn send(asset: Arc<Asset>, request: Request) -> Response {
     let known = request.headers().get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
-    let mut response = if known.is_some_and(|known| answer::names(known, &asset.tag, true)) {
+    let mut response = if known.is_some_and(|known| answer::etag_matches(known, &asset.tag, true)) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let mut response = asset.content.clone().into_response();

@@ -112,7 +112,7 @@ async fn token(
         member_of: tenant.as_slice(),
         ttl: TTL,
     };
-    issuer.issue(&grant).map_err(|error| Problem::internal().because(error.to_string()))
+    issuer.issue(&grant).map_err(|error| Problem::internal().with_cause(error.to_string()))
 }
 
 fn answer(answer: Answer) -> Response {

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use nagaya_design::{Design, Problem as FieldError};
+use nagaya_design::{Design, FieldError};
 use nagaya_store::ErrorKind as StoreErrorKind;
 use nagaya_tenancy::{Error, ErrorKind};
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub struct Problem {
     status: StatusCode,
     code: Cow<'static, str>,
     detail: String,
-    errors: Vec<Flaw>,
+    errors: Vec<FieldProblem>,
     retry_after: Option<u32>,
     /// What is logged, and not sent to the caller.
     cause: Option<String>,
@@ -32,7 +32,7 @@ pub struct Problem {
 
 /// One field or parameter that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Flaw {
+pub struct FieldProblem {
     /// Where in the body, as a JSON pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
@@ -52,8 +52,8 @@ struct Body<'p> {
     detail: &'p str,
     #[serde(rename = "requestId")]
     request: &'p str,
-    #[serde(skip_serializing_if = "<[Flaw]>::is_empty")]
-    errors: &'p [Flaw],
+    #[serde(skip_serializing_if = "<[FieldProblem]>::is_empty")]
+    errors: &'p [FieldProblem],
 }
 
 impl Problem {
@@ -69,15 +69,15 @@ impl Problem {
 
     /// With a part of the body that is wrong; `path` has dots and `[0]`.
     #[must_use]
-    pub fn at(mut self, path: &str, detail: impl Into<String>) -> Self {
-        self.errors.push(Flaw { pointer: Some(pointer(path)), parameter: None, detail: detail.into() });
+    pub fn with_field(mut self, path: &str, detail: impl Into<String>) -> Self {
+        self.errors.push(FieldProblem { pointer: Some(pointer(path)), parameter: None, detail: detail.into() });
         self
     }
 
     /// With a parameter or header that is wrong.
     #[must_use]
-    pub fn parameter(mut self, name: &str, detail: impl Into<String>) -> Self {
-        self.errors.push(Flaw { pointer: None, parameter: Some(name.to_owned()), detail: detail.into() });
+    pub fn with_parameter(mut self, name: &str, detail: impl Into<String>) -> Self {
+        self.errors.push(FieldProblem { pointer: None, parameter: Some(name.to_owned()), detail: detail.into() });
         self
     }
 
@@ -90,7 +90,7 @@ impl Problem {
 
     /// With its cause, which is logged with the id of the request and not sent to the caller.
     #[must_use]
-    pub fn because(mut self, cause: impl Into<String>) -> Self {
+    pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
@@ -117,7 +117,8 @@ impl Problem {
 
     /// A parameter is not what it should be.
     pub fn bad_parameter(name: &str, detail: impl Into<String>) -> Self {
-        Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.").parameter(name, detail)
+        Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.")
+            .with_parameter(name, detail)
     }
 
     /// Nothing is here, or it belongs to another tenant.
@@ -147,7 +148,7 @@ impl Problem {
     }
 
     /// The answer, with the id of the request in the logs.
-    pub fn into_answer(self, request: &str) -> Response {
+    pub fn into_response(self, request: &str) -> Response {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let body = Body {
             r#type: format!("urn:nagaya:problem:{}", self.code),
@@ -182,29 +183,29 @@ impl From<Error> for Problem {
             ErrorKind::Invalid(problems) => {
                 let detail = "The request does not fit the design; `errors` says where.";
                 let problem = Problem::of(ProblemCode::INVALID, detail);
-                problems.iter().fold(problem, |all, each| all.at(&each.path, sentence(&each.message)))
+                problems.iter().fold(problem, |all, each| all.with_field(&each.path, sentence(&each.message)))
             }
             ErrorKind::NoReference { field, entity } => {
                 let problem = Problem::of(ProblemCode::NO_REFERENCE, message);
-                problem.at(&field, format!("There is no such {entity}."))
+                problem.with_field(&field, format!("There is no such {entity}."))
             }
-            ErrorKind::Taken { fields } => {
+            ErrorKind::NotUnique { fields } => {
                 let problem = Problem::of(ProblemCode::TAKEN, message);
-                fields.iter().fold(problem, |all, field| all.at(field, "Is taken."))
+                fields.iter().fold(problem, |all, field| all.with_field(field, "Is taken."))
             }
             ErrorKind::VersionConflict { .. } => Problem::of(ProblemCode::VERSION_CONFLICT, message),
             ErrorKind::Referenced { .. } => Problem::of(ProblemCode::REFERENCED, message),
-            ErrorKind::Contended => Problem::of(ProblemCode::CONTENDED, message).retry_after(1),
-            ErrorKind::NoEntity(_) | ErrorKind::NoAccess(_) => Problem::not_found(),
+            ErrorKind::Contention => Problem::of(ProblemCode::CONTENDED, message).retry_after(1),
+            ErrorKind::NoEntity(_) | ErrorKind::NoAccessPattern(_) => Problem::not_found(),
             ErrorKind::Walled(_) => Problem::forbidden("The token does not reach this."),
             ErrorKind::BadCursor => {
-                Problem::of(ProblemCode::BAD_CURSOR, message).parameter("cursor", "Cannot be used here.")
+                Problem::of(ProblemCode::BAD_CURSOR, message).with_parameter("cursor", "Cannot be used here.")
             }
             ErrorKind::BadTenant => Problem::of(ProblemCode::BAD_TENANT, "The token names no tenant of this system."),
             ErrorKind::NoReason => Problem::no_reason(),
-            ErrorKind::KeyReused => {
+            ErrorKind::IdempotencyKeyReused => {
                 let problem = Problem::of(ProblemCode::IDEMPOTENCY_KEY_REUSED, message);
-                problem.parameter("Idempotency-Key", "Has been used for another request.")
+                problem.with_parameter("Idempotency-Key", "Has been used for another request.")
             }
             ErrorKind::Store(error) => store(&error),
             // A wall breach is one of these: it is in the log and the metrics, and the caller learns nothing.
@@ -235,14 +236,14 @@ impl Problem {
 
     pub(crate) fn no_reason() -> Self {
         let detail = "Operators state a reason for what they do, in the header `Nagaya-Reason`.";
-        Problem::of(ProblemCode::NO_REASON, detail).parameter("Nagaya-Reason", "Is missing.")
+        Problem::of(ProblemCode::NO_REASON, detail).with_parameter("Nagaya-Reason", "Is missing.")
     }
 }
 
 fn store(error: &nagaya_store::Error) -> Problem {
     let unavailable = |code, detail: &str| Problem::of(code, detail).retry_after(1);
     match error.kind() {
-        StoreErrorKind::Limit(reason) => Problem::of(ProblemCode::TOO_LARGE, sentence(reason)),
+        StoreErrorKind::LimitExceeded(reason) => Problem::of(ProblemCode::TOO_LARGE, sentence(reason)),
         StoreErrorKind::NoIndex { index, .. } => {
             let detail = format!("The index {index} that this needs has not been rolled out yet.");
             unavailable(ProblemCode::INDEX_MISSING, &detail).retry_after(60)
@@ -256,13 +257,13 @@ fn store(error: &nagaya_store::Error) -> Problem {
             let detail = "The store is not available. Nothing was written; try again later.";
             unavailable(ProblemCode::STORE_UNAVAILABLE, detail).retry_after(STORE_RETRY)
         }
-        StoreErrorKind::Unanswered(_) => {
+        StoreErrorKind::OutcomeUnknown(_) => {
             let detail = "The store did not confirm the write. Read before writing again.";
             Problem::of(ProblemCode::UNANSWERED, detail)
         }
         _ => Problem::internal(),
     }
-    .because(error.to_string())
+    .with_cause(error.to_string())
 }
 
 /// `ingredients[0].name` as `/ingredients/0/name`.
@@ -298,7 +299,7 @@ mod tests {
         let cause = || Box::from("cannot write /var/db/1.log");
         check(StoreErrorKind::OutOfSpace("/var/db is full".into()), 507, "insufficient_storage", None);
         check(StoreErrorKind::Unavailable(cause()), 503, "store_unavailable", Some(STORE_RETRY));
-        check(StoreErrorKind::Unanswered(cause()), 504, "unanswered", None);
+        check(StoreErrorKind::OutcomeUnknown(cause()), 504, "unanswered", None);
         check(StoreErrorKind::Engine(cause()), 500, "internal", None);
     }
 

@@ -15,9 +15,9 @@ use nagaya_attack::{
     self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MOST_PAGES, Observation, Options, UNSUPPORTED,
 };
 use nagaya_design::{Design, Entity, Verb};
-use nagaya_embedded::Embedded;
+use nagaya_embedded::EmbeddedStore;
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Operation, Route, Server, System, Verifier, routes};
-use nagaya_store::{Answer, Clock};
+use nagaya_store::{Clock, StoreFuture};
 use nagaya_tenancy::{Nagaya, Principal};
 use nagaya_testing::system_design;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -222,11 +222,11 @@ impl Client {
 struct Memory;
 
 impl Engine for Memory {
-    type Store = Embedded;
+    type Store = EmbeddedStore;
 
-    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
-        let options = nagaya_embedded::Options { clock, sweep_every: None, ..nagaya_embedded::Options::default() };
-        Box::pin(std::future::ready(Embedded::memory(options)))
+    fn open(&self, clock: Clock) -> StoreFuture<'_, EmbeddedStore> {
+        let options = nagaya_embedded::Options { clock, sweep_interval: None, ..nagaya_embedded::Options::default() };
+        Box::pin(std::future::ready(EmbeddedStore::in_memory(options)))
     }
 }
 

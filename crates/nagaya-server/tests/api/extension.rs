@@ -15,9 +15,10 @@ use axum::{
     http::{Method, StatusCode},
 };
 use futures_util::{StreamExt as _, stream};
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_server::{
-    Answer, Call, Claims, Content, Extension, Later, Limits, OwnRoute, Problem, Server, Stop, System, Verifier,
+    Answer, Call, Claims, Content, CustomRoute, Extension, ExtensionFuture, Limits, Problem, Server, StopSignal,
+    System, Verifier,
 };
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
@@ -30,18 +31,18 @@ use crate::desk::DESK;
 struct Desk;
 
 impl Extension for Desk {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let close =
-            OwnRoute::new(Method::POST, "/tickets/{ticketId}/close", "Close a ticket.", async |call: Arc<Call>| {
-                let id = call.parameter("ticketId").unwrap_or_default().to_owned();
+            CustomRoute::new(Method::POST, "/tickets/{ticketId}/close", "Close a ticket.", async |call: Arc<Call>| {
+                let id = call.path_parameter("ticketId").unwrap_or_default().to_owned();
                 let patch = json!({ "status": "closed" }).as_object().cloned().unwrap_or_default();
                 Ok(Answer::record(call.tenant()?.update("ticket", &[&id], patch, None).await?))
             });
-        let teams = OwnRoute::new(Method::GET, "/teams", "No teams.", async |_| Ok(Answer::data(json!(["none"]))));
-        vec![close.needs("ticket", nagaya_design::Verb::Update), teams]
+        let teams = CustomRoute::new(Method::GET, "/teams", "No teams.", async |_| Ok(Answer::data(json!(["none"]))));
+        vec![close.requires("ticket", nagaya_design::Verb::Update), teams]
     }
 
-    fn before<'a>(&'a self, call: &'a mut Call) -> Later<'a, Result<Option<Answer>, Problem>> {
+    fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {
         Box::pin(async move {
             match call.subject() {
                 Some(("ticket", nagaya_design::Verb::Create)) => {
@@ -57,8 +58,8 @@ impl Extension for Desk {
         })
     }
 
-    fn after<'a>(&'a self, _: &'a Call, answer: &'a mut Answer) -> Later<'a, Result<(), Problem>> {
-        answer.set(axum::http::HeaderName::from_static("x-desk"), "yes");
+    fn after<'a>(&'a self, _: &'a Call, answer: &'a mut Answer) -> ExtensionFuture<'a, Result<(), Problem>> {
+        answer.set_header(axum::http::HeaderName::from_static("x-desk"), "yes");
         Box::pin(async { Ok(()) })
     }
 }
@@ -88,14 +89,14 @@ fn an_extension_acts_before_after_and_instead_of_derived_routes() {
 struct News;
 
 impl Extension for News {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let news = |_| async {
             let first = stream::once(async { Ok::<_, Infallible>("data: first\n\n") });
             let body = Body::from_stream(first.chain(stream::pending()));
             Ok(Answer::new(StatusCode::OK, Content::Stream("text/event-stream", body)))
         };
-        let news = OwnRoute::new(Method::GET, "/news", "What happens.", news).streams("text/event-stream");
-        vec![news.needs("ticket", nagaya_design::Verb::Read)]
+        let news = CustomRoute::new(Method::GET, "/news", "What happens.", news).answers_stream("text/event-stream");
+        vec![news.requires("ticket", nagaya_design::Verb::Read)]
     }
 }
 
@@ -119,12 +120,12 @@ fn a_stream_arrives_while_it_lasts() {
 struct Work(Arc<AtomicUsize>);
 
 impl Extension for Work {
-    fn background(&self, nagaya: Nagaya, mut stop: Stop) -> Option<Later<'static, ()>> {
+    fn background(&self, nagaya: Nagaya, mut stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
         assert_eq!(nagaya.design().name, "desk");
         let stage = Arc::clone(&self.0);
         Some(Box::pin(async move {
             stage.store(1, Ordering::Relaxed);
-            stop.told().await;
+            stop.wait().await;
             tokio::time::sleep(Duration::from_millis(50)).await;
             stage.store(2, Ordering::Relaxed);
         }))
@@ -135,7 +136,7 @@ impl Extension for Work {
 async fn background_work_gets_the_stop_signal_and_is_awaited() {
     let stage = Arc::new(AtomicUsize::new(0));
     let system = System::new("desk", parse_design(DESK), Work(Arc::clone(&stage)));
-    let nagaya = Nagaya::open(system.design.clone(), Embedded::memory(Options::default()).expect("memory"));
+    let nagaya = Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
     let mut server = Server::new(Limits::default());
     let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
     server.mount("", system, nagaya, verifier);

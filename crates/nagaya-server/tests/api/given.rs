@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use nagaya_server::{Answer, Call, Extension, OwnRoute, System, routes};
+use nagaya_server::{Answer, Call, CustomRoute, Extension, System, routes};
 use serde_json::{Value as Json, json};
 
 use nagaya_testing::{TestServer, parse_design};
@@ -64,9 +64,9 @@ entity = "receipt"
 struct Provider;
 
 impl Extension for Provider {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let card = json!({ "cardId": "c1", "provider": "bank", "last4": "4242" });
-        vec![OwnRoute::new(Method::POST, "/cards/register", "Make a card.", move |call: Arc<Call>| {
+        vec![CustomRoute::new(Method::POST, "/cards/register", "Make a card.", move |call: Arc<Call>| {
             let card = card.as_object().cloned().unwrap_or_default();
             async move {
                 let mut answer = Answer::record(call.tenant()?.create("card", card).await?);

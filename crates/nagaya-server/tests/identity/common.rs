@@ -230,7 +230,7 @@ pub(crate) fn verifier(issuer: &Issuer, hand: &Hand) -> Verifier {
 /// What the caller is told: status, code and detail.
 pub(crate) async fn told(problem: Problem) -> String {
     let (status, code) = (problem.status().as_u16(), problem.code().to_owned());
-    let body = problem.into_answer("r-1").into_body().collect().await.expect("a problem has a body").to_bytes();
+    let body = problem.into_response("r-1").into_body().collect().await.expect("a problem has a body").to_bytes();
     let body: Json = serde_json::from_slice(&body).expect("a problem is JSON");
     format!("{status} {code}: {}", body["detail"].as_str().expect("a problem has a detail"))
 }

@@ -237,7 +237,7 @@ async fn a_server_soon_forgets_the_keys_that_another_process_has_forgotten() {
     assert_eq!(outcome(&server, &token).await, "u1@t1 admin");
     let command = open(data.path());
     command.rotate().expect("keys can be made");
-    command.forget_older_keys().expect("keys can be forgotten");
+    command.remove_older_keys().expect("keys can be forgotten");
     hand.pass(20);
     let expected = "401 bad_token: The token is signed by a key that its issuer does not publish. If it is from `nagaya token`, it \
                     may be from the local issuer of another directory: run the command with the `--data` directory of this \

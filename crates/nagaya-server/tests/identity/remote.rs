@@ -48,7 +48,7 @@ async fn without_any_keys_the_answer_is_503_with_retry_after() {
     let verifier = verifier(&provider.issuer(), &hand);
     let token = key.sign(&provider.claims());
     let problem = verifier.caller(&token).await.expect_err("there are no keys");
-    let response = problem.clone().into_answer("r-1");
+    let response = problem.clone().into_response("r-1");
     assert_eq!(response.headers()["retry-after"], "5");
     assert_eq!(told(problem).await, UNREACHABLE);
     provider.start_again().await;
@@ -86,7 +86,7 @@ async fn keys_can_be_fetched_before_the_first_token() {
     let key = Key::es256("a");
     let mut provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &Hand::new());
-    verifier.prepare().await;
+    verifier.fetch_keys().await;
     provider.stop().await;
     assert_eq!(outcome(&verifier, &key.sign(&provider.claims())).await, FINE);
 }

@@ -149,7 +149,7 @@ async fn the_local_issuer_signs_with_its_newest_key_and_knows_the_older_ones() {
     assert_eq!(outcome(&verifier, &first).await, FINE);
     assert_eq!(outcome(&verifier, &second).await, FINE);
     assert_eq!(verifier.checked(), 2);
-    local.forget_older_keys().expect("keys can be forgotten");
+    local.remove_older_keys().expect("keys can be forgotten");
     assert!(outcome(&verifier, &first).await.starts_with(NOT_PUBLISHED));
     assert_eq!(outcome(&verifier, &second).await, FINE);
     assert_eq!(verifier.checked(), 3);

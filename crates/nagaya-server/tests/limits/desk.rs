@@ -7,7 +7,7 @@ use axum::{
     http::{Method, StatusCode},
 };
 use futures_util::StreamExt as _;
-use nagaya_server::{Answer, Call, Content, Extension, Limits, OwnRoute, Problem, Reach, Server, System};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Extension, Limits, Problem, RequiredCaller, Server, System};
 use nagaya_store::Store;
 use nagaya_testing::{
     Connection, InstrumentedStore, ManualClock, TestServer, TestServerBuilder, memory_store, parse_design,
@@ -108,7 +108,7 @@ impl Default for Held {
 }
 
 impl Extension for Held {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let held = self.clone();
         let hold = move |_: Arc<Call>| {
             let held = held.clone();
@@ -119,17 +119,17 @@ impl Extension for Held {
             }
         };
         vec![
-            OwnRoute::new(Method::GET, "/hold", "Waits until it is let go.", hold).reach(Reach::Anyone),
-            OwnRoute::new(Method::GET, "/stream", "Three pieces, and then nothing until it is let go.", {
+            CustomRoute::new(Method::GET, "/hold", "Waits until it is let go.", hold).caller(RequiredCaller::Anyone),
+            CustomRoute::new(Method::GET, "/stream", "Three pieces, and then nothing until it is let go.", {
                 let held = self.clone();
                 move |_| {
                     let held = held.clone();
                     async move { Ok(stream(held)) }
                 }
             })
-            .reach(Reach::Anyone)
-            .streams("text/event-stream"),
-            OwnRoute::new(Method::GET, "/origin", "Where the request came from.", |call| async move {
+            .caller(RequiredCaller::Anyone)
+            .answers_stream("text/event-stream"),
+            CustomRoute::new(Method::GET, "/origin", "Where the request came from.", |call| async move {
                 let origin = &call.origin;
                 let said = json!({
                     "request": &*origin.request,
@@ -139,8 +139,13 @@ impl Extension for Held {
                 });
                 Ok(Answer::data(said))
             }),
-            OwnRoute::new(Method::POST, "/panic", "Panics with what it was sent.", |call| async move { fail(&call) })
-                .body(json!({})),
+            CustomRoute::new(
+                Method::POST,
+                "/panic",
+                "Panics with what it was sent.",
+                |call| async move { fail(&call) },
+            )
+            .body(json!({})),
         ]
     }
 }

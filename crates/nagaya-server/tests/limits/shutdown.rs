@@ -52,7 +52,7 @@ async fn a_body_that_is_being_sent_is_read_to_its_end() {
 
 #[tokio::test]
 async fn in_its_grace_a_server_says_that_it_stops_and_answers_all_the_same() {
-    let mut desk = Desk::open_with(Limits::default(), |server| server.grace(Duration::from_secs(10))).await;
+    let mut desk = Desk::open_with(Limits::default(), |server| server.shutdown_delay(Duration::from_secs(10))).await;
     let mut client = desk.connect("acme").await;
     assert_eq!(client.get("/readyz").await.status, 200);
     let clock = PausedTokioClock::pause();

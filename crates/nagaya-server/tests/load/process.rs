@@ -2,7 +2,7 @@
 
 use std::{io::Read as _, net::SocketAddr, process::Command, sync::Arc};
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_server::System;
 use nagaya_testing::{Connection, ManualClock, Process, TestServer, parse_design};
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn a_server_under_load() {
     let Some(tenants) = std::env::var(TENANTS).ok().and_then(|tenants| tenants.parse::<usize>().ok()) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { cache_bytes: 8 * 1024 * 1024, ..Options::default() };
-    let store = Embedded::open(directory.path(), options).expect("a store");
+    let store = EmbeddedStore::open(directory.path(), options).expect("a store");
     let server = TestServer::builder(System::plain(parse_design(DESIGN)));
     let mut server = server.store(Arc::new(store), &ManualClock::default()).serve().await;
     let tokens: Vec<_> = (0..tenants).map(|at| server.token(Some(&format!("tenant-{at}")), "ann", &[])).collect();

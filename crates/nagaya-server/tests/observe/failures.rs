@@ -24,7 +24,7 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
         (|| Error::unavailable("nobody answers at 10.0.0.7"), 503, "store_unavailable", Some("5"), "WARN"),
         (|| ErrorKind::OutOfSpace("/var/db is full".into()).into(), 507, "insufficient_storage", None, "WARN"),
         (|| ErrorKind::Busy.into(), 503, "busy", Some("1"), "WARN"),
-        (|| Error::unanswered("connection reset by 10.0.0.7"), 504, "unanswered", None, "WARN"),
+        (|| Error::outcome_unknown("connection reset by 10.0.0.7"), 504, "unanswered", None, "WARN"),
         (|| Error::engine("checksum of /var/db/7 differs"), 500, "internal", None, "ERROR"),
     ];
     let (lines, _log) = Lines::taken(LogFormat::Json, "info");

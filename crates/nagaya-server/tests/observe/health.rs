@@ -20,7 +20,7 @@ async fn a_server_is_ready_when_its_store_answers() {
     assert_eq!(got.problem(), (503, "not_ready".to_owned()));
     assert!(got.text.contains("`desk`"), "{got:?}");
 
-    desk.server.nagaya.ensure().await.expect("the tables are made");
+    desk.server.nagaya.ensure_tables().await.expect("the tables are made");
     clock.advance(Duration::from_secs(2)).await;
     let got = client.get("/readyz").await;
     assert_eq!((got.status.as_u16(), got.text.as_str()), (200, r#"{"status":"ready"}"#));
@@ -36,7 +36,7 @@ async fn readiness_probes_the_mounted_system() {
     // The system is replaced by one whose store has no tables.
     let empty = Desk::without_tables().await;
     let design = desk.server.nagaya.design().clone();
-    desk.server.mounted.serve(nagaya_server::System::plain(design), empty.server.nagaya.clone());
+    desk.server.mounted.replace(nagaya_server::System::plain(design), empty.server.nagaya.clone());
     clock.advance(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.problem(), (503, "not_ready".to_owned()));
 }
@@ -92,7 +92,7 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
 #[tokio::test]
 async fn waiting_for_a_store_failure_ignores_short_outages() {
     let (sender, failed) = std::sync::mpsc::channel();
-    let watch = move |server: &mut Server| drop(sender.send(server.store_failed(Duration::from_secs(30))));
+    let watch = move |server: &mut Server| drop(sender.send(server.wait_for_store_failure(Duration::from_secs(30))));
     let desk = Desk::open_with(Limits::default(), watch).await;
     let failed = tokio::spawn(failed.recv().expect("it is watched"));
     let clock = PausedTokioClock::pause();

@@ -107,7 +107,7 @@ async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
     // Replacing the system does not reset the counter.
     desk.server
         .mounted
-        .serve(nagaya_server::System::plain(desk.server.nagaya.design().clone()), desk.server.nagaya.clone());
+        .replace(nagaya_server::System::plain(desk.server.nagaya.design().clone()), desk.server.nagaya.clone());
     let figures = figures(&mut client).await;
     assert!(!figures.contains(r#"nagaya_wall_breaches_total{system="desk"} 0"#), "{figures}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_server::{Document, OwnRoute, Reach, Route, System, document, routes};
+use nagaya_server::{CustomRoute, Document, RequiredCaller, Route, System, document, routes};
 use serde_json::{Value as Json, json};
 
 use super::{NOW, design, of, operations, resolved, systems};
@@ -173,27 +173,29 @@ fn equal_names_get_a_number() {
 struct Desk;
 
 impl nagaya_server::Extension for Desk {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let answer = json!({ "$ref": "#/components/schemas/Note" });
         let done = |_| async { Ok(nagaya_server::Answer::data(json!({}))) };
         vec![
-            OwnRoute::new(axum::http::Method::POST, "/notes/{noteId}/pin", "Pins a note.", done)
-                .needs("note", nagaya_design::Verb::Update)
+            CustomRoute::new(axum::http::Method::POST, "/notes/{noteId}/pin", "Pins a note.", done)
+                .requires("note", nagaya_design::Verb::Update)
                 .body(json!({ "type": "object", "properties": { "pin": { "type": "string" } } }))
                 .answers(200, Some(answer)),
-            OwnRoute::new(axum::http::Method::GET, "/notes", "The notes, in another way.", done).reach(Reach::Anyone),
-            OwnRoute::new(axum::http::Method::GET, "/pins", "Pinned notes.", done)
-                .takes(json!({ "name": "since", "in": "query", "schema": { "type": "string" } }))
-                .takes(json!({ "$ref": "#/components/parameters/IfNoneMatch" }))
-                .pages(json!({ "$ref": "#/components/schemas/Note" })),
-            OwnRoute::new(axum::http::Method::GET, "/news", "What happens.", done).streams("text/event-stream"),
+            CustomRoute::new(axum::http::Method::GET, "/notes", "The notes, in another way.", done)
+                .caller(RequiredCaller::Anyone),
+            CustomRoute::new(axum::http::Method::GET, "/pins", "Pinned notes.", done)
+                .parameter(json!({ "name": "since", "in": "query", "schema": { "type": "string" } }))
+                .parameter(json!({ "$ref": "#/components/parameters/IfNoneMatch" }))
+                .answers_pages_of(json!({ "$ref": "#/components/schemas/Note" })),
+            CustomRoute::new(axum::http::Method::GET, "/news", "What happens.", done)
+                .answers_stream("text/event-stream"),
         ]
     }
 
-    fn describe(&self, document: &mut Document) {
-        document.not_given("note", "authorId");
-        document.not_changed("note", "title");
-        document.narrow("note", "text", &json!({ "maxLength": 10 }));
+    fn complete_openapi(&self, document: &mut Document) {
+        document.remove_from_bodies("note", "authorId");
+        document.remove_from_patch("note", "title");
+        document.narrow_field("note", "text", &json!({ "maxLength": 10 }));
         if let Some(create) = document.operation("createNote") {
             create["responses"]["402"] = json!({ "description": "Notes cost something." });
         }

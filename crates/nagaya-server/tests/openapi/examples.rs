@@ -1,6 +1,6 @@
 //! Examples fit their schemas, and the server accepts them.
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_tenancy::{ErrorKind, Nagaya, Principal};
 use serde_json::Value as Json;
 
@@ -35,8 +35,8 @@ fn contents(body: &Json) -> Vec<&Json> {
 async fn every_example_of_something_new_is_accepted() {
     for system in systems() {
         let document = of(&system);
-        let nagaya = Nagaya::open(system.design.clone(), Embedded::memory(Options::default()).expect("memory"));
-        nagaya.ensure().await.expect("the tables are created");
+        let nagaya = Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
+        nagaya.ensure_tables().await.expect("the tables are created");
         let tenant = if system.name == "management" { "tenant_demo" } else { "demo" };
         let principal = Principal::new(tenant, "me");
         let (tenant, operator) = (nagaya.tenant(&principal).expect("a tenant"), nagaya.operator("test", &principal));

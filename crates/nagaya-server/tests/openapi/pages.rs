@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_server::{Claims, Issuer, Limits, LocalIssuer, Server, System, Verifier};
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
@@ -50,7 +50,8 @@ impl TestServer {
                 server.sign_in_with(&issuer);
             }
             for (mount, system) in systems {
-                let nagaya = Nagaya::open(system.design.clone(), Embedded::memory(Options::default()).expect("memory"));
+                let nagaya =
+                    Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
                 let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
                 let verifier = verifier.trust(&Issuer::local(&issuer), &system.name);
                 server.mount(&mount, system, nagaya, verifier);

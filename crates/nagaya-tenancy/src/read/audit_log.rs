@@ -1,6 +1,6 @@
 //! Reading the operators' log.
 
-use nagaya_store::{Query, Sort};
+use nagaya_store::{Query, SortCondition};
 
 use super::cursor;
 use crate::{
@@ -24,7 +24,7 @@ impl Operator {
     /// What operators did from one instant on and before another, in milliseconds since 1970, the oldest first.
     ///
     /// Reading the log is an entry of the log itself.
-    pub async fn audit(&self, from: i64, to: i64, cursor: Option<&str>) -> Result<LogPage, Error> {
+    pub async fn read_log(&self, from: i64, to: i64, cursor: Option<&str>) -> Result<LogPage, Error> {
         let session = &self.0;
         let state = &session.state;
         let (table, _) = state.log_table();
@@ -38,7 +38,7 @@ impl Operator {
         for span in started..=ended {
             loop {
                 let query = Query::table(table, partition(span))
-                    .sort(Sort::Between(sort_key(from).into(), sort_key(to).into()))
+                    .sort(SortCondition::Between(sort_key(from).into(), sort_key(to).into()))
                     .limit(PAGE - entries.len());
                 let page = state.store.query(Query { after: after.take(), ..query }).await?;
                 entries.extend(page.items.iter().filter_map(LogEntry::from_item));

@@ -5,7 +5,7 @@ use chacha20poly1305::{
     KeyInit as _, XChaCha20Poly1305, XNonce,
     aead::{Aead as _, Payload},
 };
-use nagaya_store::{Key, KeyValue, Position};
+use nagaya_store::{Key, KeyValue, PagePosition};
 
 use crate::{Error, ErrorKind, Settings};
 
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Settings};
 const NONCE: usize = 24;
 
 /// Encrypts a position. `bound` is what the cursor is bound to: tenant, access pattern, parameters, design.
-pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &Position) -> Result<String, Error> {
+pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &PagePosition) -> Result<String, Error> {
     let plain = serde_json::to_vec(&key_texts(position)).map_err(|_| ErrorKind::BadCursor)?;
     // A nonce must not be used for two texts: this one is a keyed hash of the text.
     let mut hasher = blake3::Hasher::new_keyed(&settings.cursor_key);
@@ -26,7 +26,7 @@ pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &Position) -> Re
 }
 
 /// Opens a cursor. The error does not say why one is refused.
-pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Position, Error> {
+pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<PagePosition, Error> {
     let refused = || Error::from(ErrorKind::BadCursor);
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refused())?;
     let (nonce, sealed) = bytes.split_first_chunk::<NONCE>().ok_or_else(refused)?;
@@ -39,7 +39,7 @@ pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Po
         [partition, sort] => Some(Key::new(partition.as_str(), sort.as_str())),
         _ => None,
     };
-    Ok(Position { key: Key::new(partition.as_str(), sort.as_str()), index_key })
+    Ok(PagePosition { key: Key::new(partition.as_str(), sort.as_str()), index_key })
 }
 
 fn cipher(settings: &Settings) -> XChaCha20Poly1305 {
@@ -47,7 +47,7 @@ fn cipher(settings: &Settings) -> XChaCha20Poly1305 {
 }
 
 /// The keys of a position; all keys of a design are texts.
-fn key_texts(position: &Position) -> Vec<&str> {
+fn key_texts(position: &PagePosition) -> Vec<&str> {
     let keys = [Some(&position.key), position.index_key.as_ref()];
     let values = keys.into_iter().flatten().flat_map(|key| [&key.partition, &key.sort]);
     values.map(|value| if let KeyValue::String(text) = value { text.as_str() } else { "" }).collect()

@@ -1,6 +1,6 @@
 //! The second check of a page: every item that the store returns has to be on the caller's side of the wall.
 
-use nagaya_design::Access;
+use nagaya_design::AccessPattern;
 use nagaya_store::Item;
 
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) struct PageGuard<'s> {
 }
 
 impl<'s> PageGuard<'s> {
-    pub(crate) fn new(session: &'s Session, access: &Access, compiled: &'s CompiledEntity) -> Self {
+    pub(crate) fn new(session: &'s Session, access: &AccessPattern, compiled: &'s CompiledEntity) -> Self {
         let Session { state, scope, .. } = session;
         // The wall of an index can be narrower than its entity's.
         let per_tenant = is_per_tenant(compiled.entity.wall) || is_per_tenant(state.design.wall_of(access));

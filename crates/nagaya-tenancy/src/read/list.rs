@@ -2,8 +2,11 @@
 
 use std::{iter::once_with, sync::Arc};
 
-use nagaya_design::{Access, Bound, Design, Field, Parameter, Precision, Problem, Returns, Sort, Type, Wall};
-use nagaya_store::{Condition, Item, Key, KeyValue, Position, Query, Sort as StoreSort};
+use nagaya_design::{
+    AccessParameter, AccessPattern, Design, Field, FieldError, FieldType, ResultKind, SortBound, SortCondition,
+    TimestampPrecision, Wall,
+};
+use nagaya_store::{Condition, Item, Key, KeyValue, PagePosition, Query, SortCondition as StoreSort};
 use serde_json::Value as Json;
 
 use super::{cursor, guard::PageGuard};
@@ -90,7 +93,8 @@ impl List {
 impl Session {
     pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
         let design = &self.state.design;
-        let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
+        let access =
+            design.access_pattern(&list.access).ok_or_else(|| ErrorKind::NoAccessPattern(list.access.clone()))?;
         self.scope.authorize_access(design, access)?;
         self.require_reason()?;
         self.check_parameters(access, list)?;
@@ -99,7 +103,7 @@ impl Session {
         let settings = &self.state.settings;
         let open = |cursor: &String| cursor::open(settings, &self.cursor_binding(access, list), cursor);
         let after = list.cursor.as_ref().map(open).transpose()?;
-        let counts = access.returns == Returns::Count;
+        let counts = access.returns == ResultKind::Count;
         let Some(mut query) = self.query(access, compiled, list)? else {
             return Ok(Page { records: Vec::new(), next: None, count: counts.then_some(0) });
         };
@@ -146,7 +150,7 @@ impl Session {
             let last = records.last().filter(|_| more);
             next = last.and_then(|record| self.position(access, compiled, record.item()));
         }
-        let next = next.filter(|_| access.returns != Returns::One);
+        let next = next.filter(|_| access.returns != ResultKind::One);
         let seal = |position| cursor::seal(settings, &self.cursor_binding(access, list), &position);
         Ok(Page { records, next: next.map(seal).transpose()?, count: None })
     }
@@ -168,7 +172,7 @@ impl Session {
     /// The query of an access pattern; `None` if no item can match.
     pub(super) fn query(
         &self,
-        access: &Access,
+        access: &AccessPattern,
         compiled: &CompiledEntity,
         list: &List,
     ) -> Result<Option<Query>, Error> {
@@ -183,30 +187,30 @@ impl Session {
         own_items(&self.scope, compiled)
     }
 
-    fn check_parameters(&self, access: &Access, list: &List) -> Result<(), Error> {
+    fn check_parameters(&self, access: &AccessPattern, list: &List) -> Result<(), Error> {
         check_parameters(&self.state.design, access, self.known_parameters(access), list)
     }
 
-    fn known_parameters(&self, access: &Access) -> &[Parameter] {
+    fn known_parameters(&self, access: &AccessPattern) -> &[AccessParameter] {
         self.state.parameters.get(&access.name).map_or(&[], Vec::as_slice)
     }
 
     /// The position of an item in what an access pattern reads.
-    fn position(&self, access: &Access, compiled: &CompiledEntity, item: &Item) -> Option<Position> {
+    fn position(&self, access: &AccessPattern, compiled: &CompiledEntity, item: &Item) -> Option<PagePosition> {
         let key = compiled.stored_key(item)?;
         let index_key = match access.mapping {
             None => None,
             Some(_) => {
-                let (attributes, _) = self.state.design.source_of(access);
+                let (attributes, _) = self.state.design.key_of_access(access);
                 let text = |attribute: &str| item.get(attribute)?.as_str();
                 Some(Key::new(text(&attributes.partition)?, text(&attributes.sort)?))
             }
         };
-        Some(Position { key, index_key })
+        Some(PagePosition { key, index_key })
     }
 
     /// What a cursor of this list is bound to: it opens for the same caller and the same list only.
-    fn cursor_binding(&self, access: &Access, list: &List) -> Vec<u8> {
+    fn cursor_binding(&self, access: &AccessPattern, list: &List) -> Vec<u8> {
         let design = &self.state.design;
         let mut parameters: Vec<_> = list.parameters.iter().collect();
         parameters.sort();
@@ -235,7 +239,7 @@ impl Session {
 /// A tenant lists items behind its wall, an operator those behind the `system` wall. A required parameter that is not given is
 /// written as `<name>`. `None`: no key can match, so nothing is sent.
 pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Result<Option<Query>, Error> {
-    let access = design.access(&list.access).ok_or_else(|| ErrorKind::NoAccess(list.access.clone()))?;
+    let access = design.access_pattern(&list.access).ok_or_else(|| ErrorKind::NoAccessPattern(list.access.clone()))?;
     let entity = &design.entities[access.entity];
     let compiled = CompiledEntity::new(design, entity, design.table_of(entity).physical_name(base));
     let scope = match design.wall_of(access) {
@@ -246,7 +250,7 @@ pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Res
     let known = design.parameters(access);
     check_parameters(design, access, &known, list)?;
     let given = given_parameters(&known, &scope, list);
-    let is_given = |parameter: &Parameter| given.iter().any(|(name, _)| *name == parameter.name);
+    let is_given = |parameter: &AccessParameter| given.iter().any(|(name, _)| *name == parameter.name);
     let asked = if known.iter().all(|parameter| !parameter.required || is_given(parameter)) {
         design.query(access, given.as_slice()).map_err(|unfit| Error::problem(unfit.field, unfit.reason))?
     } else {
@@ -254,13 +258,18 @@ pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Res
     };
     let query = store_query(design, &scope, access, &compiled, list, asked);
     Ok(query.map(|query| {
-        let limit = (access.returns != Returns::Count).then(|| read_limit(&query, reach(design, access, list)));
+        let limit = (access.returns != ResultKind::Count).then(|| read_limit(&query, reach(design, access, list)));
         Query { limit, ..query }
     }))
 }
 
 /// Refuses parameters that the access pattern does not have, that come from the token, or that no item can match.
-fn check_parameters(design: &Design, access: &Access, known: &[Parameter], list: &List) -> Result<(), Error> {
+fn check_parameters(
+    design: &Design,
+    access: &AccessPattern,
+    known: &[AccessParameter],
+    list: &List,
+) -> Result<(), Error> {
     let entity = &design.entities[access.entity];
     let mut problems = Vec::new();
     for (name, value) in &list.parameters {
@@ -277,13 +286,13 @@ fn check_parameters(design: &Design, access: &Access, known: &[Parameter], list:
                 None => continue,
             },
         };
-        problems.push(Problem { path: name.clone(), message });
+        problems.push(FieldError { path: name.clone(), message });
     }
     if problems.is_empty() { Ok(()) } else { Err(ErrorKind::Invalid(problems).into()) }
 }
 
 /// The parameters of a list, and the tenant where the token gives it.
-fn given_parameters<'l>(known: &'l [Parameter], scope: &'l Scope, list: &'l List) -> Vec<(&'l str, &'l str)> {
+fn given_parameters<'l>(known: &'l [AccessParameter], scope: &'l Scope, list: &'l List) -> Vec<(&'l str, &'l str)> {
     let given = list.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let from_token = known.iter().filter(|known| known.from_token);
     given.chain(from_token.filter_map(|known| Some((known.name.as_str(), scope.tenant()?)))).collect()
@@ -293,19 +302,19 @@ fn given_parameters<'l>(known: &'l [Parameter], scope: &'l Scope, list: &'l List
 fn store_query(
     design: &Design,
     scope: &Scope,
-    access: &Access,
+    access: &AccessPattern,
     compiled: &CompiledEntity,
     list: &List,
     asked: nagaya_design::Query,
 ) -> Option<Query> {
     let sort = match asked.sort {
-        Sort::Any => StoreSort::Any,
-        Sort::Equal(key) => StoreSort::Equal(key.into()),
-        Sort::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
-        Sort::Between(from, to) => StoreSort::Between(from.into(), to.into()),
-        Sort::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
-        Sort::Below(to) => StoreSort::Less(to.into()),
-        Sort::Nothing => return None,
+        SortCondition::Any => StoreSort::Any,
+        SortCondition::Equal(key) => StoreSort::Equal(key.into()),
+        SortCondition::BeginsWith(start) => StoreSort::BeginsWith(start.into()),
+        SortCondition::Between(from, to) => StoreSort::Between(from.into(), to.into()),
+        SortCondition::AtLeast(from) => StoreSort::GreaterOrEqual(from.into()),
+        SortCondition::Below(to) => StoreSort::Less(to.into()),
+        SortCondition::Nothing => return None,
     };
     // Where tenants share a partition, the store leaves out the items of the others.
     let shared = design.wall_of(access) == Wall::Attribute;
@@ -332,17 +341,17 @@ fn own_items(scope: &Scope, compiled: &CompiledEntity) -> Option<Condition> {
 }
 
 /// The largest number of records of a page.
-fn page_size(access: &Access, list: &List) -> usize {
+fn page_size(access: &AccessPattern, list: &List) -> usize {
     match access.returns {
-        Returns::One => 1,
+        ResultKind::One => 1,
         _ => list.limit.unwrap_or(access.limit as usize).clamp(1, nagaya_design::MAX_PAGE),
     }
 }
 
 /// The number of records that a page looks for: one more where tenants share a partition, to know whether the tenant has more.
-fn reach(design: &Design, access: &Access, list: &List) -> usize {
+fn reach(design: &Design, access: &AccessPattern, list: &List) -> usize {
     let shared = design.wall_of(access) == Wall::Attribute;
-    page_size(access, list) + usize::from(shared && access.returns == Returns::Many)
+    page_size(access, list) + usize::from(shared && access.returns == ResultKind::Many)
 }
 
 /// The number of items that the store reads to find so many records.
@@ -351,20 +360,22 @@ fn read_limit(query: &Query, missing: usize) -> usize {
 }
 
 /// Whether a parameter is an end of a range or the beginning of a text, which need not be a value of its field.
-fn is_bound(access: &Access, name: &str) -> bool {
+fn is_bound(access: &AccessPattern, name: &str) -> bool {
     match &access.bound {
-        Bound::Range(field) => name != field && matches!(name, "from" | "to"),
-        Bound::Prefix(field) => name == field,
+        SortBound::Range(field) => name != field && matches!(name, "from" | "to"),
+        SortBound::Prefix(field) => name == field,
         _ => false,
     }
 }
 
 /// The text of a parameter as a value of its field's type, where it can be one.
 fn typed(field: &Field, text: &str) -> Json {
-    let value = match field.kind {
-        Type::Integer | Type::Timestamp(Precision::Epoch) => text.parse::<i64>().ok().map(Json::from),
-        Type::Number => text.parse::<serde_json::Number>().ok().map(Json::from),
-        Type::Boolean => text.parse::<bool>().ok().map(Json::from),
+    let value = match field.field_type {
+        FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch) => {
+            text.parse::<i64>().ok().map(Json::from)
+        }
+        FieldType::Number => text.parse::<serde_json::Number>().ok().map(Json::from),
+        FieldType::Boolean => text.parse::<bool>().ok().map(Json::from),
         _ => None,
     };
     value.unwrap_or_else(|| text.into())

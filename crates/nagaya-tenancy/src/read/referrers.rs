@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use nagaya_design::{Design, Entity, OnDelete, Way};
-use nagaya_store::{Condition, Item, Key, Position};
+use nagaya_design::{Design, Entity, OnDelete, ReferrerLookup};
+use nagaya_store::{Condition, Item, Key, PagePosition};
 
 use super::list::List;
 use crate::{Error, compiled::CompiledEntity, session::Session, state::TenancyState, values};
@@ -27,16 +27,16 @@ const PAGE: usize = 100;
 #[derive(Default)]
 pub(crate) struct ReferringItems {
     pub(crate) items: Vec<(Key, Item)>,
-    pub(crate) next: Option<Position>,
+    pub(crate) next: Option<PagePosition>,
 }
 
 impl Referrer {
     /// The fields that refer to an entity.
     pub(crate) fn all(design: &Design, entity: &Entity) -> Vec<Self> {
-        let compile = |referer: nagaya_design::Referer<'_>| {
-            let (by, by_index) = match &referer.way {
-                Way::Key => (None, false),
-                Way::Access { access, parameter } => {
+        let compile = |referer: nagaya_design::ReferringField<'_>| {
+            let (by, by_index) = match &referer.lookup {
+                ReferrerLookup::Key => (None, false),
+                ReferrerLookup::Access { access, parameter } => {
                     (Some((access.name.clone(), parameter.map(str::to_owned))), access.mapping.is_some())
                 }
             };
@@ -48,7 +48,7 @@ impl Referrer {
                 by_index,
             }
         };
-        design.referers(entity).into_iter().map(compile).collect()
+        design.referring_fields(entity).into_iter().map(compile).collect()
     }
 
     pub(crate) fn compiled<'s>(&self, state: &'s TenancyState) -> Result<&'s Arc<CompiledEntity>, Error> {
@@ -69,7 +69,7 @@ impl Session {
         referrer: &Referrer,
         target: &CompiledEntity,
         item: &Item,
-        after: Option<Position>,
+        after: Option<PagePosition>,
     ) -> Result<ReferringItems, Error> {
         let none = ReferringItems::default();
         let child = referrer.compiled(&self.state)?;
@@ -82,7 +82,7 @@ impl Session {
             Some((access, parameter)) => {
                 let list = List::by(access);
                 let list = if let Some(parameter) = parameter { list.with(parameter, &id) } else { list };
-                let Some(access) = self.state.design.access(access) else { return Ok(none) };
+                let Some(access) = self.state.design.access_pattern(access) else { return Ok(none) };
                 let Some(mut query) = self.query(access, child, &list)? else { return Ok(none) };
                 // An index that all tenants share is asked for the items of this one.
                 query.filter = query.filter.into_iter().chain(self.own_items(child)).reduce(Condition::and);

@@ -3,7 +3,7 @@
 use nagaya_store::ChangePosition;
 use serde_json::Map;
 
-use crate::{Error, Keeper, Note, Operator};
+use crate::{Error, Operator, RecordOwner, SideRecord};
 
 /// The field of the record with the position.
 const AFTER: &str = "after";
@@ -17,15 +17,21 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    pub(super) async fn read(&self) -> Result<Option<Note>, Error> {
-        self.operator.note(&self.entity, Keeper::House, &self.name).await
+    pub(super) async fn read(&self) -> Result<Option<SideRecord>, Error> {
+        self.operator.side_record(&self.entity, RecordOwner::System, &self.name).await
     }
 
     /// Replaces the record that was read. If another process has replaced it, its position is kept: each of the two has
     /// processed everything up to the position that it writes.
-    pub(super) async fn write(&self, read: Option<&Note>, next: &ChangePosition) -> Result<(), Error> {
+    pub(super) async fn write(&self, read: Option<&SideRecord>, next: &ChangePosition) -> Result<(), Error> {
         let fields = Map::from_iter([(AFTER.to_owned(), next.0.as_str().into())]);
-        match self.operator.set().note(&self.entity, Keeper::House, &self.name, Some(fields), read).commit().await {
+        match self
+            .operator
+            .change_set()
+            .side_record(&self.entity, RecordOwner::System, &self.name, Some(fields), read)
+            .commit()
+            .await
+        {
             Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
         }
@@ -33,6 +39,6 @@ impl Checkpoint {
 }
 
 /// The position in a record.
-pub(super) fn position(record: &Note) -> Option<ChangePosition> {
+pub(super) fn position(record: &SideRecord) -> Option<ChangePosition> {
     record.text(AFTER).map(|after| ChangePosition(after.to_owned()))
 }

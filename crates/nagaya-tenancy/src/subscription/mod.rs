@@ -17,15 +17,15 @@ use std::{
     time::Duration,
 };
 
-use nagaya_store::{ChangePosition, Clock, From};
+use nagaya_store::{ChangePosition, Clock, StartPosition};
 use tokio::{sync::OnceCell, time};
 
 use self::checkpoint::Checkpoint;
 pub use self::{
-    source::{Changed, Followed, Follower, Scanned},
-    status::FollowerStatus,
+    source::{ChangeSource, ItemChange, ItemChangePage, ScanPage},
+    status::SubscriptionStatus,
 };
-use crate::{Error, Note, Operator};
+use crate::{Error, Operator, SideRecord};
 
 /// The longest pause after failures.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub struct Subscription {
     name: String,
     operator: Operator,
     entities: Vec<String>,
-    source: OnceCell<Follower>,
+    source: OnceCell<ChangeSource>,
     /// Where the position is stored; `None`: it is kept in memory only.
     checkpoint: Option<Checkpoint>,
     /// The stored position, and how far has been read after it without storing a new one.
@@ -47,7 +47,7 @@ pub struct Subscription {
     options: SubscriptionOptions,
     /// Steps that have failed since the last one that succeeded.
     failures: AtomicU32,
-    status: FollowerStatus,
+    status: SubscriptionStatus,
     clock: Clock,
 }
 
@@ -75,13 +75,13 @@ impl Default for SubscriptionOptions {
 #[derive(Debug)]
 pub struct Delivery {
     /// The changes of the entities' items, in order for each item.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<ItemChange>,
     /// How many changes were read, those of other entities included.
     pub read: usize,
     /// Changes before this page were lost, or none has ever been read: the subscriber has to read all stored items.
     pub gap: bool,
     next: ChangePosition,
-    stored: Option<Note>,
+    stored: Option<SideRecord>,
 }
 
 impl Operator {
@@ -97,7 +97,7 @@ impl Operator {
             read_ahead: Mutex::default(),
             options,
             failures: AtomicU32::new(0),
-            status: FollowerStatus::default(),
+            status: SubscriptionStatus::default(),
             clock: self.0.state.settings.clock.clone(),
         }
     }
@@ -114,13 +114,13 @@ impl Subscription {
 
     /// Reports to a status that others already have.
     #[must_use]
-    pub fn with_status(mut self, status: FollowerStatus) -> Self {
+    pub fn with_status(mut self, status: SubscriptionStatus) -> Self {
         self.status = status;
         self
     }
 
     /// How far it is, in this process.
-    pub fn status(&self) -> &FollowerStatus {
+    pub fn status(&self) -> &SubscriptionStatus {
         &self.status
     }
 
@@ -130,9 +130,9 @@ impl Subscription {
     }
 
     /// What it reads from. The start is audited, so there is one start.
-    pub async fn source(&self) -> Result<&Follower, Error> {
+    pub async fn source(&self) -> Result<&ChangeSource, Error> {
         let entities: Vec<&str> = self.entities.iter().map(String::as_str).collect();
-        self.source.get_or_try_init(|| self.operator.follow_all(&entities)).await
+        self.source.get_or_try_init(|| self.operator.change_source_of(&entities)).await
     }
 
     /// The changes after the last page that was acknowledged.
@@ -143,12 +143,12 @@ impl Subscription {
             None => None,
         };
         let from = match (self.resume_position(stored.as_ref()), &self.checkpoint) {
-            (Some(position), _) => From::After(position),
-            (None, None) => From::Now,
+            (Some(position), _) => StartPosition::After(position),
+            (None, None) => StartPosition::Latest,
             (None, Some(_)) => return gap(source, stored).await,
         };
         match source.changes(from, self.options.batch).await {
-            Ok(Followed { changes, next, read }) => Ok(Delivery { changes, read, gap: false, next, stored }),
+            Ok(ItemChangePage { changes, next, read }) => Ok(Delivery { changes, read, gap: false, next, stored }),
             Err(error) if error.is_gap() => {
                 tracing::warn!(
                     subscription = self.name,
@@ -237,7 +237,7 @@ impl Subscription {
     }
 
     /// The position to read after: the stored one, or a later one that this process has reached from there.
-    fn resume_position(&self, stored: Option<&Note>) -> Option<ChangePosition> {
+    fn resume_position(&self, stored: Option<&SideRecord>) -> Option<ChangePosition> {
         let stored = stored.and_then(checkpoint::position);
         let read_ahead = self.read_ahead.lock().unwrap_or_else(PoisonError::into_inner);
         let reached = read_ahead.as_ref().filter(|(from, _)| *from == stored).map(|(_, reached)| reached.clone());
@@ -246,7 +246,7 @@ impl Subscription {
 }
 
 /// A page without changes. Its position is taken before the subscriber reads the stored items: no change falls between.
-async fn gap(source: &Follower, stored: Option<Note>) -> Result<Delivery, Error> {
-    let next = source.changes(From::Now, 1).await?.next;
+async fn gap(source: &ChangeSource, stored: Option<SideRecord>) -> Result<Delivery, Error> {
+    let next = source.changes(StartPosition::Latest, 1).await?.next;
     Ok(Delivery { changes: Vec::new(), read: 0, gap: true, next, stored })
 }

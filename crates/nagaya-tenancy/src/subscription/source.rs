@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use nagaya_store::{ChangePosition, From, Position, Scan};
+use nagaya_store::{ChangePosition, PagePosition, Scan, StartPosition};
 
 use crate::{Error, Record, compiled::CompiledEntity, state::TenancyState, values};
 
 /// Reads the changes and the stored items of an entity, or of several in one table, of all tenants.
 #[derive(Debug, Clone)]
-pub struct Follower {
+pub struct ChangeSource {
     pub(crate) state: Arc<TenancyState>,
     pub(crate) table: String,
     pub(crate) entities: Vec<Arc<CompiledEntity>>,
@@ -16,7 +16,7 @@ pub struct Follower {
 
 /// A change of an item.
 #[derive(Debug, Clone)]
-pub struct Changed {
+pub struct ItemChange {
     /// The tenant that owns it; empty where the entity has no tenants.
     pub tenant: String,
     /// The item before; `None`: it was created.
@@ -27,9 +27,9 @@ pub struct Changed {
 
 /// A page of changes.
 #[derive(Debug, Clone)]
-pub struct Followed {
+pub struct ItemChangePage {
     /// The changes of the entities' items, in order for each item.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<ItemChange>,
     /// The position of the next page.
     pub next: ChangePosition,
     /// How many changes were read, those of other entities included.
@@ -38,16 +38,16 @@ pub struct Followed {
 
 /// A page of stored items.
 #[derive(Debug, Clone)]
-pub struct Scanned {
+pub struct ScanPage {
     /// The entities' items with their tenants. All items of a partition come together, in order.
     pub records: Vec<(String, Record)>,
     /// The position of the next page; `None`: this is the last one.
-    pub next: Option<Position>,
+    pub next: Option<PagePosition>,
 }
 
-impl Follower {
+impl ChangeSource {
     /// A page of changes, each at least once, in order for each item.
-    pub async fn changes(&self, from: From, limit: usize) -> Result<Followed, Error> {
+    pub async fn changes(&self, from: StartPosition, limit: usize) -> Result<ItemChangePage, Error> {
         let read = self.state.store.changes(&self.table, from, limit).await?;
         let count = read.records.len();
         let changes = read.records.into_iter().filter_map(|change| {
@@ -55,22 +55,22 @@ impl Follower {
             let new = change.new.and_then(|item| self.record(item));
             let (tenant, _) = new.as_ref().or(old.as_ref())?;
             let tenant = tenant.clone();
-            Some(Changed { tenant, old: old.map(|(_, old)| old), new: new.map(|(_, new)| new) })
+            Some(ItemChange { tenant, old: old.map(|(_, old)| old), new: new.map(|(_, new)| new) })
         });
-        Ok(Followed { changes: changes.collect(), next: read.next, read: count })
+        Ok(ItemChangePage { changes: changes.collect(), next: read.next, read: count })
     }
 
     /// A page of all stored items, segment `segment.0` of `segment.1`.
     pub async fn scan(
         &self,
         segment: (u32, u32),
-        after: Option<Position>,
+        after: Option<PagePosition>,
         limit: Option<usize>,
-    ) -> Result<Scanned, Error> {
+    ) -> Result<ScanPage, Error> {
         let scan = Scan { table: self.table.clone(), segment, limit, after };
         let page = self.state.store.scan(scan).await?;
         let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
-        Ok(Scanned { records, next: page.next })
+        Ok(ScanPage { records, next: page.next })
     }
 
     /// An item that was read in another way than by [`Follower::changes`], with its tenant; `None` for items of other entities

@@ -12,7 +12,7 @@ use nagaya_store::Measurement;
 
 /// How far a subscription is behind: shared by the subscription and by what reports its metrics.
 #[derive(Debug, Clone, Default)]
-pub struct FollowerStatus(Arc<Inner>);
+pub struct SubscriptionStatus(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -21,14 +21,14 @@ struct Inner {
     skipped: AtomicU64,
 }
 
-impl FollowerStatus {
+impl SubscriptionStatus {
     /// It has processed all changes up to this time, in milliseconds since 1970.
     pub fn caught_up(&self, at: i64) {
         self.0.caught_up.fetch_max(at, Relaxed);
     }
 
     /// It has skipped changes that cannot be processed.
-    pub fn gave_up(&self, count: usize) {
+    pub fn skipped(&self, count: usize) {
         self.0.skipped.fetch_add(count as u64, Relaxed);
     }
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_lag_grows_from_the_last_time_that_all_changes_were_processed() {
-        let status = FollowerStatus::default();
+        let status = SubscriptionStatus::default();
         assert_eq!(status.lag(5_000), None);
         assert!(status.measurements("list", 5_000).is_empty(), "a subscription that does not run has no metrics");
         status.caught_up(4_000);
@@ -67,7 +67,7 @@ mod tests {
         status.caught_up(3_000);
         assert_eq!(status.lag(5_000), Some(Duration::from_secs(1)));
         assert_eq!(status.lag(3_999), Some(Duration::ZERO), "the clock may go back");
-        status.gave_up(2);
+        status.skipped(2);
         let measured: Vec<_> = status.measurements("list", 9_000).iter().map(|each| (each.name, each.value)).collect();
         assert_eq!(measured, [("follower_lag_seconds", 5.0), ("follower_given_up", 2.0)]);
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    draft::{Change, ChangeKind, Draft},
+    draft::{Change, ChangeKind, Draft, NewFields},
     idempotency::{self, IdempotencyRecord},
     plan::{OnFailure, Plan},
 };
 use crate::{
-    Error, Expected, Keeper, Note, Record, Retry, compiled::CompiledEntity, scope::Intent, session::Session,
+    Error, Expected, Record, RecordOwner, Retry, SideRecord, scope::Intent, session::Session,
     side_record::SideRecordChange,
 };
 
@@ -23,7 +23,7 @@ use crate::{
 /// referring items, and may remove more of them than fit into one write.
 #[derive(Debug)]
 #[must_use = "nothing happens before `commit`"]
-pub struct Set {
+pub struct ChangeSet {
     session: Session,
     changes: Vec<Change>,
     /// The first change that is refused.
@@ -32,14 +32,20 @@ pub struct Set {
     idempotency: Option<(String, String)>,
 }
 
-impl Set {
+impl ChangeSet {
     pub(crate) fn new(session: Session) -> Self {
-        Set { session, changes: Vec::new(), refused: None, idempotency: None }
+        ChangeSet { session, changes: Vec::new(), refused: None, idempotency: None }
     }
 
     /// Creates an item of these fields.
-    pub fn create(self, entity: &str, fields: Map<String, Json>) -> Self {
-        self.add(entity, Intent::Create, ChangeKind::Create(fields))
+    pub fn create(mut self, entity: &str, fields: Map<String, Json>) -> Self {
+        let compiled = self.session.authorize(entity, Intent::Create).map(Arc::clone);
+        let kind = compiled.map(|compiled| {
+            let fields = NewFields::new(&self.session.state, &compiled, fields);
+            Change { compiled, kind: ChangeKind::Create(fields) }
+        });
+        self.push(kind);
+        self
     }
 
     /// Changes an item by a merge patch of its fields, if it is as expected.
@@ -55,45 +61,46 @@ impl Set {
     }
 
     /// Writes a side record in the table of an entity, or deletes it (`fields` is `None`), if it is still the one that was read
-    /// (`None`: there was none). Otherwise the set fails with [`ErrorKind::Overtaken`](crate::ErrorKind::Overtaken).
-    pub fn note(
+    /// (`None`: there was none). Otherwise the set fails with [`ErrorKind::SideRecordConflict`](crate::ErrorKind::SideRecordConflict).
+    pub fn side_record(
         mut self,
         entity: &str,
-        keeper: Keeper,
+        owner: RecordOwner,
         name: &str,
         fields: Option<Map<String, Json>>,
-        read: Option<&Note>,
+        read: Option<&SideRecord>,
     ) -> Self {
         let compiled = self.session.require_reason().and_then(|()| self.session.state.compiled(entity).map(Arc::clone));
-        let change = SideRecordChange::new(keeper, name, fields, read);
-        self.push(compiled, ChangeKind::SideRecord(change));
+        let kind = ChangeKind::SideRecord(SideRecordChange::new(owner, name, fields, read));
+        self.push(compiled.map(|compiled| Change { compiled, kind }));
         self
     }
 
     /// Makes the set idempotent under a key of the caller's choice: when it is committed again with the same key and the same
     /// request, it gives the results of the first time and writes nothing. The key belongs to the user, and is forgotten after
-    /// [`Settings::remember`](crate::Settings).
-    pub fn once(mut self, key: &str, request: &[u8]) -> Self {
+    /// [`Settings::idempotency_retention`](crate::Settings).
+    pub fn idempotent(mut self, key: &str, request: &[u8]) -> Self {
         self.idempotency = Some((key.to_owned(), idempotency::hash(request)));
         self
     }
 
     fn add(mut self, entity: &str, intent: Intent, kind: ChangeKind) -> Self {
-        let compiled = self.session.authorize(entity, intent).map(Arc::clone);
-        self.push(compiled, kind);
+        let change =
+            self.session.authorize(entity, intent).map(|compiled| Change { compiled: Arc::clone(compiled), kind });
+        self.push(change);
         self
     }
 
-    fn push(&mut self, compiled: Result<Arc<CompiledEntity>, Error>, kind: ChangeKind) {
-        match compiled {
-            Ok(compiled) => self.changes.push(Change { compiled, kind }),
+    fn push(&mut self, change: Result<Change, Error>) {
+        match change {
+            Ok(change) => self.changes.push(change),
             Err(error) => self.refused = self.refused.take().or(Some(error)),
         }
     }
 
     /// Makes all changes or none; gives the items as they are afterwards, `None` for deleted ones.
     pub async fn commit(self) -> Result<Vec<Option<Record>>, Error> {
-        let Set { session, changes, refused, idempotency } = self;
+        let ChangeSet { session, changes, refused, idempotency } = self;
         if let Some(refused) = refused {
             return Err(refused);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_store::{Failed, Write, WriteSet, limits};
+use nagaya_store::{FailedCondition, Write, WriteSet, limits};
 
 use super::plan::{OnFailure, Plan, dedupe_checks};
 use crate::{Error, ErrorKind, Record, session::Session};
@@ -64,11 +64,13 @@ impl Session {
     }
 
     /// The error of a condition that failed; none if the changes have to be planned again.
-    fn explain_failure(&self, failed: &Failed, on_failure: Option<&OnFailure>) -> Result<(), Error> {
+    fn explain_failure(&self, failed: &FailedCondition, on_failure: Option<&OnFailure>) -> Result<(), Error> {
         match on_failure {
-            Some(OnFailure::IdTaken(compiled)) => Err(ErrorKind::Taken { fields: compiled.id_fields.clone() }.into()),
+            Some(OnFailure::IdTaken(compiled)) => {
+                Err(ErrorKind::NotUnique { fields: compiled.id_fields.clone() }.into())
+            }
             Some(OnFailure::Changed { compiled, expected }) => {
-                let found = failed.found.as_ref().filter(|item| self.scope.may_change(compiled, item));
+                let found = failed.current.as_ref().filter(|item| self.scope.may_change(compiled, item));
                 let Some(found) = found.filter(|item| !compiled.is_deleted(item)) else {
                     return Err(Error::not_found(compiled.name()));
                 };
@@ -79,10 +81,12 @@ impl Session {
                 Ok(())
             }
             // The marker was the item's own and is gone: the item has changed meanwhile.
-            Some(OnFailure::ValueTaken(_)) if failed.found.is_none() => Ok(()),
-            Some(OnFailure::ValueTaken(fields)) => Err(ErrorKind::Taken { fields: fields.clone() }.into()),
+            Some(OnFailure::ValueTaken(_)) if failed.current.is_none() => Ok(()),
+            Some(OnFailure::ValueTaken(fields)) => Err(ErrorKind::NotUnique { fields: fields.clone() }.into()),
             Some(OnFailure::NoReference { field, entity }) => Err(Error::no_reference(field, entity)),
-            Some(OnFailure::SideRecordChanged(name)) => Err(ErrorKind::Overtaken { note: name.clone() }.into()),
+            Some(OnFailure::SideRecordChanged(name)) => {
+                Err(ErrorKind::SideRecordConflict { name: name.clone() }.into())
+            }
             Some(OnFailure::Replan) | None => Ok(()),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use nagaya_store::{Comparison, Condition, Item, Key, Operand, Path, Value, Write};
+use nagaya_store::{ComparisonOp, Condition, Item, Key, Operand, Path, Value, Write};
 
 use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, session::Session};
 
@@ -61,7 +61,7 @@ impl<'s> IdempotencyRecord<'s> {
             return Ok(None);
         }
         if kept.get(REQUEST).and_then(Value::as_str) != Some(self.request) {
-            return Err(ErrorKind::KeyReused.into());
+            return Err(ErrorKind::IdempotencyKeyReused.into());
         }
         let Some(Value::List(results)) = kept.get(RESULTS) else { return Ok(None) };
         Ok(results.iter().map(|result| recalled(session, result)).collect())
@@ -79,7 +79,7 @@ impl<'s> IdempotencyRecord<'s> {
         };
         let settings = &session.state.settings;
         let now = settings.clock.seconds();
-        let expires = now.saturating_add(i64::try_from(settings.remember.as_secs()).unwrap_or(i64::MAX));
+        let expires = now.saturating_add(i64::try_from(settings.idempotency_retention.as_secs()).unwrap_or(i64::MAX));
         let mut kept = self
             .compiled
             .internal_item(self.key.clone())
@@ -89,7 +89,8 @@ impl<'s> IdempotencyRecord<'s> {
         if let Some(ttl) = &self.compiled.ttl {
             kept.insert(ttl, expires);
         }
-        let expired = Condition::Compare(Operand::Value(Path::attribute(EXPIRES)), Comparison::LessOrEqual, now.into());
+        let expired =
+            Condition::Compare(Operand::Value(Path::attribute(EXPIRES)), ComparisonOp::LessOrEqual, now.into());
         Write::put(&self.compiled.table, kept).when(self.compiled.is_absent().or(expired))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use nagaya_store::{Action, Condition, Item, Key, Update, Write};
+use nagaya_store::{Condition, Item, Key, Update, Write, WriteAction};
 
 use super::{draft::Draft, unique};
 use crate::{
@@ -76,7 +76,7 @@ impl Plan {
             let not_deleted = target.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted)));
             let exists = not_deleted.into_iter().fold(exists, Condition::and);
             let on_failure = OnFailure::NoReference { field: field.name.clone(), entity: reference.entity.clone() };
-            self.writes.push((Write::check(&target.table, key, exists), on_failure));
+            self.writes.push((Write::condition_check(&target.table, key, exists), on_failure));
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Session {
                 return None;
             }
         }
-        if let Expected::Same(_) = expected {
+        if let Expected::Unchanged(_) = expected {
             touched.extend(old.iter().map(|(name, _)| name.to_owned()));
         }
         let unchanged = self.unchanged(compiled, &key, old, &touched);
@@ -145,9 +145,12 @@ impl Session {
 pub(super) fn dedupe_checks(writes: Vec<(Write, OnFailure)>) -> Vec<(Write, OnFailure)> {
     let location = |(write, on_failure): &(Write, OnFailure)| {
         let key = match (&write.action, on_failure) {
-            (Action::Put { item }, OnFailure::IdTaken(compiled)) => compiled.stored_key(item)?,
-            (Action::Put { .. }, _) => return None,
-            (Action::Update { key, .. } | Action::Delete { key } | Action::Check { key }, _) => key.clone(),
+            (WriteAction::Put { item }, OnFailure::IdTaken(compiled)) => compiled.stored_key(item)?,
+            (WriteAction::Put { .. }, _) => return None,
+            (
+                WriteAction::Update { key, .. } | WriteAction::Delete { key } | WriteAction::ConditionCheck { key },
+                _,
+            ) => key.clone(),
         };
         Some((write.table.clone(), key))
     };

@@ -1,6 +1,6 @@
 //! Unique values: a marker item for each value that is taken, written in the same set as the item that takes it.
 
-use nagaya_design::Unique;
+use nagaya_design::UniqueConstraint;
 use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use super::plan::OnFailure;
@@ -18,14 +18,14 @@ pub(crate) struct Constraint {
 const OWNER: &str = "%owner";
 
 impl Constraint {
-    pub(crate) fn new(unique: &Unique) -> Self {
+    pub(crate) fn new(unique: &UniqueConstraint) -> Self {
         let when = unique.when.as_ref().map(values::condition);
         Constraint { fields: unique.fields.clone(), within_tenant: unique.within_tenant, when }
     }
 
     /// The key of the marker of an item's values; `None` if the constraint does not apply to the item.
     fn marker(&self, compiled: &CompiledEntity, item: &Item) -> Option<Key> {
-        if compiled.is_soft_deleted(item) || self.when.as_ref().is_some_and(|when| !when.holds(item)) {
+        if compiled.is_soft_deleted(item) || self.when.as_ref().is_some_and(|when| !when.is_satisfied_by(item)) {
             return None;
         }
         let mut hasher = blake3::Hasher::new();

@@ -3,8 +3,8 @@
 use nagaya_tenancy::{Principal, Tenant};
 
 fn mix(one: &Tenant, other: &Tenant, principal: &Principal) {
-    let _ = one.set().and(other.set());
-    let _ = one.set().create(other, "user", serde_json::Map::new());
+    let _ = one.change_set().and(other.change_set());
+    let _ = one.change_set().create(other, "user", serde_json::Map::new());
     let _ = one.tenant(principal);
 }
 

@@ -1,8 +1,8 @@
 //! The attack suite on the designs of the repository, on a store in memory.
 
 use nagaya_attack::{self as attack, Engine};
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Answer, Clock};
+use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_store::{Clock, StoreFuture};
 
 use crate::common::design;
 
@@ -10,10 +10,10 @@ use crate::common::design;
 struct Memory;
 
 impl Engine for Memory {
-    type Store = Embedded;
+    type Store = EmbeddedStore;
 
-    fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
-        Box::pin(async { Embedded::memory(Options { clock, ..Options::default() }) })
+    fn open(&self, clock: Clock) -> StoreFuture<'_, EmbeddedStore> {
+        Box::pin(async { EmbeddedStore::in_memory(Options { clock, ..Options::default() }) })
     }
 }
 

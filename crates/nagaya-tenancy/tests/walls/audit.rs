@@ -120,7 +120,7 @@ async fn an_operators_actions_for_a_tenant_are_in_the_tenants_audit() {
     let ann = acme.create("user", user("ann")).await.expect("a user");
     let id = ann.text("id").expect("an id").to_owned();
     let before = entries(&acme, "audit_logs").await.len();
-    let within = operator(&nagaya, "ticket 7: cannot sign in").within("tenant_acme").expect("a tenant");
+    let within = operator(&nagaya, "ticket 7: cannot sign in").as_tenant("tenant_acme").expect("a tenant");
     within.get("user", &[&id]).await.expect("a user");
     within.list(&List::by("users")).await.expect("a page");
     within.verify_secret("user", &[&id], "passwordHash", |_| true).await.expect("a user");
@@ -138,7 +138,7 @@ async fn an_operators_actions_for_a_tenant_are_in_the_tenants_audit() {
     assert!(own.iter().all(|entry| entry["reason"] == "ticket 7: cannot sign in"));
     assert_eq!(found.len(), before + expected.len());
 
-    let log = operator(&nagaya, "a look at the log").audit(0, i64::MAX, None).await.expect("a page");
+    let log = operator(&nagaya, "a look at the log").read_log(0, i64::MAX, None).await.expect("a page");
     assert_eq!(log.entries.len(), expected.len() + 1);
     assert!(log.entries[..expected.len()].iter().all(|entry| entry.tenant.as_deref() == Some("tenant_acme")));
     assert_eq!(log.entries[expected.len()].action, "audit.list");
@@ -155,7 +155,7 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
     ops.update("tenant_application", &[&id], fields(json!({ "status": "approved" })), None).await.expect("a change");
     ops.list(&List::by("tenant_applications")).await.expect("a page");
     ops.delete("tenant_application", &[&id], None).await.expect("it goes");
-    let log = ops.audit(0, i64::MAX, None).await.expect("a page").entries;
+    let log = ops.read_log(0, i64::MAX, None).await.expect("a page").entries;
     let actions: Vec<_> = log.iter().map(|entry| entry.action.as_str()).collect();
     let expected = ["create", "update", "list", "delete"].map(|verb| format!("tenant_application.{verb}"));
     assert_eq!(actions[..4], expected);
@@ -166,9 +166,9 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
     assert!(!format!("{log:?}").contains("ann@example.com"), "personal data is masked");
 
     let todo = open(design("todo/todo")).await;
-    let within = operator(&todo, "a complaint").within("f-1").expect("a tenant");
+    let within = operator(&todo, "a complaint").as_tenant("f-1").expect("a tenant");
     within.list(&List::by("todos_active")).await.expect("a page");
-    let log = operator(&todo, "a look").audit(0, i64::MAX, None).await.expect("a page").entries;
+    let log = operator(&todo, "a look").read_log(0, i64::MAX, None).await.expect("a page").entries;
     assert_eq!((log[0].action.as_str(), log[0].tenant.as_deref()), ("todo.list", Some("f-1")));
 }
 
@@ -176,7 +176,7 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
 async fn the_log_comes_in_pages_between_two_instants() {
     let nagaya = open(design("todo/todo")).await;
     let before = now();
-    let within = operator(&nagaya, "many").within("f-1").expect("a tenant");
+    let within = operator(&nagaya, "many").as_tenant("f-1").expect("a tenant");
     for _ in 0..230 {
         within.list(&List::by("todos_active")).await.expect("a page");
     }
@@ -185,7 +185,7 @@ async fn the_log_comes_in_pages_between_two_instants() {
     let mut found = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
-        let page = ops.audit(before, after, cursor.as_deref()).await.expect("a page");
+        let page = ops.read_log(before, after, cursor.as_deref()).await.expect("a page");
         found.extend(page.entries);
         match page.next {
             Some(next) => cursor = Some(next),
@@ -194,8 +194,8 @@ async fn the_log_comes_in_pages_between_two_instants() {
     }
     assert_eq!(found.iter().filter(|entry| entry.action == "todo.list").count(), 230);
     assert!(found.is_sorted_by_key(|entry| entry.at));
-    assert!(ops.audit(0, before, None).await.expect("a page").entries.is_empty());
-    let foreign = ops.audit(before, after + 1, Some("abc")).await.expect_err("no cursor");
+    assert!(ops.read_log(0, before, None).await.expect("a page").entries.is_empty());
+    let foreign = ops.read_log(before, after + 1, Some("abc")).await.expect_err("no cursor");
     assert_eq!(foreign.code(), "bad_cursor");
 }
 
@@ -208,12 +208,12 @@ async fn an_operator_without_a_reason_reaches_nothing() {
     let (store, nagaya, _) = management().await;
     for reason in ["", "  "] {
         let ops = operator(&nagaya, reason);
-        let within = ops.within("tenant_acme").expect("a tenant");
+        let within = ops.as_tenant("tenant_acme").expect("a tenant");
         assert_eq!(within.get("tenant", &[]).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(within.list(&List::by("users")).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(within.delete("tenant", &[], None).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(within.create("user", user("bob")).await.expect_err("no reason").code(), "no_reason");
-        assert_eq!(ops.audit(0, 1, None).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.read_log(0, 1, None).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(ops.list(&List::by("tenants")).await.expect_err("no reason").code(), "no_reason");
     }
     assert!(all(&store, "tenant").await.iter().all(|item| item.get("%deleting").is_none()));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nagaya_design::Design;
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_tenancy::{Nagaya, Principal, Tenant};
 use nagaya_testing::parse_design;
 pub(crate) use nagaya_testing::system_design as design;
@@ -17,8 +17,8 @@ pub(crate) async fn open_file(path: &str) -> Nagaya {
 
 /// A design on a store in memory.
 pub(crate) async fn open(design: Design) -> Nagaya {
-    let nagaya = Nagaya::open(design, Embedded::memory(Options::default()).expect("memory"));
-    nagaya.ensure().await.expect("the tables are made");
+    let nagaya = Nagaya::open(design, EmbeddedStore::in_memory(Options::default()).expect("memory"));
+    nagaya.ensure_tables().await.expect("the tables are made");
     nagaya
 }
 

@@ -92,7 +92,7 @@ async fn open() -> (Tenant, Arc<InstrumentedStore>, ManualClock) {
     let store = InstrumentedStore::new(memory_store(&clock));
     let settings = Settings { clock: clock.clock(), ..Settings::default() };
     let nagaya = Nagaya::open_with(parse_design(DESIGN), store.clone(), settings);
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     (tenant(&nagaya, "h1"), store, clock)
 }
 

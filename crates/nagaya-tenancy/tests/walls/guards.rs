@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagaya_design::{Design, check};
-use nagaya_store::{Action, Condition, Item, Key, Store as _, Value as Stored, Write};
+use nagaya_store::{Condition, Item, Key, Store as _, Value as Stored, Write, WriteAction};
 use nagaya_tenancy::{List, Nagaya, Principal};
 use nagaya_testing::InstrumentedStore;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::{
 async fn open(design: Design) -> (Nagaya, Arc<InstrumentedStore>) {
     let store = logged();
     let nagaya = Nagaya::open(design, store.clone());
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     (nagaya, store)
 }
 
@@ -131,8 +131,10 @@ fn asks(condition: Option<&Condition>, wanted: &Condition) -> bool {
 #[track_caller]
 fn condition_of(written: &[Write], sort: &str) -> Option<Condition> {
     let at = |write: &&Write| match &write.action {
-        Action::Put { item } => item.get("SK").and_then(Stored::as_str) == Some(sort),
-        Action::Update { key, .. } | Action::Delete { key } | Action::Check { key } => key.sort.to_string() == sort,
+        WriteAction::Put { item } => item.get("SK").and_then(Stored::as_str) == Some(sort),
+        WriteAction::Update { key, .. } | WriteAction::Delete { key } | WriteAction::ConditionCheck { key } => {
+            key.sort.to_string() == sort
+        }
     };
     written.iter().find(at).unwrap_or_else(|| panic!("nothing is written at {sort}: {written:#?}")).condition.clone()
 }
@@ -171,7 +173,7 @@ async fn writes_behind_attribute_walls_have_the_tenant_as_a_condition() {
     let written = store.take_writes();
     for (partition, sort) in [("ORDER#1", "ORDER#"), ("OFFER#1", "OFFER#")] {
         for write in written.iter() {
-            let at = matches!(&write.action, Action::Update { key, .. } | Action::Delete { key } if *key == Key::new(partition, sort));
+            let at = matches!(&write.action, WriteAction::Update { key, .. } | WriteAction::Delete { key } if *key == Key::new(partition, sort));
             if at {
                 let condition = write.condition.as_ref();
                 assert!(asks(condition, &Condition::equal("PK", partition)), "{write:?}");
@@ -309,7 +311,7 @@ async fn values_are_unique_for_each_tenant_also_where_keys_do_not_contain_it() {
         .take_writes()
         .iter()
         .filter_map(|write| match &write.action {
-            Action::Put { item } => item.get("PK").and_then(Stored::as_str).map(str::to_owned),
+            WriteAction::Put { item } => item.get("PK").and_then(Stored::as_str).map(str::to_owned),
             _ => None,
         })
         .filter(|partition| partition.starts_with("%unique"))
@@ -324,11 +326,11 @@ async fn unique_markers_are_in_the_partition_of_their_item() {
     let t1 = tenant(&nagaya, "t1");
     let marks = |written: Vec<Write>| {
         let key = |write: &Write| match &write.action {
-            Action::Put { item } => {
+            WriteAction::Put { item } => {
                 let text = |name: &str| item.get(name).and_then(Stored::as_str).unwrap_or_default().to_owned();
                 (text("PK"), text("SK"))
             }
-            Action::Update { key, .. } | Action::Delete { key } | Action::Check { key } => {
+            WriteAction::Update { key, .. } | WriteAction::Delete { key } | WriteAction::ConditionCheck { key } => {
                 (key.partition.to_string(), key.sort.to_string())
             }
         };

@@ -75,7 +75,7 @@ fn desk() -> Design {
 async fn open(design: &Design) -> (Nagaya, Arc<InstrumentedStore>) {
     let store = logged();
     let nagaya = Nagaya::open(design.clone(), store.clone());
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     (nagaya, store)
 }
 
@@ -165,7 +165,7 @@ async fn assert_derived(design: &Design, store: &InstrumentedStore) -> Vec<Item>
         let sort = item.get("SK").and_then(Stored::as_str).expect("a sort key");
         let entity = design.entity(if sort.starts_with("TASK#") { "task" } else { "note" }).expect("declared above");
         let fields: Map<String, Value> = item.iter().map(|(name, value)| (name.to_owned(), json_of(value))).collect();
-        let derived = design.derived(entity, &fields);
+        let derived = design.derived_attributes(entity, &fields);
         for index in ["PK", "SK", "GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK", "GSI3SK"] {
             let expected = derived.iter().find(|(name, _)| name == index);
             let expected = expected.and_then(|(_, value)| value.clone().expect("the fields fit"));

@@ -32,7 +32,7 @@ async fn a_unique_value_can_be_taken_once_by_each_tenant() {
     let new = || fields(json!({ "email": "a@example.com", "name": "A" }));
     let first = t1.create("user", new()).await.expect("the first");
     let second = t1.create("user", new()).await.expect_err("the second");
-    assert!(matches!(second.kind(), ErrorKind::Taken { fields } if fields == &["email"]), "{second}");
+    assert!(matches!(second.kind(), ErrorKind::NotUnique { fields } if fields == &["email"]), "{second}");
     t2.create("user", new()).await.expect("another tenant's");
 
     let id = first.text("userId").expect("an id").to_owned();

@@ -70,7 +70,7 @@ async fn open() -> (Nagaya, Tenant, Arc<InstrumentedStore>) {
     let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
     let store = logged();
     let nagaya = Nagaya::open(design, store.clone());
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     let h1 = tenant(&nagaya, "h1");
     (nagaya, h1, store)
 }
@@ -159,7 +159,7 @@ async fn an_impossible_range_is_empty_and_accepts_no_foreign_cursor() {
 async fn pages_of_a_filtered_list_continue_after_the_last_item_shown() {
     let store = logged();
     let nagaya = Nagaya::open(design("aiagent/single"), store.clone());
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     let t1 = tenant(&nagaya, "t1");
     for n in 0..25 {
         let new = json!({ "timestamp": format!("2026-01-01T00:00:{n:02}Z"), "message": n.to_string() });

@@ -1,19 +1,19 @@
 //! Side records: each owner lists its own.
 
-use nagaya_tenancy::{Keeper, Nagaya, Principal, Tenant};
+use nagaya_tenancy::{Nagaya, Principal, RecordOwner, Tenant};
 use serde_json::json;
 
 use crate::common::{design, fields, open, tenant};
 
-async fn note(tenant: &Tenant, entity: &str, keeper: Keeper, name: &str) {
-    let set = tenant.set().note(entity, keeper, name, Some(fields(json!({ "said": name }))), None);
+async fn note(tenant: &Tenant, entity: &str, keeper: RecordOwner, name: &str) {
+    let set = tenant.change_set().side_record(entity, keeper, name, Some(fields(json!({ "said": name }))), None);
     set.commit().await.expect("a note");
 }
 
 async fn names(tenant: &Tenant, entity: &str, prefix: &str, limit: usize) -> Vec<String> {
     let (mut names, mut after): (Vec<String>, Option<String>) = (Vec::new(), None);
     loop {
-        let page = tenant.notes(entity, prefix, after.as_deref(), limit).await.expect("a page");
+        let page = tenant.side_records(entity, prefix, after.as_deref(), limit).await.expect("a page");
         let Some(last) = page.last() else { return names };
         after = Some(last.name.clone());
         names.extend(page.into_iter().map(|note| note.name));
@@ -23,10 +23,10 @@ async fn names(tenant: &Tenant, entity: &str, prefix: &str, limit: usize) -> Vec
 async fn check(nagaya: &Nagaya, entity: &str) {
     let (t1, t10, empty) = (tenant(nagaya, "t1"), tenant(nagaya, "t10"), tenant(nagaya, "t"));
     for name in ["a-1", "a-2", "a-3", "b-1"] {
-        note(&t1, entity, Keeper::Tenant, name).await;
+        note(&t1, entity, RecordOwner::Tenant, name).await;
     }
-    note(&t10, entity, Keeper::Tenant, "a-4").await;
-    note(&t10, entity, Keeper::House, "a-5").await;
+    note(&t10, entity, RecordOwner::Tenant, "a-4").await;
+    note(&t10, entity, RecordOwner::System, "a-5").await;
     for limit in [1, 2, 100] {
         assert_eq!(names(&t1, entity, "a-", limit).await, ["a-1", "a-2", "a-3"]);
         assert_eq!(names(&t1, entity, "", limit).await, ["a-1", "a-2", "a-3", "b-1"]);
@@ -34,7 +34,7 @@ async fn check(nagaya: &Nagaya, entity: &str) {
         assert!(names(&empty, entity, "", limit).await.is_empty());
     }
     let operator = nagaya.operator("looks", &Principal::new("", "op"));
-    let house = operator.notes(entity, "a-", None, 10).await.expect("a page");
+    let house = operator.side_records(entity, "a-", None, 10).await.expect("a page");
     assert_eq!(house.iter().map(|note| note.name.as_str()).collect::<Vec<_>>(), ["a-5"]);
 }
 

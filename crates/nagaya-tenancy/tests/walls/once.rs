@@ -1,6 +1,6 @@
 //! Idempotency keys, and updates that expect the record that was read.
 
-use nagaya_embedded::Embedded;
+use nagaya_embedded::EmbeddedStore;
 use nagaya_tenancy::{ErrorKind, Expected, List, Nagaya, Principal, Record, Tenant};
 use nagaya_testing::ManualClock;
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::{
 
 async fn create(tenant: &Tenant, key: &str, name: &str) -> Result<Record, nagaya_tenancy::Error> {
     let agent = fields(json!({ "name": name }));
-    let set = tenant.set().create("agent", agent).once(key, name.as_bytes());
+    let set = tenant.change_set().create("agent", agent).idempotent(key, name.as_bytes());
     Ok(set.commit().await?.remove(0).expect("a created item"))
 }
 
@@ -25,9 +25,9 @@ async fn agents(tenant: &Tenant) -> usize {
 async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
     for system in ["aiagent/single", "aiagent/multi"] {
         let clock = ManualClock::at(NOON);
-        let store = Embedded::memory(options(&clock)).expect("memory");
+        let store = EmbeddedStore::in_memory(options(&clock)).expect("memory");
         let nagaya = Nagaya::open_with(design(system), store, settings(&clock));
-        nagaya.ensure().await.expect("the tables are made");
+        nagaya.ensure_tables().await.expect("the tables are made");
         let t1 = tenant(&nagaya, "t1");
         let first = create(&t1, "k", "a").await.expect("an agent");
 
@@ -42,7 +42,7 @@ async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
 
         // Another request under the same key.
         let refused = create(&t1, "k", "other").await.expect_err("it is used");
-        assert!(matches!(refused.kind(), ErrorKind::KeyReused), "{refused}");
+        assert!(matches!(refused.kind(), ErrorKind::IdempotencyKeyReused), "{refused}");
 
         // After a day the key is free.
         clock.set(NOON + 24 * 3_600_000 - 1);
@@ -79,7 +79,7 @@ async fn of_many_concurrent_requests_with_one_key_one_happens_and_all_get_its_re
             tokio::spawn(async move {
                 let mut agent = fields(json!({ "name": "a" }));
                 id.into_iter().for_each(|id| drop(agent.insert("agentId".to_owned(), id.into())));
-                t1.set().create("agent", agent).once(&key, b"a").commit().await
+                t1.change_set().create("agent", agent).idempotent(&key, b"a").commit().await
             })
         };
         let asked: Vec<_> = (0..8).map(ask).collect();

@@ -47,7 +47,7 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
             }
             let again = Nagaya::open(studio(), store.clone());
             if writes % 2 == 0 {
-                again.recover().await.expect("it is ended");
+                again.recover_deletions().await.expect("it is ended");
             } else if found.is_err() {
                 // The next deletion does the same.
                 let code = tenant(&again, "t1").delete("team", &["a"], None).await.map_err(|error| error.code());
@@ -57,7 +57,7 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
             let whole = t1.get("team", &["a"]).await.is_ok();
             let left = (count(&store, "PROJECT#").await, count(&store, "TASK#").await, count(&store, "%unique").await);
             assert_eq!(left, if whole { (3, 180, 184) } else { (0, 0, 0) }, "{ends:?} {writes}");
-            assert_eq!(again.recover().await.expect("there is nothing to do"), 0);
+            assert_eq!(again.recover_deletions().await.expect("there is nothing to do"), 0);
         }
     }
 }
@@ -81,14 +81,14 @@ async fn a_crash_while_marks_are_removed_leaves_none() {
             // The second one finds the mark and what forbids the deletion.
             let (process, ended) = ending(&store, ends, writes);
             let second = Nagaya::open(studio(), process.clone());
-            let answer = second.recover().await;
+            let answer = second.recover_deletions().await;
             if ended.hits() == 0 {
                 assert_eq!(answer.expect("it is ended"), 1);
                 assert!(writes > 3, "{writes} writes");
                 assert_eq!(flaws(&store).await, [""; 0]);
                 break;
             }
-            Nagaya::open(studio(), store.clone()).recover().await.expect("it is ended");
+            Nagaya::open(studio(), store.clone()).recover_deletions().await.expect("it is ended");
             assert_eq!(flaws(&store).await, [""; 0], "{ends:?} {writes}");
             assert!(t1.get("team", &["a"]).await.is_ok());
             assert_eq!(count(&store, "PROJECT#").await, 3);
@@ -116,7 +116,7 @@ async fn a_forged_deletion_record_deletes_nothing() {
             .with("%phase", phase);
         store.write(Write::put(TABLE, note).into()).await.expect("it is planted");
     }
-    assert_eq!(nagaya.recover().await.expect("they are dropped"), 3);
+    assert_eq!(nagaya.recover_deletions().await.expect("they are dropped"), 3);
     assert!(t1.get("team", &["a"]).await.is_ok());
     assert!(t1.get("project", &["p"]).await.is_ok());
     assert_eq!(flaws(&store).await, [""; 0]);

@@ -122,7 +122,7 @@ async fn deleting_a_referenceable_item_in_a_set_is_refused_with_a_reason() {
     let nagaya = open(&store).await;
     let t1 = tenant(&nagaya, "t1");
     team(&t1, "a").await;
-    let set = t1.set().delete("team", &["a"], None).create("team", fields(json!({ "name": "b" })));
+    let set = t1.change_set().delete("team", &["a"], None).create("team", fields(json!({ "name": "b" })));
     let refused = set.commit().await.expect_err("not in a set");
     assert_eq!(refused.code(), "invalid");
     assert!(refused.to_string().contains("delete it by itself"), "{refused}");
@@ -160,7 +160,7 @@ async fn nothing_new_refers_to_an_item_under_deletion() {
                     }
                 };
                 assert!(matches!(answer, Ok(()) | Err("not_found")), "{answer:?}");
-                while let Err(error) = nagaya.recover().await {
+                while let Err(error) = nagaya.recover_deletions().await {
                     assert_eq!(error.code(), "contended");
                 }
             }));
@@ -168,7 +168,7 @@ async fn nothing_new_refers_to_an_item_under_deletion() {
         for task in tasks {
             task.await.expect("no panic");
         }
-        assert_eq!(nagaya.recover().await.expect("there is nothing to do"), 0);
+        assert_eq!(nagaya.recover_deletions().await.expect("there is nothing to do"), 0);
         assert_eq!(flaws(&store).await, [""; 0], "round {round}");
         assert_eq!(t1.get("team", &[&id]).await.expect_err("it is gone").code(), "not_found");
     }

@@ -42,6 +42,6 @@ async fn a_missing_secret_passes_no_test() {
 #[tokio::test]
 async fn debug_output_of_a_change_set_has_no_fields() {
     let (_, _, acme) = management().await;
-    let shown = format!("{:?}", acme.set().create("user", user("ann")));
+    let shown = format!("{:?}", acme.change_set().create("user", user("ann")));
     assert!(shown.contains("create user") && !shown.contains("ann") && !shown.contains("$2"), "{shown}");
 }

@@ -58,7 +58,7 @@ impl Family {
         let store = memory();
         let design = check(DESIGN, &[]).design.expect("the design is sound");
         let nagaya = Nagaya::open_with(design, store.clone(), settings(&clock));
-        nagaya.ensure().await.expect("the tables are made");
+        nagaya.ensure_tables().await.expect("the tables are made");
         Family { f1: tenant(&nagaya, "f1"), store, clock }
     }
 

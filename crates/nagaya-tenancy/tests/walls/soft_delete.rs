@@ -17,7 +17,7 @@ const HASH: &str = "$2b$12$abcdefghijklmnopqrstuuGzAlQ3Yt6eYx0ZbM4vJcPqRsTuVwXyZ
 pub(crate) async fn management() -> (Arc<dyn Store>, Nagaya, Tenant) {
     let store = memory();
     let nagaya = Nagaya::open(design("management/management"), store.clone());
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     let acme = nagaya
         .tenant(&Principal {
             request: Some("request-1".into()),
@@ -77,7 +77,7 @@ async fn a_tenant_with_users_cannot_be_deleted_and_a_deleted_ones_name_is_free()
     let other = tenant(&nagaya, "tenant_other");
     let same = || fields(json!({ "name": "acme", "displayName": "Acme" }));
     let taken = other.create("tenant", same()).await.expect_err("one has it");
-    assert!(matches!(taken.kind(), ErrorKind::Taken { fields } if fields == &["name"]), "{taken}");
+    assert!(matches!(taken.kind(), ErrorKind::NotUnique { fields } if fields == &["name"]), "{taken}");
 
     acme.delete("user", &[user.text("id").expect("an id")], None).await.expect("it is deleted");
     acme.delete("tenant", &[], None).await.expect("a deleted user does not count");

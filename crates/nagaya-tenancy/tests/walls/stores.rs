@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Action, Error, Item, Key, Scan, Store, Value};
+use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_store::{Error, Item, Key, Scan, Store, Value, WriteAction};
 use nagaya_testing::{Call, Fault, Injected, InstrumentedStore};
 
 /// When a process ends: before its last write has an effect, or after it.
@@ -22,7 +22,7 @@ pub(crate) const LAG: Duration = Duration::from_millis(20);
 
 /// A store in memory.
 pub(crate) fn memory() -> Arc<dyn Store> {
-    Arc::new(Embedded::memory(Options::default()).expect("memory"))
+    Arc::new(EmbeddedStore::in_memory(Options::default()).expect("memory"))
 }
 
 /// A store in memory that logs calls.
@@ -51,7 +51,7 @@ pub(crate) fn lagging() -> Arc<dyn Store> {
     let shown = Arc::clone(&created);
     let note = move |call: &Call| {
         let puts = call.writes().iter().filter_map(|write| match &write.action {
-            Action::Put { item } => Some((key(item), Instant::now())),
+            WriteAction::Put { item } => Some((key(item), Instant::now())),
             _ => None,
         });
         created.lock().expect("no panic").extend(puts);

@@ -22,7 +22,7 @@ pub(crate) fn studio() -> Design {
 pub(crate) async fn open(store: &Arc<dyn Store>) -> Nagaya {
     let settings = Settings { index_lag: 2 * LAG, ..Settings::default() };
     let nagaya = Nagaya::open_with(studio(), Arc::clone(store), settings);
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     nagaya
 }
 

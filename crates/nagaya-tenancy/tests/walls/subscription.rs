@@ -19,7 +19,7 @@ async fn create(nagaya: &Nagaya, name: &str) {
 
 /// The names of the agents that a page has.
 fn names(page: &Delivery) -> Vec<String> {
-    let name = |change: &nagaya_tenancy::Changed| change.new.as_ref()?.text("name").map(str::to_owned);
+    let name = |change: &nagaya_tenancy::ItemChange| change.new.as_ref()?.text("name").map(str::to_owned);
     page.changes.iter().filter_map(name).collect()
 }
 

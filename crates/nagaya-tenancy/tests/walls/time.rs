@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use nagaya_embedded::{Embedded, ObjectsAndKeys, Options};
+use nagaya_embedded::{EmbeddedStore, Options, RestoreExtras};
 use nagaya_tenancy::{List, Nagaya, Settings};
 use nagaya_testing::ManualClock;
 use serde_json::json;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::common::{design, fields, open, tenant};
 
 pub(crate) fn options(clock: &ManualClock) -> Options {
-    Options { clock: clock.clock(), sweep_every: None, ..Options::default() }
+    Options { clock: clock.clock(), sweep_interval: None, ..Options::default() }
 }
 
 pub(crate) fn settings(clock: &ManualClock) -> Settings {
@@ -28,9 +28,9 @@ pub(crate) const NOON: i64 = 1_800_000_000_000;
 #[tokio::test]
 async fn an_expiry_that_has_passed_is_refused() {
     let clock = ManualClock::at(NOON);
-    let store = Embedded::memory(options(&clock)).expect("memory");
+    let store = EmbeddedStore::in_memory(options(&clock)).expect("memory");
     let nagaya = Nagaya::open_with(design("aiagent/single"), store, settings(&clock));
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     let t1 = tenant(&nagaya, "t1");
     let token = |until| fields(json!({ "tokenHash": "h", "purpose": "invitation", "expiresAt": until }));
     let refused = t1.create("token", token(NOON / 1000)).await.expect_err("it would be gone at once");
@@ -45,9 +45,9 @@ async fn an_expiry_that_has_passed_is_refused() {
 #[tokio::test]
 async fn sessions_and_tokens_are_never_returned_once_they_have_expired() {
     let clock = ManualClock::at(NOON);
-    let store = Embedded::memory(options(&clock)).expect("memory");
+    let store = EmbeddedStore::in_memory(options(&clock)).expect("memory");
     let nagaya = Nagaya::open_with(design("aiagent/single"), store, settings(&clock));
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     let t1 = tenant(&nagaya, "t1");
     let user = t1.create("user", fields(json!({ "email": "a@example.com", "name": "A" }))).await.expect("a user");
     let user = user.text("userId").expect("an id");
@@ -81,12 +81,12 @@ async fn a_directory_is_restored_to_any_moment_and_tables_say_that_they_can_be()
 
     let (clock, directory) = (ManualClock::at(NOON), tempfile::tempdir().expect("a directory"));
     let open_at = |path: std::path::PathBuf| {
-        let store = Embedded::open(path, options(&clock)).expect("the directory opens");
+        let store = EmbeddedStore::open(path, options(&clock)).expect("the directory opens");
         Nagaya::open_with(aiagent.clone(), store, settings(&clock))
     };
     let data = directory.path().join("data");
     let nagaya = open_at(data.clone());
-    nagaya.ensure().await.expect("the tables are made");
+    nagaya.ensure_tables().await.expect("the tables are made");
     let t1 = tenant(&nagaya, "t1");
     let agent = t1.create("agent", fields(json!({ "agentId": "a1", "name": "0" }))).await.expect("an agent");
     for n in 1..5 {
@@ -100,9 +100,9 @@ async fn a_directory_is_restored_to_any_moment_and_tables_say_that_they_can_be()
     clock.set(NOON + 5_000);
     for n in 0..5 {
         let past = directory.path().join(format!("at-{n}"));
-        let store = Embedded::open(&data, options(&clock)).expect("the directory opens");
+        let store = EmbeddedStore::open(&data, options(&clock)).expect("the directory opens");
         store
-            .restore_at(NOON + n * 1000 + 500, &past, ObjectsAndKeys::default(), &mut |_| {})
+            .restore_at(NOON + n * 1000 + 500, &past, RestoreExtras::default(), &mut |_| {})
             .expect("it can be restored");
         drop(store);
         let found = tenant(&open_at(past), "t1").get("agent", &["a1"]).await.expect("it was there");

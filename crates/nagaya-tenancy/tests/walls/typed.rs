@@ -29,7 +29,7 @@ fn ticket(title: &str) -> Ticket {
 async fn a_typed_item_is_created_read_changed_listed_and_deleted() {
     let nagaya = open_file("tests/ui/desk.toml").await;
     let t1 = tenant(&nagaya, "t1");
-    let tickets = t1.of::<Ticket>().expect("the design has tickets");
+    let tickets = t1.items_of::<Ticket>().expect("the design has tickets");
 
     let made = tickets.create(&ticket("It rains in")).await.expect("a ticket");
     assert_eq!((made.priority, made.version), (Some(3), Some(1)));
@@ -38,10 +38,10 @@ async fn a_typed_item_is_created_read_changed_listed_and_deleted() {
     let id = made.ticket_id.clone().expect("an id");
     assert_eq!(tickets.get(&[&id]).await.expect("it is there"), made);
 
-    let changed = tickets.change(&[&id], |ticket| ticket.note = Some("Bring a bucket".to_owned())).await;
+    let changed = tickets.update_with(&[&id], |ticket| ticket.note = Some("Bring a bucket".to_owned())).await;
     let changed = changed.expect("a change");
     assert_eq!(changed, Ticket { note: Some("Bring a bucket".to_owned()), version: Some(2), ..made.clone() });
-    let without = tickets.change(&[&id], |ticket| ticket.note = None).await.expect("a change");
+    let without = tickets.update_with(&[&id], |ticket| ticket.note = None).await.expect("a change");
     assert_eq!(without.note, None);
 
     assert_eq!(tickets.list(&List::by("tickets")).await.expect("a page").items, [without]);
@@ -54,14 +54,14 @@ async fn a_typed_item_that_names_another_tenant_is_refused() {
     let nagaya = open_file("tests/ui/desk.toml").await;
     let t1 = tenant(&nagaya, "t1");
     let forged = Ticket { tenant_id: Some("t2".to_owned()), ..ticket("Mine?") };
-    let refused = t1.of::<Ticket>().expect("tickets").create(&forged).await.expect_err("not yours");
+    let refused = t1.items_of::<Ticket>().expect("tickets").create(&forged).await.expect_err("not yours");
     assert!(matches!(refused.kind(), ErrorKind::Invalid(problems) if problems[0].path == "tenantId"), "{refused}");
 }
 
 #[tokio::test]
 async fn a_type_of_another_design_is_refused() {
     let nagaya = open(design("todo/todo")).await;
-    let refused = tenant(&nagaya, "f1").of::<Ticket>().expect_err("another design");
+    let refused = tenant(&nagaya, "f1").items_of::<Ticket>().expect_err("another design");
     assert_eq!(refused.code(), "no_entity");
 }
 
@@ -70,16 +70,16 @@ async fn a_type_of_another_design_is_refused() {
 async fn concurrent_changes_are_all_made() {
     let nagaya = open_file("tests/ui/desk.toml").await;
     let t1 = Arc::new(tenant(&nagaya, "t1"));
-    let made = t1.of::<Ticket>().expect("tickets").create(&ticket("Count")).await.expect("a ticket");
+    let made = t1.items_of::<Ticket>().expect("tickets").create(&ticket("Count")).await.expect("a ticket");
     let id = made.ticket_id.expect("an id");
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let (t1, id) = (Arc::clone(&t1), id.clone());
             tokio::spawn(async move {
-                let tickets = t1.of::<Ticket>().expect("tickets");
+                let tickets = t1.items_of::<Ticket>().expect("tickets");
                 let more = |ticket: &mut Ticket| ticket.title.push('.');
                 // Losing all races is possible; but no caller may be told of a change that was not made.
-                while let Err(error) = tickets.change(&[&id], more).await {
+                while let Err(error) = tickets.update_with(&[&id], more).await {
                     assert_eq!(error.code(), "contended");
                 }
             })
@@ -88,6 +88,6 @@ async fn concurrent_changes_are_all_made() {
     for task in tasks {
         task.await.expect("no panic");
     }
-    let ticket = t1.of::<Ticket>().expect("tickets").get(&[&id]).await.expect("it is there");
+    let ticket = t1.items_of::<Ticket>().expect("tickets").get(&[&id]).await.expect("it is there");
     assert_eq!((ticket.title.as_str(), ticket.version), ("Count........", Some(9)));
 }

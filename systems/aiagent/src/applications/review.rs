@@ -65,9 +65,9 @@ pub(crate) async fn approve(product: Arc<Product>, call: Arc<Call>) -> Result<An
 
     let review = Review { decision: Decision::Approved { tenant, is_named }, comment: approval.comment };
     let record = decide(&product, &call, &operator, &review).await?;
-    let application: Application = record.to()?;
+    let application: Application = record.deserialize()?;
     let tenant = application.created_tenant_id.as_deref().ok_or_else(Problem::internal)?;
-    if !create_tenant(&call, &operator.within(tenant)?, &application).await? {
+    if !create_tenant(&call, &operator.as_tenant(tenant)?, &application).await? {
         make_pending_again(&operator, &record).await?;
         return Err(tenant_id_taken());
     }
@@ -103,10 +103,10 @@ enum Decision {
 
 /// Writes a decision into the application. If the application has changed meanwhile, it is checked again.
 async fn decide(product: &Product, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
-    let id = [call.parameter("applicationId").ok_or_else(Problem::not_found)?];
+    let id = [call.path_parameter("applicationId").ok_or_else(Problem::not_found)?];
     for _ in 0..ATTEMPTS {
         let record = operator.get(APPLICATION, &id).await?;
-        let application: Application = record.to()?;
+        let application: Application = record.deserialize()?;
         if is_decided(&application, &review.decision)? {
             return Ok(record);
         }
@@ -119,7 +119,7 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, review: &Re
             decided => return Ok(decided?),
         }
     }
-    Err(Error::from(ErrorKind::Contended).into())
+    Err(Error::from(ErrorKind::Contention).into())
 }
 
 /// Whether the application has this decision already, from an approval whose tenant may not exist yet; `false` for a pending
@@ -138,7 +138,7 @@ fn is_decided(application: &Application, decision: &Decision) -> Result<bool, Pr
 
 /// Refuses an id that a tenant has.
 async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
-    let handle = operator.within(tenant).map_err(|error| match error.kind() {
+    let handle = operator.as_tenant(tenant).map_err(|error| match error.kind() {
         ErrorKind::BadTenant => ErrorKind::Invalid(vec![field_error("tenantId", "cannot be a tenant's id")]).into(),
         _ => error,
     })?;
@@ -181,10 +181,10 @@ async fn create_tenant(call: &Call, handle: &Tenant, application: &Application) 
         "role": "admin",
     });
     let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": &*call.caller.user });
-    let set = handle.set().create("tenant", fields(tenant)).create("user", fields(user));
+    let set = handle.change_set().create("tenant", fields(tenant)).create("user", fields(user));
     match set.create("permission_policy", fields(policy)).commit().await {
         Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind(), ErrorKind::Taken { .. }) => {
+        Err(error) if matches!(error.kind(), ErrorKind::NotUnique { .. }) => {
             let tenant = tenant_item(handle).await?;
             Ok(tenant.is_some_and(|tenant| tenant.text("applicationId") == Some(&application.application_id)))
         }
@@ -216,7 +216,7 @@ fn not_pending() -> Problem {
 
 fn tenant_id_taken() -> Problem {
     let problem = Problem::of(ProblemCode::TAKEN, "The id of the tenant is taken.");
-    problem.at("tenantId", "Is taken.")
+    problem.with_field("tenantId", "Is taken.")
 }
 
 /// An application that did not come through this API, and has no applicant.

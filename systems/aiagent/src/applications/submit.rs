@@ -29,9 +29,9 @@ pub(crate) async fn submit(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, P
 
     fields.insert("applicantUserId".to_owned(), (&*call.caller.user).into());
     let request = serde_json::to_vec(&(APPLICATION, &fields)).unwrap_or_default();
-    let set = call.system("somebody applies for a tenant").set().create(APPLICATION, fields);
+    let set = call.system_operator("somebody applies for a tenant").change_set().create(APPLICATION, fields);
     let set = match call.idempotency_key()? {
-        Some(key) => set.once(key, &request),
+        Some(key) => set.idempotent(key, &request),
         None => set,
     };
     let application = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::internal)?;

@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use nagaya_design::{Design, check};
-use nagaya_store::{Action, Error, Item, Store};
-use nagaya_tenancy::{Ids, Settings};
+use nagaya_store::{Error, Item, Store, WriteAction};
+use nagaya_tenancy::{IdGenerator, Settings};
 use nagaya_testing::{
     Call, Client, Fault, InstrumentedStore, ManualClock, TestServer, TestServerBuilder, memory_store,
 };
@@ -22,7 +22,7 @@ pub(crate) fn design(name: &str) -> Design {
 
 /// The product, whose API is below `/v1` and whose clock each request moves by a second.
 pub(crate) fn builder(design_name: &str, clock: &ManualClock) -> TestServerBuilder {
-    let ids = Ids::counted();
+    let ids = IdGenerator::sequential();
     let system = nagaya_aiagent::system_with("aiagent", design(design_name), clock.clock(), ids.clone());
     let (base, index_lag) = (Some(BASE.to_owned()), Duration::from_millis(100));
     let settings = Settings { base, ids, index_lag, ..Settings::default() };
@@ -51,7 +51,7 @@ pub(crate) fn instrumented(design_name: &str) -> (TestServer, Arc<InstrumentedSt
 pub(crate) fn at_tenant_creation(fault: fn(fn() -> Error) -> Fault) -> Fault {
     let is_tenant = |item: &Item| item.get("GSI1PK").and_then(|value| value.as_str()) == Some("TENANT");
     let creates = move |call: &Call| {
-        call.writes().iter().any(|write| matches!(&write.action, Action::Put { item } if is_tenant(item)))
+        call.writes().iter().any(|write| matches!(&write.action, WriteAction::Put { item } if is_tenant(item)))
     };
     fault(|| Error::engine("the process has ended")).on(creates).once()
 }

@@ -1,7 +1,7 @@
 //! The permission policy, entity by entity and verb by verb.
 
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Operation, Reach, Route, routes};
+use nagaya_server::{Operation, RequiredCaller, Route, routes};
 use serde_json::{Value as Json, json};
 
 use nagaya_testing::{Client, Response};
@@ -38,7 +38,10 @@ fn the_policy_decides_about_each_verb_of_each_entity() {
     };
 
     let mut asked = 0;
-    for route in routes(design).iter().filter(|route| matches!(route.reach, Reach::Tenant | Reach::Public)) {
+    for route in routes(design)
+        .iter()
+        .filter(|route| matches!(route.required_caller, RequiredCaller::Tenant | RequiredCaller::Public))
+    {
         let (entity, verb) = route.subject(design).expect("about an entity");
         let sample = samples.iter().find(|sample| sample.entity == entity.name);
         let permission = format!("{}.{verb}", entity.name);

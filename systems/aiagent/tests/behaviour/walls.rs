@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use nagaya_design::{Design, Returns};
-use nagaya_server::{Operation, Reach, Route, routes};
+use nagaya_design::{Design, ResultKind};
+use nagaya_server::{Operation, RequiredCaller, Route, routes};
 use nagaya_store::{Item, Scan};
 use nagaya_tenancy::table_specs;
 use serde_json::{Value as Json, json};
@@ -82,7 +82,7 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
         let before = everything_of(&server, "t1");
         assert!(before.len() > 30, "items, audit entries and what keeps values unique");
 
-        let tenants_own = |route: &&Route| route.reach == Reach::Tenant;
+        let tenants_own = |route: &&Route| route.required_caller == RequiredCaller::Tenant;
         let all = routes(design);
         assert!(all.iter().filter(tenants_own).count() > 80, "all of them");
         let others = ["t10", "T1", "t", "t1#", "t1%23", "TENANT#t1"];
@@ -105,7 +105,7 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
                     Operation::Read(_) | Operation::Update(_) | Operation::Delete(_) => {
                         drop(answer.problem(404, "not_found"));
                     }
-                    Operation::List(id) if id.of(design).returns == Returns::One => {
+                    Operation::List(id) if id.of(design).returns == ResultKind::One => {
                         answer.problem(404, "not_found");
                     }
                     // It leaves entries of its own.
@@ -118,7 +118,7 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
                 }
             }
             // Operators' routes are no tenant's, whoever it is.
-            for route in all.iter().filter(|route| route.reach == Reach::Operator) {
+            for route in all.iter().filter(|route| route.required_caller == RequiredCaller::Operator) {
                 let (entity, _) = route.subject(design).expect("about an entity");
                 let nothing = json!({ "applicationId": "none", "noticeId": "n1", "userId": "u1", "status": "pending" });
                 let record = records.get(&entity.name).unwrap_or(&nothing);

@@ -13,7 +13,7 @@ use std::{
 };
 
 use nagaya_design::{Design, check};
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_kondate::{LocalPayments, catch_up, system};
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Server, Verifier};
 use nagaya_store::{Clock, Scan, Store, Value};
@@ -63,9 +63,9 @@ async fn measure() -> Outcome<Measured> {
     let scratch =
         tempfile::Builder::new().prefix("bench-search-").tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
     let load = std::fs::read_to_string("/proc/loadavg")?.split(' ').next().unwrap_or_default().to_owned();
-    let store: Arc<dyn Store> = Arc::new(Embedded::open(scratch.path().join("store"), Options::default())?);
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(scratch.path().join("store"), Options::default())?);
     let nagaya = Nagaya::open_with(design()?, Arc::clone(&store), Settings::default());
-    nagaya.ensure().await?;
+    nagaya.ensure_tables().await?;
 
     fill_book(&nagaya).await?;
     let own = rate(&nagaya).await?;
@@ -91,7 +91,7 @@ async fn fill_book(nagaya: &Nagaya) -> Outcome<()> {
     let user = nagaya.tenant(&Principal::new(USER, USER))?;
     for first in (0..RECIPES).step_by(AT_ONCE) {
         let recipes = (first..first + AT_ONCE).map(recipes::recipe);
-        recipes.fold(user.set(), |set, recipe| set.create("recipe", recipe)).commit().await?;
+        recipes.fold(user.change_set(), |set, recipe| set.create("recipe", recipe)).commit().await?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn fill_catalog(nagaya: &Nagaya) -> Outcome<()> {
     for first in (0..RECIPES).step_by(AT_ONCE) {
         let creator = format!("u_{:02}", first / AT_ONCE % CREATORS);
         let tenant = nagaya.tenant(&Principal::new(creator.as_str(), creator.as_str()))?;
-        let mut set = tenant.set();
+        let mut set = tenant.change_set();
         for n in first..first + AT_ONCE {
             let mut recipe = recipes::recipe(RECIPES + n);
             let at =

@@ -6,7 +6,7 @@
 //! that write.
 
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
-use nagaya_tenancy::{Error, Keeper, Nagaya, Note, Principal, Record, Retry, Set, Tenant};
+use nagaya_tenancy::{ChangeSet, Error, Nagaya, Principal, Record, RecordOwner, Retry, SideRecord, Tenant};
 use serde_json::json;
 
 use super::Kind;
@@ -64,7 +64,7 @@ impl Publication {
 struct Miscount {
     user: String,
     /// The record, if there is one that must be deleted; `None`: one must be created.
-    note: Option<Note>,
+    note: Option<SideRecord>,
 }
 
 /// Makes the count match whether these users have saved the publication.
@@ -95,7 +95,7 @@ pub(crate) async fn recount(nagaya: &Nagaya, publication: &Publication) -> Resul
         }
         tracing::warn!(?publication, number, "a saved count is not the number of its saves");
         // A record that was created or deleted since has changed the item's version.
-        match set_count(creator.set(), publication, &counter, number).commit().await {
+        match set_count(creator.change_set(), publication, &counter, number).commit().await {
             Err(error) if !is_lost_race(&error) => return Err(error),
             _ => {}
         }
@@ -121,7 +121,7 @@ async fn reconcile_some(nagaya: &Nagaya, publication: &Publication, users: &[Str
             return Ok(());
         }
 
-        let mut set = creator.set();
+        let mut set = creator.change_set();
         if let Some(counter) = &counter {
             let fewer = miscounts.iter().filter(|one| one.note.is_some()).count();
             let more = miscounts.len() - fewer;
@@ -131,7 +131,7 @@ async fn reconcile_some(nagaya: &Nagaya, publication: &Publication, users: &[Str
         for Miscount { user, note } in &miscounts {
             let fields = note.is_none().then(|| fields(json!({ "user": user })));
             let name = format!("{}{user}", publication.prefix());
-            set = set.note(publication.kind.names().creator, Keeper::Tenant, &name, fields, note.as_ref());
+            set = set.side_record(publication.kind.names().creator, RecordOwner::Tenant, &name, fields, note.as_ref());
         }
         match set.commit().await {
             Err(error) if !is_lost_race(&error) => return Err(error),
@@ -151,7 +151,7 @@ async fn check(
     let saved = found(handle(nagaya, user)?.get(kind.names().saved, &[id]).await)?;
     let saved = saved.and_then(|saved| Publication::saved(*kind, &saved)).as_ref() == Some(publication);
     let name = format!("{}{user}", publication.prefix());
-    let note = creator.note(kind.names().creator, Keeper::Tenant, &name).await?;
+    let note = creator.side_record(kind.names().creator, RecordOwner::Tenant, &name).await?;
     Ok((saved != note.is_some()).then(|| Miscount { user: user.to_owned(), note }))
 }
 
@@ -162,7 +162,7 @@ async fn counted_users(
     after: &mut Option<String>,
 ) -> Result<Option<Vec<String>>, Error> {
     let prefix = publication.prefix();
-    let page = creator.notes(publication.kind.names().creator, &prefix, after.as_deref(), PAGE).await?;
+    let page = creator.side_records(publication.kind.names().creator, &prefix, after.as_deref(), PAGE).await?;
     let Some(last) = page.last() else { return Ok(None) };
     *after = Some(last.name.clone());
     Ok(Some(page.iter().filter_map(|note| note.name.strip_prefix(&prefix)).map(str::to_owned).collect()))
@@ -178,7 +178,7 @@ fn count(counter: &Record) -> u64 {
 }
 
 /// Adds the write of a count to a set. It is no change of the publication, so `updatedAt` stays.
-fn set_count(set: Set, publication: &Publication, counter: &Record, number: u64) -> Set {
+fn set_count(set: ChangeSet, publication: &Publication, counter: &Record, number: u64) -> ChangeSet {
     let patch = json!({ "savedCount": number, "updatedAt": counter.json("updatedAt") });
     set.update(publication.kind.names().creator, &publication.counter_id(), fields(patch), counter)
 }

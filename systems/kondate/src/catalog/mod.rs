@@ -10,7 +10,7 @@ mod save;
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Field, Verb};
-use nagaya_server::{OwnRoute, Problem};
+use nagaya_server::{CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
 
 use crate::product::item;
@@ -83,43 +83,43 @@ impl Kind {
     }
 }
 
-pub(crate) fn routes(design: &Design) -> Vec<OwnRoute> {
+pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     Kind::ALL.into_iter().flat_map(|kind| routes_of(kind, design)).collect()
 }
 
-fn routes_of(kind: Kind, design: &Design) -> Vec<OwnRoute> {
+fn routes_of(kind: Kind, design: &Design) -> Vec<CustomRoute> {
     let Names { own, saved, id, path, schemas: [copy, saved_schema], .. } = kind.names();
     let at = |rest: &str| format!("{path}/{{{id}}}{rest}");
     let saving = format!("/catalog{path}/{{{id}}}/save");
     vec![
-        OwnRoute::new(Method::POST, &at("/publish"), &format!("Publishes a {own}, or its changes."), move |call| {
+        CustomRoute::new(Method::POST, &at("/publish"), &format!("Publishes a {own}, or its changes."), move |call| {
             publish::publish(kind, call)
         })
-        .needs(own, Verb::Update)
+        .requires(own, Verb::Update)
         .body(publish::schema(design))
         .answers(200, Some(item(copy))),
-        OwnRoute::new(Method::POST, &at("/withdraw"), &format!("Takes a {own} out of the catalog."), move |call| {
+        CustomRoute::new(Method::POST, &at("/withdraw"), &format!("Takes a {own} out of the catalog."), move |call| {
             publish::withdraw(kind, call)
         })
-        .needs(own, Verb::Update)
+        .requires(own, Verb::Update)
         .answers(204, None),
-        OwnRoute::new(
+        CustomRoute::new(
             Method::DELETE,
             &at(""),
             &format!("Deletes a {own}; one that is published leaves the catalog with it."),
             move |call| publish::delete(kind, call),
         )
-        .needs(own, Verb::Delete)
+        .requires(own, Verb::Delete)
         .answers(204, None),
-        OwnRoute::new(Method::PUT, &saving, &format!("Saves a {own} of the catalog."), move |call| {
+        CustomRoute::new(Method::PUT, &saving, &format!("Saves a {own} of the catalog."), move |call| {
             save::save(kind, call)
         })
-        .needs(saved, Verb::Create)
+        .requires(saved, Verb::Create)
         .answers(200, Some(item(saved_schema))),
-        OwnRoute::new(Method::DELETE, &saving, &format!("Saves a {own} of the catalog no longer."), move |call| {
+        CustomRoute::new(Method::DELETE, &saving, &format!("Saves a {own} of the catalog no longer."), move |call| {
             save::unsave(kind, call)
         })
-        .needs(saved, Verb::Delete)
+        .requires(saved, Verb::Delete)
         .answers(204, None),
     ]
 }

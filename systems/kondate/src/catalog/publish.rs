@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use nagaya_design::{Design, Field};
 use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{Error, Keeper, Note, Record, Retry, Set, Tenant};
+use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, Retry, SideRecord, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Kind, author, shown};
@@ -41,26 +41,26 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
         retry.attempt().await?;
         // It is the caller's own, in the version that the caller knows.
         let own = tenant.get(names.own, &[id]).await?;
-        call.knows(&own)?;
+        call.check_if_match(&own)?;
         // The caller has a profile with a name.
         let author = author(&tenant).await?;
         // No other user has ever published an item with this id.
-        let claim = tenant.note(names.catalog, Keeper::House, &name).await?;
+        let claim = tenant.side_record(names.catalog, RecordOwner::System, &name).await?;
         if claim.as_ref().is_some_and(|claim| claim.text("creator") != Some(&*tenant.principal().tenant)) {
             return Err(id_taken(kind));
         }
 
         let (at, millis) = match own.text("publishedAt") {
-            Some(at) => (at.to_owned(), call.now()),
+            Some(at) => (at.to_owned(), call.now_millis()),
             None => publication_time(&call, kind, claim.as_ref())?,
         };
-        let mut set = tenant.set().update(names.own, &[id], fields(json!({ "publishedAt": at })), &own);
+        let mut set = tenant.change_set().update(names.own, &[id], fields(json!({ "publishedAt": at })), &own);
         for copy in copies(&tenant, kind, &at, id).await? {
             set = add_copy(&call, set, kind, &own, &author, &copy);
         }
         if claim.is_none() || own.text("publishedAt").is_none() {
             let said = fields(json!({ "creator": &*tenant.principal().tenant, "millis": millis }));
-            set = set.note(names.catalog, Keeper::House, &name, Some(said), claim.as_ref());
+            set = set.side_record(names.catalog, RecordOwner::System, &name, Some(said), claim.as_ref());
         }
         match set.commit().await {
             Ok(results) => {
@@ -82,13 +82,13 @@ pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Prob
     loop {
         retry.attempt().await?;
         let own = tenant.get(names.own, &[id]).await?;
-        call.knows(&own)?;
+        call.check_if_match(&own)?;
         if own.text("publishedAt").is_none() {
             let detail = format!("The {} is not in the catalog.", names.own);
             return Err(Problem::new(StatusCode::CONFLICT, "not_published", detail));
         }
 
-        let set = tenant.set().update(names.own, &[id], fields(json!({ "publishedAt": null })), &own);
+        let set = tenant.change_set().update(names.own, &[id], fields(json!({ "publishedAt": null })), &own);
         match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
             Err(error) if is_lost_race(&error) => {}
@@ -105,9 +105,9 @@ pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
     loop {
         retry.attempt().await?;
         let own = tenant.get(names.own, &[id]).await?;
-        call.knows(&own)?;
+        call.check_if_match(&own)?;
 
-        let set = tenant.set().delete(names.own, &[id], &own);
+        let set = tenant.change_set().delete(names.own, &[id], &own);
         match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
             Err(error) if is_lost_race(&error) => {}
@@ -128,11 +128,11 @@ fn claim_name(kind: Kind, id: &str) -> String {
 }
 
 /// The time of publication: now, or a second after the last publication, because times have a resolution of a second.
-fn publication_time(call: &Call, kind: Kind, claim: Option<&Note>) -> Result<(String, i64), Problem> {
+fn publication_time(call: &Call, kind: Kind, claim: Option<&SideRecord>) -> Result<(String, i64), Problem> {
     let last = claim.and_then(|claim| claim.number("millis")).and_then(|last| i64::try_from(last).ok());
-    let millis = last.map_or(call.now(), |last| call.now().max(last.saturating_add(1_000)));
+    let millis = last.map_or(call.now_millis(), |last| call.now_millis().max(last.saturating_add(1_000)));
     let field = call.design().entity(kind.names().catalog).and_then(|entity| entity.field("createdAt"));
-    let instant = field.and_then(|field| field.instant(millis));
+    let instant = field.and_then(|field| field.timestamp_value(millis));
     let at = instant.as_ref().and_then(Json::as_str).ok_or_else(Problem::internal)?;
     Ok((at.to_owned(), millis))
 }
@@ -158,7 +158,7 @@ async fn copies<'c>(tenant: &'c Tenant, kind: Kind, at: &'c str, id: &'c str) ->
 }
 
 /// Adds a copy of the own item to a change set.
-fn add_copy(call: &Call, set: Set, kind: Kind, own: &Record, author: &str, copy: &Copy<'_>) -> Set {
+fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str, copy: &Copy<'_>) -> ChangeSet {
     let names = kind.names();
     // A field that the own item no longer has is removed from the copy.
     let given = |field: &Field| match own.json(&field.name) {
@@ -180,7 +180,13 @@ fn add_copy(call: &Call, set: Set, kind: Kind, own: &Record, author: &str, copy:
 }
 
 /// Adds the deletion of the copies of an own item to a change set.
-async fn without_copies(tenant: &Tenant, set: Set, kind: Kind, own: &Record, id: &str) -> Result<Set, Error> {
+async fn without_copies(
+    tenant: &Tenant,
+    set: ChangeSet,
+    kind: Kind,
+    own: &Record,
+    id: &str,
+) -> Result<ChangeSet, Error> {
     let Some(at) = own.text("publishedAt") else { return Ok(set) };
     let there = copies(tenant, kind, at, id).await?.into_iter().filter(|copy| copy.exists);
     Ok(there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None)))

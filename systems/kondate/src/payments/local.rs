@@ -6,8 +6,8 @@
 use nagaya_store::Clock;
 
 use super::{
-    port::{Asked, Card, ChargeId, Payments, Refused, Standing, Token},
-    standing::State,
+    port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    standing::SubscriptionState,
 };
 
 /// The length of a period, in milliseconds: thirty days.
@@ -42,21 +42,21 @@ impl LocalPayments {
     }
 }
 
-fn found(subscription: &str) -> Result<Subscription<'_>, Refused> {
+fn found(subscription: &str) -> Result<Subscription<'_>, PaymentError> {
     Subscription::read(subscription).ok_or_else(|| declined("There is no such subscription."))
 }
 
-fn declined(reason: &str) -> Refused {
-    Refused::Declined(reason.to_owned())
+fn declined(reason: &str) -> PaymentError {
+    PaymentError::Declined(reason.to_owned())
 }
 
 /// What kind of card a token is for.
-fn kind(token: &Token) -> &str {
+fn kind(token: &CardToken) -> &str {
     token.expose().strip_prefix("tok_").and_then(|rest| rest.split('_').next()).unwrap_or_default()
 }
 
 /// Refuses what is not paid.
-fn pays(token: &Token) -> Result<(), Refused> {
+fn pays(token: &CardToken) -> Result<(), PaymentError> {
     match kind(token) {
         "visa" | "mastercard" | "jcb" | "unpaid" => Ok(()),
         "expired" => Err(declined("The card has expired.")),
@@ -64,12 +64,12 @@ fn pays(token: &Token) -> Result<(), Refused> {
     }
 }
 
-impl Payments for LocalPayments {
+impl PaymentProvider for LocalPayments {
     fn name(&self) -> &str {
         "local"
     }
 
-    fn card<'a>(&'a self, token: &'a Token) -> Asked<'a, Card> {
+    fn attach_card<'a>(&'a self, token: &'a CardToken) -> PaymentFuture<'a, Card> {
         let card = match kind(token) {
             "visa" => Ok(("visa", "4242")),
             "mastercard" => Ok(("mastercard", "4444")),
@@ -88,16 +88,21 @@ impl Payments for LocalPayments {
         Box::pin(async { card })
     }
 
-    fn forget<'a>(&'a self, _: &'a Token) -> Asked<'a, ()> {
+    fn detach_card<'a>(&'a self, _: &'a CardToken) -> PaymentFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn charge<'a>(&'a self, token: &'a Token, _: u64, _: &'a str, key: &'a str) -> Asked<'a, ChargeId> {
+    fn charge<'a>(&'a self, token: &'a CardToken, _: u64, _: &'a str, key: &'a str) -> PaymentFuture<'a, ChargeId> {
         let charged = pays(token).map(|()| ChargeId(format!("ch_{key}")));
         Box::pin(async { charged })
     }
 
-    fn subscribe<'a>(&'a self, token: &'a Token, plan: &'a str, key: &'a str) -> Asked<'a, Standing> {
+    fn subscribe<'a>(
+        &'a self,
+        token: &'a CardToken,
+        plan: &'a str,
+        key: &'a str,
+    ) -> PaymentFuture<'a, SubscriptionStatus> {
         let course = match kind(token) {
             "unpaid" => Course::Unpaid,
             _ if plan.starts_with("trial") => Course::Trial,
@@ -111,7 +116,7 @@ impl Payments for LocalPayments {
         Box::pin(async { started })
     }
 
-    fn cancel<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+    fn cancel<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
         let standing = found(subscription).map(|found| {
             let until = found.until.unwrap_or(found.standing(now).period_end);
@@ -120,16 +125,16 @@ impl Payments for LocalPayments {
         Box::pin(async { standing })
     }
 
-    fn resume<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+    fn resume<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
-        let standing = found(subscription).and_then(|found| match found.standing(now).state.runs() {
+        let standing = found(subscription).and_then(|found| match found.standing(now).state.is_running() {
             true => Ok(Subscription { until: None, ..found }.standing(now)),
             false => Err(declined("The subscription has ended.")),
         });
         Box::pin(async { standing })
     }
 
-    fn standing<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+    fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let standing = found(subscription).map(|found| found.standing(self.clock.millis()));
         Box::pin(async { standing })
     }
@@ -175,20 +180,20 @@ impl<'i> Subscription<'i> {
         self.until.map_or(id.clone(), |until| format!("{id}_{until}"))
     }
 
-    fn standing(&self, now: i64) -> Standing {
+    fn standing(&self, now: i64) -> SubscriptionStatus {
         let over = (now - self.start).div_euclid(PERIOD).max(0);
         let (state, periods) = match (self.course, over) {
-            (Course::Trial, 0) => (State::Trialing, 1),
-            (Course::Unpaid, 1) => (State::PastDue, 2),
-            (Course::Unpaid, 2..) => (State::Canceled, 2),
-            _ => (State::Active, over + 1),
+            (Course::Trial, 0) => (SubscriptionState::Trialing, 1),
+            (Course::Unpaid, 1) => (SubscriptionState::PastDue, 2),
+            (Course::Unpaid, 2..) => (SubscriptionState::Canceled, 2),
+            _ => (SubscriptionState::Active, over + 1),
         };
         let period_end = self.start + periods * PERIOD;
         let (state, period_end) = match self.until {
-            Some(until) if until <= now => (State::Canceled, until),
+            Some(until) if until <= now => (SubscriptionState::Canceled, until),
             until => (state, until.unwrap_or(period_end)),
         };
-        Standing { subscription: self.id(), state, period_end, ends: self.until.is_some() }
+        SubscriptionStatus { subscription: self.id(), state, period_end, ends_with_period: self.until.is_some() }
     }
 }
 
@@ -208,24 +213,24 @@ mod tests {
     #[test]
     fn an_id_says_how_its_subscription_stands() {
         let start = made_at(KEY).expect("a ULID");
-        let check = |id: &str, days: i64, state: State, end: i64| {
+        let check = |id: &str, days: i64, state: SubscriptionState, end: i64| {
             let standing = Subscription::read(id).expect("an id").standing(start + days * PERIOD / 30);
             assert_eq!((standing.state, standing.period_end), (state, start + end * PERIOD / 30), "{id} after {days}");
             assert_eq!(standing.subscription, id);
         };
         let (paid, trial, unpaid) =
             (format!("sub_{KEY}_paid"), format!("sub_{KEY}_trial"), format!("sub_{KEY}_unpaid"));
-        check(&paid, -400, State::Active, 30);
-        check(&paid, 29, State::Active, 30);
-        check(&paid, 30, State::Active, 60);
-        check(&trial, 29, State::Trialing, 30);
-        check(&trial, 30, State::Active, 60);
-        check(&unpaid, 29, State::Active, 30);
-        check(&unpaid, 30, State::PastDue, 60);
-        check(&unpaid, 60, State::Canceled, 60);
+        check(&paid, -400, SubscriptionState::Active, 30);
+        check(&paid, 29, SubscriptionState::Active, 30);
+        check(&paid, 30, SubscriptionState::Active, 60);
+        check(&trial, 29, SubscriptionState::Trialing, 30);
+        check(&trial, 30, SubscriptionState::Active, 60);
+        check(&unpaid, 29, SubscriptionState::Active, 30);
+        check(&unpaid, 30, SubscriptionState::PastDue, 60);
+        check(&unpaid, 60, SubscriptionState::Canceled, 60);
         let ending = format!("{paid}_{}", start + PERIOD);
-        check(&ending, 29, State::Active, 30);
-        check(&ending, 30, State::Canceled, 30);
+        check(&ending, 29, SubscriptionState::Active, 30);
+        check(&ending, 30, SubscriptionState::Canceled, 30);
         for nothing in
             ["", "sub_", "sub_x_paid", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_free", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid_x"]
         {

@@ -3,12 +3,12 @@
 use axum::http::{StatusCode, header};
 use nagaya_server::{Answer, Content, Problem, ProblemCode, request_body};
 use nagaya_store::Value;
-use nagaya_tenancy::{List, Record, Retry, Set};
+use nagaya_tenancy::{ChangeSet, List, Record, Retry};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    METHOD, PaymentCall, Refused, Token,
+    CardToken, METHOD, PaymentCall, PaymentError,
     subscription::Subscription,
     text,
     wallet::{PendingPayment, Wallet, done},
@@ -35,10 +35,10 @@ request_body! {
 pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
     let new: NewMethod = call.http.parse_body()?;
     // It is a token. A card number is neither stored nor logged.
-    let token = Token::new(&new.token).ok_or_else(card_number)?;
+    let token = CardToken::new(&new.token).ok_or_else(card_number)?;
     let make_default = new.is_default == Some(true);
     // The provider accepts it.
-    let card = call.payments.card(&token).await?;
+    let card = call.payments.attach_card(&token).await?;
 
     let mut retry = Retry::default();
     loop {
@@ -74,7 +74,7 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
                 let place = call.http.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
                 let mut answer = Answer::record(method);
                 answer.status = StatusCode::CREATED;
-                answer.set(header::LOCATION, &place);
+                answer.set_header(header::LOCATION, &place);
                 return Ok(answer);
             }
         }
@@ -96,10 +96,10 @@ pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
         retry.attempt().await?;
         let wallet = call.settled().await?;
         let method = call.tenant.get(METHOD, &[&id]).await?;
-        call.http.knows(&method)?;
+        call.http.check_if_match(&method)?;
         // No subscription is paid with it.
         let pays = |record: Option<Record>| -> Result<bool, Problem> {
-            let subscription = record.map(|record| record.to::<Subscription>()).transpose()?;
+            let subscription = record.map(|record| record.deserialize::<Subscription>()).transpose()?;
             Ok(subscription.is_some_and(|paid| paid.is_running() && paid.payment_method_id.as_ref() == Some(&id)))
         };
         if pays(call.subscription().await?)? && pays(call.present_subscription().await?)? {
@@ -127,10 +127,12 @@ impl Removal {
         let found = call.tenant.get_many(&[(METHOD, &[&self.method])]).await?.into_iter().next().flatten();
         let Some(method) = found else { return done(call.change(wallet)).await.map(drop) };
         match call.token(&self.method).await? {
-            Some(token) if call.is_ours(&method).is_ok() => match call.payments.forget(&token).await {
-                Err(Refused::Unavailable) => return Err(Refused::Unavailable.into()),
+            Some(token) if call.is_ours(&method).is_ok() => match call.payments.detach_card(&token).await {
+                Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
                 // The provider does not know the card.
-                Err(Refused::Declined(reason)) => tracing::warn!(%reason, "the payment provider did not remove a card"),
+                Err(PaymentError::Declined(reason)) => {
+                    tracing::warn!(%reason, "the payment provider did not remove a card")
+                }
                 Ok(()) => {}
             },
             _ => tracing::warn!("a card stays at a provider that is no longer used"),
@@ -146,7 +148,7 @@ impl PaymentCall {
     }
 
     /// The method with this token.
-    async fn with_token<'m>(&self, methods: &'m [Record], token: &Token) -> Result<Option<&'m Record>, Problem> {
+    async fn with_token<'m>(&self, methods: &'m [Record], token: &CardToken) -> Result<Option<&'m Record>, Problem> {
         for method in methods {
             if self.token(&text(method, "paymentMethodId")).await?.as_ref() == Some(token) {
                 return Ok(Some(method));
@@ -164,7 +166,7 @@ impl PaymentCall {
             let mut methods = self.methods().await?;
             let at = methods.iter().position(|method| method.id() == id).ok_or_else(Problem::not_found)?;
             let method = methods.swap_remove(at);
-            self.http.knows(&method)?;
+            self.http.check_if_match(&method)?;
             if is_default(&method) {
                 return Ok(method);
             }
@@ -179,7 +181,7 @@ impl PaymentCall {
 }
 
 /// Makes these methods no longer the default.
-fn unset_default(set: Set, methods: &[Record]) -> Set {
+fn unset_default(set: ChangeSet, methods: &[Record]) -> ChangeSet {
     methods.iter().filter(|method| is_default(method)).fold(set, |set, method| {
         let id = text(method, "paymentMethodId");
         set.update(METHOD, &[&id], fields(json!({ "isDefault": false })), method)
@@ -192,11 +194,11 @@ pub(super) fn is_default(method: &Record) -> bool {
 
 /// The method that the path names.
 fn method_in_path(call: &PaymentCall) -> Result<String, Problem> {
-    call.http.parameter("paymentMethodId").map(str::to_owned).ok_or_else(Problem::not_found)
+    call.http.path_parameter("paymentMethodId").map(str::to_owned).ok_or_else(Problem::not_found)
 }
 
 fn card_number() -> Problem {
     let detail =
         "This is a card number. Never send one: give it to the payment provider, and send the token that it gives.";
-    Problem::of(ProblemCode::INVALID, detail).at("token", "Is a card number, not a token.")
+    Problem::of(ProblemCode::INVALID, detail).with_field("token", "Is a card number, not a token.")
 }

@@ -13,14 +13,14 @@ use std::{future::Future, sync::Arc};
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, OwnRoute, Problem, RequestBody as _};
+use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _};
 use nagaya_tenancy::{Record, Tenant};
 use serde_json::{Value as Json, json};
 
 pub use self::{
     local::LocalPayments,
-    port::{Asked, Card, ChargeId, Payments, Refused, Standing, Token},
-    standing::State,
+    port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    standing::SubscriptionState,
 };
 use crate::product::item;
 
@@ -31,32 +31,32 @@ const SUBSCRIPTION: &str = "subscription";
 const DECLINED: &str = "The provider declines, and says why. Code: `payment_declined`.";
 const IMPOSSIBLE: &str = "The provider reports an impossible state. Code: `bad_standing`.";
 
-pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRoute> {
+pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Vec<CustomRoute> {
     let (method, bought, subscription) = (item("PaymentMethod"), item("Purchase"), item("Subscription"));
     // Changes of the subscription have the same answers.
-    let change = |route: OwnRoute| {
-        let route = route.needs(SUBSCRIPTION, Verb::Update).answers(200, Some(subscription.clone()));
-        route.also(402, DECLINED).also(502, IMPOSSIBLE)
+    let change = |route: CustomRoute| {
+        let route = route.requires(SUBSCRIPTION, Verb::Update).answers(200, Some(subscription.clone()));
+        route.also_answers(402, DECLINED).also_answers(502, IMPOSSIBLE)
     };
     let post = Method::POST;
     vec![
         route(payments, &post, "/payment-methods", methods::ADD, methods::add)
-            .needs(METHOD, Verb::Create)
+            .requires(METHOD, Verb::Create)
             .body(methods::NewMethod::schema(design))
             .answers(201, Some(method.clone()))
-            .also(200, "It was there already.")
-            .also(402, DECLINED),
+            .also_answers(200, "It was there already.")
+            .also_answers(402, DECLINED),
         route(payments, &post, "/payment-methods/{paymentMethodId}/default", methods::DEFAULT, methods::make_default)
-            .needs(METHOD, Verb::Update)
+            .requires(METHOD, Verb::Update)
             .answers(200, Some(method)),
         route(payments, &Method::DELETE, "/payment-methods/{paymentMethodId}", methods::REMOVE, methods::remove)
-            .needs(METHOD, Verb::Delete)
+            .requires(METHOD, Verb::Delete)
             .answers(204, None)
-            .also(402, DECLINED)
-            .also(502, IMPOSSIBLE),
+            .also_answers(402, DECLINED)
+            .also_answers(502, IMPOSSIBLE),
         route(payments, &post, "/purchases", purchases::BUY, purchases::buy)
-            .needs(PURCHASE, Verb::Create)
-            .takes(json!({
+            .requires(PURCHASE, Verb::Create)
+            .parameter(json!({
                 "name": "Idempotency-Key",
                 "in": "header",
                 "required": true,
@@ -65,13 +65,13 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
             }))
             .body(purchases::schema(design))
             .answers(201, Some(bought))
-            .also(402, DECLINED),
+            .also_answers(402, DECLINED),
         route(payments, &post, "/subscription", "Starts a subscription, unless one is running.", start::start)
-            .needs(SUBSCRIPTION, Verb::Create)
+            .requires(SUBSCRIPTION, Verb::Create)
             .body(start::NewSubscription::schema(design))
             .answers(201, Some(subscription.clone()))
-            .also(402, DECLINED)
-            .also(502, IMPOSSIBLE),
+            .also_answers(402, DECLINED)
+            .also_answers(502, IMPOSSIBLE),
         change(route(payments, &post, "/subscription/cancel", subscription::CANCEL, subscription::cancel)),
         change(route(payments, &post, "/subscription/resume", subscription::RESUME, subscription::resume)),
         change(route(payments, &post, "/subscription/refresh", subscription::REFRESH, subscription::refresh)),
@@ -79,13 +79,19 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn Payments>) -> Vec<OwnRo
 }
 
 /// A route whose handler gets the payment provider.
-fn route<F, A>(payments: &Arc<dyn Payments>, method: &Method, path: &str, summary: &str, handler: F) -> OwnRoute
+fn route<F, A>(
+    payments: &Arc<dyn PaymentProvider>,
+    method: &Method,
+    path: &str,
+    summary: &str,
+    handler: F,
+) -> CustomRoute
 where
     F: Fn(PaymentCall) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Result<Answer, Problem>> + Send + 'static,
 {
     let payments = Arc::clone(payments);
-    OwnRoute::new(method.clone(), path, summary, move |call| {
+    CustomRoute::new(method.clone(), path, summary, move |call| {
         let payments = Arc::clone(&payments);
         async move {
             let tenant = call.tenant()?;
@@ -98,16 +104,16 @@ where
 struct PaymentCall {
     http: Arc<Call>,
     tenant: Tenant,
-    payments: Arc<dyn Payments>,
+    payments: Arc<dyn PaymentProvider>,
 }
 
 impl PaymentCall {
     /// The provider's token of a payment method; `None` if there is no such method any more.
-    async fn token(&self, method: &str) -> Result<Option<Token>, Problem> {
+    async fn token(&self, method: &str) -> Result<Option<CardToken>, Problem> {
         let mut found = None;
         // Reads never return a secret field; only a predicate sees it.
         let look = |token: &str| {
-            found = Token::new(token);
+            found = CardToken::new(token);
             found.is_some()
         };
         match self.tenant.verify_secret(METHOD, &[method], "providerToken", look).await {
@@ -118,7 +124,7 @@ impl PaymentCall {
 
     /// The token of a payment method that something under way is paid with; or why it cannot be: the method is gone, or the
     /// provider has changed since.
-    async fn pays_with(&self, method: &str) -> Result<Result<Token, String>, Problem> {
+    async fn pays_with(&self, method: &str) -> Result<Result<CardToken, String>, Problem> {
         let found = self.tenant.get_many(&[(METHOD, &[method])]).await?.into_iter().next().flatten();
         if found.is_some_and(|found| self.is_ours(&found).is_err()) {
             tracing::error!(
@@ -151,7 +157,7 @@ impl PaymentCall {
     /// An instant, in the form of a timestamp field.
     fn instant(&self, entity: &str, field: &str, millis: i64) -> Json {
         let field = self.http.design().entity(entity).and_then(|entity| entity.field(field));
-        field.and_then(|field| field.instant(millis)).unwrap_or_default()
+        field.and_then(|field| field.timestamp_value(millis)).unwrap_or_default()
     }
 }
 
@@ -159,11 +165,11 @@ fn text(record: &Record, field: &str) -> String {
     record.text(field).unwrap_or_default().to_owned()
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Self {
+impl From<PaymentError> for Problem {
+    fn from(refused: PaymentError) -> Self {
         match refused {
-            Refused::Declined(reason) => Problem::new(StatusCode::PAYMENT_REQUIRED, "payment_declined", reason),
-            Refused::Unavailable => {
+            PaymentError::Declined(reason) => Problem::new(StatusCode::PAYMENT_REQUIRED, "payment_declined", reason),
+            PaymentError::Unavailable => {
                 let detail = "The payment provider cannot be reached now. Try again: nothing is paid twice.";
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "payments_unavailable", detail).retry_after(5)
             }

@@ -2,43 +2,54 @@
 
 use std::fmt;
 
-use nagaya_server::Later;
+use nagaya_server::ExtensionFuture;
 
-use super::standing::State;
+use super::standing::SubscriptionState;
 
 /// A future answer of a provider.
-pub type Asked<'a, T> = Later<'a, Result<T, Refused>>;
+pub type PaymentFuture<'a, T> = ExtensionFuture<'a, Result<T, PaymentError>>;
 
 /// A payment provider. It stores the cards; the system has only tokens for them.
 ///
 /// Calls with a `key` are idempotent: the same key and arguments give the first answer again, a refusal included. Keys are
 /// ULIDs, created before the first call. A call that fails or is not answered in time is [`Refused::Unavailable`], and is
 /// repeated.
-pub trait Payments: Send + Sync + fmt::Debug + 'static {
+pub trait PaymentProvider: Send + Sync + fmt::Debug + 'static {
     /// Its name in the stored items.
     fn name(&self) -> &str;
 
     /// Attaches the card of a token, so that it can be charged later, and returns its public data. Attaching it again changes
     /// nothing.
-    fn card<'a>(&'a self, token: &'a Token) -> Asked<'a, Card>;
+    fn attach_card<'a>(&'a self, token: &'a CardToken) -> PaymentFuture<'a, Card>;
 
     /// Detaches the card of a token. A card that is already detached is fine.
-    fn forget<'a>(&'a self, token: &'a Token) -> Asked<'a, ()>;
+    fn detach_card<'a>(&'a self, token: &'a CardToken) -> PaymentFuture<'a, ()>;
 
     /// Charges an amount, in the currency's smallest unit.
-    fn charge<'a>(&'a self, token: &'a Token, amount: u64, currency: &'a str, key: &'a str) -> Asked<'a, ChargeId>;
+    fn charge<'a>(
+        &'a self,
+        token: &'a CardToken,
+        amount: u64,
+        currency: &'a str,
+        key: &'a str,
+    ) -> PaymentFuture<'a, ChargeId>;
 
     /// Starts a subscription to a plan. The provider renews it by itself.
-    fn subscribe<'a>(&'a self, token: &'a Token, plan: &'a str, key: &'a str) -> Asked<'a, Standing>;
+    fn subscribe<'a>(
+        &'a self,
+        token: &'a CardToken,
+        plan: &'a str,
+        key: &'a str,
+    ) -> PaymentFuture<'a, SubscriptionStatus>;
 
     /// Lets a subscription end with the period that is paid for.
-    fn cancel<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing>;
+    fn cancel<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus>;
 
     /// Revokes a cancellation, until the end of the period.
-    fn resume<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing>;
+    fn resume<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus>;
 
     /// The status of a subscription.
-    fn standing<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing>;
+    fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus>;
 }
 
 /// The public data of a card.
@@ -60,20 +71,20 @@ pub struct ChargeId(pub String);
 
 /// The status of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct SubscriptionStatus {
     /// Its id at the provider.
     pub subscription: String,
     /// Its state.
-    pub state: State,
+    pub state: SubscriptionState,
     /// The end of the period that is paid for, in milliseconds since 1970.
     pub period_end: i64,
     /// Whether it ends with that period.
-    pub ends: bool,
+    pub ends_with_period: bool,
 }
 
 /// Why a call to a provider failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum PaymentError {
     /// It was declined, with a reason for the user.
     Declined(String),
     /// The provider cannot be reached. It is unknown whether the call had an effect.
@@ -82,12 +93,12 @@ pub enum Refused {
 
 /// The token of a card at the provider: never a card number, and never logged.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct CardToken(String);
 
-impl Token {
+impl CardToken {
     /// A token; `None` if it is a card number instead.
     pub fn new(text: &str) -> Option<Self> {
-        (!is_card_number(text)).then(|| Token(text.to_owned()))
+        (!is_card_number(text)).then(|| CardToken(text.to_owned()))
     }
 
     /// The token itself, for the provider only.
@@ -96,7 +107,7 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for CardToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
@@ -149,7 +160,7 @@ mod tests {
 
     #[test]
     fn tokens_do_not_show_themselves() {
-        let token = Token::new("tok_visa").expect("a token");
+        let token = CardToken::new("tok_visa").expect("a token");
         assert_eq!(format!("{token:?}"), "Token");
     }
 }

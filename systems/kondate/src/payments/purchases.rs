@@ -1,14 +1,14 @@
 //! Purchases: a recipe or set of the catalog, paid once per idempotency key.
 
 use axum::http::{StatusCode, header};
-use nagaya_design::{Design, Problem as FieldError};
+use nagaya_design::{Design, FieldError};
 use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{Error, ErrorKind, Keeper, List, Note, Retry, Set};
+use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, RecordOwner, Retry, SideRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    ChargeId, PURCHASE, PaymentCall, Refused, text,
+    ChargeId, PURCHASE, PaymentCall, PaymentError, text,
     wallet::{PendingPayment, Wallet, done},
 };
 use crate::{catalog::Kind, notifications::notification, product::fields};
@@ -56,11 +56,15 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
         retry.attempt().await?;
         let wallet = call.settled().await?;
         // The key was not used yet.
-        if let Some(slip) = call.tenant.note(PURCHASE, Keeper::Tenant, &slip_of(key)).await? {
+        if let Some(slip) = call.tenant.side_record(PURCHASE, RecordOwner::Tenant, &slip_of(key)).await? {
             return call.bought(&slip, &request).await;
         }
         // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
-        if call.tenant.note(PURCHASE, Keeper::Tenant, &bought_of(&order.target_type, &order.target_id)).await?.is_some()
+        if call
+            .tenant
+            .side_record(PURCHASE, RecordOwner::Tenant, &bought_of(&order.target_type, &order.target_id))
+            .await?
+            .is_some()
         {
             return Err(already_bought());
         }
@@ -109,7 +113,7 @@ impl Buying {
         item.insert("status".to_owned(), if paid.is_ok() { "paid" } else { "failed" }.into());
 
         let set = call.change(wallet).create(PURCHASE, item);
-        let set = set.note(PURCHASE, Keeper::Tenant, &slip_of(&self.key), Some(fields(slip)), None);
+        let set = set.side_record(PURCHASE, RecordOwner::Tenant, &slip_of(&self.key), Some(fields(slip)), None);
         let set = if paid.is_ok() { self.receipt(self.bought(set)) } else { set };
         done(set).await.map(drop)
     }
@@ -124,20 +128,20 @@ impl Buying {
         };
         match call.payments.charge(&token, *amount, currency, purchase_id).await {
             Ok(charge) => Ok(Ok(Some(charge))),
-            Err(Refused::Declined(reason)) => Ok(Err(reason)),
-            Err(Refused::Unavailable) => Err(Refused::Unavailable.into()),
+            Err(PaymentError::Declined(reason)) => Ok(Err(reason)),
+            Err(PaymentError::Unavailable) => Err(PaymentError::Unavailable.into()),
         }
     }
 
     /// Adds the record that the item is bought.
-    fn bought(&self, set: Set) -> Set {
+    fn bought(&self, set: ChangeSet) -> ChangeSet {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
         let by = fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
         let name = bought_of(&self.purchase.target_type, &self.purchase.target_id);
-        set.note(PURCHASE, Keeper::Tenant, &name, Some(by), None)
+        set.side_record(PURCHASE, RecordOwner::Tenant, &name, Some(by), None)
     }
 
-    fn receipt(&self, set: Set) -> Set {
+    fn receipt(&self, set: ChangeSet) -> ChangeSet {
         let Purchase { title, amount, currency, .. } = &self.purchase;
         let paid = if *amount == 0 { "Free of charge.".to_owned() } else { format!("Paid: {amount} {currency}.") };
         set.create("notification", notification("receipt", title, &paid))
@@ -169,8 +173,8 @@ impl PaymentCall {
         let named = order.payment_method_id.as_deref();
         let payment_method_id = if amount == 0 && named.is_none() { None } else { Some(self.method(named).await?) };
         Ok(Purchase {
-            purchased_at: self.http.moment(PURCHASE, "purchasedAt"),
-            purchase_id: self.http.ids().ulid(self.http.now()),
+            purchased_at: self.http.timestamp_now(PURCHASE, "purchasedAt"),
+            purchase_id: self.http.ids().ulid(self.http.now_millis()),
             target_type: order.target_type.clone(),
             target_id: order.target_id.clone(),
             title: text(&offered, "title"),
@@ -181,18 +185,18 @@ impl PaymentCall {
     }
 
     /// The result of a purchase, for a repeated request.
-    async fn bought(&self, slip: &Note, request: &str) -> Result<Answer, Problem> {
+    async fn bought(&self, slip: &SideRecord, request: &str) -> Result<Answer, Problem> {
         let text = |name: &str| slip.text(name).unwrap_or_default();
         if text("request") != request {
-            return Err(Error::from(ErrorKind::KeyReused).into());
+            return Err(Error::from(ErrorKind::IdempotencyKeyReused).into());
         }
         if let Some(reason) = slip.text("declined") {
-            return Err(Refused::Declined(reason.to_owned()).into());
+            return Err(PaymentError::Declined(reason.to_owned()).into());
         }
         let (at, id) = (text("purchasedAt"), text("purchaseId"));
         let mut answer = Answer::record(self.tenant.get(PURCHASE, &[at, id]).await?);
         answer.status = StatusCode::CREATED;
-        answer.set(header::LOCATION, &self.http.location(&format!("/purchases/{at}/{id}")));
+        answer.set_header(header::LOCATION, &self.http.location(&format!("/purchases/{at}/{id}")));
         Ok(answer)
     }
 }
@@ -235,5 +239,5 @@ fn price_changed(amount: u64) -> Problem {
 fn no_key() -> Problem {
     let detail = "Send a new `Idempotency-Key` for each purchase, and the same one again to repeat a request: \
                   so nothing is paid twice.";
-    Problem::bad_request("idempotency_key_required", detail).parameter("Idempotency-Key", "Is missing.")
+    Problem::bad_request("idempotency_key_required", detail).with_parameter("Idempotency-Key", "Is missing.")
 }

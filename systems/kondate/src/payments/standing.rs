@@ -2,7 +2,7 @@
 
 /// The state of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SubscriptionState {
     /// On trial, not paid yet.
     Trialing,
     /// Paid.
@@ -13,36 +13,44 @@ pub enum State {
     Canceled,
 }
 
-impl State {
+impl SubscriptionState {
     /// All of them.
-    pub const ALL: [State; 4] = [State::Trialing, State::Active, State::PastDue, State::Canceled];
+    pub const ALL: [SubscriptionState; 4] = [
+        SubscriptionState::Trialing,
+        SubscriptionState::Active,
+        SubscriptionState::PastDue,
+        SubscriptionState::Canceled,
+    ];
 
     /// Its name in an item.
     pub fn name(self) -> &'static str {
         match self {
-            State::Trialing => "trialing",
-            State::Active => "active",
-            State::PastDue => "past_due",
-            State::Canceled => "canceled",
+            SubscriptionState::Trialing => "trialing",
+            SubscriptionState::Active => "active",
+            SubscriptionState::PastDue => "past_due",
+            SubscriptionState::Canceled => "canceled",
         }
     }
 
     /// The state with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        State::ALL.into_iter().find(|state| state.name() == name)
+    pub fn from_name(name: &str) -> Option<Self> {
+        SubscriptionState::ALL.into_iter().find(|state| state.name() == name)
     }
 
     /// Whether the subscription is running.
-    pub fn runs(self) -> bool {
-        self != State::Canceled
+    pub fn is_running(self) -> bool {
+        self != SubscriptionState::Canceled
     }
 
     /// Whether a subscription can go from this state to the next one. It can always stay in its state.
-    pub fn leads_to(self, next: State) -> bool {
+    pub fn can_become(self, next: SubscriptionState) -> bool {
         match (self, next) {
-            (State::Trialing, State::Active | State::PastDue | State::Canceled)
-            | (State::Active, State::PastDue | State::Canceled)
-            | (State::PastDue, State::Active | State::Canceled) => true,
+            (
+                SubscriptionState::Trialing,
+                SubscriptionState::Active | SubscriptionState::PastDue | SubscriptionState::Canceled,
+            )
+            | (SubscriptionState::Active, SubscriptionState::PastDue | SubscriptionState::Canceled)
+            | (SubscriptionState::PastDue, SubscriptionState::Active | SubscriptionState::Canceled) => true,
             (from, to) => from == to,
         }
     }
@@ -56,8 +64,8 @@ mod tests {
     #[test]
     fn a_state_leads_to_these_and_no_others() {
         let mut table = String::new();
-        for from in State::ALL {
-            let to = State::ALL.into_iter().filter(|to| from.leads_to(*to)).map(State::name);
+        for from in SubscriptionState::ALL {
+            let to = SubscriptionState::ALL.into_iter().filter(|to| from.can_become(*to)).map(SubscriptionState::name);
             table += &format!("{} → {}\n", from.name(), to.collect::<Vec<_>>().join(" "));
         }
         let expected = "\
@@ -70,9 +78,9 @@ mod tests {
 
     #[test]
     fn states_are_known_by_their_names() {
-        for state in State::ALL {
-            assert_eq!(State::named(state.name()), Some(state));
+        for state in SubscriptionState::ALL {
+            assert_eq!(SubscriptionState::from_name(state.name()), Some(state));
         }
-        assert_eq!(State::named("paused"), None);
+        assert_eq!(SubscriptionState::from_name("paused"), None);
     }
 }

@@ -2,12 +2,12 @@
 
 use axum::http::{StatusCode, header};
 use nagaya_server::{Answer, Problem, request_body};
-use nagaya_tenancy::{Retry, Set};
+use nagaya_tenancy::{ChangeSet, Retry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    PaymentCall, Refused, SUBSCRIPTION, Standing,
+    PaymentCall, PaymentError, SUBSCRIPTION, SubscriptionStatus,
     subscription::{Subscription, SubscriptionNotice, bad_standing},
     wallet::{PendingPayment, Wallet, done},
 };
@@ -30,16 +30,17 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
         retry.attempt().await?;
         let wallet = call.settled().await?;
         // None is running.
-        let current = call.present_subscription().await?.map(|current| current.to::<Subscription>()).transpose()?;
+        let current =
+            call.present_subscription().await?.map(|current| current.deserialize::<Subscription>()).transpose()?;
         if current.is_some_and(|current| current.is_running()) {
             let detail = "A subscription is running: it can be canceled or resumed.";
             return Err(Problem::new(StatusCode::CONFLICT, "subscribed", detail));
         }
         let start = Start {
-            key: call.http.ids().ulid(call.http.now()),
+            key: call.http.ids().ulid(call.http.now_millis()),
             plan: new.plan.clone(),
             method: call.method(new.payment_method_id.as_deref()).await?,
-            at: call.http.moment(SUBSCRIPTION, "startedAt"),
+            at: call.http.timestamp_now(SUBSCRIPTION, "startedAt"),
         };
         if !call.begin(&wallet, &PendingPayment::Start(start.clone())).await? {
             continue;
@@ -48,7 +49,7 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
         start.end(&call, &call.wallet().await?).await?.map_err(Problem::from)?;
         let mut answer = Answer::record(call.tenant.get(SUBSCRIPTION, &[]).await?);
         answer.status = StatusCode::CREATED;
-        answer.set(header::LOCATION, &call.http.location("/subscription"));
+        answer.set_header(header::LOCATION, &call.http.location("/subscription"));
         return Ok(answer);
     }
 }
@@ -72,7 +73,7 @@ pub(super) enum StartError {
 impl From<StartError> for Problem {
     fn from(why: StartError) -> Self {
         match why {
-            StartError::Declined(reason) => Refused::Declined(reason).into(),
+            StartError::Declined(reason) => PaymentError::Declined(reason).into(),
             StartError::Impossible => bad_standing(),
         }
     }
@@ -83,12 +84,12 @@ impl Start {
     pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<Result<(), StartError>, Problem> {
         let answer = match call.pays_with(&self.method).await? {
             Ok(token) => call.payments.subscribe(&token, &self.plan, &self.key).await,
-            Err(reason) => Err(Refused::Declined(reason)),
+            Err(reason) => Err(PaymentError::Declined(reason)),
         };
         let started = match answer {
-            Err(Refused::Unavailable) => return Err(Refused::Unavailable.into()),
-            Err(Refused::Declined(reason)) => Err(StartError::Declined(reason)),
-            Ok(standing) if standing.state.runs() => Ok(standing),
+            Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
+            Err(PaymentError::Declined(reason)) => Err(StartError::Declined(reason)),
+            Ok(standing) if standing.state.is_running() => Ok(standing),
             Ok(standing) => {
                 tracing::error!(?standing, "the payment provider reports a new subscription as canceled");
                 Err(StartError::Impossible)
@@ -113,7 +114,12 @@ impl Start {
     }
 
     /// Adds the subscription to the change set, in place of the one that is over.
-    async fn record(&self, call: &PaymentCall, set: Set, standing: &Standing) -> Result<Set, Problem> {
+    async fn record(
+        &self,
+        call: &PaymentCall,
+        set: ChangeSet,
+        standing: &SubscriptionStatus,
+    ) -> Result<ChangeSet, Problem> {
         let mut item = call.status_fields(standing);
         item.append(&mut fields(json!({
             "plan": self.plan,

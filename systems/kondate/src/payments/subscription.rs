@@ -2,11 +2,11 @@
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Problem};
-use nagaya_tenancy::{Record, Retry, Set};
+use nagaya_tenancy::{ChangeSet, Record, Retry};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{PaymentCall, SUBSCRIPTION, Standing, State};
+use super::{PaymentCall, SUBSCRIPTION, SubscriptionState, SubscriptionStatus};
 use crate::{
     notifications::notification,
     product::{fields, is_lost_race},
@@ -28,12 +28,12 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    fn state(&self) -> Option<State> {
-        State::named(&self.status)
+    fn state(&self) -> Option<SubscriptionState> {
+        SubscriptionState::from_name(&self.status)
     }
 
     pub(super) fn is_running(&self) -> bool {
-        self.state().is_some_and(State::runs)
+        self.state().is_some_and(SubscriptionState::is_running)
     }
 }
 
@@ -91,7 +91,7 @@ impl PaymentCall {
     pub(super) async fn present_subscription(&self) -> Result<Option<Record>, Problem> {
         let current = self.subscription().await?;
         if let Some(record) = &current {
-            let subscription: Subscription = record.to()?;
+            let subscription: Subscription = record.deserialize()?;
             if subscription.is_running() && self.is_past(&subscription) && self.is_ours(record).is_ok() {
                 return self.refreshed().await.map(Some);
             }
@@ -106,8 +106,8 @@ impl PaymentCall {
             retry.attempt().await?;
             let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
             self.is_ours(&current)?;
-            let subscription: Subscription = current.to()?;
-            let standing = self.payments.standing(&subscription.provider_subscription_id).await?;
+            let subscription: Subscription = current.deserialize()?;
+            let standing = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
             if let Some(applied) = self.apply(&current, &standing).await? {
                 return Ok(applied);
             }
@@ -116,15 +116,15 @@ impl PaymentCall {
 
     /// Whether its period is over. Timestamps of one field are ordered as texts.
     fn is_past(&self, subscription: &Subscription) -> bool {
-        let now = self.http.moment(SUBSCRIPTION, "currentPeriodEnd");
+        let now = self.http.timestamp_now(SUBSCRIPTION, "currentPeriodEnd");
         subscription.current_period_end.as_deref().is_some_and(|end| Some(end) <= now.as_str())
     }
 
     /// The subscription, which has to be running.
     async fn running(&self) -> Result<(Record, Subscription), Problem> {
         let current = self.present_subscription().await?.ok_or_else(Problem::not_found)?;
-        self.http.knows(&current)?;
-        let subscription: Subscription = current.to()?;
+        self.http.check_if_match(&current)?;
+        let subscription: Subscription = current.deserialize()?;
         if !subscription.is_running() {
             let detail = "The subscription is over: start another one.";
             return Err(Problem::new(StatusCode::CONFLICT, "not_running", detail));
@@ -134,10 +134,10 @@ impl PaymentCall {
     }
 
     /// Stores the state that the provider reports; `None` if another writer changed the subscription meanwhile.
-    async fn apply(&self, current: &Record, standing: &Standing) -> Result<Option<Record>, Problem> {
-        let subscription: Subscription = current.to()?;
+    async fn apply(&self, current: &Record, standing: &SubscriptionStatus) -> Result<Option<Record>, Problem> {
+        let subscription: Subscription = current.deserialize()?;
         let from = subscription.state().ok_or_else(Problem::internal)?;
-        if !from.leads_to(standing.state) {
+        if !from.can_become(standing.state) {
             tracing::error!(from = from.name(), ?standing, "the payment provider reports an impossible change");
             return Err(bad_standing());
         }
@@ -146,12 +146,12 @@ impl PaymentCall {
             return Ok(Some(current.clone()));
         }
         let renewed = patch["currentPeriodEnd"].as_str() > subscription.current_period_end.as_deref();
-        let set = self.tenant.set().update(SUBSCRIPTION, &[], patch, current);
+        let set = self.tenant.change_set().update(SUBSCRIPTION, &[], patch, current);
         let set = match SubscriptionNotice::of(
             from,
             standing.state,
             subscription.cancel_at_period_end,
-            standing.ends,
+            standing.ends_with_period,
             renewed,
         ) {
             Some(notice) => notice.add_to(set),
@@ -165,12 +165,12 @@ impl PaymentCall {
     }
 
     /// The fields of the state that the provider reports.
-    pub(super) fn status_fields(&self, standing: &Standing) -> Map<String, Json> {
+    pub(super) fn status_fields(&self, standing: &SubscriptionStatus) -> Map<String, Json> {
         fields(json!({
             "providerSubscriptionId": standing.subscription,
             "status": standing.state.name(),
             "currentPeriodEnd": self.instant(SUBSCRIPTION, "currentPeriodEnd", standing.period_end),
-            "cancelAtPeriodEnd": standing.ends,
+            "cancelAtPeriodEnd": standing.ends_with_period,
         }))
     }
 }
@@ -189,18 +189,18 @@ pub(super) enum SubscriptionNotice {
 
 impl SubscriptionNotice {
     /// The notification about a change: only the most important part.
-    fn of(from: State, to: State, ended: bool, ends: bool, renewed: bool) -> Option<Self> {
+    fn of(from: SubscriptionState, to: SubscriptionState, ended: bool, ends: bool, renewed: bool) -> Option<Self> {
         match to {
-            State::Canceled if from != to => Some(SubscriptionNotice::Canceled),
-            State::PastDue if from != to => Some(SubscriptionNotice::PastDue),
-            State::Active if from != to => Some(SubscriptionNotice::Active),
-            State::Canceled => None,
+            SubscriptionState::Canceled if from != to => Some(SubscriptionNotice::Canceled),
+            SubscriptionState::PastDue if from != to => Some(SubscriptionNotice::PastDue),
+            SubscriptionState::Active if from != to => Some(SubscriptionNotice::Active),
+            SubscriptionState::Canceled => None,
             _ if ends != ended => Some(if ends { SubscriptionNotice::Ending } else { SubscriptionNotice::Resumed }),
             _ => renewed.then_some(SubscriptionNotice::Renewed),
         }
     }
 
-    pub(super) fn add_to(self, set: Set) -> Set {
+    pub(super) fn add_to(self, set: ChangeSet) -> ChangeSet {
         let (kind, title, body) = match self {
             SubscriptionNotice::Started => ("started", "Your subscription has started", "Thank you."),
             SubscriptionNotice::Active => {

@@ -6,7 +6,7 @@
 //! provider gives the same answer for the same key, and one of several writers stores it.
 
 use nagaya_server::Problem;
-use nagaya_tenancy::{Keeper, Note, Retry, Set};
+use nagaya_tenancy::{ChangeSet, RecordOwner, Retry, SideRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
@@ -17,7 +17,7 @@ const NAME: &str = "wallet";
 
 /// The wallet of a user.
 pub(super) struct Wallet {
-    note: Option<Note>,
+    note: Option<SideRecord>,
     act: Option<PendingPayment>,
 }
 
@@ -39,7 +39,7 @@ impl Wallet {
 
 impl PaymentCall {
     pub(super) async fn wallet(&self) -> Result<Wallet, Problem> {
-        let note = self.tenant.note(METHOD, Keeper::Tenant, NAME).await?;
+        let note = self.tenant.side_record(METHOD, RecordOwner::Tenant, NAME).await?;
         let act = note.as_ref().and_then(|note| note.fields.get("act"));
         let act = act.map(|act| {
             PendingPayment::deserialize(act).map_err(|error| {
@@ -66,20 +66,21 @@ impl PaymentCall {
     }
 
     /// A change set that clears the pending payment, if the wallet has not changed since it was read.
-    pub(super) fn change(&self, wallet: &Wallet) -> Set {
-        self.tenant.set().note(METHOD, Keeper::Tenant, NAME, Some(Map::new()), wallet.note.as_ref())
+    pub(super) fn change(&self, wallet: &Wallet) -> ChangeSet {
+        self.tenant.change_set().side_record(METHOD, RecordOwner::Tenant, NAME, Some(Map::new()), wallet.note.as_ref())
     }
 
     /// Stores a pending payment; `false` if another writer was faster.
     pub(super) async fn begin(&self, wallet: &Wallet, act: &PendingPayment) -> Result<bool, Problem> {
         let under_way = Some(fields(json!({ "act": act })));
-        let set = self.tenant.set().note(METHOD, Keeper::Tenant, NAME, under_way, wallet.note.as_ref());
+        let set =
+            self.tenant.change_set().side_record(METHOD, RecordOwner::Tenant, NAME, under_way, wallet.note.as_ref());
         done(set).await
     }
 }
 
 /// Commits a change set; `false` if another writer was faster.
-pub(super) async fn done(set: Set) -> Result<bool, Problem> {
+pub(super) async fn done(set: ChangeSet) -> Result<bool, Problem> {
     match set.commit().await {
         Ok(_) => Ok(true),
         Err(error) if is_lost_race(&error) => Ok(false),

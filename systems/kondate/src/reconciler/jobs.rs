@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
-use nagaya_tenancy::{Changed, Error, Nagaya, Record};
+use nagaya_tenancy::{Error, ItemChange, Nagaya, Record};
 
 use crate::{
     catalog::{Kind, counts, counts::Publication},
@@ -55,7 +55,7 @@ pub(super) enum Job {
 
 impl Jobs {
     /// The jobs of changes: of the items before as well as of the items after.
-    pub(super) fn of_changes(changes: &[Changed]) -> Self {
+    pub(super) fn of_changes(changes: &[ItemChange]) -> Self {
         let mut jobs = Jobs::default();
         for change in changes {
             for record in change.old.iter().chain(&change.new) {

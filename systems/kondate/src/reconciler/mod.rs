@@ -7,8 +7,8 @@ mod jobs;
 
 use std::{collections::HashSet, time::Duration};
 
-use nagaya_server::Stop;
-use nagaya_tenancy::{Error, FollowerStatus, Nagaya, Operator, Principal, Subscription, SubscriptionOptions};
+use nagaya_server::StopSignal;
+use nagaya_tenancy::{Error, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, SubscriptionStatus};
 
 use self::jobs::Jobs;
 
@@ -21,14 +21,14 @@ const ATTEMPTS: u32 = 10;
 const USER: &str = "followers";
 
 /// Runs until told to stop.
-pub(crate) async fn run(nagaya: Nagaya, mut stop: Stop, status: FollowerStatus) {
+pub(crate) async fn run(nagaya: Nagaya, mut stop: StopSignal, status: SubscriptionStatus) {
     let reconciler = Reconciler::new(nagaya, status);
-    reconciler.subscription.run(stop.told(), || reconciler.step()).await;
+    reconciler.subscription.run(stop.wait(), || reconciler.step()).await;
 }
 
 /// Brings saved counts and search postings up to date with everything that has been written so far.
 pub async fn catch_up(nagaya: &Nagaya) -> Result<(), Error> {
-    let reconciler = Reconciler::new(nagaya.clone(), FollowerStatus::default());
+    let reconciler = Reconciler::new(nagaya.clone(), SubscriptionStatus::default());
     reconciler.subscription.catch_up(ATTEMPTS, || reconciler.step()).await
 }
 
@@ -39,7 +39,7 @@ struct Reconciler {
 }
 
 impl Reconciler {
-    fn new(nagaya: Nagaya, status: FollowerStatus) -> Self {
+    fn new(nagaya: Nagaya, status: SubscriptionStatus) -> Self {
         let operator = nagaya.operator("keeps saved counts and the search in step", &Principal::new("", USER));
         // Reading costs something also when there is nothing to do: the pauses become longer.
         let options = SubscriptionOptions {
@@ -68,7 +68,7 @@ impl Reconciler {
 
     /// Reconciles all stored items; how many there are.
     async fn reconcile_all(&self) -> Result<usize, Error> {
-        let source = self.operator.follow_all(&jobs::SCANNED).await?;
+        let source = self.operator.change_source_of(&jobs::SCANNED).await?;
         let (mut count, mut after, mut seen) = (0, None, HashSet::new());
         loop {
             let page = source.scan((0, 1), after, Some(BATCH)).await?;
@@ -89,11 +89,11 @@ impl Reconciler {
         let failed = jobs::run(&self.nagaya, jobs.list()).await;
         let (mut skipped, mut again): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|(_, error)| error.is_permanent());
-        if self.subscription.failures() >= ATTEMPTS && self.nagaya.answers().await.is_ok() {
+        if self.subscription.failures() >= ATTEMPTS && self.nagaya.ping_store().await.is_ok() {
             // The store works: a job that fails once more is the cause itself.
             skipped.extend(jobs::run(&self.nagaya, again.drain(..).map(|(job, _)| job)).await);
         }
-        self.subscription.status().gave_up(skipped.len());
+        self.subscription.status().skipped(skipped.len());
         for (job, error) in skipped {
             tracing::error!(?job, %error, "this cannot be reconciled, and is skipped");
         }

@@ -3,7 +3,7 @@
 //! A record beside the item says which terms have postings. It is written in the same set as the postings, so it is always
 //! right: a change that is processed twice, late, or by two processes at once does no harm, and neither does a crash.
 
-use nagaya_tenancy::{Error, Keeper, Nagaya, Note, Principal, Record, Retry, Set, Tenant};
+use nagaya_tenancy::{ChangeSet, Error, Nagaya, Principal, Record, RecordOwner, Retry, SideRecord, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use super::{
@@ -71,7 +71,7 @@ impl<'i> Postings<'i> {
             return Ok(Step::UpToDate);
         }
         let stored = self.stored(&changes, lost_race).await?;
-        let mut set = self.tenant.set();
+        let mut set = self.tenant.change_set();
         for (change, stored) in changes.into_iter().zip(stored) {
             set = self.change(set, &change, stored.as_ref());
             match change.to {
@@ -80,12 +80,14 @@ impl<'i> Postings<'i> {
             }
         }
         let fields = (!posted.is_empty()).then(|| record_fields(&posted));
-        set.note(self.collection.entity, Keeper::Tenant, &self.note, fields, note.as_ref()).commit().await?;
+        set.side_record(self.collection.entity, RecordOwner::Tenant, &self.note, fields, note.as_ref())
+            .commit()
+            .await?;
         Ok(Step::Incomplete)
     }
 
-    pub(super) async fn posted_record(&self) -> Result<Option<Note>, Error> {
-        self.tenant.note(self.collection.entity, Keeper::Tenant, &self.note).await
+    pub(super) async fn posted_record(&self) -> Result<Option<SideRecord>, Error> {
+        self.tenant.side_record(self.collection.entity, RecordOwner::Tenant, &self.note).await
     }
 
     /// The terms of the item; none if it is deleted.
@@ -119,7 +121,7 @@ impl<'i> Postings<'i> {
         [self.collection.kind.to_owned()].into_iter().chain(initial).chain([term.to_owned()]).chain(own).collect()
     }
 
-    fn change(&self, set: Set, change: &Change, stored: Option<&Record>) -> Set {
+    fn change(&self, set: ChangeSet, change: &Change, stored: Option<&Record>) -> ChangeSet {
         let (entity, id) = (self.collection.postings(), self.posting(&change.term));
         let id: Vec<&str> = id.iter().map(String::as_str).collect();
         match (change.to, stored) {
@@ -159,7 +161,7 @@ fn changes(posted: &Weighted, wanted: &Weighted) -> Vec<Change> {
 }
 
 /// The posted terms in a record: for each weight its terms, with spaces between them.
-pub(super) fn posted(note: &Note) -> Weighted {
+pub(super) fn posted(note: &SideRecord) -> Weighted {
     let mut posted = Weighted::new();
     for (weight, terms) in &note.fields {
         let Some((weight, terms)) = weight.parse().ok().zip(terms.as_str()) else { continue };

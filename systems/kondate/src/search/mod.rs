@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem, Reach};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequiredCaller};
 use nagaya_tenancy::Page;
 use serde_json::{Value as Json, json};
 
@@ -107,26 +107,26 @@ impl Collection {
     }
 }
 
-pub(crate) fn routes() -> Vec<OwnRoute> {
+pub(crate) fn routes() -> Vec<CustomRoute> {
     COLLECTIONS.iter().map(route).collect()
 }
 
-fn route(collection: &'static Collection) -> OwnRoute {
-    let reach = if collection.public { Reach::Public } else { Reach::Tenant };
+fn route(collection: &'static Collection) -> CustomRoute {
+    let reach = if collection.public { RequiredCaller::Public } else { RequiredCaller::Tenant };
     let handler = move |call| async move { listed(&call, collection).await };
-    OwnRoute::new(Method::GET, collection.path, &collection.summary(), handler)
-        .needs(collection.entity, Verb::Read)
-        .reach(reach)
-        .takes(question())
-        .takes(limit())
-        .takes(order())
-        .takes(json!({ "$ref": "#/components/parameters/Cursor" }))
-        .pages(item(collection.schema))
+    CustomRoute::new(Method::GET, collection.path, &collection.summary(), handler)
+        .requires(collection.entity, Verb::Read)
+        .caller(reach)
+        .parameter(question())
+        .parameter(limit())
+        .parameter(order())
+        .parameter(json!({ "$ref": "#/components/parameters/Cursor" }))
+        .answers_pages_of(item(collection.schema))
 }
 
 /// Lists as the design says, or answers a question.
 async fn listed(call: &Arc<Call>, collection: &'static Collection) -> Result<Answer, Problem> {
-    let page = match call.asked("q") {
+    let page = match call.query_parameter("q") {
         None => call.list(collection.access, &[]).await?,
         Some(question) => answered(call, collection, question).await?,
     };
@@ -155,14 +155,14 @@ async fn answered(call: &Call, collection: &'static Collection, question: &str) 
     }
     // Signs alone are in no answer.
     let wanted = terms::wanted(question);
-    let limit = match call.asked("limit") {
+    let limit = match call.query_parameter("limit") {
         None => USUAL,
         Some(text) => {
             let limit = text.parse::<usize>().ok().filter(|limit| (1..=1_000).contains(limit));
             limit.ok_or_else(|| Problem::bad_parameter("limit", "Has to be a whole number from 1 to 1000."))?
         }
     };
-    let oldest_first = match call.asked("order") {
+    let oldest_first = match call.query_parameter("order") {
         None | Some("desc") => false,
         Some("asc") => true,
         Some(_) => return Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),

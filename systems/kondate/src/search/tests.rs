@@ -1,6 +1,6 @@
 //! Postings, and the note about them, beside the items that they are of.
 
-use nagaya_tenancy::{Ids, List, Nagaya, Principal, Settings, Tenant};
+use nagaya_tenancy::{IdGenerator, List, Nagaya, Principal, Settings, Tenant};
 use nagaya_testing::{ManualClock, memory_store};
 use serde_json::{Value as Json, json};
 
@@ -16,14 +16,14 @@ const AT: &str = "2029-12-31T00:00:00Z";
 async fn kitchen() -> Nagaya {
     let clock = ManualClock::default();
     let design = nagaya_design::check(include_str!("../../design/kondate.toml"), &[]).design.expect("a sound design");
-    let settings = Settings { clock: clock.clock(), ids: Ids::random(), ..Settings::default() };
+    let settings = Settings { clock: clock.clock(), ids: IdGenerator::random(), ..Settings::default() };
     let nagaya = Nagaya::open_with(design, memory_store(&clock), settings);
-    nagaya.ensure().await.expect("tables");
+    nagaya.ensure_tables().await.expect("tables");
     nagaya
 }
 
 fn user(nagaya: &Nagaya, name: &str) -> Tenant {
-    nagaya.enter(Principal::new(name, name)).expect("a user")
+    nagaya.tenant_owned(Principal::new(name, name)).expect("a user")
 }
 
 async fn in_step(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[&str]) {

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_seed::{ATTEMPTS, DAY, Error, PAUSE, Rng, SeedContext, SeedResult, SeedStep, SeedSteps, Seeder, stamp};
-use nagaya_tenancy::{Ids, Keeper, Set, Tenant};
+use nagaya_tenancy::{ChangeSet, IdGenerator, RecordOwner, Tenant};
 use serde_json::{Map, Value as Json};
 
 pub(crate) use self::community::CommunitySeeder;
@@ -126,13 +126,15 @@ impl SeedItem {
 }
 
 impl WriteGroup {
-    fn set(&self, tenant: &Tenant) -> Set {
-        let set = self.items.iter().fold(tenant.set(), |set, item| {
+    fn set(&self, tenant: &Tenant) -> ChangeSet {
+        let set = self.items.iter().fold(tenant.change_set(), |set, item| {
             let stamp = (item.entity != EXPIRING).then_some((item.moment, item.bits));
             stamp::with(stamp, || set.create(item.entity, item.fields.clone()))
         });
         match &self.claim {
-            Some((entity, name, fields)) => set.note(entity, Keeper::House, name, Some(fields.clone()), None),
+            Some((entity, name, fields)) => {
+                set.side_record(entity, RecordOwner::System, name, Some(fields.clone()), None)
+            }
             None => set,
         }
     }
@@ -162,7 +164,7 @@ impl WriteGroup {
 
 /// The ULID of a moment.
 fn id(moment: i64, bits: u128) -> String {
-    Ids::new(move || bits).ulid(moment)
+    IdGenerator::new(move || bits).ulid(moment)
 }
 
 /// A moment as it is stored.

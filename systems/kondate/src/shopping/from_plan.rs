@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem, request_body};
-use nagaya_tenancy::{Error, Keeper, List, Record, Retry, Tenant};
+use nagaya_tenancy::{Error, List, Record, RecordOwner, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
 use super::{
@@ -44,13 +44,14 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut added = Vec::new();
     let mut retry = Retry::default();
     loop {
-        let lock = tenant.note(ITEM, Keeper::Tenant, LOCK).await?;
+        let lock = tenant.side_record(ITEM, RecordOwner::Tenant, LOCK).await?;
         let missing = needs.missing(&stock(&tenant, other.as_ref()).await?);
         if missing.is_empty() {
             return Ok(list(StatusCode::CREATED, added));
         }
-        let set = missing.iter().take(AT_ONCE).fold(tenant.set(), |set, line| set.create(ITEM, fields(line, &plan)));
-        match set.note(ITEM, Keeper::Tenant, LOCK, Some(Map::new()), lock.as_ref()).commit().await {
+        let set =
+            missing.iter().take(AT_ONCE).fold(tenant.change_set(), |set, line| set.create(ITEM, fields(line, &plan)));
+        match set.side_record(ITEM, RecordOwner::Tenant, LOCK, Some(Map::new()), lock.as_ref()).commit().await {
             // A concurrent run was faster: read again what is missing.
             Err(error) if error.is_conflict() => retry.attempt().await?,
             Err(error) => return Err(error.into()),

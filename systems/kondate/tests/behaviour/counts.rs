@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_kondate::catch_up;
-use nagaya_store::{Action, ErrorKind, Store};
-use nagaya_tenancy::{Keeper, List, Nagaya, Principal, Settings, Tenant};
+use nagaya_store::{ErrorKind, Store, WriteAction};
+use nagaya_tenancy::{List, Nagaya, Principal, RecordOwner, Settings, Tenant};
 use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, TestServer, memory_store, runtime, text};
 use serde_json::{Map, Value as Json, json};
 
@@ -146,7 +146,7 @@ impl Larder {
         let settings = Settings { clock: clock.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
         let runtime = runtime();
-        runtime.block_on(nagaya.ensure()).expect("the tables are made");
+        runtime.block_on(nagaya.ensure_tables()).expect("the tables are made");
         let larder = Larder { store, clock, nagaya, runtime };
         for id in ["r_01", "r_02"] {
             let page = json!({ "recipeId": id, "creatorName": "Ann", "title": "x", "createdAt": AT });
@@ -196,8 +196,8 @@ impl Larder {
         let operator = self.nagaya.operator("a test", &Principal::new("", "test"));
         self.runtime.block_on(async {
             let (entity, name) = ("saved_recipe", "followers-position");
-            let note = operator.note(entity, Keeper::House, name).await.expect("it is read");
-            let set = operator.set().note(entity, Keeper::House, name, None, note.as_ref());
+            let note = operator.side_record(entity, RecordOwner::System, name).await.expect("it is read");
+            let set = operator.change_set().side_record(entity, RecordOwner::System, name, None, note.as_ref());
             set.commit().await.expect("it is forgotten");
         });
     }
@@ -210,7 +210,7 @@ fn fields(value: Json) -> Map<String, Json> {
 /// The key of the item whose count a call changes.
 fn counted(call: &Call) -> Option<String> {
     call.writes().iter().find_map(|write| match &write.action {
-        Action::Update { key, .. } => Some(format!("{key:?}")).filter(|key| key.contains("CATALOG_RECIPE#")),
+        WriteAction::Update { key, .. } => Some(format!("{key:?}")).filter(|key| key.contains("CATALOG_RECIPE#")),
         _ => None,
     })
 }
@@ -265,8 +265,8 @@ fn a_burst_of_saves_moves_the_item_a_few_times() {
 #[test]
 fn where_changes_are_lost_everything_is_looked_at() {
     let clock = ManualClock::default();
-    let options = Options { clock: clock.clock(), sweep_every: None, ..Options::default() };
-    let store = Arc::new(Embedded::memory(options).expect("memory"));
+    let options = Options { clock: clock.clock(), sweep_interval: None, ..Options::default() };
+    let store = Arc::new(EmbeddedStore::in_memory(options).expect("memory"));
     let larder = Larder::on(Arc::clone(&store) as Arc<dyn Store>, clock);
     larder.save(0..50);
     let soup = json!({ "recipeId": "r_03", "title": "豚汁" });

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nagaya_dynamodb::{Dynamodb, Options, Wanted};
+use nagaya_dynamodb::{DesiredTable, Dynamodb, Options};
 use nagaya_tenancy::table_specs;
 use nagaya_testing::{DynamodbLocal, TestServer, runtime, text};
 use serde_json::json;
@@ -33,12 +33,15 @@ fn users_do_not_see_each_other_on_dynamodb() {
 #[test]
 fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
     let (dynamodb, runtime) = (DynamodbLocal::new("kondate"), runtime());
-    let options = Options { adds_indexes: false, description_age: Duration::ZERO, ..dynamodb.options() };
+    let options = Options { adds_missing_indexes: false, description_cache_time: Duration::ZERO, ..dynamodb.options() };
     let store = runtime.block_on(Dynamodb::open(&dynamodb.settings, options)).expect("a server");
     let store = Arc::new(store);
     let roll_out = async |stage: usize| {
         let specs = table_specs(&design(), &design().name);
-        let wanted: Vec<_> = specs.into_iter().map(|spec| Wanted { stage: Some(stage), ..Wanted::new(spec) }).collect();
+        let wanted: Vec<_> = specs
+            .into_iter()
+            .map(|spec| DesiredTable { index_count: Some(stage), ..DesiredTable::new(spec) })
+            .collect();
         let plan = store.plan_tables(&wanted, false).await.expect("a plan");
         store.apply_tables(&plan, &mut |_| {}).await.expect("it is applied");
     };

@@ -93,7 +93,7 @@ fn place(read: &str) -> &str {
 fn tell(server: &TestServer, user: &str, title: &str) -> Json {
     server.clock.advance(Duration::from_secs(1));
     let Json::Object(fields) = json!({ "kind": "news", "title": title }) else { panic!("no fields") };
-    let tenant = server.nagaya.enter(Principal::new(user, user)).expect("a user");
+    let tenant = server.nagaya.tenant_owned(Principal::new(user, user)).expect("a user");
     let made = server.block_on(tenant.create("notification", fields)).expect("a notification");
     Json::Object(made.to_json())
 }

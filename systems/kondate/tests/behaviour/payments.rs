@@ -9,7 +9,7 @@ mod stale;
 use std::{sync::Arc, time::Duration};
 
 use nagaya_kondate::LocalPayments;
-use nagaya_tenancy::{Ids, Principal};
+use nagaya_tenancy::{IdGenerator, Principal};
 use nagaya_testing::{Client, ManualClock, TestServer, memory_store, text};
 use serde_json::{Value as Json, json};
 
@@ -19,7 +19,7 @@ use crate::harness::{NAME, design, kitchen};
 pub(super) fn offer(server: &TestServer, price: u64) -> String {
     let recipe = server.block_on(async {
         let cook = server.nagaya.tenant(&Principal::new("pay-cook", "pay-cook")).expect("a tenant");
-        let id = Ids::random().ulid(server.clock.millis());
+        let id = IdGenerator::random().ulid(server.clock.millis());
         let fields = json!({ "recipeId": id, "creatorName": "Cook", "title": "Curry", "price": price });
         cook.create("catalog_recipe", fields.as_object().expect("fields").clone()).await.expect("it is made")
     });

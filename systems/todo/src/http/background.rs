@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nagaya_events::{Processor, ProcessorOptions, follow_generations};
-use nagaya_server::{Later, Stop};
+use nagaya_events::{Processor, ProcessorOptions, refresh_generations};
+use nagaya_server::{ExtensionFuture, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::Nagaya;
 
@@ -17,8 +17,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Todos {
     /// Keeps the projections up to date, runs the feed, and notices switches to other generations.
-    pub(super) async fn run_background(&self, nagaya: &Nagaya, stop: Stop) {
-        let mut work: Vec<Later<'_, ()>> = Vec::new();
+    pub(super) async fn run_background(&self, nagaya: &Nagaya, stop: StopSignal) {
+        let mut work: Vec<ExtensionFuture<'_, ()>> = Vec::new();
         let mut processors = Vec::new();
         for projection in projections() {
             let name = projection.entity().to_owned();
@@ -26,21 +26,21 @@ impl Todos {
                 Ok(processor) => {
                     processors.push(processor.clone());
                     let mut stop = stop.clone();
-                    work.push(Box::pin(async move { processor.run(stop.told()).await }));
+                    work.push(Box::pin(async move { processor.run(stop.wait()).await }));
                 }
                 Err(error) => tracing::error!(%error, name, "the projection is not kept up to date"),
             }
         }
         let _ = self.processors.set(processors);
         let (mut feed_stop, mut generations_stop) = (stop.clone(), stop);
-        work.push(Box::pin(async move { self.feed.run(nagaya, PAUSE, feed_stop.told()).await }));
+        work.push(Box::pin(async move { self.feed.run(nagaya, PAUSE, feed_stop.wait()).await }));
         work.push(Box::pin(async move {
             loop {
-                if let Err(error) = follow_generations(nagaya).await {
+                if let Err(error) = refresh_generations(nagaya).await {
                     tracing::warn!(%error, "generations cannot be read");
                 }
                 tokio::select! {
-                    () = generations_stop.told() => return,
+                    () = generations_stop.wait() => return,
                     () = tokio::time::sleep(GENERATIONS_INTERVAL) => {}
                 }
             }

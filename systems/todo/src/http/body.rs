@@ -131,7 +131,7 @@ pub(super) fn parse_field<T: BodyField>(
 pub(super) fn problem(errors: Vec<FieldProblem>) -> Problem {
     let detail = "The request does not fit the design; `errors` says where.";
     let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail);
-    errors.into_iter().fold(problem, |problem, (field, why)| problem.at(&field, why))
+    errors.into_iter().fold(problem, |problem, (field, why)| problem.with_field(&field, why))
 }
 
 /// The JSON Schema of an object, from the names, descriptions and schemas of its fields, and whether they are required.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::Verb;
-use nagaya_events::{Executed, Request};
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
+use nagaya_events::{CommandRequest, Executed};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use super::{
     errors::{command_problem, problem},
     fingerprint, todo_answer, todo_id,
 };
-use crate::{Command, Todo, View};
+use crate::{Command, Todo, TodoView};
 
 request_body! {
     /// Changes of a todo.
@@ -29,7 +29,7 @@ request_body! {
     }
 }
 
-pub(super) fn routes(todos: &Arc<Todos>) -> [OwnRoute; 2] {
+pub(super) fn routes(todos: &Arc<Todos>) -> [CustomRoute; 2] {
     let summary = "Renames, completes or reopens a todo, or changes its note.";
     let change = todos.route(Method::PATCH, "/todos/{todoId}", summary, Verb::Update, change);
     let delete = todos.route(Method::DELETE, "/todos/{todoId}", "Deletes a todo.", Verb::Delete, delete);
@@ -39,8 +39,8 @@ pub(super) fn routes(todos: &Arc<Todos>) -> [OwnRoute; 2] {
     ]
     .map(|route| {
         route
-            .takes(json!({ "$ref": "#/components/parameters/IfMatch" }))
-            .takes(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
+            .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
+            .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
     })
 }
 
@@ -69,11 +69,11 @@ async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::new(StatusCode::NO_CONTENT, Content::None))
 }
 
-async fn execute(todos: &Todos, call: &Call, command: &Command) -> Result<Executed<Todo, View>, Problem> {
+async fn execute(todos: &Todos, call: &Call, command: &Command) -> Result<Executed<Todo, TodoView>, Problem> {
     let (tenant, id, request) = (call.tenant()?, todo_id(call), fingerprint(call));
     let once = call.idempotency_key()?.map(|key| (key, request.as_slice()));
     let expected = expected_version(todos, &tenant, id, call).await?;
-    let request = Request { context: Todos::context(call), expected, once };
+    let request = CommandRequest { context: Todos::context(call), expected, idempotency: once };
     todos.events.execute(&tenant, id, command, &request).await.map_err(command_problem)
 }
 

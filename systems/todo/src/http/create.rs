@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::Verb;
-use nagaya_events::Request;
-use nagaya_server::{Answer, Call, OwnRoute, Problem};
+use nagaya_events::CommandRequest;
+use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use serde_json::json;
 
 use super::{
@@ -26,12 +26,12 @@ request_body! {
     }
 }
 
-pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let todo = json!({ "$ref": "#/components/schemas/Todo" });
     let created = json!({ "allOf": [todo], "description": "The todo; `lastEventId` is what `after` waits for." });
     todos
         .route(Method::POST, "/todos", "Creates a todo.", Verb::Create, create)
-        .takes(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
+        .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
         .body(NewTodo::schema())
         .answers(201, Some(created))
 }
@@ -48,9 +48,10 @@ async fn create(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
         Some(text) => Some(todos.notes.store(&tenant.principal().tenant, &id, text.0).await?),
         None => None,
     };
-    let (command, request) = (Command::Create { title: title.0, note }, Request { context, expected: None, once });
+    let (command, request) =
+        (Command::Create { title: title.0, note }, CommandRequest { context, expected: None, idempotency: once });
     let done = todos.events.execute(&tenant, &id, &command, &request).await.map_err(command_problem)?;
     let mut answer = todo_answer(StatusCode::CREATED, &done)?;
-    answer.set(header::LOCATION, &call.location(&format!("/todos/{}", done.aggregate)));
+    answer.set_header(header::LOCATION, &call.location(&format!("/todos/{}", done.aggregate)));
     Ok(answer)
 }

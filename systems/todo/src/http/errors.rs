@@ -9,8 +9,8 @@ use crate::Refusal;
 /// Why a command failed, as a problem.
 pub(super) fn command_problem(failure: Failure<Refusal>) -> Problem {
     match failure {
-        Failure::Refused(Refusal::NotThere) => Problem::not_found(),
-        Failure::Refused(Refusal::There) => {
+        Failure::Refused(Refusal::NotFound) => Problem::not_found(),
+        Failure::Refused(Refusal::AlreadyExists) => {
             Problem::new(StatusCode::CONFLICT, "taken", "There is such a todo already.")
         }
         // The todo has no events for this family.
@@ -29,7 +29,7 @@ pub(super) fn problem(error: Error) -> Problem {
         ErrorKind::KeyReused => {
             let detail = "The key has been used for another request.";
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", detail)
-                .parameter("Idempotency-Key", "Has been used for another request.")
+                .with_parameter("Idempotency-Key", "Has been used for another request.")
         }
         kind => {
             let error = Error::from(kind);

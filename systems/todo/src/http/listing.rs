@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, Method, StatusCode};
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
 use nagaya_tenancy::{List, Tenant};
 use serde::Deserialize;
 use serde_json::json;
@@ -18,7 +18,7 @@ const LAG: HeaderName = HeaderName::from_static("nagaya-projection-lag");
 /// The values of `status`, and the access patterns that list them.
 const STATUSES: [(&str, &str); 3] = [("active", "todos_active"), ("completed", "todos_completed"), ("all", "todos")];
 
-pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let parameter = |name: &str, description: &str, schema| json!({ "name": name, "in": "query", "description": description, "schema": schema });
     let statuses = STATUSES.map(|(status, _)| status);
     let status = json!({ "type": "string", "enum": statuses, "default": statuses[0] });
@@ -27,23 +27,23 @@ pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
     let summary = "Lists todos: those that are not done, unless others are asked for.";
     todos
         .route(Method::GET, "/todos", summary, Verb::Read, list)
-        .takes(parameter("status", "Which todos.", status))
-        .takes(parameter("limit", "Todos of a page, at most.", limit))
-        .takes(parameter("order", "Which come first.", order))
-        .takes(json!({ "$ref": "#/components/parameters/Cursor" }))
-        .pages(json!({ "$ref": "#/components/schemas/Todo" }))
+        .parameter(parameter("status", "Which todos.", status))
+        .parameter(parameter("limit", "Todos of a page, at most.", limit))
+        .parameter(parameter("order", "Which come first.", order))
+        .parameter(json!({ "$ref": "#/components/parameters/Cursor" }))
+        .answers_pages_of(json!({ "$ref": "#/components/schemas/Todo" }))
 }
 
 /// Lists todos, and says how far the list is behind.
 async fn list(_: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
-    let asked = call.asked("status").unwrap_or(STATUSES[0].0);
+    let asked = call.query_parameter("status").unwrap_or(STATUSES[0].0);
     let known = STATUSES.iter().find(|(status, _)| *status == asked);
     let wrong = || Problem::bad_parameter("status", "Has to be `active`, `completed` or `all`.");
     let (_, access) = known.ok_or_else(wrong)?;
     // The lag before the list: an event that the list has by then is in the page.
-    let lag = lag(&call.tenant()?, call.now()).await?;
+    let lag = lag(&call.tenant()?, call.now_millis()).await?;
     let mut answer = Answer::new(StatusCode::OK, Content::Page(call.list(access, &["status"]).await?));
-    answer.set(LAG, &lag.to_string());
+    answer.set_header(LAG, &lag.to_string());
     Ok(answer)
 }
 
@@ -59,7 +59,7 @@ struct Newest {
 /// For how many milliseconds the family's newest event has been waiting to be listed; 0: it is listed.
 async fn lag(tenant: &Tenant, now: i64) -> Result<i64, Problem> {
     let newest = tenant.list(&List::by("family_events").descending(true).limit(1)).await?.records.pop();
-    let Some(Ok(newest)) = newest.map(|record| record.to::<Newest>()) else { return Ok(0) };
+    let Some(Ok(newest)) = newest.map(|record| record.deserialize::<Newest>()) else { return Ok(0) };
     let is_behind = match get_listed(tenant, &newest.aggregate_id).await {
         Ok(record) => record.text("lastEventId").is_none_or(|last| last < newest.event_id.as_str()),
         // A deleted todo is not listed.

@@ -14,15 +14,15 @@ use std::sync::{Arc, OnceLock};
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::{Design, Verb};
-use nagaya_events::{Context, Error, Events, Executed, Feed, Options, Processor};
-use nagaya_server::{Answer, Call, Extension, Later, OwnRoute, Problem, Stop};
+use nagaya_events::{Context, Error, Events, EventsOptions, Executed, Feed, Processor};
+use nagaya_server::{Answer, Call, CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{Nagaya, Record, Tenant};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use self::body::Text;
-use crate::{AGGREGATE, Notes, Todo, View, notes};
+use crate::{AGGREGATE, Notes, Todo, TodoView, notes};
 
 /// The title of a todo.
 type Title = Text<500>;
@@ -40,13 +40,13 @@ pub(crate) struct Todos {
 
 impl Todos {
     pub(crate) fn new(design: &Design, notes: Notes) -> Result<Self, Error> {
-        let events = Events::of(design, AGGREGATE, Options::default())?;
+        let events = Events::of(design, AGGREGATE, EventsOptions::default())?;
         Ok(Todos { events, feed: Feed::new(design, AGGREGATE)?, notes, processors: OnceLock::new() })
     }
 
     fn context(call: &Call) -> Context {
         Context {
-            now: call.now(),
+            now: call.now_millis(),
             user: call.caller.user.to_string(),
             correlation: call.origin.correlation.to_string(),
             causation: call.origin.causation.as_ref().unwrap_or(&call.origin.request).to_string(),
@@ -55,13 +55,13 @@ impl Todos {
     }
 
     /// A route with its handler.
-    fn route<F, A>(self: &Arc<Self>, method: Method, path: &str, summary: &str, verb: Verb, handler: F) -> OwnRoute
+    fn route<F, A>(self: &Arc<Self>, method: Method, path: &str, summary: &str, verb: Verb, handler: F) -> CustomRoute
     where
         F: Fn(Arc<Todos>, Arc<Call>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Answer, Problem>> + Send + 'static,
     {
         let todos = Arc::clone(self);
-        OwnRoute::new(method, path, summary, move |call| handler(Arc::clone(&todos), call)).needs("todo", verb)
+        CustomRoute::new(method, path, summary, move |call| handler(Arc::clone(&todos), call)).requires("todo", verb)
     }
 }
 
@@ -69,7 +69,7 @@ impl Todos {
 pub(crate) struct TodoExtension(pub(crate) Arc<Todos>);
 
 impl Extension for TodoExtension {
-    fn routes(&self) -> Vec<OwnRoute> {
+    fn routes(&self) -> Vec<CustomRoute> {
         let TodoExtension(todos) = self;
         let mut routes = vec![
             create::route(todos),
@@ -82,11 +82,11 @@ impl Extension for TodoExtension {
         routes
     }
 
-    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> Later<'a, Vec<Measurement>> {
+    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
         Box::pin(self.0.measurements(nagaya))
     }
 
-    fn background(&self, nagaya: Nagaya, stop: Stop) -> Option<Later<'static, ()>> {
+    fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
         let todos = Arc::clone(&self.0);
         Some(Box::pin(async move { todos.run_background(&nagaya, stop).await }))
     }
@@ -94,7 +94,7 @@ impl Extension for TodoExtension {
 
 /// The id of the todo in the path.
 fn todo_id(call: &Call) -> &str {
-    call.parameter("todoId").unwrap_or_default()
+    call.path_parameter("todoId").unwrap_or_default()
 }
 
 /// The request that an idempotency key stands for.
@@ -118,7 +118,7 @@ struct ChangedTodo<'t> {
 }
 
 /// An answer with the todo after a command.
-fn todo_answer(status: StatusCode, done: &Executed<Todo, View>) -> Result<Answer, Problem> {
+fn todo_answer(status: StatusCode, done: &Executed<Todo, TodoView>) -> Result<Answer, Problem> {
     let latest = done.latest.as_ref().ok_or_else(Problem::internal)?;
     let mut answer = Answer::data(json!(ChangedTodo {
         family_id: &latest.tenant,
@@ -127,10 +127,10 @@ fn todo_answer(status: StatusCode, done: &Executed<Todo, View>) -> Result<Answer
         completed: done.reply.completed,
         version: latest.version,
         last_event_id: &latest.id,
-        updated_at: latest.about("timestamp"),
+        updated_at: latest.metadata_text("timestamp"),
     }));
     answer.status = status;
-    answer.set(header::ETAG, &format!("\"v{}\"", latest.version));
+    answer.set_header(header::ETAG, &format!("\"v{}\"", latest.version));
     Ok(answer)
 }
 

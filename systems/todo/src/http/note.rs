@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, OwnRoute, Problem};
+use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use serde_json::json;
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::todo::Note;
 
-pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let answer = object_schema(&[("note", "Null if there is none.", Nullable::<NoteText>::schema(), true)]);
     let summary = "Reads the note of a todo, however long it is.";
     todos.route(Method::GET, "/todos/{todoId}/note", summary, Verb::Read, read).answers(200, Some(answer))

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem, names, tag};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, etag_matches, tag};
 use nagaya_store::Value;
 use nagaya_tenancy::{Record, Tenant};
 use serde_json::json;
@@ -18,7 +18,7 @@ const WAIT_LIMIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let after = json!({
         "name": "after",
         "in": "query",
@@ -28,8 +28,8 @@ pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
     let summary = "Reads a todo; with `after`, once the list has that event.";
     todos
         .route(Method::GET, "/todos/{todoId}", summary, Verb::Read, read)
-        .takes(after)
-        .takes(json!({ "$ref": "#/components/parameters/IfNoneMatch" }))
+        .parameter(after)
+        .parameter(json!({ "$ref": "#/components/parameters/IfNoneMatch" }))
         .answers(200, Some(json!({ "$ref": "#/components/schemas/Todo" })))
 }
 
@@ -39,17 +39,17 @@ async fn read(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     if let Some((name, _)) = call.query.iter().find(|(name, _)| name != "after") {
         return Err(Problem::bad_parameter(name, "Is not a parameter here."));
     }
-    let record = match call.asked("after") {
+    let record = match call.query_parameter("after") {
         None => get_listed(&tenant, id).await?,
         Some(event) => wait_for_event(&todos, &tenant, id, event).await?,
     };
     let tag = etag(&record);
-    let known = call.header("if-none-match").is_some_and(|known| names(known, &tag, true));
+    let known = call.header("if-none-match").is_some_and(|known| etag_matches(known, &tag, true));
     let mut answer = match known {
         true => Answer::new(StatusCode::NOT_MODIFIED, Content::None),
         false => Answer::new(StatusCode::OK, Content::Record(Box::new(record))),
     };
-    answer.set(header::ETAG, &tag);
+    answer.set_header(header::ETAG, &tag);
     Ok(answer)
 }
 

@@ -9,8 +9,8 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use nagaya_design::Verb;
-use nagaya_events::{FeedListener, Recorded};
-use nagaya_server::{Answer, Call, Content, OwnRoute, Problem};
+use nagaya_events::{FeedListener, RecordedEvent};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
@@ -19,7 +19,7 @@ use super::{Todos, errors::problem};
 /// How often a comment is sent when there are no events, so that proxies keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
+pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let last_event = json!({
         "name": "Last-Event-ID",
         "in": "header",
@@ -27,7 +27,10 @@ pub(super) fn route(todos: &Arc<Todos>) -> OwnRoute {
         "schema": { "type": "string" },
     });
     let summary = "Sends the events of the family's todos as they happen (server-sent events).";
-    todos.route(Method::GET, "/events", summary, Verb::Read, stream).takes(last_event).streams("text/event-stream")
+    todos
+        .route(Method::GET, "/events", summary, Verb::Read, stream)
+        .parameter(last_event)
+        .answers_stream("text/event-stream")
 }
 
 /// Server-sent events of the family, each at least once; `Last-Event-ID` starts after a known one.
@@ -61,7 +64,7 @@ struct EventData<'e> {
     metadata: &'e Map<String, Json>,
 }
 
-fn server_sent(event: &Recorded) -> String {
+fn server_sent(event: &RecordedEvent) -> String {
     let data = json!(EventData {
         aggregate_id: &event.aggregate,
         aggregate_version: event.version,

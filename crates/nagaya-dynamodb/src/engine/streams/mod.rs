@@ -18,7 +18,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream as futures};
-use nagaya_store::{ChangeRecord, Changes, Error, ErrorKind, From};
+use nagaya_store::{ChangePage, ChangeRecord, Error, ErrorKind, StartPosition};
 
 use self::{
     cache::Stream,
@@ -42,24 +42,29 @@ const MAX_CONCURRENT_READS: usize = 16;
 const MAX_ROUNDS: usize = 100;
 
 /// Changes of a table after a position.
-pub(crate) async fn changes(engine: &Dynamodb, table: &str, from: From, limit: usize) -> Result<Changes, Error> {
+pub(crate) async fn changes(
+    engine: &Dynamodb,
+    table: &str,
+    from: StartPosition,
+    limit: usize,
+) -> Result<ChangePage, Error> {
     if !engine.options.changes {
         return Err(ErrorKind::Unsupported("read changes").into());
     }
     let described = engine.table(table).await?;
     let reader = ShardReader { engine, table, schema: &described.spec.key };
     match from {
-        From::Now => {
+        StartPosition::Latest => {
             let stream = engine.stream(table, Duration::ZERO).await?;
             let next = position_now(&reader, &stream).await?.save();
-            Ok(Changes { records: Vec::new(), next })
+            Ok(ChangePage { records: Vec::new(), next })
         }
-        From::Oldest => {
+        StartPosition::Oldest => {
             let stream = engine.stream(table, Duration::ZERO).await?;
             let position = Position { stream: stream.label.clone(), at: seconds(), shards: Vec::new() };
             ChangeReader::new(&reader, stream, position, limit).run(true).await
         }
-        From::After(saved) => {
+        StartPosition::After(saved) => {
             let position = Position::parse(&saved)?;
             let mut stream = engine.stream(table, SHARDS_AGE).await?;
             let is_known = |position: &ShardPosition| stream.shards.iter().any(|shard| shard.id == position.shard);
@@ -120,7 +125,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
         }
     }
 
-    async fn run(mut self, from_oldest: bool) -> Result<Changes, Error> {
+    async fn run(mut self, from_oldest: bool) -> Result<ChangePage, Error> {
         self.open_children().await?;
         if from_oldest {
             // Cached iterators may point to records that are trimmed now.
@@ -138,7 +143,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
         if self.position.at.saturating_add(RENEWED_AFTER) < seconds() && self.unanchored().next().is_none() {
             self.position.at = seconds();
         }
-        Ok(Changes { records: self.records, next: self.position.save() })
+        Ok(ChangePage { records: self.records, next: self.position.save() })
     }
 
     /// The shards to read next: at most one for each record of the limit.

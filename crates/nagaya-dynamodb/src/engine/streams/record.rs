@@ -1,7 +1,7 @@
 //! Stream records as change records of the port.
 
 use aws_sdk_dynamodbstreams::types::{AttributeValue, Identity, Record};
-use nagaya_store::{Cause, ChangeRecord, Error, Item, KeySchema, Value};
+use nagaya_store::{ChangeCause, ChangeRecord, Error, Item, KeySchema, Value};
 
 use crate::engine::convert::from_attribute_value;
 
@@ -15,7 +15,8 @@ pub(super) struct DecodedRecord {
 
 /// Decodes a record.
 pub(super) fn decode(schema: &KeySchema, record: Record) -> Result<DecodedRecord, Error> {
-    let cause = if record.user_identity().is_some_and(is_ttl_deletion) { Cause::Expiry } else { Cause::Write };
+    let cause =
+        if record.user_identity().is_some_and(is_ttl_deletion) { ChangeCause::Expiry } else { ChangeCause::Write };
     let stored = record.dynamodb.ok_or_else(|| Error::engine("the server sent a change without content"))?;
     let sequence_number = stored.sequence_number;
     let sequence_number =
@@ -63,10 +64,10 @@ mod tests {
     fn a_deletion_by_the_service_is_an_expiry() {
         let identity = |kind: &str, who: &str| Some(Identity::builder().r#type(kind).principal_id(who).build());
         let causes = [
-            (None, Cause::Write),
-            (identity("Service", "dynamodb.amazonaws.com"), Cause::Expiry),
-            (identity("Service", "other.amazonaws.com"), Cause::Write),
-            (identity("User", "dynamodb.amazonaws.com"), Cause::Write),
+            (None, ChangeCause::Write),
+            (identity("Service", "dynamodb.amazonaws.com"), ChangeCause::Expiry),
+            (identity("Service", "other.amazonaws.com"), ChangeCause::Write),
+            (identity("User", "dynamodb.amazonaws.com"), ChangeCause::Write),
         ];
         for (identity, cause) in causes {
             assert_eq!(decode(record("1", identity)).expect("a record").record.cause, cause);

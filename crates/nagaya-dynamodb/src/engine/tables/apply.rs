@@ -2,28 +2,28 @@
 
 use nagaya_store::{Error, ErrorKind};
 
-use super::{Plan, Step, existing, send, wait};
+use super::{Step, TablesPlan, existing, send, wait};
 use crate::engine::Dynamodb;
 
 /// The progress of applying a plan.
 #[derive(Debug, Clone)]
-pub enum Event<'p> {
+pub enum ApplyEvent<'p> {
     /// A step starts.
-    Begins {
+    Started {
         /// The table.
         table: &'p str,
         /// The step.
         step: &'p Step,
     },
     /// The server is working on a step.
-    Waits {
+    Waiting {
         /// The table.
         table: &'p str,
         /// What the server is doing.
         what: String,
     },
     /// A step has finished.
-    Done {
+    Finished {
         /// The table.
         table: &'p str,
         /// The step.
@@ -40,16 +40,16 @@ pub enum Event<'p> {
 
 /// Applying a plan failed. Earlier steps stay applied; a new plan shows the remaining ones.
 #[derive(Debug, thiserror::Error)]
-#[error("stopped at the table `{table}` ({}) after {done} of {of} steps: {cause}", step_text(.step.as_ref()))]
-pub struct Stopped {
+#[error("stopped at the table `{table}` ({}) after {applied_steps} of {total_steps} steps: {cause}", step_text(.step.as_ref()))]
+pub struct ApplyError {
     /// The table.
     pub table: String,
     /// The step that failed; `None`: waiting for the table.
     pub step: Option<Step>,
     /// How many steps were applied.
-    pub done: usize,
+    pub applied_steps: usize,
     /// How many steps the plan has.
-    pub of: usize,
+    pub total_steps: usize,
     /// The cause.
     #[source]
     pub cause: Error,
@@ -59,9 +59,9 @@ fn step_text(step: Option<&Step>) -> String {
     step.map_or_else(|| "wait for it".to_owned(), Step::to_string)
 }
 
-impl From<Stopped> for Error {
+impl From<ApplyError> for Error {
     /// Only the cause: callers of the port did not make the plan.
-    fn from(stopped: Stopped) -> Self {
+    fn from(stopped: ApplyError) -> Self {
         stopped.cause
     }
 }
@@ -86,29 +86,29 @@ impl Dynamodb {
     /// gets its other steps, indexes one at a time.
     pub async fn apply_tables<'p>(
         &self,
-        plan: &'p Plan,
-        report: &mut (dyn FnMut(Event<'p>) + Send),
-    ) -> Result<Vec<(&'p str, &'p Step)>, Stopped> {
-        let (mut done, of) = (0, plan.steps());
+        plan: &'p TablesPlan,
+        report: &mut (dyn FnMut(ApplyEvent<'p>) + Send),
+    ) -> Result<Vec<(&'p str, &'p Step)>, ApplyError> {
+        let (mut done, of) = (0, plan.step_count());
         let mut skipped = Vec::new();
-        let stopped = |table: &str, step: Option<&Step>, done, cause| Stopped {
+        let stopped = |table: &str, step: Option<&Step>, done, cause| ApplyError {
             table: table.to_owned(),
             step: step.cloned(),
-            done,
-            of,
+            applied_steps: done,
+            total_steps: of,
             cause,
         };
         for creates in [true, false] {
             for planned in &plan.tables {
                 let table = planned.table.as_str();
                 for step in planned.steps.iter().filter(|step| matches!(step, Step::Create { .. }) == creates) {
-                    report(Event::Begins { table, step });
-                    let mut report_wait = |what| report(Event::Waits { table, what });
+                    report(ApplyEvent::Started { table, step });
+                    let mut report_wait = |what| report(ApplyEvent::Waiting { table, what });
                     match self.apply_step(table, step, &mut report_wait).await {
-                        Ok(Outcome::Applied) => report(Event::Done { table, step }),
+                        Ok(Outcome::Applied) => report(ApplyEvent::Finished { table, step }),
                         Ok(Outcome::Unsupported) => {
                             skipped.push((table, step));
-                            report(Event::Skipped { table, step });
+                            report(ApplyEvent::Skipped { table, step });
                         }
                         Err(cause) => return Err(stopped(table, Some(step), done, cause)),
                     }
@@ -118,7 +118,8 @@ impl Dynamodb {
         }
         for planned in plan.tables.iter().filter(|planned| !planned.steps.is_empty()) {
             let table = planned.table.as_str();
-            let settled = wait::until_active(self, table, &mut |what| report(Event::Waits { table, what })).await;
+            let settled =
+                wait::until_active(self, table, &mut |what| report(ApplyEvent::Waiting { table, what })).await;
             settled.map_err(|cause| stopped(table, None, done, cause))?;
         }
         Ok(skipped)
@@ -181,13 +182,13 @@ impl Dynamodb {
         let Some(described) = existing::describe(self, table).await? else { return Ok(false) };
         let found = existing::from_description(table, &described);
         Ok(match step {
-            Step::Stream => found.stream.is_some(),
-            Step::Encryption => found.encrypted,
+            Step::EnableStream => found.stream.is_some(),
+            Step::EnableEncryption => found.encrypted,
             Step::AddIndex(index) => {
                 found.indexes.iter().any(|there| there.name == index.name && there.key.as_ref() == Some(&index.key))
             }
             Step::RemoveIndex(name) => found.indexes.iter().all(|there| there.name != *name),
-            Step::Expiry(attribute) => self.describe_table(table).await?.spec.ttl.as_ref() == Some(attribute),
+            Step::EnableTtl(attribute) => self.describe_table(table).await?.spec.ttl.as_ref() == Some(attribute),
             _ => false,
         })
     }

@@ -8,11 +8,11 @@ use nagaya_store::{IndexSpec, TableSpec};
 ///
 /// A plan only turns settings on, never off.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct DesiredTable {
     /// Its key, indexes and TTL attribute.
     pub spec: TableSpec,
     /// How many of its indexes should exist; `None`: all.
-    pub stage: Option<usize>,
+    pub index_count: Option<usize>,
     /// Whether it has a stream of changes.
     pub stream: bool,
     /// Whether it has point-in-time recovery.
@@ -27,12 +27,12 @@ pub struct Wanted {
     pub tags: BTreeMap<String, String>,
 }
 
-impl Wanted {
+impl DesiredTable {
     /// A table with a stream and no other setting of DynamoDB.
     pub fn new(spec: TableSpec) -> Self {
-        Wanted {
+        DesiredTable {
             spec,
-            stage: None,
+            index_count: None,
             stream: true,
             recovery: false,
             encryption: false,
@@ -45,7 +45,7 @@ impl Wanted {
     /// The indexes that should exist.
     pub fn indexes(&self) -> &[IndexSpec] {
         let all = &self.spec.indexes;
-        &all[..self.stage.unwrap_or(all.len()).min(all.len())]
+        &all[..self.index_count.unwrap_or(all.len()).min(all.len())]
     }
 
     /// The index that the next stage adds.

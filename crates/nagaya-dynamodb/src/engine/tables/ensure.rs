@@ -2,7 +2,7 @@
 
 use nagaya_store::{Error, ErrorKind, TableSpec};
 
-use super::{Plan, Step, Wanted, wait};
+use super::{DesiredTable, Step, TablesPlan, wait};
 use crate::engine::Dynamodb;
 
 /// How often a new plan is made while other processes change the tables.
@@ -11,16 +11,16 @@ const MAX_ROUNDS: usize = 10;
 /// Creates missing tables and indexes, unless an existing table is in conflict.
 pub(crate) async fn ensure(engine: &Dynamodb, tables: &[TableSpec]) -> Result<(), Error> {
     check(tables)?;
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<DesiredTable> = Vec::new();
     for spec in tables {
         if wanted.iter().all(|other| other.spec != *spec) {
-            wanted.push(Wanted { stream: engine.options.changes, ..Wanted::new(spec.clone()) });
+            wanted.push(DesiredTable { stream: engine.options.changes, ..DesiredTable::new(spec.clone()) });
         }
     }
     let mut skipped = 0;
     for _ in 0..MAX_ROUNDS {
         let plan = planned(engine, &wanted).await?;
-        if plan.steps() <= skipped {
+        if plan.step_count() <= skipped {
             break;
         }
         // Another process may create the same tables at the same time: the next round sees them.
@@ -41,11 +41,11 @@ pub(crate) async fn ensure(engine: &Dynamodb, tables: &[TableSpec]) -> Result<()
     Ok(())
 }
 
-async fn planned(engine: &Dynamodb, wanted: &[Wanted]) -> Result<Plan, Error> {
+async fn planned(engine: &Dynamodb, wanted: &[DesiredTable]) -> Result<TablesPlan, Error> {
     let mut plan = engine.plan_tables(wanted, false).await?;
     for (table, wanted) in plan.tables.iter_mut().zip(wanted) {
         table.steps.retain(|step| match step {
-            Step::AddIndex(index) if !engine.options.adds_indexes => {
+            Step::AddIndex(index) if !engine.options.adds_missing_indexes => {
                 let (table, index) = (&table.table, &index.name);
                 tracing::warn!(
                     table,
@@ -57,7 +57,7 @@ async fn planned(engine: &Dynamodb, wanted: &[Wanted]) -> Result<Plan, Error> {
             _ => true,
         });
         // The port does not know billing modes.
-        table.steps.retain(|step| wanted.throughput.is_some() || !matches!(step, Step::Throughput(_)));
+        table.steps.retain(|step| wanted.throughput.is_some() || !matches!(step, Step::SetThroughput(_)));
     }
     match plan.conflicts().as_slice() {
         [] => Ok(plan),

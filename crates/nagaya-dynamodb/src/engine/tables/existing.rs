@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::{
 };
 use nagaya_store::{Error, ErrorKind, KeySchema};
 
-use super::Wanted;
+use super::DesiredTable;
 use crate::engine::{Dynamodb, table_cache};
 
 /// A table that exists.
@@ -66,7 +66,7 @@ pub(super) enum Setting<T> {
 }
 
 /// Reads a table and the settings that the wanted table has; `None`: there is no such table.
-pub(super) async fn read(engine: &Dynamodb, wanted: &Wanted) -> Result<Option<ExistingTable>, Error> {
+pub(super) async fn read(engine: &Dynamodb, wanted: &DesiredTable) -> Result<Option<ExistingTable>, Error> {
     let table = &wanted.spec.name;
     let Some(described) = describe(engine, table).await? else { return Ok(None) };
     let mut existing = from_description(table, &described);
@@ -81,7 +81,10 @@ pub(super) async fn read(engine: &Dynamodb, wanted: &Wanted) -> Result<Option<Ex
 }
 
 /// Whether the server supports the settings of a table that does not exist yet.
-pub(super) async fn probe_settings(engine: &Dynamodb, wanted: &Wanted) -> Result<(Setting<bool>, Setting<()>), Error> {
+pub(super) async fn probe_settings(
+    engine: &Dynamodb,
+    wanted: &DesiredTable,
+) -> Result<(Setting<bool>, Setting<()>), Error> {
     let table = &wanted.spec.name;
     let recovery = if wanted.recovery { recovery(engine, table).await? } else { Setting::NotRequested };
     let tags = if wanted.tags.is_empty() {

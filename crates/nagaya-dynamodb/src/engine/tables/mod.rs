@@ -16,9 +16,9 @@ mod wait;
 
 pub(crate) use self::ensure::ensure;
 pub use self::{
-    apply::{Event, Stopped},
-    desired::Wanted,
-    plan::{Plan, TablePlan},
-    status::{IndexLook, TableLook},
+    apply::{ApplyError, ApplyEvent},
+    desired::DesiredTable,
+    plan::{TablePlan, TablesPlan},
+    status::{IndexState, TableState},
     step::Step,
 };

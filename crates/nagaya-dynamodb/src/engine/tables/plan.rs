@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::{IndexStatus, StreamViewType};
 use nagaya_store::{Error, IndexSpec};
 
 use super::{
-    Step, Wanted,
+    DesiredTable, Step,
     existing::{self, Billing, ExistingTable, Index, Setting},
     step::attributes,
 };
@@ -14,7 +14,7 @@ use crate::engine::Dynamodb;
 
 /// The steps to the wanted tables.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
+pub struct TablesPlan {
     /// The plan of each table, in the order of the request.
     pub tables: Vec<TablePlan>,
 }
@@ -29,22 +29,22 @@ pub struct TablePlan {
     /// Differences that no step can change: the table would have to be created again.
     pub conflicts: Vec<String>,
     /// What the table has and the design does not. It stays unless the plan prunes.
-    pub extra: Vec<String>,
+    pub not_in_design: Vec<String>,
     /// Settings that the server does not support.
-    pub lacking: Vec<&'static str>,
+    pub unsupported: Vec<&'static str>,
     /// Remarks for people.
     pub notes: Vec<String>,
 }
 
-impl Plan {
+impl TablesPlan {
     /// The number of steps.
-    pub fn steps(&self) -> usize {
+    pub fn step_count(&self) -> usize {
         self.tables.iter().map(|table| table.steps.len()).sum()
     }
 
     /// The settings of all tables that the server does not support.
-    pub fn lacking(&self) -> BTreeSet<&'static str> {
-        self.tables.iter().flat_map(|table| table.lacking.iter().copied()).collect()
+    pub fn unsupported(&self) -> BTreeSet<&'static str> {
+        self.tables.iter().flat_map(|table| table.unsupported.iter().copied()).collect()
     }
 
     /// All conflicts, each with its table.
@@ -60,15 +60,15 @@ impl Dynamodb {
     /// Plans the steps to these tables. Changes nothing.
     ///
     /// With `prune`, indexes that are not wanted are removed. Key schemas never change: a different one is a conflict.
-    pub async fn plan_tables(&self, wanted: &[Wanted], prune: bool) -> Result<Plan, Error> {
+    pub async fn plan_tables(&self, wanted: &[DesiredTable], prune: bool) -> Result<TablesPlan, Error> {
         let mut tables = Vec::new();
         for wanted in wanted {
             tables.push(self.plan_table(wanted, prune).await?);
         }
-        Ok(Plan { tables })
+        Ok(TablesPlan { tables })
     }
 
-    pub(super) async fn plan_table(&self, wanted: &Wanted, prune: bool) -> Result<TablePlan, Error> {
+    pub(super) async fn plan_table(&self, wanted: &DesiredTable, prune: bool) -> Result<TablePlan, Error> {
         match existing::read(self, wanted).await? {
             Some(mut found) => {
                 // A server without TTL does not report it; then the cached attribute counts.
@@ -86,7 +86,7 @@ impl Dynamodb {
 }
 
 /// The plan for a table that does not exist.
-fn plan_create(wanted: &Wanted, recovery: &Setting<bool>, tags: &Setting<()>) -> TablePlan {
+fn plan_create(wanted: &DesiredTable, recovery: &Setting<bool>, tags: &Setting<()>) -> TablePlan {
     let mut plan = TablePlan { table: wanted.spec.name.clone(), ..TablePlan::default() };
     let encryption = wanted.encryption && *recovery != Setting::Unsupported;
     plan.steps.push(Step::Create {
@@ -97,20 +97,20 @@ fn plan_create(wanted: &Wanted, recovery: &Setting<bool>, tags: &Setting<()>) ->
         throughput: wanted.throughput.map(|(lowest, _)| lowest),
         protected: wanted.protected,
     });
-    plan.steps.extend(wanted.spec.ttl.clone().map(Step::Expiry));
+    plan.steps.extend(wanted.spec.ttl.clone().map(Step::EnableTtl));
     plan.recovery(wanted, recovery);
     plan.encryption(wanted, encryption, recovery);
     if *tags == Setting::Unsupported {
-        plan.lacking.push("tags");
+        plan.unsupported.push("tags");
     } else if !wanted.tags.is_empty() {
-        plan.steps.push(Step::Tags(wanted.tags.clone()));
+        plan.steps.push(Step::SetTags(wanted.tags.clone()));
     }
     plan.scaling(wanted);
     plan
 }
 
 /// The plan for an existing table.
-fn plan_change(wanted: &Wanted, found: &ExistingTable, prune: bool) -> TablePlan {
+fn plan_change(wanted: &DesiredTable, found: &ExistingTable, prune: bool) -> TablePlan {
     let mut plan = TablePlan { table: wanted.spec.name.clone(), ..TablePlan::default() };
     match &found.key {
         Some(key) if *key == wanted.spec.key => {}
@@ -125,11 +125,11 @@ fn plan_change(wanted: &Wanted, found: &ExistingTable, prune: bool) -> TablePlan
             plan.conflicts.push(format!("its items expire by {is} and should by {should}"));
         }
         (Some(is), None) => plan.conflicts.push(format!("its items expire by {is} and should not")),
-        (None, Some(should)) => plan.steps.push(Step::Expiry(should.clone())),
+        (None, Some(should)) => plan.steps.push(Step::EnableTtl(should.clone())),
         _ => {}
     }
     match (&found.stream, wanted.stream) {
-        (None, true) => plan.steps.push(Step::Stream),
+        (None, true) => plan.steps.push(Step::EnableStream),
         (Some(view), true) if *view != StreamViewType::NewAndOldImages => plan.conflicts.push(format!(
             "its stream carries {} and should NEW_AND_OLD_IMAGES: turn it off, and plan again",
             view.as_str()
@@ -140,7 +140,7 @@ fn plan_change(wanted: &Wanted, found: &ExistingTable, prune: bool) -> TablePlan
     plan.encryption(wanted, found.encrypted, &found.recovery);
     plan.throughput(wanted, found.billing);
     if wanted.protected && !found.protected {
-        plan.steps.push(Step::Protection);
+        plan.steps.push(Step::EnableDeletionProtection);
     }
     plan.tags(wanted, &found.tags);
     plan.indexes(wanted, &found.indexes, prune);
@@ -149,12 +149,12 @@ fn plan_change(wanted: &Wanted, found: &ExistingTable, prune: bool) -> TablePlan
 }
 
 impl TablePlan {
-    fn recovery(&mut self, wanted: &Wanted, found: &Setting<bool>) {
+    fn recovery(&mut self, wanted: &DesiredTable, found: &Setting<bool>) {
         match found {
             _ if !wanted.recovery => {}
-            Setting::Known(false) | Setting::NotRequested => self.steps.push(Step::Recovery),
+            Setting::Known(false) | Setting::NotRequested => self.steps.push(Step::EnableRecovery),
             Setting::Known(true) => {}
-            Setting::Unsupported => self.lacking.push("point-in-time recovery"),
+            Setting::Unsupported => self.unsupported.push("point-in-time recovery"),
             Setting::Denied => {
                 self.notes.push("whether it has point-in-time recovery may not be read: left out".to_owned());
             }
@@ -162,25 +162,25 @@ impl TablePlan {
     }
 
     /// A server without backups does not support encryption either, and does not report it.
-    fn encryption(&mut self, wanted: &Wanted, encrypted: bool, recovery: &Setting<bool>) {
+    fn encryption(&mut self, wanted: &DesiredTable, encrypted: bool, recovery: &Setting<bool>) {
         match (wanted.encryption && !encrypted, recovery) {
-            (true, Setting::Unsupported) => self.lacking.push("encryption"),
-            (true, _) => self.steps.push(Step::Encryption),
+            (true, Setting::Unsupported) => self.unsupported.push("encryption"),
+            (true, _) => self.steps.push(Step::EnableEncryption),
             (false, _) => {}
         }
     }
 
-    fn throughput(&mut self, wanted: &Wanted, found: Billing) {
+    fn throughput(&mut self, wanted: &DesiredTable, found: Billing) {
         match (wanted.throughput, found) {
             (None, Billing::PerRequest) => {}
-            (None, Billing::Provisioned { .. }) => self.steps.push(Step::Throughput(None)),
+            (None, Billing::Provisioned { .. }) => self.steps.push(Step::SetThroughput(None)),
             (Some((lowest, highest)), Billing::Provisioned { read, write })
                 if (lowest..=highest).contains(&read) && (lowest..=highest).contains(&write) => {}
-            (Some((lowest, _)), _) => self.steps.push(Step::Throughput(Some(lowest))),
+            (Some((lowest, _)), _) => self.steps.push(Step::SetThroughput(Some(lowest))),
         }
     }
 
-    fn scaling(&mut self, wanted: &Wanted) {
+    fn scaling(&mut self, wanted: &DesiredTable) {
         if let Some((lowest, highest)) = wanted.throughput
             && lowest < highest
         {
@@ -188,7 +188,7 @@ impl TablePlan {
         }
     }
 
-    fn tags(&mut self, wanted: &Wanted, found: &Setting<BTreeMap<String, String>>) {
+    fn tags(&mut self, wanted: &DesiredTable, found: &Setting<BTreeMap<String, String>>) {
         match found {
             _ if wanted.tags.is_empty() => {}
             Setting::Known(found) => {
@@ -196,15 +196,15 @@ impl TablePlan {
                 let lacking: BTreeMap<_, _> =
                     wanted.tags.iter().filter(lacking).map(|(key, value)| (key.clone(), value.clone())).collect();
                 if !lacking.is_empty() {
-                    self.steps.push(Step::Tags(lacking));
+                    self.steps.push(Step::SetTags(lacking));
                 }
             }
-            Setting::Unsupported => self.lacking.push("tags"),
+            Setting::Unsupported => self.unsupported.push("tags"),
             Setting::Denied | Setting::NotRequested => self.notes.push("its tags may not be read: left out".to_owned()),
         }
     }
 
-    fn indexes(&mut self, wanted: &Wanted, found: &[Index], prune: bool) {
+    fn indexes(&mut self, wanted: &DesiredTable, found: &[Index], prune: bool) {
         let wanted_now = wanted.indexes();
         for index in &wanted.spec.indexes {
             let is_due = wanted_now.iter().any(|due| due.name == index.name);
@@ -218,7 +218,7 @@ impl TablePlan {
             match (&index.status, prune) {
                 (IndexStatus::Deleting, _) => self.notes.push(format!("index {} is being removed", index.name)),
                 (_, true) => self.steps.push(Step::RemoveIndex(index.name.clone())),
-                (_, false) => self.extra.push(format!("it has an index {}", index.name)),
+                (_, false) => self.not_in_design.push(format!("it has an index {}", index.name)),
             }
         }
     }

@@ -61,24 +61,24 @@ pub(super) async fn send(engine: &Dynamodb, table: &str, step: &Step) -> Result<
     let update = || engine.client.update_table().table_name(&name);
     match step {
         Step::Create { .. } => create(engine, table, step).await,
-        Step::Expiry(attribute) => {
+        Step::EnableTtl(attribute) => {
             let ttl = TimeToLiveSpecification::builder().enabled(true).attribute_name(attribute).build()?;
             let call = engine.client.update_time_to_live().table_name(&name).time_to_live_specification(ttl);
             call.send().await.map(drop).map_err(|failure| CallError::of(table, failure))
         }
-        Step::Recovery => {
+        Step::EnableRecovery => {
             let on = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true).build()?;
             let call = engine.client.update_continuous_backups().table_name(&name);
             let call = call.point_in_time_recovery_specification(on);
             call.send().await.map(drop).map_err(|failure| CallError::of(table, failure))
         }
-        Step::Tags(tags) => tag(engine, table, tags).await,
+        Step::SetTags(tags) => tag(engine, table, tags).await,
         Step::AddIndex(index) => add_index(engine, table, index).await,
-        Step::Throughput(Some(units)) => provision(engine, table, *units).await,
-        Step::Throughput(None) => send_update(table, update().billing_mode(BillingMode::PayPerRequest)).await,
-        Step::Stream => send_update(table, update().stream_specification(stream()?)).await,
-        Step::Encryption => send_update(table, update().sse_specification(encryption())).await,
-        Step::Protection => send_update(table, update().deletion_protection_enabled(true)).await,
+        Step::SetThroughput(Some(units)) => provision(engine, table, *units).await,
+        Step::SetThroughput(None) => send_update(table, update().billing_mode(BillingMode::PayPerRequest)).await,
+        Step::EnableStream => send_update(table, update().stream_specification(stream()?)).await,
+        Step::EnableEncryption => send_update(table, update().sse_specification(encryption())).await,
+        Step::EnableDeletionProtection => send_update(table, update().deletion_protection_enabled(true)).await,
         Step::RemoveIndex(index) => {
             let delete = DeleteGlobalSecondaryIndexAction::builder().index_name(index).build()?;
             let change = GlobalSecondaryIndexUpdate::builder().delete(delete).build();

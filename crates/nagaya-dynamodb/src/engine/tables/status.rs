@@ -3,70 +3,70 @@
 use aws_sdk_dynamodb::types::Select;
 use nagaya_store::{Error, ErrorKind};
 
-use super::{Wanted, existing, wait};
+use super::{DesiredTable, existing, wait};
 use crate::engine::Dynamodb;
 
 /// The status of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableLook {
+pub struct TableState {
     /// Its name.
     pub table: String,
     /// Its status in lower case; `None`: it does not exist.
-    pub state: Option<String>,
+    pub status: Option<String>,
     /// The number of items, as the server last counted them: on AWS, up to six hours ago.
     pub items: i64,
     /// Their size in bytes.
     pub bytes: i64,
     /// Its indexes, first those of the design.
-    pub indexes: Vec<IndexLook>,
+    pub indexes: Vec<IndexState>,
 }
 
 /// The status of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexLook {
+pub struct IndexState {
     /// Its name.
     pub name: String,
     /// Its status in lower case; `None`: it does not exist.
-    pub state: Option<String>,
+    pub status: Option<String>,
     /// Whether it is being backfilled.
     pub backfilling: bool,
     /// The number of its items, as the server last counted them.
     pub items: Option<i64>,
     /// Whether the design has it.
-    pub wanted: bool,
+    pub in_design: bool,
 }
 
 impl Dynamodb {
     /// The status of tables.
-    pub async fn look_at_tables(&self, wanted: &[Wanted]) -> Result<Vec<TableLook>, Error> {
+    pub async fn table_states(&self, wanted: &[DesiredTable]) -> Result<Vec<TableState>, Error> {
         let mut looks = Vec::new();
         for wanted in wanted {
             let table = &wanted.spec.name;
             let found =
                 existing::describe(self, table).await?.map(|described| existing::from_description(table, &described));
             let there = found.as_ref().map_or(&[][..], |found| &found.indexes);
-            let look = |index: &existing::Index, wanted| IndexLook {
+            let look = |index: &existing::Index, wanted| IndexState {
                 name: index.name.clone(),
-                state: Some(index.status.as_str().to_lowercase()),
+                status: Some(index.status.as_str().to_lowercase()),
                 backfilling: index.backfilling,
                 items: index.items,
-                wanted,
+                in_design: wanted,
             };
-            let missing = |name: &str| IndexLook {
+            let missing = |name: &str| IndexState {
                 name: name.to_owned(),
-                state: None,
+                status: None,
                 backfilling: false,
                 items: None,
-                wanted: true,
+                in_design: true,
             };
             let expected = wanted.spec.indexes.iter().map(|index| {
                 let found = there.iter().find(|found| found.name == index.name);
                 found.map_or_else(|| missing(&index.name), |found| look(found, true))
             });
             let others = there.iter().filter(|found| wanted.spec.index(&found.name).is_none());
-            looks.push(TableLook {
+            looks.push(TableState {
                 table: table.clone(),
-                state: found.as_ref().map(|found| found.status.as_str().to_lowercase()),
+                status: found.as_ref().map(|found| found.status.as_str().to_lowercase()),
                 items: found.as_ref().map_or(0, |found| found.items),
                 bytes: found.as_ref().map_or(0, |found| found.bytes),
                 indexes: expected.chain(others.map(|found| look(found, false))).collect(),

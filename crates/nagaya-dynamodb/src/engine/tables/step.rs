@@ -23,19 +23,19 @@ pub enum Step {
         protected: bool,
     },
     /// Turn on TTL with this attribute.
-    Expiry(String),
+    EnableTtl(String),
     /// Turn on its stream.
-    Stream,
+    EnableStream,
     /// Turn on point-in-time recovery.
-    Recovery,
+    EnableRecovery,
     /// Encrypt it with the AWS managed key of the account.
-    Encryption,
+    EnableEncryption,
     /// Set its provisioned capacity; `None`: on demand.
-    Throughput(Option<i64>),
+    SetThroughput(Option<i64>),
     /// Turn on deletion protection.
-    Protection,
+    EnableDeletionProtection,
     /// Add or change these tags.
-    Tags(BTreeMap<String, String>),
+    SetTags(BTreeMap<String, String>),
     /// Add an index, which is then backfilled.
     AddIndex(IndexSpec),
     /// Remove an index that the design does not have.
@@ -47,13 +47,13 @@ impl Step {
     pub fn code(&self) -> &'static str {
         match self {
             Step::Create { .. } => "create",
-            Step::Expiry(_) => "expiry",
-            Step::Stream => "stream",
-            Step::Recovery => "recovery",
-            Step::Encryption => "encryption",
-            Step::Throughput(_) => "throughput",
-            Step::Protection => "protection",
-            Step::Tags(_) => "tags",
+            Step::EnableTtl(_) => "expiry",
+            Step::EnableStream => "stream",
+            Step::EnableRecovery => "recovery",
+            Step::EnableEncryption => "encryption",
+            Step::SetThroughput(_) => "throughput",
+            Step::EnableDeletionProtection => "protection",
+            Step::SetTags(_) => "tags",
             Step::AddIndex(_) => "add-index",
             Step::RemoveIndex(_) => "remove-index",
         }
@@ -77,14 +77,14 @@ impl fmt::Display for Step {
                 settings.iter().filter(|(wanted, _)| *wanted).try_for_each(|(_, name)| write!(f, ", {name}"))?;
                 throughput.map_or(Ok(()), |units| write!(f, ", {units} units per second"))
             }
-            Step::Expiry(attribute) => write!(f, "let items expire by {attribute}"),
-            Step::Stream => f.write_str("turn on its stream"),
-            Step::Recovery => f.write_str("turn on point-in-time recovery"),
-            Step::Encryption => f.write_str("encrypt it with a key of the account"),
-            Step::Throughput(Some(units)) => write!(f, "set its throughput to {units} units per second"),
-            Step::Throughput(None) => f.write_str("pay per request"),
-            Step::Protection => f.write_str("protect it against deletion"),
-            Step::Tags(tags) => {
+            Step::EnableTtl(attribute) => write!(f, "let items expire by {attribute}"),
+            Step::EnableStream => f.write_str("turn on its stream"),
+            Step::EnableRecovery => f.write_str("turn on point-in-time recovery"),
+            Step::EnableEncryption => f.write_str("encrypt it with a key of the account"),
+            Step::SetThroughput(Some(units)) => write!(f, "set its throughput to {units} units per second"),
+            Step::SetThroughput(None) => f.write_str("pay per request"),
+            Step::EnableDeletionProtection => f.write_str("protect it against deletion"),
+            Step::SetTags(tags) => {
                 let tags: Vec<_> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 write!(f, "tag it {}", tags.join(", "))
             }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use nagaya_store::{Cause, Error, Failed, From, Item, Key, KeySchema, Page, Position, Query, Scan, Store, Written};
+use nagaya_store::{
+    ChangeCause, Error, FailedCondition, Item, Key, KeySchema, Page, PagePosition, Query, Scan, StartPosition, Store,
+    WriteOutcome,
+};
 
 use super::generate::{INDEXES, Operation, TABLE, spec};
 
@@ -12,7 +15,7 @@ pub(crate) enum Answer {
     Written(Option<Item>),
     Items(Vec<Option<Item>>),
     Page(Vec<Item>),
-    Failed(&'static str, Vec<Failed>, Message),
+    Failed(&'static str, Vec<FailedCondition>, Message),
 }
 
 /// The message of an error, which differs between engines.
@@ -50,7 +53,7 @@ pub(crate) async fn answer(store: &dyn Store, operation: &Operation, kept: Optio
         Operation::Write(set) => {
             // Only the response to a set of one action has the item.
             let lone = set.actions().len() == 1;
-            store.write(set.clone()).await.map(|Written { item }| Answer::Written(item.filter(|_| lone)))
+            store.write(set.clone()).await.map(|WriteOutcome { item }| Answer::Written(item.filter(|_| lone)))
         }
         Operation::Get(key) => store.get(TABLE, key).await.map(|item| Answer::Items(vec![item])),
         Operation::BatchGet(keys) => {
@@ -83,7 +86,7 @@ fn failed(error: Error) -> Answer {
 /// same item are compared.
 async fn page(store: &dyn Store, query: &Query) -> (Answer, Option<Kept>) {
     match store.query(query.clone()).await {
-        Ok(Page { items, next, .. }) => (Answer::Page(items), next.map(|next: Position| query.clone().after(next))),
+        Ok(Page { items, next, .. }) => (Answer::Page(items), next.map(|next: PagePosition| query.clone().after(next))),
         Err(error) => (failed(error), None),
     }
 }
@@ -151,10 +154,10 @@ pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<String, Vec<Item>> {
 }
 
 /// The changes of each item in order: old item, new item, cause.
-pub(crate) async fn changes(store: &dyn Store) -> BTreeMap<Key, Vec<(Option<Item>, Option<Item>, Cause)>> {
+pub(crate) async fn changes(store: &dyn Store) -> BTreeMap<Key, Vec<(Option<Item>, Option<Item>, ChangeCause)>> {
     let mut all: BTreeMap<Key, Vec<_>> = BTreeMap::new();
     let mut last: BTreeMap<Key, u128> = BTreeMap::new();
-    let mut from = From::Oldest;
+    let mut from = StartPosition::Oldest;
     loop {
         let changes = store.changes(TABLE, from, 1_000).await.expect("changes");
         if changes.records.is_empty() {
@@ -168,6 +171,6 @@ pub(crate) async fn changes(store: &dyn Store) -> BTreeMap<Key, Vec<(Option<Item
             last.insert(record.key.clone(), record.sequence);
             all.entry(record.key).or_default().push((record.old, record.new, record.cause));
         }
-        from = From::After(changes.next);
+        from = StartPosition::After(changes.next);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use nagaya_store::{
-    Assign, Change, Comparison, Condition, Item, Key, KeySchema, Number, Operand, Path, Query, Scan, Sort, TableSpec,
-    Update, Value, Write, WriteSet,
+    AssignedValue, ComparisonOp, Condition, Item, Key, KeySchema, Number, Operand, Path, Query, Scan, SortCondition,
+    TableSpec, Update, UpdateAction, Value, Write, WriteSet,
 };
 
 pub(crate) const TABLE: &str = "things";
@@ -101,7 +101,7 @@ fn write(rng: &mut Rng, key: Key, now: i64) -> Write {
         0..4 => Write::put(TABLE, item(rng, &key, now)),
         4..8 => Write::update(TABLE, key, update(rng, now)),
         8 => Write::delete(TABLE, key),
-        _ => return Write::check(TABLE, key, condition(rng, 2)),
+        _ => return Write::condition_check(TABLE, key, condition(rng, 2)),
     };
     match rng.u8(0..10) {
         0..4 => write,
@@ -243,47 +243,47 @@ fn path(rng: &mut Rng) -> (Path, Mostly) {
 fn update(rng: &mut Rng, now: i64) -> Update {
     let mut update = Update::new();
     for _ in 0..rng.usize(0..4) {
-        update = update.then(change(rng, now));
+        update = update.with_action(change(rng, now));
     }
     update
 }
 
-fn change(rng: &mut Rng, now: i64) -> Change {
+fn change(rng: &mut Rng, now: i64) -> UpdateAction {
     match rng.u8(0..40) {
-        0 => return Change::Set("expiresAt".into(), Assign::Value(expiry(rng, now))),
-        1 => return Change::Remove("expiresAt".into()),
-        2 => return Change::Remove(["GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK"][rng.usize(0..4)].into()),
-        3 => return Change::Add("GSI2SK".into(), Value::Number(number(rng))),
-        4 => return Change::Set("SK".into(), Assign::Value("S1".into())),
+        0 => return UpdateAction::Set("expiresAt".into(), AssignedValue::Value(expiry(rng, now))),
+        1 => return UpdateAction::Remove("expiresAt".into()),
+        2 => return UpdateAction::Remove(["GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK"][rng.usize(0..4)].into()),
+        3 => return UpdateAction::Add("GSI2SK".into(), Value::Number(number(rng))),
+        4 => return UpdateAction::Set("SK".into(), AssignedValue::Value("S1".into())),
         5..8 => {
             let attributes = index_attributes(rng);
             if let Some((name, value)) = rng.choice(attributes) {
-                return Change::Set(name.into(), Assign::Value(value));
+                return UpdateAction::Set(name.into(), AssignedValue::Value(value));
             }
         }
         _ => {}
     }
     let (path, mostly) = path(rng);
     match rng.u8(0..10) {
-        0 => Change::Remove(path),
-        1 => Change::Delete("set".into(), texts(rng)),
-        2 => Change::Delete(path, value(rng, mostly)),
-        3 => Change::Add("n".into(), Value::Number(number(rng))),
-        4 => Change::Add(path, value(rng, mostly)),
-        _ => Change::Set(path, assign(rng, mostly)),
+        0 => UpdateAction::Remove(path),
+        1 => UpdateAction::Delete("set".into(), texts(rng)),
+        2 => UpdateAction::Delete(path, value(rng, mostly)),
+        3 => UpdateAction::Add("n".into(), Value::Number(number(rng))),
+        4 => UpdateAction::Add(path, value(rng, mostly)),
+        _ => UpdateAction::Set(path, assign(rng, mostly)),
     }
 }
 
-fn assign(rng: &mut Rng, mostly: Mostly) -> Assign {
+fn assign(rng: &mut Rng, mostly: Mostly) -> AssignedValue {
     let (other, _) = path(rng);
     match rng.u8(0..10) {
-        0 => Assign::Copy(other),
-        1 => Assign::Plus("n".into(), number(rng)),
-        2 => Assign::Minus("count".into(), number(rng)),
-        3 => Assign::Plus(other, number(rng)),
-        4 => Assign::IfAbsent(other, value(rng, mostly)),
-        5 => Assign::Append("list".into(), (0..rng.usize(1..3)).map(|_| anything(rng, 1)).collect()),
-        _ => Assign::Value(value(rng, mostly)),
+        0 => AssignedValue::Copy(other),
+        1 => AssignedValue::Plus("n".into(), number(rng)),
+        2 => AssignedValue::Minus("count".into(), number(rng)),
+        3 => AssignedValue::Plus(other, number(rng)),
+        4 => AssignedValue::IfAbsent(other, value(rng, mostly)),
+        5 => AssignedValue::Append("list".into(), (0..rng.usize(1..3)).map(|_| anything(rng, 1)).collect()),
+        _ => AssignedValue::Value(value(rng, mostly)),
     }
 }
 
@@ -311,8 +311,8 @@ fn condition(rng: &mut Rng, depth: usize) -> Condition {
     }
 }
 
-fn comparison(rng: &mut Rng) -> Comparison {
-    use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+fn comparison(rng: &mut Rng) -> ComparisonOp {
+    use ComparisonOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
     [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual][rng.usize(0..6)]
 }
 
@@ -334,7 +334,7 @@ fn query(rng: &mut Rng) -> Query {
             let place = |rng: &mut Rng| nagaya_store::KeyValue::Number(number(rng));
             let sort = match sort(rng, place) {
                 // `BeginsWith` does not exist for numbers.
-                Sort::BeginsWith(_) => Sort::Any,
+                SortCondition::BeginsWith(_) => SortCondition::Any,
                 sort => sort,
             };
             Query::index(TABLE, INDEXES[1], format!("I{partition}")).sort(sort)
@@ -346,20 +346,20 @@ fn query(rng: &mut Rng) -> Query {
     query
 }
 
-fn sort(rng: &mut Rng, key_value: fn(&mut Rng) -> nagaya_store::KeyValue) -> Sort {
+fn sort(rng: &mut Rng, key_value: fn(&mut Rng) -> nagaya_store::KeyValue) -> SortCondition {
     let one = key_value(rng);
     match rng.u8(0..10) {
-        0 => Sort::Equal(one),
-        1 => Sort::BeginsWith(one),
+        0 => SortCondition::Equal(one),
+        1 => SortCondition::BeginsWith(one),
         2 => {
             let other = key_value(rng);
-            Sort::Between(one.clone().min(other.clone()), one.max(other))
+            SortCondition::Between(one.clone().min(other.clone()), one.max(other))
         }
-        3 => Sort::Less(one),
-        4 => Sort::LessOrEqual(one),
-        5 => Sort::Greater(one),
-        6 => Sort::GreaterOrEqual(one),
-        _ => Sort::Any,
+        3 => SortCondition::Less(one),
+        4 => SortCondition::LessOrEqual(one),
+        5 => SortCondition::Greater(one),
+        6 => SortCondition::GreaterOrEqual(one),
+        _ => SortCondition::Any,
     }
 }
 

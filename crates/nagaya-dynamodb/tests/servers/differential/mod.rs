@@ -12,7 +12,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Clock, Store};
 
 use self::{
@@ -34,11 +34,11 @@ async fn random_operations_have_the_same_answers_as_on_the_embedded_engine() {
         let now = Arc::clone(&now);
         Clock::new(move || now.load(Ordering::SeqCst) * 1000)
     };
-    let options = Options { clock: clock.clone(), sweep_every: None, ..Options::default() };
-    let embedded = Embedded::memory(options).expect("a store in memory");
+    let options = Options { clock: clock.clone(), sweep_interval: None, ..Options::default() };
+    let embedded = EmbeddedStore::in_memory(options).expect("a store in memory");
     let dynamodb = Server::DynamodbLocal.open(clock).await;
     for store in [&embedded as &dyn Store, &dynamodb] {
-        store.ensure(&[spec()]).await.expect("the table is made");
+        store.ensure_tables(&[spec()]).await.expect("the table is made");
     }
 
     let start = Instant::now();

@@ -12,7 +12,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use nagaya_dynamodb::{Dynamodb, Lone, Options};
+use nagaya_dynamodb::{Dynamodb, Options, SingleWriteMode};
 use nagaya_store::{Condition, ErrorKind, Item, Key, KeySchema, Store as _, TableSpec, Update, Value, Write, WriteSet};
 use tokio::task::JoinSet;
 
@@ -59,24 +59,24 @@ enum Outcome {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_write_is_lost_and_none_is_done_twice() {
-    through_faults(Lone::Plain).await;
+    through_faults(SingleWriteMode::Plain).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_for_every_write_leaves_less_unknown() {
-    through_faults(Lone::Token).await;
+    through_faults(SingleWriteMode::Transaction).await;
 }
 
-async fn through_faults(lone: Lone) {
+async fn through_faults(lone: SingleWriteMode) {
     let (seed, rounds) = (seed(), number("NAGAYA_OPERATIONS").unwrap_or(60));
     eprintln!("{TASKS} writers, {rounds} writes each; NAGAYA_SEED={seed} gives the same faults again");
     let endpoint = Server::DynamodbLocal.endpoint();
     let proxy = Proxy::start(&endpoint, seed, 3 * TIMEOUT).await.expect("a proxy");
-    let options = Options { prefix: prefix(), lone, ..Options::default() };
+    let options = Options { prefix: prefix(), single_write_mode: lone, ..Options::default() };
     let hurried = Options { attempt_timeout: TIMEOUT, call_timeout: 8 * TIMEOUT, ..options.clone() };
     let direct = open(&endpoint, options).await;
     let spec = TableSpec::new(TABLE, KeySchema::strings("PK", "SK"));
-    direct.ensure(&[spec]).await.expect("the table is made");
+    direct.ensure_tables(&[spec]).await.expect("the table is made");
     let through = open(&format!("http://{}", proxy.address), hurried).await;
 
     let start = Instant::now();
@@ -122,11 +122,11 @@ async fn attempt(store: &Dynamodb, rng: &mut Rng, marker: String) -> Try {
         Ok(_) => Outcome::Done,
         Err(error) => match error.kind() {
             ErrorKind::ConditionFailed(failed) => {
-                let own = failed.iter().any(|failed| failed.found.as_ref().is_some_and(|item| has(item, &marker)));
+                let own = failed.iter().any(|failed| failed.current.as_ref().is_some_and(|item| has(item, &marker)));
                 if own { Outcome::FailedOnItself } else { Outcome::ConditionFailed }
             }
             ErrorKind::Busy | ErrorKind::Unavailable(_) | ErrorKind::Engine(_) => Outcome::Failed,
-            ErrorKind::Unanswered(_) => Outcome::Unknown,
+            ErrorKind::OutcomeUnknown(_) => Outcome::Unknown,
             _ => panic!("{kind:?}: {error}"),
         },
     };

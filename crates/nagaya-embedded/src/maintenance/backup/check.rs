@@ -8,7 +8,7 @@ use std::{
 use nagaya_store::Error;
 
 use super::{
-    Backup, Since,
+    BackupPosition, BackupSummary,
     damage::BackupDamage,
     format1,
     frame::FrameOffset,
@@ -20,11 +20,11 @@ use crate::{bytes::hex, maintenance::Progress};
 
 /// A backup that has been read completely, and is intact.
 #[derive(Debug)]
-pub struct Checked {
+pub struct VerifiedBackup {
     /// The file.
     pub file: PathBuf,
     /// Its summary.
-    pub backup: Backup,
+    pub backup: BackupSummary,
     /// The sealed keys, if it contains any.
     pub sealed_keys: Option<Vec<u8>>,
     /// `None` for a backup of format 1.
@@ -42,11 +42,11 @@ pub(in crate::maintenance) struct CurrentFormat {
     pub(super) objects: FrameOffset,
 }
 
-impl Checked {
+impl VerifiedBackup {
     /// Where the next incremental backup starts; `None` if no incremental backup can continue this one.
-    pub fn since(&self) -> Option<Since> {
+    pub fn position(&self) -> Option<BackupPosition> {
         let snapshot = &self.current.as_ref()?.snapshot;
-        Some(Since {
+        Some(BackupPosition {
             incarnation: snapshot.incarnation.clone(),
             sequence: snapshot.sequence,
             last_change: snapshot.last_change,
@@ -60,17 +60,17 @@ impl Checked {
 }
 
 /// Reads a whole backup and verifies every byte.
-pub fn check_backup(file: &Path, progress: Progress<'_>) -> Result<Checked, Error> {
+pub fn verify_backup(file: &Path, progress: Progress<'_>) -> Result<VerifiedBackup, Error> {
     match open(file)? {
         OpenedBackup::Current(reader) => verify(file, *reader, progress),
         OpenedBackup::Format1(mut input) => {
             let backup = format1::read_all(&mut input, progress, |_| Ok(()))?;
-            Ok(Checked { file: file.to_path_buf(), backup, sealed_keys: None, current: None })
+            Ok(VerifiedBackup { file: file.to_path_buf(), backup, sealed_keys: None, current: None })
         }
     }
 }
 
-fn verify<R: Read>(file: &Path, mut reader: BackupReader<R>, progress: Progress<'_>) -> Result<Checked, Error> {
+fn verify<R: Read>(file: &Path, mut reader: BackupReader<R>, progress: Progress<'_>) -> Result<VerifiedBackup, Error> {
     let mut tables = Vec::new();
     let (mut seen, mut objects, mut object_bytes) = (0_u64, 0, 0);
     let mut sealed_keys = None;
@@ -98,7 +98,7 @@ fn verify<R: Read>(file: &Path, mut reader: BackupReader<R>, progress: Progress<
         }
     };
     let counted = reader.counted();
-    let backup = Backup {
+    let backup = BackupSummary {
         id: Some(hex(&reader.header.id)),
         parent: reader.header.parent.as_ref().map(|parent| hex(&parent.id)),
         tables: counted.tables,
@@ -114,13 +114,13 @@ fn verify<R: Read>(file: &Path, mut reader: BackupReader<R>, progress: Progress<
     };
     let current =
         CurrentFormat { header: reader.header, snapshot: reader.snapshot, hash, tables, objects: objects_start };
-    Ok(Checked { file: file.to_path_buf(), backup, sealed_keys, current: Some(current) })
+    Ok(VerifiedBackup { file: file.to_path_buf(), backup, sealed_keys, current: Some(current) })
 }
 
 /// Checks that the first backup is a full one, and that each other one continues the one before.
-pub fn check_chain(chain: &[Checked]) -> Result<(), Error> {
+pub fn verify_chain(chain: &[VerifiedBackup]) -> Result<(), Error> {
     let Some(first) = chain.first() else { return Err(Error::engine("no backup was given")) };
-    let name = |checked: &Checked| checked.file.display().to_string();
+    let name = |checked: &VerifiedBackup| checked.file.display().to_string();
     if let Some(parent) = &first.backup.parent {
         let (first, parent) = (name(first), parent);
         return Err(BackupDamage::chain(format!(

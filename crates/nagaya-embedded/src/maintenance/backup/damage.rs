@@ -32,6 +32,6 @@ impl BackupDamage {
 }
 
 /// Whether an error says that a backup is damaged or does not continue the one before.
-pub fn is_damaged(error: &Error) -> bool {
+pub fn is_backup_damaged(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Engine(cause) if cause.is::<BackupDamage>())
 }

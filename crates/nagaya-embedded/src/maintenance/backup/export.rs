@@ -12,7 +12,7 @@ use super::{
     record::{Snapshot, StoreEnd, TableRecord},
 };
 use crate::{
-    Embedded,
+    EmbeddedStore,
     layout::{self, Keyspace},
     maintenance::{ContentHash, Progress, highest_sequence, incarnation, sorted_tables},
     read,
@@ -22,7 +22,7 @@ use crate::{
 
 /// Where an incremental backup starts: the end of the previous backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Since {
+pub struct BackupPosition {
     /// The incarnation of the directory of the previous backup.
     pub incarnation: Option<Vec<u8>>,
     /// The highest sequence number of the previous backup.
@@ -50,11 +50,16 @@ enum FullBackupRequired {
     Trimmed { table: String },
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Streams a snapshot of the store, for [`Source::Stream`](super::Source::Stream). Writes continue meanwhile.
     ///
     /// A failure is also written to the stream, so that the reader knows why it ends.
-    pub fn export(&self, since: Option<&Since>, out: &mut dyn Write, progress: Progress<'_>) -> Result<(), Error> {
+    pub fn export(
+        &self,
+        since: Option<&BackupPosition>,
+        out: &mut dyn Write,
+        progress: Progress<'_>,
+    ) -> Result<(), Error> {
         let mut frames = FrameWriter::new(out)?;
         let exported = self.export_frames(since, &mut frames, progress);
         if let Err(error) = &exported {
@@ -66,7 +71,7 @@ impl Embedded {
 
     pub(super) fn export_frames<W: Write>(
         &self,
-        since: Option<&Since>,
+        since: Option<&BackupPosition>,
         frames: &mut FrameWriter<W>,
         progress: Progress<'_>,
     ) -> Result<(Snapshot, StoreEnd), Error> {
@@ -98,7 +103,12 @@ impl Embedded {
 }
 
 /// Checks that all changes since the previous backup are retained.
-fn check_continues(view: &View<'_>, snapshot: &Snapshot, since: &Since, tables: &[Table]) -> Result<(), Error> {
+fn check_continues(
+    view: &View<'_>,
+    snapshot: &Snapshot,
+    since: &BackupPosition,
+    tables: &[Table],
+) -> Result<(), Error> {
     if since.incarnation != snapshot.incarnation || since.sequence > snapshot.sequence {
         return Err(Error::engine(FullBackupRequired::OtherDirectory));
     }

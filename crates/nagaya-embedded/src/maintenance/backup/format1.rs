@@ -5,7 +5,7 @@ use std::io::Read;
 use nagaya_store::{Error, Item, TableSpec};
 use serde::Deserialize;
 
-use super::{Backup, damage::BackupDamage, frame::read_error};
+use super::{BackupSummary, damage::BackupDamage, frame::read_error};
 use crate::{
     maintenance::{ContentHash, Progress},
     record::{self, Table},
@@ -46,7 +46,7 @@ pub(in crate::maintenance) fn read_all(
     input: &mut impl Read,
     progress: Progress<'_>,
     mut visit: impl FnMut(Format1Part<'_>) -> Result<(), Error>,
-) -> Result<Backup, Error> {
+) -> Result<BackupSummary, Error> {
     let mut hash = ContentHash::default();
     let (mut tables, mut items) = (0, 0);
     let mut table: Option<Table> = None;
@@ -78,7 +78,12 @@ pub(in crate::maintenance) fn read_all(
                 if input.read(&mut [0]).map_err(read_error)? != 0 {
                     return Err(BackupDamage::error("something follows the end"));
                 }
-                return Ok(Backup { tables, items, content_hash: Some(content_hash), ..Backup::default() });
+                return Ok(BackupSummary {
+                    tables,
+                    items,
+                    content_hash: Some(content_hash),
+                    ..BackupSummary::default()
+                });
             }
         }
     }

@@ -15,10 +15,10 @@ use std::{
     path::Path,
 };
 
-pub use check::{Checked, check_backup, check_chain};
+pub use check::{VerifiedBackup, verify_backup, verify_chain};
 pub(super) use damage::BackupDamage;
-pub use damage::is_damaged;
-pub use export::Since;
+pub use damage::is_backup_damaged;
+pub use export::BackupPosition;
 use nagaya_store::Error;
 pub(super) use objects::ObjectWalk;
 pub use objects::verify_objects;
@@ -31,7 +31,7 @@ use self::{
 };
 use super::Progress;
 use crate::{
-    Embedded,
+    EmbeddedStore,
     bytes::{hex, random_bytes},
     files::describe,
     record::encode,
@@ -39,7 +39,7 @@ use crate::{
 
 /// The summary of a backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Backup {
+pub struct BackupSummary {
     /// The id of the backup; `None` in format 1.
     pub id: Option<String>,
     /// The id of the backup that it continues; `None` for a full backup.
@@ -67,19 +67,19 @@ pub struct Backup {
 }
 
 /// The source of the store part of a backup.
-pub enum Source<'s> {
+pub enum BackupSource<'s> {
     /// A store that this process has open.
-    Store(&'s Embedded),
+    Store(&'s EmbeddedStore),
     /// The stream that [`Embedded::export`] writes in another process.
     Stream(&'s mut dyn Read),
 }
 
 /// The content of a new backup.
-pub struct Content<'c> {
+pub struct BackupContent<'c> {
     /// The store part.
-    pub source: Source<'c>,
+    pub source: BackupSource<'c>,
     /// The backup that this one continues; `None` for a full backup.
-    pub previous: Option<&'c Checked>,
+    pub previous: Option<&'c VerifiedBackup>,
     /// The directory of the objects.
     pub objects: Option<&'c Path>,
     /// The keys, sealed for the id of this backup.
@@ -88,22 +88,27 @@ pub struct Content<'c> {
     pub id: [u8; 16],
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Writes a backup of a snapshot, without objects and keys. Writes to the store continue meanwhile.
-    pub fn backup(&self, file: &Path, progress: Progress<'_>) -> Result<Backup, Error> {
-        let content =
-            Content { source: Source::Store(self), previous: None, objects: None, sealed_keys: None, id: new_id()? };
+    pub fn backup(&self, file: &Path, progress: Progress<'_>) -> Result<BackupSummary, Error> {
+        let content = BackupContent {
+            source: BackupSource::Store(self),
+            previous: None,
+            objects: None,
+            sealed_keys: None,
+            id: new_backup_id()?,
+        };
         write_backup(file, content, progress)
     }
 }
 
 /// A random id for a backup.
-pub fn new_id() -> Result<[u8; 16], Error> {
+pub fn new_backup_id() -> Result<[u8; 16], Error> {
     random_bytes()
 }
 
 /// Writes a backup. The file must not exist yet; it gets its name when it is complete and synced.
-pub fn write_backup(file: &Path, content: Content<'_>, progress: Progress<'_>) -> Result<Backup, Error> {
+pub fn write_backup(file: &Path, content: BackupContent<'_>, progress: Progress<'_>) -> Result<BackupSummary, Error> {
     let (unfinished, out) = UnfinishedFile::create(file)?;
     let mut frames = FrameWriter::new(BufWriter::with_capacity(256 * 1024, &out))?;
     let parent = content.previous.and_then(|previous| previous.current.as_ref());
@@ -115,10 +120,10 @@ pub fn write_backup(file: &Path, content: Content<'_>, progress: Progress<'_>) -
     frames.put(FrameKind::Header, &[&encode(&header)?])?;
 
     // The snapshot of the store must be taken before the objects are listed: see `objects`.
-    let since = content.previous.and_then(Checked::since);
+    let since = content.previous.and_then(VerifiedBackup::position);
     let (snapshot, end) = match content.source {
-        Source::Store(store) => store.export_frames(since.as_ref(), &mut frames, progress)?,
-        Source::Stream(stream) => copy_stream(stream, &mut frames, progress)?,
+        BackupSource::Store(store) => store.export_frames(since.as_ref(), &mut frames, progress)?,
+        BackupSource::Stream(stream) => copy_stream(stream, &mut frames, progress)?,
     };
     let copied = match content.objects {
         None => objects::CopiedObjects::default(),
@@ -137,7 +142,7 @@ pub fn write_backup(file: &Path, content: Content<'_>, progress: Progress<'_>) -
     let (_, written) = frames.end()?;
     drop(written);
     unfinished.finish(&out)?;
-    Ok(Backup {
+    Ok(BackupSummary {
         id: Some(hex(&header.id)),
         parent: header.parent.map(|parent| hex(&parent.id)),
         tables: end.tables,
@@ -159,7 +164,7 @@ fn copy_stream<W: Write>(
     frames: &mut FrameWriter<W>,
     progress: Progress<'_>,
 ) -> Result<(Snapshot, StoreEnd), Error> {
-    let broken = |error: Error| match is_damaged(&error) {
+    let broken = |error: Error| match is_backup_damaged(&error) {
         true => Error::engine(format!("the connection to the server ended early ({error})")),
         false => error,
     };

@@ -5,8 +5,8 @@ use std::path::Path;
 use nagaya_store::Error;
 
 use super::{
-    Restored,
-    extras::{ObjectWriter, ObjectsAndKeys, write_keys},
+    RestoreSummary,
+    extras::{ObjectWriter, RestoreExtras, write_keys},
     restore_into_new_directory,
     writer::RestoreWriter,
 };
@@ -15,10 +15,11 @@ use crate::{
     maintenance::{
         Progress,
         backup::{
-            BackupDamage, Checked, check_backup, check_chain,
+            BackupDamage, VerifiedBackup,
             format1::{self, Format1Part},
             read::{BackupPart, BackupReader, OpenedBackup, open},
             record::TableRecord,
+            verify_backup, verify_chain,
         },
     },
     record::{Table, TrimPoint},
@@ -29,9 +30,9 @@ use crate::{
 const ABOVE_ALL_POSITIONS: u64 = 1 << 40;
 
 /// Restores one backup into a new directory, without keys.
-pub fn restore_backup(file: &Path, directory: &Path, progress: Progress<'_>) -> Result<Restored, Error> {
-    let checked = check_backup(file, progress).map_err(|error| super::nothing_restored(&error))?;
-    restore_backups(&[checked], directory, ObjectsAndKeys::default(), progress)
+pub fn restore_backup(file: &Path, directory: &Path, progress: Progress<'_>) -> Result<RestoreSummary, Error> {
+    let checked = verify_backup(file, progress).map_err(|error| super::nothing_restored(&error))?;
+    restore_backups(&[checked], directory, RestoreExtras::default(), progress)
 }
 
 /// Restores a full backup and the incremental ones after it, in order, into a new directory.
@@ -39,12 +40,12 @@ pub fn restore_backup(file: &Path, directory: &Path, progress: Progress<'_>) -> 
 /// The directory must not exist yet, and is removed if anything fails. Sequence numbers continue; a position in the old
 /// directory gives a gap.
 pub fn restore_backups(
-    chain: &[Checked],
+    chain: &[VerifiedBackup],
     directory: &Path,
-    extras: ObjectsAndKeys<'_>,
+    extras: RestoreExtras<'_>,
     progress: Progress<'_>,
-) -> Result<Restored, Error> {
-    let restored = check_chain(chain).and_then(|()| {
+) -> Result<RestoreSummary, Error> {
+    let restored = verify_chain(chain).and_then(|()| {
         restore_into_new_directory(directory, |writer, objects| {
             for checked in chain {
                 restore_one(checked, chain, writer, objects, progress)?;
@@ -55,12 +56,12 @@ pub fn restore_backups(
         })
     });
     let restored = restored.map_err(|error| super::nothing_restored(&error))?;
-    Ok(Restored { keys: extras.keys.len() as u64, ..restored })
+    Ok(RestoreSummary { keys: extras.keys.len() as u64, ..restored })
 }
 
 fn restore_one(
-    checked: &Checked,
-    chain: &[Checked],
+    checked: &VerifiedBackup,
+    chain: &[VerifiedBackup],
     writer: &mut RestoreWriter<'_>,
     objects: &mut ObjectWriter,
     progress: Progress<'_>,
@@ -81,12 +82,12 @@ fn restore_one(
 }
 
 /// The tables of the last backup. All of its indexes are built while items are restored.
-fn last_tables(chain: &[Checked]) -> &[TableRecord] {
+fn last_tables(chain: &[VerifiedBackup]) -> &[TableRecord] {
     chain.last().and_then(|last| last.current.as_ref()).map_or(&[], |current| &current.tables)
 }
 
 fn restore_current<R: std::io::Read>(
-    checked: &Checked,
+    checked: &VerifiedBackup,
     last: &[TableRecord],
     mut reader: BackupReader<R>,
     writer: &mut RestoreWriter<'_>,
@@ -130,7 +131,7 @@ fn restore_current<R: std::io::Read>(
 }
 
 /// Writes the final tables and the highest sequence number.
-fn finish(chain: &[Checked], writer: &mut RestoreWriter<'_>) -> Result<(), Error> {
+fn finish(chain: &[VerifiedBackup], writer: &mut RestoreWriter<'_>) -> Result<(), Error> {
     let Some(current) = chain.last().and_then(|last| last.current.as_ref()) else { return Ok(()) };
     for record in &current.tables {
         writer.table(&record.table(), record.trimmed)?;

@@ -34,7 +34,7 @@ impl std::fmt::Debug for KeyFile {
 
 /// What a restored directory gets in addition to its store.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ObjectsAndKeys<'b> {
+pub struct RestoreExtras<'b> {
     /// The directory whose objects are copied; `None` for the objects of the backups.
     pub objects: Option<&'b Path>,
     /// Key files, which only their owner can read.

@@ -9,17 +9,17 @@ mod writer;
 use std::path::Path;
 
 pub use chain::{restore_backup, restore_backups};
-pub use extras::{KeyFile, ObjectsAndKeys};
+pub use extras::{KeyFile, RestoreExtras};
 use nagaya_store::Error;
 pub(crate) use target::{UnfinishedRestore, refuse_unfinished_restore};
 
 use self::{extras::ObjectWriter, target::RestoreTarget, writer::RestoreWriter};
-use super::{ContentHash, backup::BackupDamage, for_each_item, highest_sequence, is_damaged, sorted_tables};
+use super::{ContentHash, backup::BackupDamage, for_each_item, highest_sequence, is_backup_damaged, sorted_tables};
 use crate::{Options, storage::Storage};
 
 /// The result of a restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreSummary {
     /// The names of the tables.
     pub tables: Vec<String>,
     /// The number of items.
@@ -41,7 +41,7 @@ pub struct Restored {
 fn restore_into_new_directory(
     directory: &Path,
     fill: impl FnOnce(&mut RestoreWriter<'_>, &mut ObjectWriter) -> Result<Option<String>, Error>,
-) -> Result<Restored, Error> {
+) -> Result<RestoreSummary, Error> {
     let target = RestoreTarget::claim(directory)?;
     let filled = Storage::create(directory, &Options::default(), |storage| {
         let mut writer = RestoreWriter::new(storage);
@@ -52,7 +52,7 @@ fn restore_into_new_directory(
         if expected.is_some_and(|expected| expected != content.content_hash) {
             return Err(Error::engine("the restored directory does not have the content of the backup"));
         }
-        Ok(Restored { objects: objects.count, ..content })
+        Ok(RestoreSummary { objects: objects.count, ..content })
     });
     match filled {
         Ok((storage, restored)) => {
@@ -67,7 +67,7 @@ fn restore_into_new_directory(
 }
 
 /// Reads back the content of a directory.
-fn read_back(storage: &Storage) -> Result<Restored, Error> {
+fn read_back(storage: &Storage) -> Result<RestoreSummary, Error> {
     let view = storage.view()?;
     let tables = sorted_tables(&view)?;
     let mut hash = ContentHash::default();
@@ -82,12 +82,12 @@ fn read_back(storage: &Storage) -> Result<Restored, Error> {
     }
     let sequence = highest_sequence(&view, &tables)?;
     let tables = tables.into_iter().map(|table| table.spec.name).collect();
-    Ok(Restored { tables, items, sequence, content_hash: hash.to_hex(), ..Restored::default() })
+    Ok(RestoreSummary { tables, items, sequence, content_hash: hash.to_hex(), ..RestoreSummary::default() })
 }
 
 /// The error of a restore that has left nothing behind.
 fn nothing_restored(error: &Error) -> Error {
     let message = format!("{error}; nothing was restored");
     // Keep the information that the backup is damaged.
-    if is_damaged(error) { BackupDamage::message(message) } else { Error::engine(message) }
+    if is_backup_damaged(error) { BackupDamage::message(message) } else { Error::engine(message) }
 }

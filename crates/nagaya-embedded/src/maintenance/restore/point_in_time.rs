@@ -8,13 +8,13 @@ use std::{
 use nagaya_store::Error;
 
 use super::{
-    Restored,
-    extras::{ObjectsAndKeys, write_keys},
+    RestoreSummary,
+    extras::{RestoreExtras, write_keys},
     restore_into_new_directory,
     writer::RestoreWriter,
 };
 use crate::{
-    Embedded,
+    EmbeddedStore,
     layout::{self, Keyspace},
     maintenance::{Progress, for_each_item, highest_sequence, sorted_tables, timestamp::format_timestamp},
     read,
@@ -36,7 +36,7 @@ enum UnrestorableTime {
     Future { now: i64 },
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Restores the state at a past time (milliseconds since 1970) into a new directory.
     ///
     /// The directory must not exist yet, and is removed if anything fails. It contains no changes; sequence numbers
@@ -45,9 +45,9 @@ impl Embedded {
         &self,
         time: i64,
         directory: &Path,
-        extras: ObjectsAndKeys<'_>,
+        extras: RestoreExtras<'_>,
         progress: Progress<'_>,
-    ) -> Result<Restored, Error> {
+    ) -> Result<RestoreSummary, Error> {
         let view = self.storage().view()?;
         let tables = sorted_tables(&view)?;
         let now = self.now();
@@ -76,7 +76,7 @@ impl Embedded {
             write_keys(directory, extras.keys)?;
             Ok(None)
         })?;
-        Ok(Restored { keys: extras.keys.len() as u64, clock_went_back: point.clock_went_back, ..restored })
+        Ok(RestoreSummary { keys: extras.keys.len() as u64, clock_went_back: point.clock_went_back, ..restored })
     }
 }
 
@@ -136,14 +136,14 @@ fn undo(view: &View<'_>, table: &Table, first: Option<u64>, writer: &mut Restore
 
 #[cfg(test)]
 mod tests {
-    use nagaya_store::{Cause, Item, Key, KeySchema, TableSpec};
+    use nagaya_store::{ChangeCause, Item, Key, KeySchema, TableSpec};
 
     use super::*;
     use crate::{Options, storage::Op};
 
     /// Stores changes with these timestamps, in this order, as older versions did, whose timestamps could go back.
-    fn store(timestamps: &[(u16, i64)]) -> Result<Embedded, Error> {
-        let store = Embedded::memory(Options { sweep_every: None, ..Options::default() })?;
+    fn store(timestamps: &[(u16, i64)]) -> Result<EmbeddedStore, Error> {
+        let store = EmbeddedStore::in_memory(Options { sweep_interval: None, ..Options::default() })?;
         let mut ops = Vec::new();
         for (id, name) in [(0, "notes"), (1, "others")] {
             let table = Table::new(id, TableSpec::new(name, KeySchema::strings("PK", "SK")));
@@ -153,7 +153,7 @@ mod tests {
             let key = Key::new("P", sequence.to_string());
             let item = Item::new().with("PK", "P").with("SK", sequence.to_string());
             ops.push(Op::Put(Keyspace::Items, layout::item_key(*table, &key).into(), record::encode(&item)?.into()));
-            let change = record::Change { key, old: None, new: Some(item), cause: Cause::Write, at: *at };
+            let change = record::Change { key, old: None, new: Some(item), cause: ChangeCause::Write, at: *at };
             ops.push(Op::Put(
                 Keyspace::Changes,
                 layout::change_key(*table, sequence).into(),
@@ -169,13 +169,11 @@ mod tests {
         let directory = tempfile::tempdir().map_err(Error::engine)?;
         // The clock is an hour ahead at the third write, then correct again.
         let jumped = store(&[(0, 10_000), (1, 20_000), (0, 3_600_000), (1, 30_000), (0, 40_000)])?;
-        let restored =
-            jumped.restore_at(35_000, &directory.path().join("a"), ObjectsAndKeys::default(), &mut |_| {})?;
+        let restored = jumped.restore_at(35_000, &directory.path().join("a"), RestoreExtras::default(), &mut |_| {})?;
         // Everything from the jump on is undone, in both tables: the fourth was written after the third.
         assert_eq!((restored.items, restored.clock_went_back, restored.sequence), (2, true, 5));
         let steady = store(&[(0, 10_000), (1, 20_000), (0, 25_000), (1, 30_000), (0, 40_000)])?;
-        let restored =
-            steady.restore_at(35_000, &directory.path().join("b"), ObjectsAndKeys::default(), &mut |_| {})?;
+        let restored = steady.restore_at(35_000, &directory.path().join("b"), RestoreExtras::default(), &mut |_| {})?;
         assert_eq!((restored.items, restored.clock_went_back), (4, false));
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Disk {
             Err(error) => {
                 let cause = format!("cannot write {}: {}", data_folder(&self.directory).display(), describe(&error));
                 self.fail(cause.clone());
-                return Err(Error::unanswered(cause));
+                return Err(Error::outcome_unknown(cause));
             }
         }
         self.commits.store(commit, Ordering::Release);

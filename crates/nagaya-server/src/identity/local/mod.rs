@@ -139,7 +139,7 @@ impl LocalIssuer {
     }
 
     /// Removes all keys but the newest: tokens of the others are refused from now on.
-    pub fn forget_older_keys(&self) -> Result<(), IssuerError> {
+    pub fn remove_older_keys(&self) -> Result<(), IssuerError> {
         self.change(|state| {
             let older = state.signers.len().saturating_sub(1);
             state.signers.drain(..older);

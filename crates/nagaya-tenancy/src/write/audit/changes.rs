@@ -1,6 +1,6 @@
 //! The old and new values of an audit entry: masked, and bounded in size.
 
-use nagaya_design::{Entity, Field, Type};
+use nagaya_design::{Entity, Field, FieldType};
 use nagaya_store::{Item, Value};
 use serde_json::{Map, Value as Json};
 
@@ -49,16 +49,16 @@ fn masked(field: &Field, value: Json) -> Json {
     if field.personal {
         return MASKED.into();
     }
-    match (&field.kind, value) {
-        (Type::Map(fields), Json::Object(values)) if !fields.is_empty() => {
+    match (&field.field_type, value) {
+        (FieldType::Map(fields), Json::Object(values)) if !fields.is_empty() => {
             let inner = values.into_iter().filter_map(|(name, value)| {
                 let field = fields.iter().find(|field| field.name == name && !field.secret)?;
                 Some((name, masked(field, value)))
             });
             Json::Object(inner.collect())
         }
-        (Type::List(Some(element)), Json::Array(_)) if element.secret => Json::Array(Vec::new()),
-        (Type::List(Some(element)), Json::Array(values)) => {
+        (FieldType::List(Some(element)), Json::Array(_)) if element.secret => Json::Array(Vec::new()),
+        (FieldType::List(Some(element)), Json::Array(values)) => {
             values.into_iter().map(|value| masked(element, value)).collect()
         }
         (_, value) => value,

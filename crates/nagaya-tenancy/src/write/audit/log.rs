@@ -1,6 +1,6 @@
 //! The operators' log: items of the layer's own, in the order of time.
 
-use nagaya_store::{Condition, Item, Position, Value, Write};
+use nagaya_store::{Condition, Item, PagePosition, Value, Write};
 use serde_json::{Map, Value as Json};
 
 use super::{AuditedAction, changes};
@@ -89,7 +89,7 @@ pub(crate) fn partition(span: i64) -> String {
 }
 
 /// The span of the partition that a page ended in.
-pub(crate) fn span_of(position: &Position) -> Option<i64> {
+pub(crate) fn span_of(position: &PagePosition) -> Option<i64> {
     match &position.key.partition {
         nagaya_store::KeyValue::String(text) => text.strip_prefix(PARTITION)?.parse().ok(),
         _ => None,

@@ -8,7 +8,7 @@ pub(crate) mod log;
 
 use std::sync::Arc;
 
-use nagaya_design::{Field, Part};
+use nagaya_design::{AuditPart, Field};
 use nagaya_store::Item;
 use serde_json::{Map, Value as Json};
 
@@ -64,17 +64,17 @@ pub(super) fn tenant_entry<'a>(
     };
     let compiled = state.compiled(&state.design.entities[audit.entity].name)?;
     let mut fields = Map::new();
-    for part in Part::ALL {
+    for part in AuditPart::ALL {
         let Some(field) = audit.field(part).and_then(|name| compiled.entity.field(name)) else { continue };
         let value = match part {
-            Part::Action => fit(field, &action.name()),
-            Part::Actor => fit(field, &principal.user),
-            Part::Target => fit(field, &action.target),
-            Part::At => field.instant(state.settings.clock.millis()),
-            Part::Changes => Some(action.changes(field.size)),
-            Part::Request => principal.request.as_ref().and_then(|request| fit(field, request)),
-            Part::Address => principal.address.as_ref().and_then(|address| fit(field, address)),
-            Part::Reason => reason.as_ref().and_then(|reason| fit(field, reason)),
+            AuditPart::Action => fit(field, &action.name()),
+            AuditPart::Actor => fit(field, &principal.user),
+            AuditPart::Target => fit(field, &action.target),
+            AuditPart::At => field.timestamp_value(state.settings.clock.millis()),
+            AuditPart::Changes => Some(action.changes(field.max_size)),
+            AuditPart::Request => principal.request.as_ref().and_then(|request| fit(field, request)),
+            AuditPart::Address => principal.address.as_ref().and_then(|address| fit(field, address)),
+            AuditPart::Reason => reason.as_ref().and_then(|reason| fit(field, reason)),
         };
         fields.extend(value.map(|value| (field.name.clone(), value)));
     }
@@ -83,7 +83,7 @@ pub(super) fn tenant_entry<'a>(
 
 /// A text as a field accepts it: cut if it is too long; `None` if the field does not accept it at all.
 fn fit(field: &Field, text: &str) -> Option<Json> {
-    let value = Json::from(changes::cut(text, field.size));
+    let value = Json::from(changes::cut(text, field.max_size));
     values::is_valid(field, &value).then_some(value)
 }
 

@@ -53,7 +53,7 @@ impl Deletion<'_> {
                 return Ok(true);
             }
         }
-        Err(ErrorKind::Contended.into())
+        Err(ErrorKind::Contention.into())
     }
 
     /// Deletes the items that refer to an item and are deleted with it, and before them those that refer to them.
@@ -70,7 +70,7 @@ impl Deletion<'_> {
                     match self.remove_referring(referrer, target, item, seen).await? {
                         None => return Ok(false),
                         Some(0) => break,
-                        Some(_) if passes.next().is_none() => return Err(ErrorKind::Contended.into()),
+                        Some(_) if passes.next().is_none() => return Err(ErrorKind::Contention.into()),
                         Some(_) => {}
                     }
                 }
@@ -154,7 +154,7 @@ impl Deletion<'_> {
     fn while_marked(&self, writes: Vec<Write>) -> WriteSet {
         let set: WriteSet = writes.into_iter().collect();
         match self.session.state.cross_partition() {
-            true => set.and(Write::check(&self.compiled.table, self.key.clone(), self.is_marked())),
+            true => set.and(Write::condition_check(&self.compiled.table, self.key.clone(), self.is_marked())),
             false => set,
         }
     }

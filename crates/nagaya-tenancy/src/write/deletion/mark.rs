@@ -185,7 +185,7 @@ impl Deletion<'_> {
         let Node { compiled, key, refers, .. } = node;
         loop {
             let goes = |item: &Item| {
-                !compiled.is_soft_deleted(item) && refers.as_ref().is_none_or(|refers| refers.holds(item))
+                !compiled.is_soft_deleted(item) && refers.as_ref().is_none_or(|refers| refers.is_satisfied_by(item))
             };
             let Some(item) = found.filter(goes) else { return Ok(Marked::Gone) };
             match mark_of(&item) {
@@ -200,7 +200,7 @@ impl Deletion<'_> {
             // The record is still in this phase: a mark after it would stay.
             if state.cross_partition() {
                 let marking = Phase::Marking.condition();
-                set = set.and(Write::check(&self.compiled.table, record::key(&self.token), marking));
+                set = set.and(Write::condition_check(&self.compiled.table, record::key(&self.token), marking));
             }
             if self.session.commit_if(set).await? {
                 return Ok(Marked::Done);

@@ -11,7 +11,7 @@ impl Nagaya {
     ///
     /// Call it when a process starts. It reads one partition of each table, is safe beside other processes on the same store,
     /// and can be repeated. Until then nobody sees the items concerned: an item whose deletion is under way is not found.
-    pub async fn recover(&self) -> Result<usize, Error> {
+    pub async fn recover_deletions(&self) -> Result<usize, Error> {
         let state = self.state();
         let mut ended = 0;
         for compiled in state.referenceable_tables() {

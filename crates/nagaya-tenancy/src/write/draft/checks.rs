@@ -1,6 +1,6 @@
 //! The checks of a draft: everything that is wrong with it, reported at once.
 
-use nagaya_design::{Default, Field, Problem, Type, Wall};
+use nagaya_design::{DefaultValue, Field, FieldError, FieldType, Wall};
 use serde_json::{Map, Value as Json};
 
 use super::fields::since_fields;
@@ -11,7 +11,7 @@ type Fields = Map<String, Json>;
 /// Collects the problems of a draft.
 pub(super) struct Checks<'c> {
     compiled: &'c CompiledEntity,
-    problems: Vec<Problem>,
+    problems: Vec<FieldError>,
 }
 
 impl<'c> Checks<'c> {
@@ -20,12 +20,12 @@ impl<'c> Checks<'c> {
     }
 
     fn report(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem { path: path.into(), message: message.into() });
+        self.problems.push(FieldError { path: path.into(), message: message.into() });
     }
 
     /// Reports fields that do not fit the entity.
     pub(super) fn fields_fit(&mut self, fields: &Fields) {
-        self.problems.extend(self.compiled.entity.check(fields));
+        self.problems.extend(self.compiled.entity.check_fields(fields));
     }
 
     /// Refuses the draft if there is any problem.
@@ -44,7 +44,8 @@ impl<'c> Checks<'c> {
         if let Some(tenant) = entity.tenant.as_deref().filter(is_given) {
             self.report(tenant, "comes from the token; leave it out");
         }
-        let is_generated = |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(Default::New));
+        let is_generated =
+            |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(DefaultValue::New));
         if entity.wall != Wall::Key {
             for path in entity.id_fields().into_iter().filter(is_generated).filter(is_given) {
                 self.report(path, "is made by the store layer; leave it out");
@@ -56,7 +57,7 @@ impl<'c> Checks<'c> {
     pub(super) fn since_fields(&mut self, before: Option<&Fields>, after: &Fields) {
         for field in since_fields(self.compiled) {
             if before.and_then(|before| before.get(&field.name)) != after.get(&field.name)
-                && let Some(message) = field.not_given()
+                && let Some(message) = field.why_not_writable()
             {
                 self.report(&field.name, message);
             }
@@ -79,10 +80,10 @@ impl<'c> Checks<'c> {
     pub(super) fn removed_names(&mut self, fields: &[Field], patch: &Fields, parent: &str) {
         for (name, value) in patch {
             let path = join(parent, name);
-            match (fields.iter().find(|field| field.name == *name).map(|field| &field.kind), value) {
+            match (fields.iter().find(|field| field.name == *name).map(|field| &field.field_type), value) {
                 // Names with a value are checked with the rest of the item.
                 (None, Json::Null) => self.report(path, "is not a field"),
-                (Some(Type::Map(inner)), Json::Object(patch)) if !inner.is_empty() => {
+                (Some(FieldType::Map(inner)), Json::Object(patch)) if !inner.is_empty() => {
                     self.removed_names(inner, patch, &path);
                 }
                 _ => {}
@@ -119,9 +120,9 @@ impl<'c> Checks<'c> {
     pub(super) fn still_present(&mut self, fields: &[Field], before: &Fields, after: &Fields, parent: &str) {
         for field in fields {
             let path = join(parent, &field.name);
-            match (&field.kind, before.get(&field.name), after.get(&field.name)) {
+            match (&field.field_type, before.get(&field.name), after.get(&field.name)) {
                 (_, Some(_), None) if !field.optional && field.default.is_some() => self.report(path, "is missing"),
-                (Type::Map(inner), Some(Json::Object(before)), Some(Json::Object(after))) => {
+                (FieldType::Map(inner), Some(Json::Object(before)), Some(Json::Object(after))) => {
                     self.still_present(inner, before, after, &path);
                 }
                 _ => {}
@@ -134,9 +135,9 @@ impl<'c> Checks<'c> {
 fn visit_immutable(fields: &[Field], parent: &str, visit: &mut dyn FnMut(&str)) {
     for field in fields {
         let path = join(parent, &field.name);
-        match &field.kind {
+        match &field.field_type {
             _ if field.immutable => visit(&path),
-            Type::Map(inner) => visit_immutable(inner, &path, visit),
+            FieldType::Map(inner) => visit_immutable(inner, &path, visit),
             _ => {}
         }
     }

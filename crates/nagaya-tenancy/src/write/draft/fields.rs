@@ -1,29 +1,48 @@
 //! The fields of a draft: defaults, patches, and the attributes that follow from them.
 
-use nagaya_design::{Default, Field, SCHEMA_ATTRIBUTE, Type};
+use nagaya_design::{DefaultValue, Field, FieldType, SCHEMA_ATTRIBUTE};
 use nagaya_store::Item;
 use serde_json::{Map, Value as Json};
 
 use super::checks::Checks;
 use crate::{Error, Settings, compiled::CompiledEntity, scope::Scope, state::TenancyState, values};
 
-/// A new item from the fields that a caller gives.
+/// The fields of a new item.
+pub(in crate::write) struct NewFields {
+    /// Those that the caller gives.
+    given: Map<String, Json>,
+    /// The same with defaults. Ids and times are generated once, so that a repeated attempt creates the same item.
+    complete: Map<String, Json>,
+    now: i64,
+}
+
+impl NewFields {
+    pub(in crate::write) fn new(state: &TenancyState, compiled: &CompiledEntity, given: Map<String, Json>) -> Self {
+        let now = state.settings.clock.millis();
+        let mut complete = given.clone();
+        drop_nulls(&compiled.entity.fields, &mut complete);
+        add_defaults(&compiled.entity.fields, &mut complete, &state.settings, now);
+        NewFields { given, complete, now }
+    }
+}
+
+/// A new item.
 pub(super) fn create(
     state: &TenancyState,
     compiled: &CompiledEntity,
     scope: &Scope,
-    mut fields: Map<String, Json>,
+    new: &NewFields,
 ) -> Result<Item, Error> {
-    let settings = &state.settings;
-    let now = settings.clock.millis();
+    let now = new.now;
     let mut checks = Checks::new(compiled);
-    checks.given_fields(scope, &fields);
+    checks.given_fields(scope, &new.given);
+    let mut fields = new.given.clone();
     drop_nulls(&compiled.entity.fields, &mut fields);
     checks.since_fields(None, &fields);
+    fields.clone_from(&new.complete);
     if let (Some(tenant), Some(field)) = (scope.tenant(), &compiled.entity.tenant) {
         values::put_json(&mut fields, field, tenant.into());
     }
-    add_defaults(&compiled.entity.fields, &mut fields, settings, now);
     set_since_fields(compiled, None, &mut fields, now);
     checks.fields_fit(&fields);
     checks.expiry_is_future(&fields, now);
@@ -61,7 +80,7 @@ pub(super) fn merge(
     checks.still_present(&entity.fields, &before, &fields, "");
     for field in entity.fields.iter().filter(|field| is_refreshed(compiled, field)) {
         if !patch.contains_key(&field.name)
-            && let Some(instant) = field.instant(now)
+            && let Some(instant) = field.timestamp_value(now)
         {
             fields.insert(field.name.clone(), instant);
         }
@@ -92,7 +111,7 @@ pub(super) fn soft_delete(
             item.insert(field, values::to_store(value.clone()));
         }
         if let Some(at) = &soft.at
-            && let Some(instant) = compiled.entity.field(at).and_then(|field| field.instant(now))
+            && let Some(instant) = compiled.entity.field(at).and_then(|field| field.timestamp_value(now))
         {
             item.insert(at, values::to_store(instant));
         }
@@ -138,7 +157,7 @@ fn derive(
     now: i64,
 ) -> Result<(), Error> {
     let entity = &compiled.entity;
-    for (attribute, value) in state.design.derived(entity, fields) {
+    for (attribute, value) in state.design.derived_attributes(entity, fields) {
         let value = value.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?;
         match value {
             // A field that is a key attribute as well has one value for both, so it cannot hold what keys escape.
@@ -197,11 +216,11 @@ fn set_since_fields(
 ) {
     for field in since_fields(compiled) {
         let Some(condition) = &field.since else { continue };
-        let held = before.filter(|before| condition.holds(before));
-        let instant = match (held, condition.holds(after)) {
+        let held = before.filter(|before| condition.is_satisfied_by(before));
+        let instant = match (held, condition.is_satisfied_by(after)) {
             (_, false) => None,
             (Some(before), true) => before.get(&field.name).cloned(),
-            (None, true) => field.instant(now),
+            (None, true) => field.timestamp_value(now),
         };
         match instant {
             Some(instant) => drop(after.insert(field.name.clone(), instant)),
@@ -223,7 +242,7 @@ fn check_not_deleted(compiled: &CompiledEntity, item: &Item) -> Result<(), Error
 
 /// Whether a field is set to the current time by every change: mutable, with the default `now`.
 fn is_refreshed(compiled: &CompiledEntity, field: &Field) -> bool {
-    field.default == Some(Default::Now) && !field.immutable && !compiled.entity.is_key_field(&field.name)
+    field.default == Some(DefaultValue::Now) && !field.immutable && !compiled.entity.is_key_field(&field.name)
 }
 
 /// Removes optional fields whose value is null.
@@ -232,7 +251,7 @@ fn drop_nulls(fields: &[Field], given: &mut Map<String, Json>) {
         if field.optional && given.get(&field.name) == Some(&Json::Null) {
             given.remove(&field.name);
         }
-        if let (Type::Map(inner), Some(Json::Object(given))) = (&field.kind, given.get_mut(&field.name)) {
+        if let (FieldType::Map(inner), Some(Json::Object(given))) = (&field.field_type, given.get_mut(&field.name)) {
             drop_nulls(inner, given);
         }
     }
@@ -246,7 +265,7 @@ fn add_defaults(fields: &[Field], given: &mut Map<String, Json>, settings: &Sett
         {
             given.insert(field.name.clone(), value);
         }
-        if let Type::Map(inner) = &field.kind
+        if let FieldType::Map(inner) = &field.field_type
             && let Some(Json::Object(given)) = given.get_mut(&field.name)
         {
             add_defaults(inner, given, settings, now);
@@ -256,11 +275,11 @@ fn add_defaults(fields: &[Field], given: &mut Map<String, Json>, settings: &Sett
 
 fn default_value(field: &Field, settings: &Settings, now: i64) -> Option<Json> {
     match field.default.as_ref()? {
-        Default::Constant(value) => Some(value.clone()),
-        Default::Now => field.instant(now),
-        Default::New => {
-            let id = match field.kind {
-                Type::Uuid => settings.ids.uuid(),
+        DefaultValue::Constant(value) => Some(value.clone()),
+        DefaultValue::Now => field.timestamp_value(now),
+        DefaultValue::New => {
+            let id = match field.field_type {
+                FieldType::Uuid => settings.ids.uuid(),
                 _ => settings.ids.ulid(now),
             };
             Some(format!("{}{id}", field.prefix()).into())

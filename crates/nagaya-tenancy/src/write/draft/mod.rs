@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc};
 use nagaya_store::{Item, Key, Write};
 use serde_json::{Map, Value as Json};
 
+pub(super) use self::fields::NewFields;
 use super::audit::{self, AuditedAction, TenantEntry};
 use crate::{
     Error, ErrorKind, Expected, Record,
@@ -25,7 +26,7 @@ pub(super) struct Change {
 
 /// What a change does.
 pub(super) enum ChangeKind {
-    Create(Map<String, Json>),
+    Create(NewFields),
     Update { id: Vec<String>, patch: Map<String, Json>, expected: Expected },
     Delete { id: Vec<String>, expected: Expected },
     SideRecord(SideRecordChange),
@@ -66,7 +67,7 @@ impl Draft {
         let draft = match &change.kind {
             ChangeKind::SideRecord(_) => return Ok(None),
             ChangeKind::Create(fields) => {
-                let new = fields::create(state, compiled, scope, fields.clone())?;
+                let new = fields::create(state, compiled, scope, fields)?;
                 let key = compiled.stored_key(&new).ok_or_else(|| Error::not_found(compiled.name()))?;
                 Draft::audited(session, compiled, key, (None, Some(new)), &Expected::Any, "create")
             }
@@ -128,7 +129,8 @@ impl Draft {
 pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Result<Vec<Write>, Error> {
     let mut entries = Vec::new();
     if let Some(TenantEntry { compiled, tenant, fields }) = audit::tenant_entry(session, action)? {
-        let item = fields::create(&session.state, compiled, &Scope::Tenant(tenant.into()), fields)?;
+        let fields = NewFields::new(&session.state, compiled, fields);
+        let item = fields::create(&session.state, compiled, &Scope::Tenant(tenant.into()), &fields)?;
         entries.push(compiled.insert(item));
     }
     entries.extend(audit::operator_entry(session, action));
@@ -165,7 +167,7 @@ impl Session {
     /// The record that the caller has read and expects, if it is one of this session's under this id. The write has the
     /// condition that it is still the same, so there is no need to read it again.
     fn as_read(&self, compiled: &CompiledEntity, id: &[&str], expected: &Expected) -> Option<(Key, Item)> {
-        let Expected::Same(record) = expected else { return None };
+        let Expected::Unchanged(record) = expected else { return None };
         let (key, item) = (compiled.key_of(self.scope.tenant(), id)?, record.item());
         let same = record.entity() == compiled.name() && compiled.stored_key(item).as_ref() == Some(&key);
         let exists = same && self.scope.admits(compiled, item) && !compiled.is_deleted(item);

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use nagaya_kondate::{Asked, Card, ChargeId, LocalPayments, Payments, Refused, Standing, State, Token};
+use nagaya_kondate::{
+    Card, CardToken, ChargeId, LocalPayments, PaymentError, PaymentFuture, PaymentProvider, SubscriptionState,
+    SubscriptionStatus,
+};
 use nagaya_testing::{ManualClock, TestServer, memory_store};
 
 use crate::harness::{NAME, design};
@@ -32,7 +35,7 @@ pub(super) struct Books {
     /// The subscriptions that were made, by key, with the tokens that pay them.
     pub(super) subscriptions: BTreeMap<String, String>,
     /// How each subscription is said to stand.
-    pub(super) state: Option<State>,
+    pub(super) state: Option<SubscriptionState>,
     /// Whether they end with their period.
     pub(super) ends: bool,
     pub(super) calls: Vec<&'static str>,
@@ -50,8 +53,8 @@ impl Bank {
     fn asked<'a, T: Send + 'a>(
         &'a self,
         call: &'static str,
-        act: impl FnOnce(&mut Books) -> Result<T, Refused> + Send + 'a,
-    ) -> Asked<'a, T> {
+        act: impl FnOnce(&mut Books) -> Result<T, PaymentError> + Send + 'a,
+    ) -> PaymentFuture<'a, T> {
         Box::pin(async move {
             // Somebody else gets a chance to come between.
             tokio::task::yield_now().await;
@@ -66,8 +69,8 @@ impl Bank {
                     books.fates.pop_front();
                 }
                 match fate {
-                    Some(Fate::Unheard) => Err(Refused::Unavailable),
-                    Some(Fate::Unanswered) => act(&mut books).and(Err(Refused::Unavailable)),
+                    Some(Fate::Unheard) => Err(PaymentError::Unavailable),
+                    Some(Fate::Unanswered) => act(&mut books).and(Err(PaymentError::Unavailable)),
                     None => act(&mut books),
                 }
             };
@@ -78,41 +81,47 @@ impl Bank {
 }
 
 impl Books {
-    fn pays(&self, token: &Token) -> Result<(), Refused> {
+    fn pays(&self, token: &CardToken) -> Result<(), PaymentError> {
         let gone = self.forgotten.contains(token.expose());
-        if gone { Err(Refused::Declined("The card is not known.".to_owned())) } else { Ok(()) }
+        if gone { Err(PaymentError::Declined("The card is not known.".to_owned())) } else { Ok(()) }
     }
 
-    fn standing(&self, subscription: &str) -> Standing {
-        Standing {
+    fn standing(&self, subscription: &str) -> SubscriptionStatus {
+        SubscriptionStatus {
             subscription: subscription.to_owned(),
-            state: self.state.unwrap_or(State::Active),
+            state: self.state.unwrap_or(SubscriptionState::Active),
             period_end: 1_900_000_000_000,
-            ends: self.ends,
+            ends_with_period: self.ends,
         }
     }
 }
 
-impl Payments for Bank {
+impl PaymentProvider for Bank {
     fn name(&self) -> &str {
         "bank"
     }
 
-    fn card<'a>(&'a self, token: &'a Token) -> Asked<'a, Card> {
+    fn attach_card<'a>(&'a self, token: &'a CardToken) -> PaymentFuture<'a, Card> {
         self.asked("card", |books| {
             books.pays(token)?;
             Ok(Card { brand: "visa".to_owned(), last4: "4242".to_owned(), exp_month: 1, exp_year: 2040 })
         })
     }
 
-    fn forget<'a>(&'a self, token: &'a Token) -> Asked<'a, ()> {
+    fn detach_card<'a>(&'a self, token: &'a CardToken) -> PaymentFuture<'a, ()> {
         self.asked("forget", |books| {
             books.forgotten.insert(token.expose().to_owned());
             Ok(())
         })
     }
 
-    fn charge<'a>(&'a self, token: &'a Token, amount: u64, _: &'a str, key: &'a str) -> Asked<'a, ChargeId> {
+    fn charge<'a>(
+        &'a self,
+        token: &'a CardToken,
+        amount: u64,
+        _: &'a str,
+        key: &'a str,
+    ) -> PaymentFuture<'a, ChargeId> {
         self.asked("charge", move |books| {
             if let Some(charged) = books.charges.get(key) {
                 assert_eq!(*charged, amount, "the same key is for the same charge");
@@ -124,7 +133,12 @@ impl Payments for Bank {
         })
     }
 
-    fn subscribe<'a>(&'a self, token: &'a Token, _: &'a str, key: &'a str) -> Asked<'a, Standing> {
+    fn subscribe<'a>(
+        &'a self,
+        token: &'a CardToken,
+        _: &'a str,
+        key: &'a str,
+    ) -> PaymentFuture<'a, SubscriptionStatus> {
         self.asked("subscribe", move |books| {
             if !books.subscriptions.contains_key(key) {
                 books.pays(token)?;
@@ -134,21 +148,21 @@ impl Payments for Bank {
         })
     }
 
-    fn cancel<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+    fn cancel<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         self.asked("cancel", move |books| {
             books.ends = true;
             Ok(books.standing(subscription))
         })
     }
 
-    fn resume<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+    fn resume<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         self.asked("resume", move |books| {
             books.ends = false;
             Ok(books.standing(subscription))
         })
     }
 
-    fn standing<'a>(&'a self, subscription: &'a str) -> Asked<'a, Standing> {
+    fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         self.asked("standing", move |books| Ok(books.standing(subscription)))
     }
 }
@@ -156,7 +170,7 @@ impl Payments for Bank {
 /// A server that pays by a bank.
 pub(super) fn banking() -> (TestServer, Arc<Bank>) {
     let (clock, bank) = (ManualClock::default(), Arc::new(Bank::default()));
-    let payments: Arc<dyn Payments> = Arc::<Bank>::clone(&bank);
+    let payments: Arc<dyn PaymentProvider> = Arc::<Bank>::clone(&bank);
     let system = nagaya_kondate::system(NAME, design(), payments);
     let store = memory_store(&clock);
     (TestServer::builder(system).store(store, &clock).start(), bank)
@@ -166,7 +180,7 @@ pub(super) fn banking() -> (TestServer, Arc<Bank>) {
 pub(super) fn restarted(server: TestServer, bank: &Arc<Bank>) -> TestServer {
     let (store, clock) = (Arc::clone(&server.store), server.clock.clone());
     drop(server);
-    let payments: Arc<dyn Payments> = Arc::<Bank>::clone(bank);
+    let payments: Arc<dyn PaymentProvider> = Arc::<Bank>::clone(bank);
     TestServer::builder(nagaya_kondate::system(NAME, design(), payments)).store(store, &clock).start()
 }
 
@@ -174,6 +188,6 @@ pub(super) fn restarted(server: TestServer, bank: &Arc<Bank>) -> TestServer {
 pub(super) fn moved(server: TestServer) -> TestServer {
     let (store, clock) = (Arc::clone(&server.store), server.clock.clone());
     drop(server);
-    let payments: Arc<dyn Payments> = Arc::new(LocalPayments::new(clock.clock()));
+    let payments: Arc<dyn PaymentProvider> = Arc::new(LocalPayments::new(clock.clock()));
     TestServer::builder(nagaya_kondate::system(NAME, design(), payments)).store(store, &clock).start()
 }

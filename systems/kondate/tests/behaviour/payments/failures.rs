@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_kondate::State;
+use nagaya_kondate::SubscriptionState;
 use nagaya_testing::text;
 use serde_json::json;
 
@@ -96,13 +96,13 @@ fn a_purchase_that_is_ended_later_costs_what_it_did() {
 /// Proves the part of K13 that only what can follow does.
 #[test]
 fn a_standing_that_cannot_be_changes_nothing() {
-    for from in State::ALL {
-        for to in State::ALL {
+    for from in SubscriptionState::ALL {
+        for to in SubscriptionState::ALL {
             let (server, bank) = banking();
             let mio = server.user("u_01", "u_01");
             add(&mio, "tok_1");
             // Nothing starts as canceled; it can become so.
-            let start = if from.runs() { from } else { State::Active };
+            let start = if from.is_running() { from } else { SubscriptionState::Active };
             bank.books().state = Some(start);
             mio.post("/v1/subscription", &json!({ "plan": "premium" })).data(201);
             bank.books().state = Some(from);
@@ -111,7 +111,7 @@ fn a_standing_that_cannot_be_changes_nothing() {
 
             bank.books().state = Some(to);
             let answer = mio.send("POST", "/v1/subscription/refresh", None);
-            if from.leads_to(to) {
+            if from.can_become(to) {
                 assert_eq!(answer.data(200)["status"], to.name());
                 assert_eq!(told(&mio).len(), news + usize::from(from != to), "{from:?} {to:?}");
             } else {
@@ -128,7 +128,7 @@ fn a_subscription_that_starts_as_over_is_none() {
     let (server, bank) = banking();
     let mio = server.user("u_01", "u_01");
     add(&mio, "tok_1");
-    bank.books().state = Some(State::Canceled);
+    bank.books().state = Some(SubscriptionState::Canceled);
     mio.post("/v1/subscription", &json!({ "plan": "premium" })).problem(502, "bad_standing");
     mio.get("/v1/subscription").problem(404, "not_found");
     bank.books().state = None;
@@ -172,7 +172,7 @@ fn nothing_is_resumed_after_its_period() {
     // Nobody knows how it stands.
     bank.fails("standing", Fate::Unheard);
     much_later.post("/v1/subscription", &json!({ "plan": "premium" })).problem(503, "payments_unavailable");
-    bank.books().state = Some(State::Canceled);
+    bank.books().state = Some(SubscriptionState::Canceled);
     bank.books().ends = false;
     much_later.send("POST", "/v1/subscription/resume", None).problem(409, "not_running");
 }
