@@ -27,19 +27,20 @@ async fn at_every_call<S, D, T>(
     then: impl AsyncFn(&App, S, &str) -> T,
 ) {
     for (name, fault) in FAULTS {
-        let mut n = 0;
+        let (mut n, mut hits) = (0, 0);
         loop {
             let app = App::new().await;
             let set = set_up(&app).await;
             let store = InstrumentedStore::new(app.engine.clone());
             let process = app.on_store(store.clone());
-            store.inject(fault().skip(n).once());
+            let fault = store.inject(fault().skip(n).once());
             drop(store.until_crash(work(&process, &set)).await);
             let reached = store.calls() > n;
+            hits += fault.hits();
             drop(process);
             then(&app.restarted(), set, &format!("{name} call {n}")).await;
             if !reached {
-                assert!(n > 1, "it made {n} calls only");
+                assert!(hits > 1, "it {name} {hits} of {n} calls only");
                 break;
             }
             n += 1;
