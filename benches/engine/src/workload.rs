@@ -4,9 +4,9 @@ use std::{path::Path, sync::LazyLock};
 
 use anyhow::Context as _;
 use fjall::{Database, KeyspaceCreateOptions, Readable as _};
-use nagaya_embedded::{Embedded, Options};
+use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{
-    Clock, Condition, Item, Key, KeySchema, KeyValue, Query, Sort, Store as _, TableSpec, Write, WriteSet,
+    Clock, Condition, Item, Key, KeySchema, KeyValue, Query, SortCondition, Store as _, TableSpec, Write, WriteSet,
 };
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,7 @@ pub(crate) fn key(number: u64) -> Key {
 
 /// The query of the day of an item: 20 items.
 pub(crate) fn query(number: u64) -> Query {
-    let day = Sort::BeginsWith(KeyValue::from(day(number)));
+    let day = SortCondition::BeginsWith(KeyValue::from(day(number)));
     Query::table(TABLE, partition(number)).sort(day).limit(DAY as usize)
 }
 
@@ -210,9 +210,9 @@ pub(crate) fn probe(directory: &Path) -> anyhow::Result<Bytes> {
     let number = 123_456;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let options = Options { clock: Clock::new(|| MILLIS), ..Options::default() };
-    let store = Embedded::open(directory, options)?;
+    let store = EmbeddedStore::open(directory, options)?;
     runtime.block_on(async {
-        store.ensure(&[table()]).await?;
+        store.ensure_tables(&[table()]).await?;
         store.write(WriteSet::from(create(number))).await
     })?;
     drop(store);
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn an_item_has_300_bytes_and_a_day_20_items() {
-        let nagaya_store::Action::Put { item } = create(7_654_321).action else { panic!("a put") };
+        let nagaya_store::WriteAction::Put { item } = create(7_654_321).action else { panic!("a put") };
         assert_eq!(item.size(), 300);
         let same = (0..100_000).filter(|number| item_key(*number).starts_with(&day_prefix(54_321))).count();
         assert_eq!(same, 20);

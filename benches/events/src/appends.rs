@@ -28,7 +28,7 @@ impl Appends {
 /// The engine alone, in an empty directory.
 pub(crate) async fn engine(directory: &Path, templates: &Arc<Templates>, seconds: f64) -> anyhow::Result<Appends> {
     let store = Arc::new(open(directory)?);
-    store.ensure(&templates.tables).await?;
+    store.ensure_tables(&templates.tables).await?;
     let (engine, sets) = (Arc::clone(&store), Arc::clone(templates));
     let new = busy(seconds, u64::MAX, move |number| {
         let (engine, sets) = (Arc::clone(&engine), Arc::clone(&sets));

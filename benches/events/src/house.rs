@@ -3,10 +3,10 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context as _, anyhow};
-use nagaya_embedded::{Embedded, Options};
-use nagaya_events::{Context, Decide, Events, Evolve, Failure, Recorded, Request};
+use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_events::{CommandRequest, Context, Decide, Events, Evolve, Failure, RecordedEvent};
 use nagaya_store::{Clock, Store};
-use nagaya_tenancy::{Ids, Nagaya, Principal, Settings, Tenant};
+use nagaya_tenancy::{IdGenerator, Nagaya, Principal, Settings, Tenant};
 use nagaya_todo::{AGGREGATE, Command};
 use ulid::Ulid;
 
@@ -20,7 +20,7 @@ pub(crate) struct House {
     pub(crate) nagaya: Nagaya,
     families: Vec<Tenant>,
     clock: Clock,
-    ids: Ids,
+    ids: IdGenerator,
 }
 
 impl House {
@@ -30,10 +30,10 @@ impl House {
 
     pub(crate) async fn on(store: Arc<dyn Store>) -> anyhow::Result<Self> {
         let design = include_str!("../../../systems/todo/design/todo.toml");
-        let design = nagaya_design::read_checked(design).context("the design of the todos is not sound")?;
+        let design = nagaya_design::load_checked(design).context("the design of the todos is not sound")?;
         let settings = Settings { prefix: "todo/".to_owned(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design, store, settings);
-        nagaya.ensure().await?;
+        nagaya.ensure_tables().await?;
         let family = |number| nagaya.tenant(&Principal::new(family(number), "user-0001"));
         let families = (0..FAMILIES).map(family).collect::<Result<_, _>>()?;
         Ok(House { clock: nagaya.clock(), ids: nagaya.ids(), nagaya, families })
@@ -41,7 +41,7 @@ impl House {
 
     /// The events of todos, for a domain of one's own.
     pub(crate) fn events<S: Evolve>(&self) -> anyhow::Result<Events<S>> {
-        Ok(Events::of(self.nagaya.design(), AGGREGATE, nagaya_events::Options::default())?)
+        Ok(Events::of(self.nagaya.design(), AGGREGATE, nagaya_events::EventsOptions::default())?)
     }
 
     /// The handle of the family that an aggregate belongs to.
@@ -63,12 +63,17 @@ impl House {
     }
 
     /// Carries out a command on an aggregate; its last event then.
-    pub(crate) async fn execute<S, C>(&self, events: &Events<S>, number: u64, command: &C) -> anyhow::Result<Recorded>
+    pub(crate) async fn execute<S, C>(
+        &self,
+        events: &Events<S>,
+        number: u64,
+        command: &C,
+    ) -> anyhow::Result<RecordedEvent>
     where
         S: Decide<C>,
         S::Refusal: std::fmt::Debug,
     {
-        let request = Request { context: self.context(), expected: None, once: None };
+        let request = CommandRequest { context: self.context(), expected: None, idempotency: None };
         match events.execute(self.family(number), &id(number), command, &request).await {
             Ok(done) => done.latest.context("a command has no event"),
             Err(Failure::Error(error)) => Err(error.into()),
@@ -78,9 +83,9 @@ impl House {
 }
 
 /// The engine with the settings of `nagaya serve`.
-pub(crate) fn open(directory: &Path) -> anyhow::Result<Embedded> {
+pub(crate) fn open(directory: &Path) -> anyhow::Result<EmbeddedStore> {
     std::fs::create_dir_all(directory)?;
-    Ok(Embedded::open(directory, Options::default())?)
+    Ok(EmbeddedStore::open(directory, Options::default())?)
 }
 
 pub(crate) fn family(number: u64) -> String {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nagaya_events::{Feed, Processor, ProcessorOptions, follow_generations};
+use nagaya_events::{Feed, Processor, ProcessorOptions, refresh_generations};
 use nagaya_todo::{AGGREGATE, Todo, projections};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -125,7 +125,7 @@ async fn background(house: Arc<House>, stop: watch::Receiver<bool>) -> anyhow::R
     let processor = Processor::new(nagaya, projection, options)?;
     let generations = async {
         loop {
-            if let Err(error) = follow_generations(nagaya).await {
+            if let Err(error) = refresh_generations(nagaya).await {
                 eprintln!("generations cannot be read: {error}");
             }
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -111,7 +111,7 @@ async fn once(house: &House) -> anyhow::Result<Rebuild> {
     };
     let verified = processor.rebuild(&told).await?;
     let end = Instant::now();
-    ensure!(verified.holds(), "what was built is not what its events give: {verified:?}");
+    ensure!(verified.is_consistent(), "what was built is not what its events give: {verified:?}");
     let built = *built.lock().unwrap_or_else(PoisonError::into_inner);
     let (building, checking) = ((built - start).as_secs_f64(), (end - built).as_secs_f64());
     let rebuild = Rebuild {

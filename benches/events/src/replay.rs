@@ -3,8 +3,10 @@
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use anyhow::Context as _;
-use nagaya_embedded::{Embedded, Options};
-use nagaya_store::{Action, Assign, Change, Condition, Item, Key, KeyValue, TableSpec, Update, Value, Write, WriteSet};
+use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_store::{
+    AssignedValue, Condition, Item, Key, KeyValue, TableSpec, Update, UpdateAction, Value, Write, WriteAction, WriteSet,
+};
 use nagaya_testing::{Call, InstrumentedStore};
 use nagaya_todo::Todo;
 use serde::{Deserialize, Serialize};
@@ -37,7 +39,7 @@ impl Templates {
     /// Looks at what two commands write.
     pub(crate) async fn make() -> anyhow::Result<Self> {
         const NUMBER: u64 = 0;
-        let store = InstrumentedStore::new(Arc::new(Embedded::memory(Options::default())?));
+        let store = InstrumentedStore::new(Arc::new(EmbeddedStore::in_memory(Options::default())?));
         let house = House::on(store.clone()).await?;
         let events = house.events::<Todo>()?;
         let one = house.execute(&events, NUMBER, &create(NUMBER)).await?;
@@ -48,7 +50,7 @@ impl Templates {
         let mut sets: Vec<WriteSet> = store.take(Call::is_write).into_iter().filter_map(set).collect();
         anyhow::ensure!(sets.len() == 2, "two commands are {} write sets", sets.len());
         let (second, first) = sets.pop().zip(sets.pop()).context("two commands write twice")?;
-        let request = |event: &nagaya_events::Recorded| event.about("correlationId").map(str::to_owned);
+        let request = |event: &nagaya_events::RecordedEvent| event.metadata_text("correlationId").map(str::to_owned);
         let requests = request(&one).zip(request(&other)).context("an event has no request")?;
         let own: Own = [id(NUMBER), family(NUMBER), one.id, other.id, requests.0, requests.1];
         let places = RefCell::new(HashMap::new());
@@ -95,10 +97,12 @@ impl<F: Fn(&str) -> Option<String>> Swap<F> {
     fn write(&self, write: &Write) -> Write {
         let Write { table, action, condition } = write;
         let action = match action {
-            Action::Put { item } => Action::Put { item: self.item(item) },
-            Action::Update { key, update } => Action::Update { key: self.key(key), update: self.update(update) },
-            Action::Delete { key } => Action::Delete { key: self.key(key) },
-            Action::Check { key } => Action::Check { key: self.key(key) },
+            WriteAction::Put { item } => WriteAction::Put { item: self.item(item) },
+            WriteAction::Update { key, update } => {
+                WriteAction::Update { key: self.key(key), update: self.update(update) }
+            }
+            WriteAction::Delete { key } => WriteAction::Delete { key: self.key(key) },
+            WriteAction::ConditionCheck { key } => WriteAction::ConditionCheck { key: self.key(key) },
         };
         Write { table: table.clone(), action, condition: condition.as_ref().map(|each| self.condition(each)) }
     }
@@ -117,8 +121,10 @@ impl<F: Fn(&str) -> Option<String>> Swap<F> {
 
     fn update(&self, update: &Update) -> Update {
         update.changes().iter().fold(Update::new(), |made, change| {
-            made.then(match change {
-                Change::Set(path, Assign::Value(value)) => Change::Set(path.clone(), Assign::Value(self.value(value))),
+            made.with_action(match change {
+                UpdateAction::Set(path, AssignedValue::Value(value)) => {
+                    UpdateAction::Set(path.clone(), AssignedValue::Value(self.value(value)))
+                }
                 other => other.clone(),
             })
         })
@@ -157,8 +163,8 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn sets_have_the_size_of_what_the_layer_writes_and_their_conditions_hold() -> anyhow::Result<()> {
         let templates = Templates::make().await?;
-        let store = Embedded::memory(Options::default())?;
-        store.ensure(&templates.tables).await?;
+        let store = EmbeddedStore::in_memory(Options::default())?;
+        store.ensure_tables(&templates.tables).await?;
         for number in 1..100 {
             for (set, template) in
                 [(templates.first(number), &templates.first), (templates.second(number), &templates.second)]

@@ -64,7 +64,7 @@
 //!     query.to_string(),
 //!     "PK = TEAM#red AND SK BETWEEN NOTE#2026-01-01T00:00:00Z AND NOTE#2026-02-01T00:00:00Z",
 //! );
-//! # Ok::<(), nagaya_design::Unfit>(())
+//! # Ok::<(), nagaya_design::KeyFieldError>(())
 //! ```
 
 mod audit;

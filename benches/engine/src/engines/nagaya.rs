@@ -2,18 +2,18 @@
 
 use std::{ops::Range, path::Path};
 
-use nagaya_embedded::Embedded;
+use nagaya_embedded::EmbeddedStore;
 use nagaya_store::{Store as _, WriteSet, limits};
 
 use super::Engine;
 use crate::{settings::Settings, workload};
 
-pub(crate) struct Nagaya(Embedded);
+pub(crate) struct Nagaya(EmbeddedStore);
 
 impl Engine for Nagaya {
     async fn open(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
-        let store = Embedded::open(directory, settings.options())?;
-        store.ensure(&[workload::table()]).await?;
+        let store = EmbeddedStore::open(directory, settings.options())?;
+        store.ensure_tables(&[workload::table()]).await?;
         Ok(Nagaya(store))
     }
 

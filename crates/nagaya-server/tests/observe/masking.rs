@@ -36,7 +36,7 @@ fn nothing_that_a_user_gives_is_logged() {
     for status in [201, 200, 400, 404, 422, 401, 500] {
         assert!(lines.iter().any(|line| line.contains(&format!("\"status\":{status},"))), "no {status} in\n{log}");
     }
-    let panicked = lines.iter().find(|line| line.contains("a request has panicked")).expect("the panic is logged");
+    let panicked = lines.iter().find(|line| line.contains("a request panicked")).expect("the panic is logged");
     assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("desk.rs:"), "{panicked}");
 
     for secret in [PERSONAL, TOKEN] {

@@ -73,7 +73,7 @@ impl ChangeSource {
         Ok(ScanPage { records, next: page.next })
     }
 
-    /// An item that was read in another way than by [`Follower::changes`], with its tenant; `None` for items of other entities
+    /// An item that was read in another way than by [`ChangeSource::changes`], with its tenant; `None` for items of other entities
     /// in the table.
     pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
         let compiled = self.entities.iter().find(|compiled| compiled.is_in_place(&item))?;
