@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that has to hold before a change goes in.
 
 use crate::{
+    docs,
     run::{cargo, ensure, step},
     schemathesis,
     servers::{Server, Servers},
@@ -9,6 +10,7 @@ use crate::{
 /// Sets up what is missing and runs all checks; the tests come last, so that their summary closes the output.
 pub(crate) fn run() -> anyhow::Result<()> {
     step("format", cargo(["fmt", "--all", "--check"]))?;
+    docs::run()?;
     let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "--deny", "warnings"];
     step("lints", cargo(lints))?;
     let benches = ["clippy", "--manifest-path", "benches/Cargo.toml", "--target-dir", "target/bench", "--locked"];

@@ -480,7 +480,7 @@ fn what_cannot_be_done_is_told() {
     check("rebuild todo nothing", 2, "has no projection `nothing`, but todo");
     check("dlq list todo --projection nothing", 2, "has no projection `nothing`, but todo");
     check("dlq show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 1, "is not a dead letter");
-    check("rebuild todo todo --rollback --yes", 2, "there is no generation of `todo` before");
+    check("rebuild todo todo --rollback --yes", 2, "has no previous generation");
     let reasonless = nagaya_in(
         &["events", "tail", "todo", "--all-tenants", "--reason", " ", "--from-start", "--data", house.data()],
         "",

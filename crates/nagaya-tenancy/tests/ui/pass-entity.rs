@@ -18,7 +18,7 @@ struct Ticket {
 }
 
 async fn use_it(tenant: &Tenant) -> Result<Ticket, nagaya::Error> {
-    tenant.of::<Ticket>()?.get(&["01"]).await
+    tenant.items_of::<Ticket>()?.get(&["01"]).await
 }
 
 fn main() {
