@@ -64,7 +64,7 @@ impl Action {
                     wanted.iter().zip(&ids).map(|((entity, _), id)| (entity.as_str(), id.as_slice())).collect();
                 Observation::of(tenant.get_many(&asked).await.map(|found| records(&found)))
             }
-            Action::List(list) => walk(tenant, list).await,
+            Action::List(list) => list_all_pages(tenant, list).await,
             Action::Create(entity, fields) => {
                 Observation::of(tenant.create(entity, fields.clone()).await.map(|made| record(&made)))
             }
@@ -115,7 +115,7 @@ impl Observation {
 }
 
 /// All pages of a list, as far as they go.
-async fn walk(tenant: &Tenant, list: &List) -> Observation {
+async fn list_all_pages(tenant: &Tenant, list: &List) -> Observation {
     let mut text = String::new();
     let mut asked = list.clone();
     for _ in 0..MOST_PAGES {

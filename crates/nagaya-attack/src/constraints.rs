@@ -21,7 +21,7 @@ cases! {
 
 async fn values_that_others_have_are_free(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for (entity, fields) in fields::drafts(scenario, 8) {
+    for (entity, fields) in fields::writable_entities_with_fields(scenario, 8) {
         for unique in entity.unique.iter().filter(|unique| unique.within_tenant) {
             for others_items in
                 scenario.others_items.iter().filter(|others_items| others_items.entity == entity.name).take(6)
@@ -48,8 +48,10 @@ async fn values_that_others_have_are_free(scenario: &mut Scenario) -> Result<(),
 
 async fn references_to_others_are_references_to_nothing(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
-    let drafts: Vec<(Entity, Map<String, Json>)> =
-        fields::drafts(scenario, 9).into_iter().map(|(entity, fields)| (entity.clone(), fields)).collect();
+    let drafts: Vec<(Entity, Map<String, Json>)> = fields::writable_entities_with_fields(scenario, 9)
+        .into_iter()
+        .map(|(entity, fields)| (entity.clone(), fields))
+        .collect();
     for (entity, fields) in scenario.sample(drafts) {
         for field in entity.fields.iter().filter(|field| entity.tenant.as_deref() != Some(field.name.as_str())) {
             let Some(target) = field.reference.as_ref().map(|reference| reference.entity.clone()) else { continue };
@@ -92,7 +94,7 @@ async fn references_to_others_are_references_to_nothing(scenario: &mut Scenario)
 async fn sets_that_name_another_tenant_do_nothing(scenario: &mut Scenario) -> Result<(), Failure> {
     let victim = scenario.victims.first().cloned().unwrap_or_default();
     let mut actions = Vec::new();
-    for (entity, fields) in fields::drafts(scenario, 10) {
+    for (entity, fields) in fields::writable_entities_with_fields(scenario, 10) {
         let fine = Action::Create(entity.name.clone(), fields.clone());
         let mut forged = fields;
         json::put(&mut forged, entity.tenant.as_deref().unwrap_or_default(), victim.as_str().into());
@@ -105,7 +107,7 @@ async fn sets_that_name_another_tenant_do_nothing(scenario: &mut Scenario) -> Re
 
 async fn sets_that_name_others_items_do_nothing(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for (entity, fields) in fields::drafts(scenario, 11) {
+    for (entity, fields) in fields::writable_entities_with_fields(scenario, 11) {
         let fine = Action::Create(entity.name.clone(), fields);
         let Some(others_items) = scenario.others_items.iter().find(|each| each.entity == entity.name) else { continue };
         let (name, id) = (&others_items.entity, &others_items.id);

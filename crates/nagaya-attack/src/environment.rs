@@ -113,7 +113,7 @@ impl Environment {
                         // There are not so many different ones.
                         Err(error) if n > 0 && error.code() == "taken" => {}
                         // Its tenant field does not take this name.
-                        Err(error) if error.code() == "invalid" && !takes(entity, tenant) => any = true,
+                        Err(error) if error.code() == "invalid" && !accepts_tenant(entity, tenant) => any = true,
                         Err(error) => {
                             let given = Json::Object(fields);
                             return Err(Failure::new(format!("{} of {given} cannot be made: {error}", entity.name)));
@@ -172,7 +172,7 @@ pub(super) fn names(design: &Design) -> Vec<String> {
 }
 
 /// Whether a tenant may have items of an entity.
-fn takes(entity: &Entity, tenant: Option<&str>) -> bool {
+fn accepts_tenant(entity: &Entity, tenant: Option<&str>) -> bool {
     let field = entity.tenant.as_deref().and_then(|path| entity.field(path));
     tenant.zip(field).is_none_or(|(tenant, field)| field.accepts(&tenant.into()))
 }
@@ -181,7 +181,8 @@ fn takes(entity: &Entity, tenant: Option<&str>) -> bool {
 pub(super) fn attackers(design: &Design) -> Vec<String> {
     let system = design.tenant.system.as_deref();
     let mut names = names(design);
-    names.retain(|name| design.entities.iter().all(|entity| takes(entity, Some(name))) && system != Some(name));
+    names
+        .retain(|name| design.entities.iter().all(|entity| accepts_tenant(entity, Some(name))) && system != Some(name));
     let last = names.pop();
     names.into_iter().take(1).chain(last).collect()
 }

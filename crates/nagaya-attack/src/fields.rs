@@ -24,7 +24,7 @@ cases! {
 }
 
 /// The entities that the attacker may write, each with fields for the n-th item of it.
-pub(super) fn drafts(scenario: &Scenario, n: usize) -> Vec<(&Entity, Map<String, Json>)> {
+pub(super) fn writable_entities_with_fields(scenario: &Scenario, n: usize) -> Vec<(&Entity, Map<String, Json>)> {
     let of = |name: &str, n: usize| {
         let mut ids = scenario.own_items.iter().filter(|own| own.entity == name);
         let first = ids.clone().next();
@@ -32,7 +32,7 @@ pub(super) fn drafts(scenario: &Scenario, n: usize) -> Vec<(&Entity, Map<String,
     };
     let written = |entity: &&Entity| entity.tenant.is_some() && entity.wall != Wall::System;
     let draft = |entity| {
-        // Some have not so many.
+        // Some entities have no n-th variation: use the first.
         let variations = [n, 0];
         let fields = variations.into_iter().find_map(|n| values::fields(entity, n, 0, &of));
         Some((entity, fields?))
@@ -54,7 +54,7 @@ pub(super) fn owned(scenario: &Scenario) -> Vec<&OwnedItem> {
 async fn a_tenant_in_the_fields_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
     let names: Vec<String> = scenario.victims.iter().take(3).chain([&scenario.attacker]).cloned().collect();
     let mut actions = Vec::new();
-    for (entity, fields) in drafts(scenario, 7) {
+    for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         for name in &names {
             for value in [json!(name), json!([name]), json!({ "S": name }), Json::Null] {
                 let mut fields = fields.clone();
@@ -101,7 +101,7 @@ fn managed(scenario: &Scenario, entity: &Entity) -> Vec<String> {
 
 async fn attributes_of_the_store_cannot_be_given(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for (entity, fields) in drafts(scenario, 7) {
+    for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         let others_items = scenario
             .walled_items()
             .find(|each| each.entity == entity.name)
@@ -182,7 +182,7 @@ fn with_hostile_text(entity: &Entity, hostile: &[String], start: &mut usize) -> 
 async fn texts_that_name_others_stay_in_their_field(scenario: &mut Scenario) -> Result<(), Failure> {
     let (hostile, mut start) = (scenario.hostile.clone(), 0);
     let mut actions = Vec::new();
-    for (entity, fields) in drafts(scenario, 7) {
+    for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         for (name, value) in with_hostile_text(entity, &hostile, &mut start) {
             let mut fields = fields.clone();
             fields.insert(name, value);
@@ -211,7 +211,7 @@ async fn ids_that_the_layer_makes_cannot_be_chosen_where_tenants_share_keys(
     scenario: &mut Scenario,
 ) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for (entity, fields) in drafts(scenario, 7) {
+    for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         let made = entity.id_fields().into_iter().find(|path| {
             entity.field(path).is_some_and(|field| field.default == Some(nagaya_design::DefaultValue::New))
         });

@@ -1,4 +1,4 @@
-//! How an attacker reaches the data layer: by its handle, or through a server before it.
+//! How an attacker reaches the data layer: by its handle, or through a server in front of it.
 
 use std::{future::Future, pin::Pin};
 
@@ -8,9 +8,9 @@ use nagaya_tenancy::{Nagaya, Principal};
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What stands before the data layer, such as a server.
+/// A way to the data layer, such as a server in front of it.
 pub trait Gateway: Sync {
-    /// Opens a client of a tenant's user before a data layer.
+    /// Opens a client of a tenant's user for this data layer.
     fn open<'d>(&'d self, layer: &'d Nagaya, attacker: &'d Principal) -> BoxFuture<'d, Box<dyn AttackClient>>;
 }
 
@@ -24,9 +24,9 @@ pub trait AttackClient: Send + Sync {
 pub const UNSUPPORTED: &str = "unsupported";
 
 /// No gateway: the attacker has the handle.
-pub(super) struct Open;
+pub(super) struct NoGateway;
 
-impl Gateway for Open {
+impl Gateway for NoGateway {
     fn open<'d>(&'d self, layer: &'d Nagaya, attacker: &'d Principal) -> BoxFuture<'d, Box<dyn AttackClient>> {
         let hand: Box<dyn AttackClient> = Box::new(HandleClient(layer.clone(), attacker.clone()));
         Box::pin(std::future::ready(hand))

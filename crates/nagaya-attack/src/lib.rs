@@ -1,7 +1,7 @@
 //! The attack suite: an attacker who has the handle of one tenant tries to reach other tenants, on any design and engine.
 //!
 //! Use it for your own design, or for your own engine. Implement [`Engine`], which says how to open an empty store, and run the
-//! suite in a test. To attack a server before the data layer too, implement [`Gateway`] and use [`run_through`].
+//! suite in a test. To also attack a server in front of the data layer, implement [`Gateway`] and use [`run_through`].
 //!
 //! Every attack is made in two environments. In one, the other tenants have items; in the other, they have public items only.
 //! The suite passes when:
@@ -18,16 +18,16 @@
 //!
 //! ```
 //! use nagaya_attack::{Engine, Options};
-//! use nagaya_embedded::Embedded;
-//! use nagaya_store::{Answer, Clock};
+//! use nagaya_embedded::EmbeddedStore;
+//! use nagaya_store::{StoreFuture, Clock};
 //!
 //! struct Memory;
 //!
 //! impl Engine for Memory {
-//!     type Store = Embedded;
+//!     type Store = EmbeddedStore;
 //!
-//!     fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
-//!         Box::pin(async { Embedded::memory(nagaya_embedded::Options { clock, ..nagaya_embedded::Options::default() }) })
+//!     fn open(&self, clock: Clock) -> StoreFuture<'_, EmbeddedStore> {
+//!         Box::pin(async { EmbeddedStore::in_memory(nagaya_embedded::Options { clock, ..nagaya_embedded::Options::default() }) })
 //!     }
 //! }
 //!
@@ -87,7 +87,7 @@ use futures_util::FutureExt as _;
 use nagaya_design::Design;
 use nagaya_store::{Clock, Store, StoreFuture};
 
-use self::gateway::Open;
+use self::gateway::NoGateway;
 use self::scenario::{Failure, Scenario};
 pub use self::{
     action::{Action, MOST_PAGES, Observation},
@@ -111,7 +111,7 @@ pub struct Options {
     pub seed: u64,
     /// How many random attacks are made.
     pub steps: usize,
-    /// Of the other attacks, one in so many is made: 1 for all, more for a slow engine. The seed chooses which.
+    /// Of the other attacks, one of this many is made: 1 makes all; use more for a slow engine. The seed chooses which.
     pub one_in: usize,
 }
 
@@ -163,7 +163,7 @@ pub async fn run<E: Engine>(design: &Design, engine: &E) -> Report {
 
 /// Attacks a design on an engine.
 pub async fn run_with<E: Engine>(design: &Design, engine: &E, options: Options) -> Report {
-    run_through(&Open, design, engine, options).await
+    run_through(&NoGateway, design, engine, options).await
 }
 
 /// Attacks a design on an engine through a gateway, such as a server.

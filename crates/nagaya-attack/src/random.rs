@@ -46,7 +46,7 @@ fn attack(scenario: &Scenario, rng: &mut Rng) -> Option<Action> {
 
 fn change(scenario: &Scenario, rng: &mut Rng) -> Option<Action> {
     if rng.below(3) == 0 {
-        let drafts = fields::drafts(scenario, 20 + rng.below(20));
+        let drafts = fields::writable_entities_with_fields(scenario, 20 + rng.below(20));
         let (entity, fields) = rng.pick(&drafts)?;
         let mut fields = fields.clone();
         for field in &entity.fields {

@@ -208,7 +208,7 @@ impl Scenario {
     fn is_own(&self, router: &KeyRouter<'_>, partitions: &[String], table: usize, item: &Item) -> Result<(), Failure> {
         let wrong = |reason: &str| Failure::new(format!("{reason}: {item:?}"));
         let fields = fields_of(item);
-        let (_, partition, sort) = self.place(table, item);
+        let (_, partition, sort) = self.location(table, item);
         let Some(routed) = router.route(&self.design.tables[table].id, &partition, &sort) else {
             // One of the layer's own.
             let foreign = partitions.iter().find(|others_items| mentions(item, others_items));
@@ -261,10 +261,10 @@ impl Scenario {
 
     async fn snapshot(&self) -> Result<Stored, Failure> {
         let items = self.populated.stored().await?;
-        Ok(items.into_iter().map(|(table, item)| (self.place(table, &item), item)).collect())
+        Ok(items.into_iter().map(|(table, item)| (self.location(table, &item), item)).collect())
     }
 
-    fn place(&self, table: usize, item: &Item) -> (usize, String, String) {
+    fn location(&self, table: usize, item: &Item) -> (usize, String, String) {
         let key = &self.design.tables[table].key;
         let text = |attribute: &str| item.get(attribute).and_then(Value::as_str).unwrap_or_default().to_owned();
         (table, text(&key.partition), text(&key.sort))

@@ -101,7 +101,7 @@ fn item_actions(entity: &str, id: &[String]) -> Vec<Action> {
 }
 
 /// Items of others behind walls in keys, one for each entity and each of two victims.
-fn others(scenario: &Scenario) -> Vec<(Entity, OwnedItem)> {
+fn victims_items(scenario: &Scenario) -> Vec<(Entity, OwnedItem)> {
     let mut found: Vec<(Entity, OwnedItem)> = Vec::new();
     for each in scenario
         .walled_items()
@@ -143,7 +143,7 @@ fn walled_lists(
 
 async fn an_item_of_another_tenant_in_ones_own_partition_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
-    for (entity, others_items) in others(scenario) {
+    for (entity, others_items) in victims_items(scenario) {
         let key = scenario.design.table_of(&entity).key.clone();
         // Where the partition attribute is the tenant itself, such an item cannot be.
         if entity.tenant.as_deref() == Some(key.partition.as_str()) {
@@ -171,7 +171,7 @@ async fn an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers(
     scenario: &mut Scenario,
 ) -> Result<(), Failure> {
     let mut tried = false;
-    for (entity, others_items) in others(scenario) {
+    for (entity, others_items) in victims_items(scenario) {
         for (at, mapping) in entity.indexes.iter().enumerate().filter(|(_, mapping)| mapping.wall == Wall::Key) {
             let index = scenario.design.table_of(&entity).indexes[mapping.index].key.clone();
             if entity.field(&index.partition).is_some() {
@@ -246,7 +246,7 @@ async fn an_item_of_another_kind_is_a_breach(scenario: &mut Scenario) -> Result<
 
 async fn look_alikes_of_the_layers_own_items_are_not_listed(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
-    for (n, (entity, others_items)) in others(scenario).into_iter().enumerate() {
+    for (n, (entity, others_items)) in victims_items(scenario).into_iter().enumerate() {
         let key = scenario.design.table_of(&entity).key.clone();
         let own = as_own(scenario, &entity, scenario.item_of(&others_items)?);
         let partition = own.iter().find(|(name, _)| *name == key.partition).and_then(|(_, value)| value.clone());

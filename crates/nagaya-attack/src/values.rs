@@ -4,7 +4,7 @@ use nagaya_design::{DefaultValue, Entity, Field, FieldType, TimestampPrecision, 
 use serde_json::{Map, Value as Json};
 
 /// Two days after the moment at which all attacks happen: nothing has expired.
-const SOON: i64 = super::environment::NOW + 2 * DAY;
+const FUTURE_EXPIRY: i64 = super::environment::NOW + 2 * DAY;
 const DAY: i64 = 86_400_000;
 
 /// Random numbers from a seed.
@@ -88,7 +88,7 @@ pub(super) fn fields(
 
 /// The n-th value of a field; `None` when it does not have so many.
 pub(super) fn variant(field: &Field, n: usize) -> Option<Json> {
-    field.nth_example(n, SOON)
+    field.nth_example(n, FUTURE_EXPIRY)
 }
 
 /// A value of a field that differs from this one.

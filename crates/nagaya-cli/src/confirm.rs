@@ -1,4 +1,4 @@
-//! Asking before something is done that the command cannot undo.
+//! Asks before an irreversible action.
 
 use std::io::{BufRead as _, IsTerminal as _};
 

@@ -43,7 +43,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Source> {
     };
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Source { name, text }),
-        Err(error) => bail!("{name} is not UTF-8: the byte at {} is not", error.utf8_error().valid_up_to()),
+        Err(error) => bail!("{name} is not UTF-8: invalid byte at offset {}", error.utf8_error().valid_up_to()),
     }
 }
 

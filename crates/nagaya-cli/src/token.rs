@@ -176,7 +176,7 @@ fn time(text: &str) -> anyhow::Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| time.as_secs() > 0)
-        .context("a token is valid for a second at least")
+        .context("the lifetime has to be at least one second")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use futures_util::future::{join, join_all};
 
 use super::{
     cases,
-    fixture::{Failure, Fixture, TABLE, expect, expect_equal, item, partition, yield_now},
+    fixture::{Failure, Fixture, TABLE, expect, expect_equal, item, partition_query, yield_now},
 };
 use nagaya_store::{ComparisonOp, Condition, Error, ErrorKind, Item, Key, Operand, Update, Value, Write, WriteSet};
 
@@ -135,7 +135,7 @@ async fn concurrent_sets_are_whole_to_batches(fixture: &Fixture<'_>) -> Result<(
 
 async fn concurrent_sets_are_whole_to_queries(fixture: &Fixture<'_>) -> Result<(), Failure> {
     are_whole(fixture, || async {
-        let found = fixture.query(partition("p")).await?.items;
+        let found = fixture.query(partition_query("p")).await?.items;
         Ok(found.iter().map(|item| number_of(Some(item))).collect())
     })
     .await
@@ -163,7 +163,7 @@ async fn transfers_between_items_keep_their_sum(fixture: &Fixture<'_>) -> Result
     for done in join_all((0..200).map(transfer)).await {
         done?;
     }
-    let left: Vec<i64> = fixture.all(partition("p")).await?.iter().map(|item| number_of(Some(item))).collect();
+    let left: Vec<i64> = fixture.all(partition_query("p")).await?.iter().map(|item| number_of(Some(item))).collect();
     expect(left.iter().sum::<i64>() == 50 && left.iter().all(|n| *n >= 0), format!("50 in five became {left:?}"))
 }
 

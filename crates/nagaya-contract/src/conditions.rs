@@ -2,8 +2,8 @@
 
 use super::{
     cases,
-    fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item, partition},
-    values::{byte_strings, bytes, list, map, number, numbers, texts},
+    fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item, partition_query},
+    values::{byte_strings, bytes, list, map, number, numbers, string_set},
 };
 use nagaya_store::{
     ComparisonOp, Condition, FailedCondition, Item, Key, Operand, Path, Update, Value, Write, WriteSet,
@@ -46,7 +46,7 @@ fn subject() -> Item {
         .with("flag", true)
         .with("nothing", Value::Null)
         .with("bytes", bytes(&[1, 2, 3]))
-        .with("texts", texts(["a", "b"]))
+        .with("texts", string_set(["a", "b"]))
         .with("numbers", numbers(["1", "2", "3"]))
         .with("blobs", byte_strings([&[1], &[2, 3]]))
         .with("list", list([1.into(), "x".into(), map([("deep", true.into())]), list([10.into(), 20.into()])]))
@@ -71,7 +71,7 @@ async fn check(fixture: &Fixture<'_>, cases: impl IntoIterator<Item = (Condition
             }
             Err(error) => return Err(Failure::new(format!("{told}, but the write failed: {error}"))),
         }
-        let found = match fixture.query(partition("p").filter(condition)).await {
+        let found = match fixture.query(partition_query("p").filter(condition)).await {
             Ok(page) => page.items.len(),
             Err(error) => return Err(Failure::new(format!("{told}, but the filter failed: {error}"))),
         };
@@ -109,7 +109,7 @@ fn not(condition: Condition) -> Condition {
 }
 
 /// The value at a path, compared with one in each of the six ways.
-fn six_ways(path: &str, value: &Value, order: std::cmp::Ordering) -> [(Condition, bool); 6] {
+fn all_comparisons(path: &str, value: &Value, order: std::cmp::Ordering) -> [(Condition, bool); 6] {
     [
         (compare(path, Equal, value.clone()), order.is_eq()),
         (compare(path, NotEqual, value.clone()), order.is_ne()),
@@ -138,7 +138,7 @@ async fn values_of_every_kind_can_be_equal(fixture: &Fixture<'_>) -> Result<(), 
         ("n", 6.into()),
         ("flag", false.into()),
         ("bytes", bytes(&[1, 2])),
-        ("texts", texts(["a"])),
+        ("texts", string_set(["a"])),
         ("numbers", numbers(["1", "2", "4"])),
         ("blobs", byte_strings([&[1], &[2]])),
         ("list", list([1.into(), "x".into()])),
@@ -154,10 +154,10 @@ async fn numbers_are_ordered_by_value(fixture: &Fixture<'_>) -> Result<(), Failu
     use std::cmp::Ordering::{Equal, Greater, Less};
     // "10" is before "5" as text, and -3 before -10 as digits.
     for (other, order) in [("10", Less), ("5.0", Equal), ("4.99", Greater), ("-10", Greater), ("0", Greater)] {
-        check(fixture, six_ways("n", &number(other).into(), order)).await?;
+        check(fixture, all_comparisons("n", &number(other).into(), order)).await?;
     }
     for (other, order) in [("-10", Greater), ("-3", Equal), ("-2.9", Less), ("0", Less), ("2", Less)] {
-        check(fixture, six_ways("negative", &number(other).into(), order)).await?;
+        check(fixture, all_comparisons("negative", &number(other).into(), order)).await?;
     }
     Ok(())
 }
@@ -167,11 +167,11 @@ async fn texts_and_bytes_are_ordered_by_bytes(fixture: &Fixture<'_>) -> Result<(
     for (other, order) in
         [("opem", Greater), ("open", Equal), ("open ", Less), ("ope", Greater), ("Z", Greater), ("é", Less)]
     {
-        check(fixture, six_ways("text", &other.into(), order)).await?;
+        check(fixture, all_comparisons("text", &other.into(), order)).await?;
     }
     let all: [(&[u8], _); 4] = [(&[1, 2], Greater), (&[1, 2, 3], Equal), (&[1, 2, 3, 0], Less), (&[200], Less)];
     for (other, order) in all {
-        check(fixture, six_ways("bytes", &bytes(other), order)).await?;
+        check(fixture, all_comparisons("bytes", &bytes(other), order)).await?;
     }
     Ok(())
 }
@@ -201,7 +201,7 @@ async fn values_of_different_kinds_are_unequal_and_have_no_order(fixture: &Fixtu
         fixture,
         [
             (between("n", "0", "9"), false),
-            (one_of("n", ["5".into(), texts(["5"])]), false),
+            (one_of("n", ["5".into(), string_set(["5"])]), false),
             (begins("n", "5"), false),
             (begins("bytes", "\u{1}"), false),
             (contains("texts", 1), false),
@@ -270,7 +270,7 @@ async fn in_is_one_of_several(fixture: &Fixture<'_>) -> Result<(), Failure> {
             (one_of("n", [number("5.0").into()]), true),
             (one_of("flag", [false.into(), true.into()]), true),
             (one_of("nothing", [Value::Null]), true),
-            (one_of("texts", [texts(["b", "a"])]), true),
+            (one_of("texts", [string_set(["b", "a"])]), true),
             (one_of("bytes", [bytes(&[1]), bytes(&[1, 2, 3])]), true),
             (Condition::In(Operand::Size("list".into()), vec![3.into(), 4.into()]), true),
             (Condition::In(Operand::Size("list".into()), vec![3.into(), 5.into()]), false),
@@ -496,7 +496,7 @@ async fn a_failed_condition_changes_nothing(fixture: &Fixture<'_>) -> Result<(),
     for write in each_write(&Key::new("p", "none"), &Condition::exists("PK")) {
         expect_error(fixture.write(write).await, "condition_failed")?;
     }
-    expect_equal(fixture.all(partition("p")).await?, vec![subject()])
+    expect_equal(fixture.all(partition_query("p")).await?, vec![subject()])
 }
 
 async fn all_failing_actions_are_listed(fixture: &Fixture<'_>) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     cases,
     fixture::{
-        Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition, sort_keys,
+        Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition_query, sort_keys,
     },
     values::{list, number},
 };
@@ -35,10 +35,10 @@ cases![
     an_expiry_added_to_a_table_holds_for_what_is_there [OldImages, Sweep],
 ];
 
-const LIFE: Duration = Duration::from_secs(60);
+const ITEM_TTL: Duration = Duration::from_secs(60);
 
 /// An item that lives for a minute.
-fn mortal(fixture: &Fixture<'_>, sort: &str) -> Item {
+fn expiring_item(fixture: &Fixture<'_>, sort: &str) -> Item {
     indexed("p", sort, "i", sort).with("expiresAt", fixture.clock.seconds() + 60)
 }
 
@@ -50,8 +50,8 @@ async fn seen(fixture: &Fixture<'_>, sort: &str) -> Result<[bool; 7], Failure> {
     Ok([
         fixture.get(&key).await?.is_some(),
         batch[0].is_some(),
-        has(&fixture.all(partition("p")).await?),
-        has(&fixture.all(partition("p").descending()).await?),
+        has(&fixture.all(partition_query("p")).await?),
+        has(&fixture.all(partition_query("p").descending()).await?),
         has(&fixture.all(index("i")).await?),
         has(&fixture.all(index("i").descending().limit(1)).await?),
         has(&fixture.scan_all(Scan::table(TABLE)).await?),
@@ -59,18 +59,18 @@ async fn seen(fixture: &Fixture<'_>, sort: &str) -> Result<[bool; 7], Failure> {
 }
 
 async fn an_item_is_there_until_its_second(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
+    fixture.put(expiring_item(fixture, "1")).await?;
     expect_equal(seen(fixture, "1").await?, [true; 7])?;
-    fixture.clock.advance(LIFE - Duration::from_secs(1));
+    fixture.clock.advance(ITEM_TTL - Duration::from_secs(1));
     expect_equal(seen(fixture, "1").await?, [true; 7])?;
     fixture.clock.advance(Duration::from_secs(1));
     expect_equal(seen(fixture, "1").await?, [false; 7])
 }
 
 async fn an_expired_item_is_not_returned_before_a_sweep(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
+    fixture.put(expiring_item(fixture, "1")).await?;
     fixture.put(indexed("p", "2", "i", "2")).await?;
-    fixture.clock.advance(10 * LIFE);
+    fixture.clock.advance(10 * ITEM_TTL);
     expect_equal(seen(fixture, "1").await?, [false; 7])?;
     expect_equal(seen(fixture, "2").await?, [true; 7])?;
     // One that is written with its second in the past has never been there.
@@ -79,11 +79,11 @@ async fn an_expired_item_is_not_returned_before_a_sweep(fixture: &Fixture<'_>) -
 }
 
 async fn an_expired_item_is_not_returned_after_a_sweep(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
+    fixture.put(expiring_item(fixture, "1")).await?;
     fixture.put(indexed("p", "2", "i", "2")).await?;
     fixture.sweep().await?;
     expect_equal(seen(fixture, "1").await?, [true; 7])?;
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     fixture.sweep().await?;
     expect_equal(seen(fixture, "1").await?, [false; 7])?;
     expect_equal(seen(fixture, "2").await?, [true; 7])
@@ -92,14 +92,14 @@ async fn an_expired_item_is_not_returned_after_a_sweep(fixture: &Fixture<'_>) ->
 async fn pages_pass_over_expired_items(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for at in 0..20 {
         let sort = format!("{at:02}");
-        let item = if at % 5 == 3 { indexed("p", &sort, "i", &sort) } else { mortal(fixture, &sort) };
+        let item = if at % 5 == 3 { indexed("p", &sort, "i", &sort) } else { expiring_item(fixture, &sort) };
         fixture.put(item).await?;
     }
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     let expected = ["03", "08", "13", "18"].map(str::to_owned).to_vec();
     let backward: Vec<String> = expected.iter().rev().cloned().collect();
     for limit in [1, 2, 3, 100] {
-        for query in [partition("p").limit(limit), index("i").limit(limit)] {
+        for query in [partition_query("p").limit(limit), index("i").limit(limit)] {
             fixture.expect_sort_keys(query.clone(), expected.clone()).await?;
             fixture.expect_sort_keys(query.descending(), backward.clone()).await?;
         }
@@ -109,8 +109,8 @@ async fn pages_pass_over_expired_items(fixture: &Fixture<'_>) -> Result<(), Fail
 }
 
 async fn a_create_succeeds_over_an_expired_item(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1").with("by", "old")).await?;
-    fixture.clock.advance(LIFE);
+    fixture.put(expiring_item(fixture, "1").with("by", "old")).await?;
+    fixture.clock.advance(ITEM_TTL);
     let new = indexed("p", "1", "i", "9").with("by", "new");
     let create = Write::put(TABLE, new.clone()).when(Condition::absent("PK"));
     fixture.write(create.clone()).await?;
@@ -120,8 +120,8 @@ async fn a_create_succeeds_over_an_expired_item(fixture: &Fixture<'_>) -> Result
 }
 
 async fn an_item_made_over_an_expired_one_survives_the_sweep(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
-    fixture.clock.advance(LIFE);
+    fixture.put(expiring_item(fixture, "1")).await?;
+    fixture.clock.advance(ITEM_TTL);
     let new = indexed("p", "1", "i", "1").with("by", "new");
     fixture.put(new.clone()).await?;
     fixture.sweep().await?;
@@ -130,7 +130,7 @@ async fn an_item_made_over_an_expired_one_survives_the_sweep(fixture: &Fixture<'
 }
 
 async fn conditions_do_not_see_an_expired_item(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1").with("n", 1)).await?;
+    fixture.put(expiring_item(fixture, "1").with("n", 1)).await?;
     let key = Key::new("p", "1");
     let writes = [
         Write::put(TABLE, item("p", "1")).when(Condition::exists("PK")),
@@ -138,7 +138,7 @@ async fn conditions_do_not_see_an_expired_item(fixture: &Fixture<'_>) -> Result<
         Write::delete(TABLE, key.clone()).when(Condition::exists("PK")),
         Write::condition_check(TABLE, key.clone(), Condition::equal("n", 1)),
     ];
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     for write in writes {
         let error = expect_error(fixture.write(write).await, "condition_failed")?;
         let found: Vec<_> =
@@ -150,8 +150,8 @@ async fn conditions_do_not_see_an_expired_item(fixture: &Fixture<'_>) -> Result<
 }
 
 async fn an_update_of_an_expired_item_starts_anew(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1").with("n", 41).with("old", true)).await?;
-    fixture.clock.advance(LIFE);
+    fixture.put(expiring_item(fixture, "1").with("n", 41).with("old", true)).await?;
+    fixture.clock.advance(ITEM_TTL);
     let written = fixture.update(&Key::new("p", "1"), Update::new().add("n", 1)).await?;
     expect_equal(written.item, Some(item("p", "1").with("n", 1)))?;
     expect_equal(fixture.get(&Key::new("p", "1")).await?, Some(item("p", "1").with("n", 1)))?;
@@ -159,8 +159,8 @@ async fn an_update_of_an_expired_item_starts_anew(fixture: &Fixture<'_>) -> Resu
 }
 
 async fn an_expired_item_fails_a_whole_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
-    fixture.clock.advance(LIFE);
+    fixture.put(expiring_item(fixture, "1")).await?;
+    fixture.clock.advance(ITEM_TTL);
     let set = WriteSet::new().and(Write::put(TABLE, item("p", "2"))).and(Write::condition_check(
         TABLE,
         Key::new("p", "1"),
@@ -171,29 +171,29 @@ async fn an_expired_item_fails_a_whole_set(fixture: &Fixture<'_>) -> Result<(), 
 }
 
 async fn an_expiry_can_be_put_off(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
+    fixture.put(expiring_item(fixture, "1")).await?;
     fixture.update(&Key::new("p", "1"), Update::new().add("expiresAt", 60)).await?;
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     fixture.sweep().await?;
     expect_equal(seen(fixture, "1").await?, [true; 7])?;
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     expect_equal(seen(fixture, "1").await?, [false; 7])?;
     fixture.sweep().await?;
     expect_equal(seen(fixture, "1").await?, [false; 7])
 }
 
 async fn an_expiry_can_be_brought_forward(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
+    fixture.put(expiring_item(fixture, "1")).await?;
     fixture.update(&Key::new("p", "1"), Update::new().add("expiresAt", -60)).await?;
     expect_equal(seen(fixture, "1").await?, [false; 7])
 }
 
 async fn an_expiry_can_be_removed(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
-    fixture.put(mortal(fixture, "2")).await?;
+    fixture.put(expiring_item(fixture, "1")).await?;
+    fixture.put(expiring_item(fixture, "2")).await?;
     fixture.update(&Key::new("p", "1"), Update::new().remove("expiresAt")).await?;
     fixture.put(indexed("p", "2", "i", "2")).await?;
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     fixture.sweep().await?;
     expect_equal(seen(fixture, "1").await?, [true; 7])?;
     expect_equal(seen(fixture, "2").await?, [true; 7])
@@ -225,11 +225,11 @@ async fn a_table_without_expiry_keeps_the_attribute_as_any_other(fixture: &Fixtu
 }
 
 async fn a_removal_is_a_change_told_apart_from_a_delete(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let (expires, deleted) = (mortal(fixture, "1"), mortal(fixture, "2"));
+    let (expires, deleted) = (expiring_item(fixture, "1"), expiring_item(fixture, "2"));
     fixture.put(expires.clone()).await?;
     fixture.put(deleted.clone()).await?;
     fixture.delete(&Key::new("p", "2")).await?;
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     fixture.sweep().await?;
     let records = fixture.changes(Start::Oldest).await?;
     let gone: Vec<_> = records
@@ -249,11 +249,11 @@ async fn a_removal_is_a_change_told_apart_from_a_delete(fixture: &Fixture<'_>) -
 
 async fn a_sweep_removes_all_that_expired_once(fixture: &Fixture<'_>) -> Result<(), Failure> {
     const COUNT: usize = 1_200;
-    let puts = (0..COUNT).map(|at| fixture.put(mortal(fixture, &format!("{at:04}"))));
+    let puts = (0..COUNT).map(|at| fixture.put(expiring_item(fixture, &format!("{at:04}"))));
     for put in futures_util::future::join_all(puts).await {
         put?;
     }
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     fixture.sweep().await?;
     fixture.sweep().await?;
     let mut gone: Vec<Key> = Vec::new();
@@ -268,8 +268,8 @@ async fn a_sweep_removes_all_that_expired_once(fixture: &Fixture<'_>) -> Result<
 }
 
 async fn an_expired_item_that_is_deleted_goes_once(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    fixture.put(mortal(fixture, "1")).await?;
-    fixture.clock.advance(LIFE);
+    fixture.put(expiring_item(fixture, "1")).await?;
+    fixture.clock.advance(ITEM_TTL);
     fixture.delete(&Key::new("p", "1")).await?;
     fixture.sweep().await?;
     let records = fixture.changes(Start::Oldest).await?;
@@ -285,7 +285,7 @@ async fn an_expiry_added_to_a_table_holds_for_what_is_there(fixture: &Fixture<'_
     fixture.store().ensure_tables(&[plain.with_ttl("until")]).await?;
     let key = Key::new("p", "1");
     expect_equal(fixture.store().get("plain", &key).await?, Some(stored.clone()))?;
-    fixture.clock.advance(LIFE);
+    fixture.clock.advance(ITEM_TTL);
     expect_equal(fixture.store().get("plain", &key).await?, None)?;
     fixture.sweep().await?;
     let changes = fixture.store().changes("plain", Start::Oldest, 10).await?;

@@ -261,7 +261,7 @@ pub(super) fn index(partition: impl Into<KeyValue>) -> Query {
 }
 
 /// All items of a partition of the table.
-pub(super) fn partition(partition: impl Into<KeyValue>) -> Query {
+pub(super) fn partition_query(partition: impl Into<KeyValue>) -> Query {
     Query::table(TABLE, partition)
 }
 

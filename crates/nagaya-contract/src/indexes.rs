@@ -2,8 +2,8 @@
 
 use super::{
     cases,
-    fixture::{Failure, Fixture, INDEX, TABLE, expect_equal, expect_error, index, indexed, item, partition},
-    values::{key_number, list, map, number, texts},
+    fixture::{Failure, Fixture, INDEX, TABLE, expect_equal, expect_error, index, indexed, item, partition_query},
+    values::{key_number, list, map, number, string_set},
 };
 use nagaya_store::{Key, KeyKind, KeySchema, Query, SortCondition, TableSpec, Update, Value, Write};
 
@@ -28,14 +28,14 @@ cases![
 
 async fn an_index_has_the_whole_items_in_its_own_order(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let whole = |sort: &str, index_sort: &str| {
-        indexed("p", sort, "i", index_sort).with("map", map([("x", list([1.into()]))])).with("tags", texts(["a"]))
+        indexed("p", sort, "i", index_sort).with("map", map([("x", list([1.into()]))])).with("tags", string_set(["a"]))
     };
     fixture.put(whole("1", "c")).await?;
     fixture.put(whole("2", "a")).await?;
     fixture.put(whole("3", "b")).await?;
     fixture.expect_items(index("i"), vec![whole("2", "a"), whole("3", "b"), whole("1", "c")]).await?;
     fixture.expect_items(index("i").descending(), vec![whole("1", "c"), whole("3", "b"), whole("2", "a")]).await?;
-    expect_equal(fixture.sort_keys(partition("p")).await?, ["1", "2", "3"].map(str::to_owned).to_vec())
+    expect_equal(fixture.sort_keys(partition_query("p")).await?, ["1", "2", "3"].map(str::to_owned).to_vec())
 }
 
 async fn an_index_is_sparse(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -44,7 +44,7 @@ async fn an_index_is_sparse(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(item("p", "partition only").with("GSI1PK", "i")).await?;
     fixture.put(item("p", "sort only").with("GSI1SK", "1")).await?;
     fixture.expect_items(index("i"), vec![indexed("p", "both", "i", "1")]).await?;
-    expect_equal(fixture.all(partition("p")).await?.len(), 4)
+    expect_equal(fixture.all(partition_query("p")).await?.len(), 4)
 }
 
 async fn an_index_is_overloaded(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -175,7 +175,7 @@ async fn an_attribute_of_another_kind_is_refused(fixture: &Fixture<'_>) -> Resul
         }
         expect_error(fixture.put(item("p", "2").with("GSI1SK", wrong)).await, "invalid")?;
     }
-    expect_equal(fixture.all(partition("p")).await?, vec![indexed("p", "1", "i", "1")])?;
+    expect_equal(fixture.all(partition_query("p")).await?, vec![indexed("p", "1", "i", "1")])?;
     fixture.expect_items(index("i"), vec![indexed("p", "1", "i", "1")]).await
 }
 

@@ -3,7 +3,7 @@
 use super::{
     cases,
     fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item},
-    values::{byte_strings, bytes, key_bytes, key_number, list, map, number, numbers, texts},
+    values::{byte_strings, bytes, key_bytes, key_number, list, map, number, numbers, string_set},
 };
 use nagaya_store::{Condition, Item, Key, KeyKind, KeySchema, KeyValue, TableSpec, Update, Value, Write};
 
@@ -90,14 +90,14 @@ async fn comes_back(fixture: &Fixture<'_>, attributes: &[(&str, Value)]) -> Resu
     }
     expect_equal(&found, &stored)?;
     expect_equal(fixture.store().batch_get(&[(TABLE.to_owned(), key)]).await?, vec![Some(stored.clone())])?;
-    expect_equal(fixture.all(super::fixture::partition("p")).await?, vec![stored])
+    expect_equal(fixture.all(super::fixture::partition_query("p")).await?, vec![stored])
 }
 
 async fn every_kind_of_value_comes_back_as_it_was(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let every_byte: Vec<u8> = (0..=255).collect();
     let nested = map([
         ("list", list([1.into(), "x".into(), Value::Null, list([list([true.into()])])])),
-        ("map", map([("set", texts(["a", "b"])), ("bytes", bytes(&[0, 255]))])),
+        ("map", map([("set", string_set(["a", "b"])), ("bytes", bytes(&[0, 255]))])),
         ("number", number("-12.5").into()),
     ]);
     comes_back(
@@ -114,10 +114,10 @@ async fn every_kind_of_value_comes_back_as_it_was(fixture: &Fixture<'_>) -> Resu
             ("bytes", Value::Binary(every_byte)),
             ("list", list(["b".into(), "a".into(), "b".into(), 1.into()])),
             ("map", map([("b", 1.into()), ("a", "x".into())])),
-            ("texts", texts(["b", "a", "日本"])),
+            ("texts", string_set(["b", "a", "日本"])),
             ("numbers", numbers(["10", "9", "-1", "0.5"])),
             ("byte strings", byte_strings([&[1, 2], &[0], &[255]])),
-            ("one text", texts(["a"])),
+            ("one text", string_set(["a"])),
             ("nested", nested),
         ],
     )
@@ -214,7 +214,7 @@ async fn are_different(fixture: &Fixture<'_>, keys: &[(&str, &str)]) -> Result<(
     for (at, (partition, sort)) in keys.iter().enumerate() {
         let found = fixture.get(&Key::new(*partition, *sort)).await?;
         expect_equal(found, Some(item(partition, sort).with("at", at as i64)))?;
-        let found = fixture.sort_keys(super::fixture::partition(*partition)).await?;
+        let found = fixture.sort_keys(super::fixture::partition_query(*partition)).await?;
         let mut expected: Vec<&str> =
             keys.iter().filter(|(other, _)| other == partition).map(|(_, sort)| *sort).collect();
         expected.sort_unstable();
@@ -312,7 +312,7 @@ async fn a_key_of_another_kind_is_refused(fixture: &Fixture<'_>) -> Result<(), F
     ] {
         expect_error(fixture.put(incomplete).await, "invalid")?;
     }
-    expect_equal(fixture.all(super::fixture::partition("p")).await?, Vec::new())
+    expect_equal(fixture.all(super::fixture::partition_query("p")).await?, Vec::new())
 }
 
 async fn a_batch_is_read_in_the_order_of_its_keys(fixture: &Fixture<'_>) -> Result<(), Failure> {

@@ -12,20 +12,20 @@
 //!
 //! ```
 //! use nagaya_contract::{Engine, RETENTION};
-//! use nagaya_embedded::{Embedded, Options};
-//! use nagaya_store::{Answer, Clock};
+//! use nagaya_embedded::{EmbeddedStore, Options};
+//! use nagaya_store::{StoreFuture, Clock};
 //!
 //! struct Memory;
 //!
 //! impl Engine for Memory {
-//!     type Store = Embedded;
+//!     type Store = EmbeddedStore;
 //!
-//!     fn open(&self, clock: Clock) -> Answer<'_, Embedded> {
-//!         let options = Options { clock, retention: RETENTION, sweep_every: None, ..Options::default() };
-//!         Box::pin(async { Embedded::memory(options) })
+//!     fn open(&self, clock: Clock) -> StoreFuture<'_, EmbeddedStore> {
+//!         let options = Options { clock, retention: RETENTION, sweep_interval: None, ..Options::default() };
+//!         Box::pin(async { EmbeddedStore::in_memory(options) })
 //!     }
 //!
-//!     fn sweep<'a>(&'a self, store: &'a Embedded) -> Option<Answer<'a, ()>> {
+//!     fn sweep<'a>(&'a self, store: &'a EmbeddedStore) -> Option<StoreFuture<'a, ()>> {
 //!         Some(Box::pin(store.sweep()))
 //!     }
 //! }

@@ -2,8 +2,8 @@
 
 use super::{
     cases,
-    fixture::{Failure, Fixture, TABLE, expect_equal, expect_error, index, indexed, item, partition},
-    values::{byte_strings, list, map, numbers, texts},
+    fixture::{Failure, Fixture, TABLE, expect_equal, expect_error, index, indexed, item, partition_query},
+    values::{byte_strings, list, map, numbers, string_set},
 };
 use nagaya_store::{
     Condition, Item, Key, Update, Value, Write, WriteSet,
@@ -37,7 +37,7 @@ async fn an_item_has_at_most_400_kilobytes(fixture: &Fixture<'_>) -> Result<(), 
     fixture.put(largest.clone()).await?;
     expect_error(fixture.put(sized("1", MAX_ITEM_BYTES + 1)).await, "limit")?;
     expect_error(fixture.put(sized("2", 2 * MAX_ITEM_BYTES)).await, "limit")?;
-    expect_equal(fixture.all(partition("p")).await?, vec![largest])
+    expect_equal(fixture.all(partition_query("p")).await?, vec![largest])
 }
 
 async fn an_update_cannot_grow_an_item_beyond_400_kilobytes(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -56,7 +56,7 @@ async fn a_set_has_at_most_100_actions(fixture: &Fixture<'_>) -> Result<(), Fail
     let set: WriteSet =
         (0..=MAX_ACTIONS).map(|at| Write::condition_check(TABLE, key(at), Condition::absent("PK"))).collect();
     expect_error(fixture.write(set).await, "limit")?;
-    expect_equal(fixture.all(partition("p")).await?, Vec::new())
+    expect_equal(fixture.all(partition_query("p")).await?, Vec::new())
 }
 
 async fn a_set_has_at_most_4_megabytes(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -67,9 +67,9 @@ async fn a_set_has_at_most_4_megabytes(fixture: &Fixture<'_>) -> Result<(), Fail
         most.chain([Write::put(TABLE, sized(&name(15), last))]).collect()
     };
     expect_error(fixture.write(set(part + 1)).await, "limit")?;
-    expect_equal(fixture.all(partition("p")).await?.len(), 0)?;
+    expect_equal(fixture.all(partition_query("p")).await?.len(), 0)?;
     fixture.write(set(part)).await?;
-    expect_equal(fixture.all(partition("p")).await?.len(), 16)
+    expect_equal(fixture.all(partition_query("p")).await?.len(), 16)
 }
 
 async fn a_batch_reads_at_most_100_items(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -107,7 +107,7 @@ async fn keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), Failure
     fixture.put(item(&partition, &sort)).await?;
     fixture.update(&key, Update::new().set("x", 1)).await?;
     expect_equal(fixture.get(&key).await?, Some(item(&partition, &sort).with("x", 1)))?;
-    expect_equal(fixture.all(super::fixture::partition(partition.clone())).await?.len(), 1)?;
+    expect_equal(fixture.all(partition_query(partition.clone())).await?.len(), 1)?;
     key_is_refused(fixture, &Key::new(format!("{partition}p"), "s"), "limit").await?;
     key_is_refused(fixture, &Key::new("p", format!("{sort}s")), "limit").await?;
     // Bytes count, not characters.
@@ -140,10 +140,10 @@ async fn values_are_nested_at_most_32_levels_deep(fixture: &Fixture<'_>) -> Resu
 }
 
 async fn sets_are_not_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    for empty in [texts([]), numbers([]), byte_strings([])] {
+    for empty in [string_set([]), numbers([]), byte_strings([])] {
         expect_error(fixture.put(item("p", "1").with("set", empty.clone())).await, "invalid")?;
         expect_error(fixture.put(item("p", "1").with("list", list([empty.clone()]))).await, "invalid")?;
         expect_error(fixture.put(item("p", "1").with("map", map([("in", list([empty]))]))).await, "invalid")?;
     }
-    expect_equal(fixture.all(partition("p")).await?, Vec::new())
+    expect_equal(fixture.all(partition_query("p")).await?, Vec::new())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     cases,
     fixture::{
-        Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition, sort_keys,
+        Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition_query, sort_keys,
     },
 };
 use nagaya_store::{Condition, Item, Key, PagePosition, Query, Scan, SortCondition, Update};
@@ -41,7 +41,7 @@ async fn pages_of_every_size_give_each_item_once(fixture: &Fixture<'_>) -> Resul
     let forward: Vec<String> = (0..23).map(name).collect();
     let backward: Vec<String> = forward.iter().rev().cloned().collect();
     for limit in [1, 2, 5, 22, 23, 24, 100] {
-        for query in [partition("p").limit(limit), index("i").limit(limit)] {
+        for query in [partition_query("p").limit(limit), index("i").limit(limit)] {
             fixture.expect_sort_keys(query.clone(), forward.clone()).await?;
             fixture.expect_sort_keys(query.descending(), backward.clone()).await?;
         }
@@ -62,7 +62,7 @@ async fn pages_keep_to_the_sort_condition(fixture: &Fixture<'_>) -> Result<(), F
         (SortCondition::Equal("0007".into()), 7..8),
     ];
     for (sort, places) in cases {
-        for query in [partition("p"), index("i")] {
+        for query in [partition_query("p"), index("i")] {
             let query = query.sort(sort.clone()).limit(3);
             fixture.expect_sort_keys(query.clone(), places.clone().map(name).collect()).await?;
             fixture.expect_sort_keys(query.descending(), places.clone().rev().map(name).collect()).await?;
@@ -73,7 +73,7 @@ async fn pages_keep_to_the_sort_condition(fixture: &Fixture<'_>) -> Result<(), F
 
 async fn a_position_is_the_last_item_read(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fill(fixture, 5).await?;
-    let page = fixture.query(partition("p").limit(2)).await?;
+    let page = fixture.query(partition_query("p").limit(2)).await?;
     expect_equal(page.next, Some(PagePosition { key: Key::new("p", name(1)), index_key: None }))?;
     let page = fixture.query(index("i").limit(2).descending()).await?;
     expect_equal(
@@ -81,13 +81,13 @@ async fn a_position_is_the_last_item_read(fixture: &Fixture<'_>) -> Result<(), F
         Some(PagePosition { key: Key::new("p", name(3)), index_key: Some(Key::new("i", name(3))) }),
     )?;
     // With a filter, it is the last that was read, not the last that was returned.
-    let page = fixture.query(partition("p").limit(3).filter(Condition::equal("n", 0))).await?;
+    let page = fixture.query(partition_query("p").limit(3).filter(Condition::equal("n", 0))).await?;
     expect_equal(page.next.map(|next| next.key), Some(Key::new("p", name(2))))
 }
 
 async fn the_same_position_gives_the_same_page_again(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fill(fixture, 9).await?;
-    for query in [partition("p").limit(3), index("i").limit(3), index("i").limit(3).descending()] {
+    for query in [partition_query("p").limit(3), index("i").limit(3), index("i").limit(3).descending()] {
         let first = fixture.query(query.clone()).await?;
         let Some(next) = first.next else { return Err(Failure::new("the first page does not go on".to_owned())) };
         let second = fixture.query(query.clone().after(next.clone())).await?;
@@ -99,8 +99,8 @@ async fn the_same_position_gives_the_same_page_again(fixture: &Fixture<'_>) -> R
 
 async fn a_position_outlives_its_item(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for (query, expected) in [
-        (partition("p").limit(3), 3..9),
-        (partition("p").limit(3).descending(), 0..6),
+        (partition_query("p").limit(3), 3..9),
+        (partition_query("p").limit(3).descending(), 0..6),
         (index("i").limit(3), 3..9),
         (index("i").limit(3).descending(), 0..6),
     ] {
@@ -156,8 +156,8 @@ async fn has_no_gap(fixture: &Fixture<'_>, query: &Query) -> Result<(), Failure>
 }
 
 async fn pages_have_no_gap_while_others_write(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    has_no_gap(fixture, &partition("p")).await?;
-    has_no_gap(fixture, &partition("p").descending()).await
+    has_no_gap(fixture, &partition_query("p")).await?;
+    has_no_gap(fixture, &partition_query("p").descending()).await
 }
 
 async fn pages_of_an_index_have_no_gap_while_others_write(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -184,7 +184,7 @@ async fn pages_of_large_items_give_each_item_once(fixture: &Fixture<'_>) -> Resu
     for at in 0..10 {
         fixture.put(indexed("p", &name(at), "i", &name(at)).with("blob", "x".repeat(300_000))).await?;
     }
-    for query in [partition("p"), index("i"), partition("p").limit(9)] {
+    for query in [partition_query("p"), index("i"), partition_query("p").limit(9)] {
         fixture.expect_sort_keys(query.clone(), (0..10).map(name).collect()).await?;
         fixture.expect_sort_keys(query.descending(), (0..10).rev().map(name).collect()).await?;
     }
@@ -196,7 +196,7 @@ async fn filtered_pages_give_each_item_once(fixture: &Fixture<'_>) -> Result<(),
     let few = Condition::In(nagaya_store::Operand::Value("n".into()), vec![0.into(), 7.into(), 8.into(), 22.into()]);
     let expected: Vec<String> = [0, 7, 8, 22].map(name).to_vec();
     for limit in [1, 4, 23] {
-        for query in [partition("p"), index("i")] {
+        for query in [partition_query("p"), index("i")] {
             let query = query.limit(limit).filter(few.clone());
             fixture.expect_sort_keys(query.clone(), expected.clone()).await?;
             fixture.expect_sort_keys(query.descending(), expected.iter().rev().cloned().collect()).await?;
@@ -210,5 +210,5 @@ async fn a_position_of_a_table_is_not_one_of_an_index(fixture: &Fixture<'_>) -> 
     let of_table = PagePosition { key: Key::new("p", name(0)), index_key: None };
     let of_index = PagePosition { key: Key::new("p", name(0)), index_key: Some(Key::new("i", name(0))) };
     expect_error(fixture.query(index("i").after(of_table)).await, "invalid")?;
-    expect_error(fixture.query(partition("p").after(of_index)).await, "invalid").map(drop)
+    expect_error(fixture.query(partition_query("p").after(of_index)).await, "invalid").map(drop)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     cases,
-    fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition},
+    fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition_query},
     values::{key_bytes, key_number, number},
 };
 use nagaya_store::{
@@ -40,14 +40,19 @@ async fn a_partition_is_read_in_the_order_of_bytes(fixture: &Fixture<'_>) -> Res
     }
     texts.sort_unstable();
     let mut expected: Vec<Item> = texts.iter().map(|text| item("p", text)).collect();
-    expect_equal(&fixture.all(partition("p")).await?, &expected)?;
+    expect_equal(&fixture.all(partition_query("p")).await?, &expected)?;
     expected.reverse();
-    expect_equal(fixture.all(partition("p").descending()).await?, expected)
+    expect_equal(fixture.all(partition_query("p").descending()).await?, expected)
 }
 
 async fn a_partition_without_items_is_an_empty_page(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(item("p", "1")).await?;
-    for query in [partition("q"), partition("p1"), index("p"), partition("p").sort(SortCondition::Equal("2".into()))] {
+    for query in [
+        partition_query("q"),
+        partition_query("p1"),
+        index("p"),
+        partition_query("p").sort(SortCondition::Equal("2".into())),
+    ] {
         let page = fixture.query(query).await?;
         expect_equal((page.items.len(), page.next), (0, None))?;
     }
@@ -187,7 +192,7 @@ async fn an_inverted_range_is_empty(fixture: &Fixture<'_>) -> Result<(), Failure
     for sort in ["1", "2", "3"] {
         fixture.put(item("p", sort)).await?;
     }
-    let query = partition("p").sort(SortCondition::Between("3".into(), "1".into()));
+    let query = partition_query("p").sort(SortCondition::Between("3".into(), "1".into()));
     fixture.expect_items(query.clone(), Vec::new()).await?;
     fixture.expect_items(query.descending(), Vec::new()).await
 }
@@ -205,7 +210,7 @@ async fn a_filter_leaves_out_what_does_not_fit(fixture: &Fixture<'_>) -> Result<
     ten(fixture).await?;
     let open = Condition::equal("status", "open");
     let small = Condition::Compare(Operand::Value("n".into()), ComparisonOp::Less, 3.into());
-    for query in [partition("p"), index("i")] {
+    for query in [partition_query("p"), index("i")] {
         fixture.expect_sort_keys(query.clone().filter(open.clone()), vec!["2".to_owned(), "6".to_owned()]).await?;
         let both = query.clone().filter(open.clone().and(small.clone()));
         fixture.expect_sort_keys(both, vec!["2".to_owned()]).await?;
@@ -217,7 +222,7 @@ async fn a_filter_leaves_out_what_does_not_fit(fixture: &Fixture<'_>) -> Result<
 
 async fn a_limit_counts_what_is_read_before_the_filter(fixture: &Fixture<'_>) -> Result<(), Failure> {
     ten(fixture).await?;
-    for query in [partition("p"), index("i")] {
+    for query in [partition_query("p"), index("i")] {
         let page = fixture.query(query.limit(4).filter(Condition::equal("status", "open"))).await?;
         expect_equal(page.scanned_count, 4)?;
         expect_equal(super::fixture::sort_keys(&page.items), vec!["2".to_owned()])?;
@@ -228,7 +233,7 @@ async fn a_limit_counts_what_is_read_before_the_filter(fixture: &Fixture<'_>) ->
 
 async fn a_page_may_be_empty_and_still_go_on(fixture: &Fixture<'_>) -> Result<(), Failure> {
     ten(fixture).await?;
-    for (query, expected) in [(partition("p"), ["2", "6"]), (index("i").descending(), ["6", "2"])] {
+    for (query, expected) in [(partition_query("p"), ["2", "6"]), (index("i").descending(), ["6", "2"])] {
         let query = query.limit(2).filter(Condition::equal("status", "open"));
         let page = fixture.query(query.clone()).await?;
         expect_equal((page.items.len(), page.scanned_count, page.next.is_some()), (0, 2, true))?;
@@ -239,7 +244,7 @@ async fn a_page_may_be_empty_and_still_go_on(fixture: &Fixture<'_>) -> Result<()
 
 async fn a_limit_takes_the_first_and_descending_the_last(fixture: &Fixture<'_>) -> Result<(), Failure> {
     ten(fixture).await?;
-    for query in [partition("p"), index("i")] {
+    for query in [partition_query("p"), index("i")] {
         let page = fixture.query(query.clone().limit(1)).await?;
         expect_equal(super::fixture::sort_keys(&page.items), vec!["0".to_owned()])?;
         let page = fixture.query(query.clone().limit(2).descending()).await?;
@@ -253,7 +258,7 @@ async fn a_limit_takes_the_first_and_descending_the_last(fixture: &Fixture<'_>) 
 async fn a_query_sees_each_write_acknowledged_before(fixture: &Fixture<'_>) -> Result<(), Failure> {
     for at in 0..50 {
         fixture.put(indexed("p", &format!("{at:02}"), "i", "x").with("n", at)).await?;
-        let (found, last) = (fixture.all(partition("p")).await?, at as usize);
+        let (found, last) = (fixture.all(partition_query("p")).await?, at as usize);
         expect_equal(found.len(), last + 1)?;
         expect_equal(found[last].get("n"), Some(&at.into()))?;
     }
@@ -262,9 +267,9 @@ async fn a_query_sees_each_write_acknowledged_before(fixture: &Fixture<'_>) -> R
 
 async fn a_value_of_another_kind_than_the_key_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(indexed("p", "1", "i", "1")).await?;
-    expect_error(fixture.query(partition(1)).await, "invalid")?;
+    expect_error(fixture.query(partition_query(1)).await, "invalid")?;
     expect_error(fixture.query(index(key_bytes(b"i"))).await, "invalid")?;
-    for query in [partition("p"), index("i")] {
+    for query in [partition_query("p"), index("i")] {
         for sort in [
             SortCondition::Equal(1.into()),
             SortCondition::Less(1.into()),
@@ -289,13 +294,13 @@ async fn a_number_does_not_begin_with_anything(fixture: &Fixture<'_>) -> Result<
 }
 
 async fn an_empty_partition_value_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    expect_error(fixture.query(partition("")).await, "invalid")?;
+    expect_error(fixture.query(partition_query("")).await, "invalid")?;
     expect_error(fixture.query(index("")).await, "invalid").map(drop)
 }
 
 async fn a_limit_of_zero_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(indexed("p", "1", "i", "1")).await?;
-    expect_error(fixture.query(partition("p").limit(0)).await, "invalid")?;
+    expect_error(fixture.query(partition_query("p").limit(0)).await, "invalid")?;
     expect_error(fixture.query(index("i").limit(0)).await, "invalid").map(drop)
 }
 

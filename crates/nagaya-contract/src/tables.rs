@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::{
     cases,
     fixture::{
-        Failure, Fixture, INDEX, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition, spec,
+        Failure, Fixture, INDEX, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition_query, spec,
     },
 };
 use nagaya_store::{
@@ -38,7 +38,7 @@ async fn ensuring_again_changes_nothing(fixture: &Fixture<'_>) -> Result<(), Fai
     fixture.store().ensure_tables(&[spec()]).await?;
     fixture.store().ensure_tables(&[spec(), spec()]).await?;
     fixture.store().ensure_tables(&[]).await?;
-    expect_equal(fixture.all(partition("p")).await?, vec![stored.clone()])?;
+    expect_equal(fixture.all(partition_query("p")).await?, vec![stored.clone()])?;
     fixture.expect_items(index("i"), vec![stored]).await
 }
 
@@ -146,7 +146,7 @@ async fn an_index_added_later_leaves_out_what_does_not_fit(fixture: &Fixture<'_>
     fixture.put(item("p", "4").with("a", "x").with("b", "b".repeat(2_000))).await?;
     fixture.store().ensure_tables(&[grown()]).await?;
     fixture.expect_sort_keys(later("x"), vec!["1".to_owned()]).await?;
-    expect_equal(fixture.sort_keys(partition("p")).await?.len(), 4)
+    expect_equal(fixture.sort_keys(partition_query("p")).await?.len(), 4)
 }
 
 async fn an_index_added_later_has_no_expired_items(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -186,7 +186,7 @@ async fn tables_are_kept_apart(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(indexed("p", "1", "i", "1").with("in", "things")).await?;
     let other = indexed("p", "2", "i", "2").with("in", "others");
     fixture.write(Write::put("others", other.clone())).await?;
-    expect_equal(fixture.sort_keys(partition("p")).await?, vec!["1".to_owned()])?;
+    expect_equal(fixture.sort_keys(partition_query("p")).await?, vec!["1".to_owned()])?;
     fixture.expect_sort_keys(index("i"), vec!["1".to_owned()]).await?;
     expect_equal(fixture.all(Query::table("others", "p")).await?, vec![other.clone()])?;
     fixture.expect_items(Query::index("others", INDEX, "i"), vec![other.clone()]).await?;
@@ -214,5 +214,5 @@ async fn what_the_capabilities_deny_is_refused_as_such(fixture: &Fixture<'_>) ->
     if !can.scan_segments {
         expect_error(fixture.store().scan(Scan { segment: (0, 2), ..Scan::table(TABLE) }).await, "unsupported")?;
     }
-    expect_equal(fixture.all(partition("p")).await?, Vec::new())
+    expect_equal(fixture.all(partition_query("p")).await?, Vec::new())
 }

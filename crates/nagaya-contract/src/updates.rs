@@ -3,7 +3,7 @@
 use super::{
     cases,
     fixture::{Failure, Fixture, expect_equal, expect_error, item},
-    values::{byte_strings, bytes, list, map, number, numbers, texts},
+    values::{byte_strings, bytes, list, map, number, numbers, string_set},
 };
 use nagaya_store::{AssignedValue, Item, Key, Path, Update, UpdateAction, Value};
 
@@ -36,7 +36,7 @@ fn subject() -> Item {
     item("p", "1")
         .with("n", 5)
         .with("text", "open")
-        .with("tags", texts(["a", "b"]))
+        .with("tags", string_set(["a", "b"]))
         .with("numbers", numbers(["1", "2"]))
         .with("blobs", byte_strings([&[1], &[2]]))
         .with("list", list([0.into(), 1.into(), 2.into(), 3.into()]))
@@ -101,8 +101,8 @@ async fn values_of_every_kind_are_set(fixture: &Fixture<'_>) -> Result<(), Failu
         list([]),
         list([1.into(), map([("a", Value::Null)])]),
         map([]),
-        map([("b", texts(["x"]))]),
-        texts(["x", "y"]),
+        map([("b", string_set(["x"]))]),
+        string_set(["x", "y"]),
         numbers(["1", "-2"]),
         byte_strings([&[0], &[1]]),
     ];
@@ -273,8 +273,8 @@ async fn removing_what_is_not_there_is_no_error(fixture: &Fixture<'_>) -> Result
             (Update::new().remove("missing"), &[]),
             (Update::new().remove(at("map").entry("missing")), &[]),
             (Update::new().remove(at("list").index(9)), &[]),
-            (Update::new().delete("missing", texts(["a"])), &[]),
-            (Update::new().delete("tags", texts(["z"])), &[]),
+            (Update::new().delete("missing", string_set(["a"])), &[]),
+            (Update::new().delete("tags", string_set(["z"])), &[]),
         ],
     )
     .await
@@ -330,10 +330,10 @@ async fn a_set_gains_elements(fixture: &Fixture<'_>) -> Result<(), Failure> {
     check(
         fixture,
         [
-            (Update::new().add("tags", texts(["b", "c"])), &[("tags", Some(texts(["a", "b", "c"])))]),
+            (Update::new().add("tags", string_set(["b", "c"])), &[("tags", Some(string_set(["a", "b", "c"])))]),
             (Update::new().add("numbers", numbers(["2.0", "3"])), &[("numbers", Some(numbers(["1", "2", "3"])))]),
             (Update::new().add("blobs", byte_strings([&[3]])), &[("blobs", Some(byte_strings([&[1], &[2], &[3]])))]),
-            (Update::new().add("new", texts(["x"])), &[("new", Some(texts(["x"])))]),
+            (Update::new().add("new", string_set(["x"])), &[("new", Some(string_set(["x"])))]),
         ],
     )
     .await
@@ -343,10 +343,10 @@ async fn a_set_loses_elements_and_goes_when_empty(fixture: &Fixture<'_>) -> Resu
     check(
         fixture,
         [
-            (Update::new().delete("tags", texts(["b", "z"])), &[("tags", Some(texts(["a"])))]),
+            (Update::new().delete("tags", string_set(["b", "z"])), &[("tags", Some(string_set(["a"])))]),
             (Update::new().delete("numbers", numbers(["1.0"])), &[("numbers", Some(numbers(["2"])))]),
             (Update::new().delete("blobs", byte_strings([&[1]])), &[("blobs", Some(byte_strings([&[2]])))]),
-            (Update::new().delete("tags", texts(["a", "b"])), &[("tags", None)]),
+            (Update::new().delete("tags", string_set(["a", "b"])), &[("tags", None)]),
             (Update::new().delete("numbers", numbers(["1", "2", "3"])), &[("numbers", None)]),
         ],
     )
@@ -408,14 +408,14 @@ async fn what_does_not_fit_is_refused_and_changes_nothing(fixture: &Fixture<'_>)
             Update::new().set("list", AssignedValue::Append("text".into(), vec![1.into()])),
             Update::new().set("tags", AssignedValue::Append("tags".into(), vec!["c".into()])),
             Update::new().add("text", 1),
-            Update::new().add("n", texts(["a"])),
+            Update::new().add("n", string_set(["a"])),
             Update::new().add("tags", numbers(["1"])),
             Update::new().add("tags", "c"),
             Update::new().add("new", "c"),
             Update::new().add("new", list([1.into()])),
             Update::new().delete("tags", numbers(["1"])),
             Update::new().delete("tags", "a"),
-            Update::new().delete("n", texts(["a"])),
+            Update::new().delete("n", string_set(["a"])),
             Update::new().delete("missing", "a"),
             // No map or list around it.
             Update::new().set(at("missing").entry("x"), 1),
@@ -468,10 +468,10 @@ async fn an_empty_set_cannot_be_set(fixture: &Fixture<'_>) -> Result<(), Failure
     refuses(
         fixture,
         [
-            Update::new().set("tags", texts([])),
+            Update::new().set("tags", string_set([])),
             Update::new().set("new", numbers([])),
             Update::new().set("new", map([("inside", byte_strings([]))])),
-            Update::new().add("new", texts([])),
+            Update::new().add("new", string_set([])),
         ],
     )
     .await

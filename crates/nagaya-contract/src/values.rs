@@ -28,7 +28,7 @@ pub(super) fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Map(BTreeMap::from(entries.map(|(name, value)| (name.to_owned(), value))))
 }
 
-pub(super) fn texts<const N: usize>(texts: [&str; N]) -> Value {
+pub(super) fn string_set<const N: usize>(texts: [&str; N]) -> Value {
     Value::StringSet(BTreeSet::from(texts.map(str::to_owned)))
 }
 

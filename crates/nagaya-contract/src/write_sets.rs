@@ -2,7 +2,7 @@
 
 use super::{
     cases,
-    fixture::{Failure, Fixture, TABLE, expect_equal, expect_error, index, indexed, item, partition},
+    fixture::{Failure, Fixture, TABLE, expect_equal, expect_error, index, indexed, item, partition_query},
 };
 use nagaya_store::{
     AssignedValue, Condition, Error, ErrorKind, Key, KeySchema, Path, TableSpec, Update, Write, WriteSet,
@@ -39,7 +39,7 @@ async fn put_update_delete_and_check_happen_together(fixture: &Fixture<'_>) -> R
         .and(Write::delete(TABLE, Key::new("p", "none")));
     fixture.write(set).await?;
     let expected = vec![item("p", "1").with("new", true), item("p", "2").with("n", 2), item("p", "4").with("n", 1)];
-    expect_equal(fixture.all(partition("p")).await?, expected)
+    expect_equal(fixture.all(partition_query("p")).await?, expected)
 }
 
 /// Puts three items, tries a set that is refused, and finds the three as they were, in the index too.
@@ -49,7 +49,7 @@ async fn leaves_all(fixture: &Fixture<'_>, set: WriteSet, code: &str) -> Result<
         fixture.put(item.clone()).await?;
     }
     let error = expect_error(fixture.write(set).await, code)?;
-    expect_equal(&fixture.all(partition("p")).await?, &before)?;
+    expect_equal(&fixture.all(partition_query("p")).await?, &before)?;
     fixture.expect_items(index("i"), before.clone()).await?;
     Ok(error)
 }
@@ -119,10 +119,10 @@ async fn a_set_without_actions_is_refused(fixture: &Fixture<'_>) -> Result<(), F
 async fn a_set_may_have_100_actions(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let set: WriteSet = (0..100).map(|at| Write::put(TABLE, item("p", &format!("{at:03}")))).collect();
     fixture.write(set).await?;
-    expect_equal(fixture.all(partition("p")).await?.len(), 100)?;
+    expect_equal(fixture.all(partition_query("p")).await?.len(), 100)?;
     let set: WriteSet = (0..100).map(|at| Write::delete(TABLE, Key::new("p", format!("{at:03}")))).collect();
     fixture.write(set).await?;
-    expect_equal(fixture.all(partition("p")).await?.len(), 0)
+    expect_equal(fixture.all(partition_query("p")).await?.len(), 0)
 }
 
 async fn a_set_spans_partitions_and_tables(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -201,7 +201,7 @@ async fn key_attributes_cannot_be_updated(fixture: &Fixture<'_>) -> Result<(), F
         expect_error(fixture.update(&Key::new("p", "1"), update.clone()).await, "invalid")?;
         expect_error(fixture.update(&Key::new("p", "none"), update).await, "invalid")?;
     }
-    expect_equal(fixture.all(partition("p")).await?, vec![item("p", "1").with("n", 1)])
+    expect_equal(fixture.all(partition_query("p")).await?, vec![item("p", "1").with("n", 1)])
 }
 
 async fn a_key_update_is_refused_whatever_the_condition(fixture: &Fixture<'_>) -> Result<(), Failure> {

@@ -9,7 +9,7 @@
 //! # A tour
 //!
 //! ```
-//! use nagaya_design::{Router, check};
+//! use nagaya_design::{KeyRouter, check};
 //!
 //! let source = r#"
 //!     name    = "notes"
@@ -52,13 +52,13 @@
 //! assert_eq!(key.sort, "NOTE#2026-01-31T09:30:00Z#01KG9S5Q60T4N2Y8ZC3M7VXR1E");
 //!
 //! // A key gives back the entity and its fields.
-//! let router = Router::new(&design);
+//! let router = KeyRouter::new(&design);
 //! let routed = router.route("main", &key.partition, &key.sort).expect("a key of this design");
 //! assert_eq!(routed.entity, "note");
 //! assert_eq!(routed.fields[0], ("teamId", "red#blue".into()));
 //!
 //! // An access pattern becomes one query on one partition.
-//! let access = design.access("notes_between").expect("declared above");
+//! let access = design.access_pattern("notes_between").expect("declared above");
 //! let query = design.query(access, &[("teamId", "red"), ("from", "2026-01-01T00:00:00Z"), ("to", "2026-02-01T00:00:00Z")])?;
 //! assert_eq!(
 //!     query.to_string(),

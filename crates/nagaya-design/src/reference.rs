@@ -41,7 +41,7 @@ impl Design {
                 let Some(reference) = field.reference.as_ref().filter(|each| each.entity == target.name) else {
                     continue;
                 };
-                if let Some(way) = self.referer_lookup(entity, field, target) {
+                if let Some(way) = self.referrer_lookup(entity, field, target) {
                     found.push(ReferringField { entity, field, on_delete: reference.on_delete, lookup: way });
                 }
             }
@@ -50,7 +50,7 @@ impl Design {
     }
 
     /// How all items that refer to one target by this field are found, without a scan.
-    pub(crate) fn referer_lookup<'d>(
+    pub(crate) fn referrer_lookup<'d>(
         &'d self,
         entity: &'d Entity,
         field: &'d Field,

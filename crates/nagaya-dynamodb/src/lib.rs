@@ -7,7 +7,7 @@
 //! indexes are eventually consistent, and a batch or page may show a part of a write set.
 //!
 //! It is not a general client for DynamoDB: there are no local indexes, no PartiQL, no projections. A write that is not
-//! idempotent and whose response was lost ends as [`ErrorKind::Unanswered`](nagaya_store::ErrorKind::Unanswered), never as a
+//! idempotent and whose response was lost ends as [`ErrorKind::OutcomeUnknown`](nagaya_store::ErrorKind::OutcomeUnknown), never as a
 //! false success or a false failure.
 //!
 //! Without the default feature `client` the crate has no SDK, and only renders requests: see [`QueryRequest`] and
@@ -17,20 +17,20 @@
 //!
 //! ```no_run
 //! use nagaya_dynamodb::{Dynamodb, Options, Settings};
-//! use nagaya_store::{Condition, Item, Key, KeySchema, Store, TableSpec, Update, Write, metered};
+//! use nagaya_store::{Condition, Item, Key, KeySchema, Store, TableSpec, Update, Write, measure_capacity};
 //!
 //! # async fn tour() -> Result<(), nagaya_store::Error> {
 //! // From the ordinary AWS environment, or `DYNAMODB_ENDPOINT=http://127.0.0.1:8000` alone for a server on this machine.
 //! let store = Dynamodb::open(&Settings::from_env(), Options::default()).await?;
-//! store.ensure(&[TableSpec::new("todos", KeySchema::strings("PK", "SK")).with_ttl("expiresAt")]).await?;
+//! store.ensure_tables(&[TableSpec::new("todos", KeySchema::strings("PK", "SK")).with_ttl("expiresAt")]).await?;
 //!
 //! let todo = Item::new().with("PK", "FAMILY#f1").with("SK", "TODO#1").with("version", 1);
 //! store.write(Write::put("todos", todo).when(Condition::absent("PK")).into()).await?;
 //!
-//! // `metered` returns what a call consumed.
+//! // `measure_capacity` returns what a call consumed.
 //! let rename = Update::new().set("title", "Buy tea").set("version", 2);
 //! let update = Write::update("todos", Key::new("FAMILY#f1", "TODO#1"), rename).when(Condition::equal("version", 1));
-//! let (written, consumed) = metered(store.write(update.into())).await;
+//! let (written, consumed) = measure_capacity(store.write(update.into())).await;
 //! println!("{:?} for {} write units", written?.item, consumed.write_units);
 //!
 //! // The metrics count all calls, throttles, retries and timeouts.

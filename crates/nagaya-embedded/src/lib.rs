@@ -10,13 +10,13 @@
 //! # A tour
 //!
 //! ```
-//! use nagaya_embedded::{Embedded, Options};
+//! use nagaya_embedded::{EmbeddedStore, Options};
 //! use nagaya_store::{Condition, Item, Key, KeySchema, Query, Store as _, TableSpec, Write};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), nagaya_store::Error> {
-//! let store = Embedded::memory(Options::default())?;
-//! store.ensure(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
+//! let store = EmbeddedStore::in_memory(Options::default())?;
+//! store.ensure_tables(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
 //!
 //! let item = Item::new().with("PK", "FAMILY#f1").with("SK", "TODO#1").with("title", "Buy milk");
 //! let create = Write::put("todos", item.clone()).when(Condition::absent("PK"));
@@ -24,7 +24,7 @@
 //!
 //! // The second create fails, and returns the existing item.
 //! let error = store.write(create.into()).await.expect_err("the item exists");
-//! assert_eq!(error.failed_conditions().expect("a condition failed")[0].found.as_ref(), Some(&item));
+//! assert_eq!(error.failed_conditions().expect("a condition failed")[0].current.as_ref(), Some(&item));
 //!
 //! assert_eq!(store.get("todos", &Key::new("FAMILY#f1", "TODO#1")).await?, Some(item));
 //! assert_eq!(store.query(Query::table("todos", "FAMILY#f1")).await?.items.len(), 1);

@@ -10,7 +10,7 @@ use crate::RecordedEvent;
 pub(crate) const START: &str = "";
 
 /// The hash of a chain after one more event.
-pub(crate) fn link(before: &str, event: &RecordedEvent) -> String {
+pub(crate) fn next_hash(before: &str, event: &RecordedEvent) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut add = |part: &[u8]| {
         // Each part is prefixed with its length, so that moving bytes from one part to the next changes the hash.
@@ -41,7 +41,7 @@ fn write_map(fields: &Map<String, Json>, out: &mut String) {
         if at > 0 {
             out.push(',');
         }
-        write_text(name, out);
+        write_json_string(name, out);
         out.push(':');
         write(value, out);
     }
@@ -68,13 +68,13 @@ fn write(value: &Json, out: &mut String) {
             }
             _ => out.push_str(&number.to_string()),
         },
-        Json::String(text) => write_text(text, out),
+        Json::String(text) => write_json_string(text, out),
         Json::Null => out.push_str("null"),
         Json::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
     }
 }
 
-fn write_text(text: &str, out: &mut String) {
+fn write_json_string(text: &str, out: &mut String) {
     // Most texts need no escapes.
     if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
         out.push_str(&Json::from(text).to_string());

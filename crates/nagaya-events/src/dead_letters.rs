@@ -69,7 +69,8 @@ impl Processor {
     }
 
     async fn dead_letters_of(&self, generation: u32) -> Result<Vec<DeadLetter>, Error> {
-        let operator = self.generation(generation).operator("looks at dead letters", self.operator.principal());
+        let operator =
+            self.nagaya_of_generation(generation).operator("looks at dead letters", self.operator.principal());
         let (mut letters, mut after) = (Vec::new(), None);
         loop {
             let prefix = self.parked_prefix();

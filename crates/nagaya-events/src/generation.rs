@@ -72,7 +72,7 @@ impl Processor {
         }
         let next = generations.newest + 1;
         // The table first: a generation that is stored has one.
-        self.generation(next).ensure_tables().await?;
+        self.nagaya_of_generation(next).ensure_tables().await?;
         (generations.building, generations.newest) = (Some(next), next);
         generations.write(self).await?;
         Ok(next)

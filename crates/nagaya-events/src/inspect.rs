@@ -110,7 +110,7 @@ impl Inspector {
                 let why = format!("version {at} is missing: {} is version {}", event.id, event.version);
                 return Ok((events.len() as u64, Err(why)));
             }
-            hash = chain::link(&hash, event);
+            hash = chain::next_hash(&hash, event);
         }
         let head = match tenant.get(&self.layout.head.name, &[id]).await {
             Ok(head) => head.to_json(),

@@ -62,7 +62,7 @@ impl RecordedEvent {
             let before = raw.version;
             raw = S::upcast(raw);
             if raw.version <= before {
-                return Err(Error::unknown_event(self, "its upcaster does not raise the version"));
+                return Err(Error::unknown_event(self, "its upcaster did not increase the version"));
             }
         }
         if raw.version > S::event_version(&raw.event_type) {

@@ -22,9 +22,9 @@ pub const ERASED: &str = "[erased]";
 
 const SEALED: &str = "%sealed";
 /// The user whose key it is.
-const OF: &str = "%of";
+const KEY_OWNER_FIELD: &str = "%of";
 /// The fingerprint of the key: a key that was created after another was destroyed decrypts nothing older.
-const BY: &str = "%by";
+const KEY_FINGERPRINT_FIELD: &str = "%by";
 const NONCE: usize = 24;
 
 type Key = [u8; 32];
@@ -106,7 +106,7 @@ impl Sealed {
     fn read(value: &Json) -> Option<Self> {
         let text = |name: &str| value.get(name)?.as_str();
         let bytes = BASE64.decode(text(SEALED)?).ok()?;
-        Some(Sealed { of: text(OF)?.to_owned(), by: text(BY)?.to_owned(), bytes })
+        Some(Sealed { of: text(KEY_OWNER_FIELD)?.to_owned(), by: text(KEY_FINGERPRINT_FIELD)?.to_owned(), bytes })
     }
 
     fn open(&self, key: &Key, event: &RecordedEvent, field: &str) -> Result<Json, Error> {
@@ -129,8 +129,8 @@ fn seal_value(key: &Key, of: &str, event: &RecordedEvent, field: &str, value: &J
     bytes.extend(sealed.map_err(|_| failed())?);
     let mut map = Map::new();
     map.insert(SEALED.to_owned(), BASE64.encode(bytes).into());
-    map.insert(OF.to_owned(), of.into());
-    map.insert(BY.to_owned(), fingerprint(key).into());
+    map.insert(KEY_OWNER_FIELD.to_owned(), of.into());
+    map.insert(KEY_FINGERPRINT_FIELD.to_owned(), fingerprint(key).into());
     Ok(map.into())
 }
 

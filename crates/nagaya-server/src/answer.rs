@@ -56,7 +56,7 @@ struct Count {
 impl Answer {
     /// An answer with this content.
     pub fn new(status: StatusCode, content: Content) -> Self {
-        Answer { status, headers: HeaderMap::with_capacity(HEADERS), content }
+        Answer { status, headers: HeaderMap::with_capacity(HEADER_CAPACITY), content }
     }
 
     /// 200 with any data.
@@ -119,7 +119,7 @@ impl Answer {
 }
 
 /// Headers of most answers, with those that the server and the connection add.
-const HEADERS: usize = 12;
+const HEADER_CAPACITY: usize = 12;
 
 /// Bytes that most items need.
 const ITEM: usize = 512;

@@ -21,8 +21,8 @@ use crate::{observe::TARGET, pipeline::Pipeline};
 
 /// Time to write an answer after its request has reached the time limit, when the server stops.
 const WRITE_TIME: Duration = Duration::from_secs(5);
-/// The longest idle time of a connection: timers cannot count as far as settings can.
-const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest idle time of a connection: timers overflow on very large settings.
+const IDLE_TIMEOUT_CAP: Duration = Duration::from_secs(24 * 60 * 60);
 /// The smallest buffer of a connection that hyper accepts.
 const MIN_BUFFER: usize = 64 * 1024;
 
@@ -65,7 +65,7 @@ pub(crate) async fn serve(
 /// Accepts connections for ever.
 async fn accept(listener: &TcpListener, pipeline: &Arc<Pipeline>, graceful: &GracefulShutdown) {
     let mut http = http1::Builder::new();
-    let idle = pipeline.limits().idle.min(MAX_IDLE);
+    let idle = pipeline.limits().idle.min(IDLE_TIMEOUT_CAP);
     http.timer(TokioTimer::new()).header_read_timeout(idle);
     http.max_header_size(pipeline.limits().head_bytes).max_buf_size(pipeline.limits().head_bytes.max(MIN_BUFFER));
     loop {

@@ -41,7 +41,7 @@ pub trait Extension: Send + Sync + 'static {
         None
     }
 
-    /// Measurements of the system, such as the lag of its change subscriptions: see [`nagaya_tenancy::FollowerStatus`].
+    /// Measurements of the system, such as the lag of its change subscriptions: see [`nagaya_tenancy::SubscriptionStatus`].
     /// Called for a scrape of `/metrics`, at most every few seconds. Names have no prefix; neither names nor labels identify
     /// a tenant or a user.
     fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {

@@ -174,7 +174,7 @@ fn reading(wall: Wall) -> RequiredCaller {
     }
 }
 
-/// A path with its parameters named by position, to compare paths whatever their parameters are called.
+/// A path with its parameters named by position, so that paths are equal when only parameter names differ.
 pub(crate) fn positional(path: &str) -> String {
     let mut nth = 0;
     let segment = |segment: &str| {

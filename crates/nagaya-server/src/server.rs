@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Lets pages of these origins call.
+    /// Allows cross-origin requests from these origins.
     pub fn cors(&mut self, cors: Cors) {
         self.cors = cors;
     }

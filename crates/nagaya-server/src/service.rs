@@ -160,7 +160,7 @@ impl SystemService {
             };
         };
         let malformed =
-            || Problem::of(ProblemCode::BAD_TOKEN, "The header `Authorization` is not `Bearer` and a token.");
+            || Problem::of(ProblemCode::BAD_TOKEN, "The header `Authorization` has to be `Bearer` and a token.");
         let (scheme, token) = header.to_str().ok().and_then(|header| header.split_once(' ')).ok_or_else(malformed)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(malformed());

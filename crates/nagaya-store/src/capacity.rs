@@ -1,4 +1,4 @@
-//! Consumed capacity: engines that charge per call report it here, and callers measure it.
+//! ConsumedCapacity capacity: engines that charge per call report it here, and callers measure it.
 
 use std::{
     cell::Cell,
@@ -8,7 +8,7 @@ use std::{
     pin::pin,
 };
 
-/// Consumed capacity, in the units that the service charges.
+/// ConsumedCapacity capacity, in the units that the service charges.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ConsumedCapacity {
     /// Read capacity units.
@@ -39,18 +39,18 @@ thread_local! {
     static METER: Cell<ConsumedCapacity> = const { Cell::new(ConsumedCapacity { read_units: 0.0, write_units: 0.0 }) };
 }
 
-/// Awaits a future and measures the capacity that its calls consume.
+/// Awaits a future and measures the capacity that its calls report_consumed_capacity.
 ///
 /// It measures everything that runs within this future, concurrent calls included, but not tasks that it spawns.
 /// Measurements can be nested: the outer one includes the inner one. The embedded engine charges nothing.
 ///
 /// ```
-/// use nagaya_store::{Consumed, consume, metered};
+/// use nagaya_store::{ConsumedCapacity, report_consumed_capacity, measure_capacity};
 ///
 /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-/// let work = metered(async {
-///     consume(Consumed { read_units: 0.5, write_units: 0.0 });
-///     consume(Consumed { read_units: 0.0, write_units: 2.0 });
+/// let work = measure_capacity(async {
+///     report_consumed_capacity(ConsumedCapacity { read_units: 0.5, write_units: 0.0 });
+///     report_consumed_capacity(ConsumedCapacity { read_units: 0.0, write_units: 2.0 });
 ///     "done"
 /// });
 /// # let std::task::Poll::Ready((output, consumed)) = std::pin::pin!(work).poll(&mut context) else { panic!() };
@@ -58,7 +58,7 @@ thread_local! {
 /// let (output, consumed) = work.await;
 /// # */
 /// assert_eq!(output, "done");
-/// assert_eq!(consumed, Consumed { read_units: 0.5, write_units: 2.0 });
+/// assert_eq!(consumed, ConsumedCapacity { read_units: 0.5, write_units: 2.0 });
 /// ```
 pub async fn measure_capacity<F: Future>(future: F) -> (F::Output, ConsumedCapacity) {
     let mut future = pin!(future);

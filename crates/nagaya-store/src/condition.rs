@@ -10,8 +10,8 @@ use crate::{Item, Path, Value};
 /// use nagaya_store::{Condition, Item, Operand};
 ///
 /// let item = Item::new().with("status", "open").with("version", 3);
-/// assert!(Condition::equal("version", 3).holds(&item));
-/// assert!(Condition::absent("deletedAt").and(Condition::equal("status", "open")).holds(&item));
+/// assert!(Condition::equal("version", 3).is_satisfied_by(&item));
+/// assert!(Condition::absent("deletedAt").and(Condition::equal("status", "open")).is_satisfied_by(&item));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {

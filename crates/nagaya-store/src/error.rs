@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{InvalidUpdate, Item};
 
-/// Why a call failed. Nothing was written, unless the kind is [`ErrorKind::Unanswered`].
+/// Why a call failed. Nothing was written, unless the kind is [`ErrorKind::OutcomeUnknown`].
 #[derive(Debug)]
 pub struct Error {
     kind: Box<ErrorKind>,

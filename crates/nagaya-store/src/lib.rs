@@ -2,7 +2,7 @@
 //! engine.
 //!
 //! Items are attribute maps, identified by a partition key and a sort key. A write set is a list of conditional actions
-//! that all happen or none. A query reads one partition of a table or index, in sort-key order. Changes report what
+//! that all succeed or all fail. A query reads one partition of a table or index, in sort-key order. Changes report what
 //! happened, in order for each item. Everything is a typed value; nothing builds expressions from strings.
 //!
 //! Engines implement [`Store`]. This crate knows nothing about tenants or designs.
@@ -10,7 +10,7 @@
 //! # A tour
 //!
 //! ```
-//! use nagaya_store::{Condition, Item, Key, KeySchema, Query, Sort, TableSpec, Update, Write, WriteSet};
+//! use nagaya_store::{Condition, Item, Key, KeySchema, Query, SortCondition, TableSpec, Update, Write, WriteSet};
 //!
 //! // A table with a sparse index: only items that have both index attributes are in the index.
 //! let table = TableSpec::new("todos", KeySchema::strings("PK", "SK"))
@@ -31,13 +31,13 @@
 //! # let _ = (set, update, table);
 //!
 //! // Conditions and updates can be evaluated without a store.
-//! assert!(Condition::equal("version", 1).holds(&item));
+//! assert!(Condition::equal("version", 1).is_satisfied_by(&item));
 //! assert_eq!(rename.apply(&item)?.get("title").and_then(|title| title.as_str()), Some("Buy tea"));
 //!
 //! // A query reads one partition, in sort-key order.
-//! let query = Query::table("todos", "FAMILY#f1").sort(Sort::BeginsWith("TODO#".into())).limit(20);
+//! let query = Query::table("todos", "FAMILY#f1").sort(SortCondition::BeginsWith("TODO#".into())).limit(20);
 //! # let _ = query;
-//! # Ok::<(), nagaya_store::BadUpdate>(())
+//! # Ok::<(), nagaya_store::InvalidUpdate>(())
 //! ```
 
 mod capacity;

@@ -16,7 +16,7 @@ use thiserror::Error;
 /// let fifth: Number = "0.2".parse()?;
 /// assert_eq!(tenth.plus(&fifth)?.to_string(), "0.3");
 /// assert!("9".parse::<Number>()? < "10".parse()?);
-/// # Ok::<(), nagaya_store::NotANumber>(())
+/// # Ok::<(), nagaya_store::NumberError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Number {

@@ -5,13 +5,13 @@ use crate::{Item, Number, NumberError, Path, PathSegment, Value};
 /// Changes to an item, applied together. Every change reads the item as it was before the update.
 ///
 /// ```
-/// use nagaya_store::{Assign, Item, Update};
+/// use nagaya_store::{AssignedValue, Item, Update};
 ///
 /// let item = Item::new().with("stock", 5);
-/// let update = Update::new().set("stock", Assign::Minus("stock".into(), 2.into())).set("name", "tea");
+/// let update = Update::new().set("stock", AssignedValue::Minus("stock".into(), 2.into())).set("name", "tea");
 /// let item = update.apply(&item)?;
 /// assert_eq!(item, Item::new().with("stock", 3).with("name", "tea"));
-/// # Ok::<(), nagaya_store::BadUpdate>(())
+/// # Ok::<(), nagaya_store::InvalidUpdate>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Update {
@@ -32,7 +32,7 @@ pub enum UpdateAction {
     Delete(Path, Value),
 }
 
-/// The new value of a [`Change::Set`].
+/// The new value of a [`UpdateAction::Set`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AssignedValue {
     /// This value.

@@ -1,8 +1,8 @@
-//! Write sets: conditional actions that all happen or none.
+//! Write sets: conditional actions that all succeed or all fail.
 
 use crate::{Condition, Item, Key, Update};
 
-/// Actions that all happen or none, at most one per item.
+/// Actions that all succeed or all fail, at most one per item.
 ///
 /// ```
 /// use nagaya_store::{Condition, Item, Key, Update, Write, WriteSet};

@@ -125,7 +125,7 @@ impl CompiledEntity {
     }
 
     /// The partition of all items of a tenant, where the partition key is made of the tenant and nothing else.
-    pub(crate) fn partition_of(&self, tenant: &str) -> Option<String> {
+    pub(crate) fn tenant_partition(&self, tenant: &str) -> Option<String> {
         let field = self.entity.tenant.as_deref().filter(|_| self.entity.wall == Wall::Key)?;
         let template = &self.entity.key.partition;
         let own = template.fields().all(|each| each == field);

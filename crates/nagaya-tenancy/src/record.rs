@@ -29,7 +29,7 @@ impl Record {
         self
     }
 
-    fn is_readable(&self, field: &str) -> bool {
+    fn is_field_readable(&self, field: &str) -> bool {
         let projected = |projection: &Arc<[String]>| projection.iter().any(|shown| shown == field);
         self.compiled.is_readable(field) && self.projection.as_ref().is_none_or(projected)
     }
@@ -41,7 +41,7 @@ impl Record {
 
     /// A field as it is stored; `None` if it contains a secret.
     pub fn get(&self, field: &str) -> Option<&Value> {
-        if self.is_readable(field) && !self.compiled.contains_secret(field) { self.item.get(field) } else { None }
+        if self.is_field_readable(field) && !self.compiled.contains_secret(field) { self.item.get(field) } else { None }
     }
 
     /// A text field.
@@ -51,12 +51,12 @@ impl Record {
 
     /// A field as JSON, without secrets.
     pub fn json(&self, field: &str) -> Option<Json> {
-        if self.is_readable(field) { self.item.get(field).map(|value| self.open(field, value)) } else { None }
+        if self.is_field_readable(field) { self.item.get(field).map(|value| self.open(field, value)) } else { None }
     }
 
     /// Moves a field out of the record, as [`Record::json`] gives it.
     pub fn take(&mut self, field: &str) -> Option<Json> {
-        if !self.is_readable(field) {
+        if !self.is_field_readable(field) {
             return None;
         }
         let value = values::into_json(self.item.remove(field)?);
@@ -80,7 +80,7 @@ impl Record {
 
     /// The attributes that may be read.
     fn readable(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.item.iter().filter(|(name, _)| self.is_readable(name))
+        self.item.iter().filter(|(name, _)| self.is_field_readable(name))
     }
 
     /// A value as JSON, without secrets.

@@ -44,7 +44,7 @@ impl Retry {
     }
 
     /// Begins an attempt: the first ones at once, later ones after a random wait, so that many writers of one item do not keep
-    /// each other from succeeding. When all attempts are used up, the error is [`ErrorKind::Contended`].
+    /// each other from succeeding. When all attempts are used up, the error is [`ErrorKind::Contention`].
     pub async fn attempt(&mut self) -> Result<(), Error> {
         if self.begun == self.attempts {
             return Err(ErrorKind::Contention.into());

@@ -72,7 +72,7 @@ fn key(session: &Session, compiled: &CompiledEntity, owner: RecordOwner, name: &
     let partition = match (owner, session.scope.tenant()) {
         (RecordOwner::Tenant, Some(tenant)) => {
             // Among the tenant's items where possible: then also stores whose sets have one partition write both together.
-            compiled.partition_of(tenant).unwrap_or_else(|| format!("%notes-{tenant}"))
+            compiled.tenant_partition(tenant).unwrap_or_else(|| format!("%notes-{tenant}"))
         }
         _ => SYSTEM.to_owned(),
     };

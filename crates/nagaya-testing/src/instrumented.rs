@@ -21,7 +21,7 @@ use crate::ManualClock;
 /// A call to a store.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// [`Store::ensure`] of tables.
+    /// [`Store::ensure_tables`] of tables.
     Ensure(Vec<TableSpec>),
     /// [`Store::get`] from a table.
     Get(String, Key),
@@ -105,7 +105,7 @@ impl Fault {
     }
 
     /// The process ends after the call had its effect, before it returns.
-    pub fn crash_after() -> Self {
+    pub fn crash_after_effect() -> Self {
         Fault::new(Stage::After, Effect::Crash)
     }
 

@@ -21,7 +21,7 @@
 //!
 //! # tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
 //! let store = InstrumentedStore::new(memory_store(&ManualClock::default()));
-//! store.ensure(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
+//! store.ensure_tables(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
 //!
 //! // The second write fails, before it has an effect.
 //! let fault = Fault::fail_before(|| Error::engine("the disk is gone")).on(Call::is_write).skip(1).once();

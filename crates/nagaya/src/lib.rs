@@ -10,7 +10,7 @@
 //! # A tour
 //!
 //! ```
-//! use nagaya::{ErrorKind, List, Nagaya, Principal, design, embedded::{Embedded, Options}};
+//! use nagaya::{ErrorKind, List, Nagaya, Principal, design, embedded::{EmbeddedStore, Options}};
 //! use serde_json::{Map, json};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -46,8 +46,8 @@
 //!     "#,
 //!     &[],
 //! );
-//! let nagaya = Nagaya::open(checked.design.ok_or("see the diagnostics")?, Embedded::memory(Options::default())?);
-//! nagaya.ensure().await?;
+//! let nagaya = Nagaya::open(checked.design.ok_or("see the diagnostics")?, EmbeddedStore::in_memory(Options::default())?);
+//! nagaya.ensure_tables().await?;
 //!
 //! // A verified token says who asks; the handle reaches that tenant only.
 //! let acme = nagaya.tenant(&Principal::new("acme", "hanako"))?;

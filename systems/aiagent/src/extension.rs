@@ -14,16 +14,16 @@ use serde_json::{Value as Json, json};
 use crate::{applications, document, policy, tenant_status::TenantStatusCache, tenants};
 
 /// What the handlers share.
-pub(crate) struct Product {
+pub(crate) struct AppState {
     design: Design,
     pub(crate) clock: Clock,
     pub(crate) ids: IdGenerator,
     pub(crate) tenants: TenantStatusCache,
 }
 
-impl Product {
+impl AppState {
     pub(crate) fn new(design: Design, clock: Clock, ids: IdGenerator) -> Self {
-        Product { design, clock, ids, tenants: TenantStatusCache::default() }
+        AppState { design, clock, ids, tenants: TenantStatusCache::default() }
     }
 
     /// The time, as a value of a timestamp field.
@@ -60,13 +60,13 @@ fn set_updated_by(call: &mut Call) {
 }
 
 /// The extension of the system.
-pub(crate) struct AiagentExtension(pub(crate) Arc<Product>);
+pub(crate) struct AiagentExtension(pub(crate) Arc<AppState>);
 
 impl AiagentExtension {
     /// A custom route whose handler gets the product.
     fn route<F, A>(&self, method: Method, path: &str, summary: &str, handler: F) -> CustomRoute
     where
-        F: Fn(Arc<Product>, Arc<Call>) -> A + Send + Sync + 'static,
+        F: Fn(Arc<AppState>, Arc<Call>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Answer, Problem>> + Send + 'static,
     {
         let product = Arc::clone(&self.0);
@@ -104,9 +104,14 @@ impl Extension for AiagentExtension {
                 .requires("tenant", Verb::Update)
                 .body(tenants::TenantChange::schema(design))
                 .answers(200, tenant()),
-            self.route(Method::GET, "/me/tenants", "The caller in each tenant that it is a user of.", tenants::mine)
-                .caller(RequiredCaller::Anyone)
-                .answers(200, Some(users)),
+            self.route(
+                Method::GET,
+                "/me/tenants",
+                "The caller in each tenant that it is a user of.",
+                tenants::list_own_memberships,
+            )
+            .caller(RequiredCaller::Anyone)
+            .answers(200, Some(users)),
         ]
     }
 

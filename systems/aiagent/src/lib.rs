@@ -18,7 +18,7 @@ use nagaya_server::System;
 use nagaya_store::Clock;
 use nagaya_tenancy::IdGenerator;
 
-use self::extension::{AiagentExtension, Product};
+use self::extension::{AiagentExtension, AppState};
 
 /// The text of the design with all data in one table.
 pub const SINGLE: &str = include_str!("../design/single.toml");
@@ -32,6 +32,6 @@ pub fn system(name: &'static str, design: Design) -> System {
 
 /// The same with a clock and ids of the caller's own, for tests.
 pub fn system_with(name: &'static str, design: Design, clock: Clock, ids: IdGenerator) -> System {
-    let product = Product::new(design.clone(), clock, ids);
+    let product = AppState::new(design.clone(), clock, ids);
     System::new(name, design, AiagentExtension(Arc::new(product)))
 }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
 
-use crate::extension::Product;
+use crate::extension::AppState;
 
 request_body! {
     /// What operators can change of a tenant. Nothing else in it can be changed.
@@ -23,15 +23,15 @@ pub(crate) fn not_deleted() -> Problem {
 }
 
 /// A tenant, for an operator.
-pub(crate) async fn read(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
-    let tenant = within(&call)?;
+pub(crate) async fn read(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
+    let tenant = tenant_in_path(&call)?;
     Ok(Answer::record(tenant.get("tenant", &[]).await?))
 }
 
 /// Changes a tenant, for an operator; with `If-Match`, only that version.
-pub(crate) async fn change(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn change(product: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let change: TenantChange = call.parse_body()?;
-    let tenant = within(&call)?;
+    let tenant = tenant_in_path(&call)?;
     let expected = match call.header("if-match") {
         None => Expected::Any,
         Some(_) => {
@@ -47,7 +47,7 @@ pub(crate) async fn change(product: Arc<Product>, call: Arc<Call>) -> Result<Ans
 }
 
 /// The handle of the tenant in the path, for an operator.
-fn within(call: &Call) -> Result<Tenant, Problem> {
+fn tenant_in_path(call: &Call) -> Result<Tenant, Problem> {
     let tenant = call.path_parameter("tenantId").unwrap_or_default();
     call.operator()?.as_tenant(tenant).map_err(|error| match error.kind() {
         // A text that cannot be the id of a tenant: 404.
@@ -57,7 +57,7 @@ fn within(call: &Call) -> Result<Tenant, Problem> {
 }
 
 /// The caller in each tenant that it is a user of: for a sign-in, before the token names a tenant.
-pub(crate) async fn mine(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn list_own_memberships(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
     let page =
         call.system_operator("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;

@@ -21,7 +21,7 @@ pub(crate) fn routes() -> Vec<CustomRoute> {
     let day = object(json!({ "date": date, "logs": items("Cooklog") }));
     let description = "Only months before this one: where a list of 240 months, which is the longest, goes on.";
     vec![
-        CustomRoute::new(Method::GET, "/archive", "The months that have cooking logs, last first.", list)
+        CustomRoute::new(Method::GET, "/archive", "The months that have cooking logs, last first.", list_months)
             .requires("cooklog", Verb::Read)
             .parameter(json!({ "name": "before", "in": "query", "description": description, "schema": month() }))
             .answers(200, Some(months)),
@@ -38,7 +38,7 @@ const AFTER: &str =
     "Only days of the month after this one: the last day of an answer gives the next, until there are none.";
 
 /// The months that have logs. Each one takes one read: of the last log before the next month.
-async fn list(call: Arc<Call>) -> Result<Answer, Problem> {
+async fn list_months(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut before = call.query_parameter("before").map(str::to_owned);
     if before.as_deref().is_some_and(|month| !is_month(month)) {
         return Err(Problem::bad_parameter("before", "Has to be a month such as `2026-02`."));
@@ -87,7 +87,7 @@ async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
 /// The logs of a month from a day on: up to the limit, and the rest of the last day.
 async fn logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, Error> {
     let list = List::by("cooklogs_between").with("from", first).limit(LOGS);
-    let list = after(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
+    let list = next_month(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
     let mut logs: Vec<Record> = Vec::new();
     let mut cursor = None;
     loop {
@@ -108,7 +108,7 @@ async fn logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, 
 }
 
 /// The month after this one, if there is one.
-fn after(month: &str) -> Option<String> {
+fn next_month(month: &str) -> Option<String> {
     let (year, month) = month.split_once('-')?;
     let (year, month): (u16, u8) = (year.parse().ok()?, month.parse().ok()?);
     let (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn months_follow_each_other() {
         for (month, next) in [("2026-02", Some("2026-03")), ("0999-12", Some("1000-01")), ("9999-12", None)] {
-            assert_eq!(after(month).as_deref(), next, "{month}");
+            assert_eq!(next_month(month).as_deref(), next, "{month}");
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Vec<CustomRoute> {
 const DELETE: &str = "Takes something out of the fridge; it can be restored for thirty days.";
 const RESTORE: &str = "Puts a deleted item back into the fridge.";
 
-/// Moves an item to the deleted ones; with `If-Match`, only that version.
+/// Soft-deletes an item; with `If-Match`, only that version.
 async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
     let [id] = call.path_parameters(["itemId"]);
     let tenant = call.tenant()?;
@@ -41,8 +41,8 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
         retry.attempt().await?;
         let item = tenant.get(ITEM, &[id]).await?;
         call.check_if_match(&item)?;
-        let mut kept = kept(call.design(), &item);
-        kept.insert("deletedAt".to_owned(), moment(&call, attempt));
+        let mut kept = shared_fields(call.design(), &item);
+        kept.insert("deletedAt".to_owned(), deletion_time(&call, attempt));
         match tenant.change_set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
             // It has changed, or an item with the same id was deleted at the same second.
             Err(error) if error.is_conflict() => attempt += 1,
@@ -55,7 +55,7 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// The time of a deletion: a second later with each attempt, because the time is part of the key.
-fn moment(call: &Call, attempt: usize) -> Json {
+fn deletion_time(call: &Call, attempt: usize) -> Json {
     let later = i64::try_from(attempt).unwrap_or(0).saturating_mul(1_000);
     let field = call.design().entity(DELETED).and_then(|entity| entity.field("deletedAt"));
     field.and_then(|field| field.timestamp_value(call.now_millis().saturating_add(later))).unwrap_or_default()
@@ -69,7 +69,7 @@ async fn restore(call: Arc<Call>) -> Result<Answer, Problem> {
     let deleted = tenant.get(DELETED, &id).await?;
     call.check_if_match(&deleted)?;
 
-    let mut kept = kept(call.design(), &deleted);
+    let mut kept = shared_fields(call.design(), &deleted);
     // Restoring sets a new time of the last change.
     kept.remove("updatedAt");
     let set = tenant.change_set().delete(DELETED, &id, &deleted).create(ITEM, kept);
@@ -78,7 +78,7 @@ async fn restore(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// The fields that an item and a deleted item share, without the tenant.
-fn kept(design: &Design, item: &Record) -> Map<String, Json> {
+fn shared_fields(design: &Design, item: &Record) -> Map<String, Json> {
     let both = design.entity(ITEM).zip(design.entity(DELETED)).into_iter();
     let kept = both.flat_map(|(item, deleted)| {
         let shared = |name: &str| deleted.field(name).is_some() && item.tenant.as_deref() != Some(name);

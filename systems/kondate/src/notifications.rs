@@ -46,7 +46,7 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
         if found.get("readAt").is_some() {
             return Ok(Answer::record(found));
         }
-        match tenant.update(NOTIFICATION, &id, read_now(&call), &found).await {
+        match tenant.update(NOTIFICATION, &id, read_at_patch(&call), &found).await {
             Err(error) if is_lost_race(&error) => {}
             read => return Ok(Answer::record(read?)),
         }
@@ -65,7 +65,7 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
         let set = page.records.iter().fold(tenant.change_set(), |set, each| {
             let id = each.id();
             let id: Vec<_> = id.iter().map(String::as_str).collect();
-            set.update(NOTIFICATION, &id, read_now(&call), each)
+            set.update(NOTIFICATION, &id, read_at_patch(&call), each)
         });
         match set.commit().await {
             // One of them was read or deleted meanwhile: read the page again.
@@ -82,6 +82,6 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
     }
 }
 
-fn read_now(call: &Call) -> Map<String, Json> {
+fn read_at_patch(call: &Call) -> Map<String, Json> {
     Map::from_iter([("readAt".to_owned(), call.timestamp_now(NOTIFICATION, "readAt"))])
 }

@@ -101,8 +101,8 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
         retry.attempt().await?;
         let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
         let (current, next) = (found.next().flatten(), found.next().flatten());
-        let next = next.ok_or_else(nothing_next)?;
-        match succeed(&tenant, current.as_ref(), &next, taken(call.design(), &next)).await {
+        let next = next.ok_or_else(no_next_plan)?;
+        match promote_next_plan(&tenant, current.as_ref(), &next, taken(call.design(), &next)).await {
             Err(error) if is_lost_race(&error) => {}
             promoted => return Ok(Answer::record(promoted?)),
         }
@@ -110,7 +110,7 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// Replaces the current plan by the next one, if neither has changed.
-async fn succeed(
+async fn promote_next_plan(
     tenant: &Tenant,
     current: Option<&Record>,
     next: &Record,
@@ -155,7 +155,7 @@ fn cooked(plan: &Record) -> Vec<Map<String, Json>> {
     items.as_array().into_iter().flatten().filter(|item| item["cooked"] == true).map(log).collect()
 }
 
-fn nothing_next() -> Problem {
+fn no_next_plan() -> Problem {
     let detail = "There is no next plan: make one, or apply a set to `NEXT`.";
     Problem::new(StatusCode::CONFLICT, "nothing_next", detail)
 }

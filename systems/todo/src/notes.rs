@@ -15,7 +15,7 @@ use object_store::{
 use crate::todo::Note;
 
 /// The most characters of a note in an event.
-pub(crate) const SHORT: usize = 1_000;
+pub(crate) const MAX_INLINE_CHARS: usize = 1_000;
 /// The most characters of a note.
 pub(crate) const LONGEST: usize = 100_000;
 
@@ -60,7 +60,7 @@ impl Notes {
     /// A note as its event has it. A long one is stored before its event, so that an event never names a missing object. If
     /// the command fails, the object stays unused.
     pub(crate) async fn store(&self, family: &str, todo: &str, text: String) -> Result<Note, Problem> {
-        if text.chars().count() <= SHORT {
+        if text.chars().count() <= MAX_INLINE_CHARS {
             return Ok(Note::Text(text));
         }
         // The name is a hash of the content: a repeated request writes the same object.
@@ -77,19 +77,19 @@ impl Notes {
         let path = Path::parse(object).map_err(|error| failed(&error.into()))?;
         let found = match self.objects()?.get(&path).await {
             // It was stored before its event, so it has been removed since.
-            Err(object_store::Error::NotFound { .. }) => return Err(lost(object, "is missing")),
+            Err(object_store::Error::NotFound { .. }) => return Err(damaged_note_problem(object, "is missing")),
             found => found.map_err(|error| failed(&error))?,
         };
         let bytes = found.bytes().await.map_err(|error| failed(&error))?;
         if path.filename() != Some(blake3::hash(&bytes).to_hex().as_str()) {
-            return Err(lost(object, "is not what was written"));
+            return Err(damaged_note_problem(object, "is not what was written"));
         }
-        String::from_utf8(bytes.to_vec()).map_err(|_| lost(object, "is not text"))
+        String::from_utf8(bytes.to_vec()).map_err(|_| damaged_note_problem(object, "is not text"))
     }
 }
 
 /// The problem of a note that is damaged: a retry does not help.
-fn lost(object: &str, what: &str) -> Problem {
+fn damaged_note_problem(object: &str, what: &str) -> Problem {
     Problem::internal().with_cause(format!("the object `{object}` {what}: restore it from a backup"))
 }
 
@@ -122,9 +122,9 @@ mod tests {
     async fn a_changed_or_removed_note_is_an_error() {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = Notes::in_directory(directory.path().to_owned());
-        let stored = notes.store("f-1", "t-1", "x".repeat(SHORT + 1)).await.expect("it is stored");
+        let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
-        for changed in ["y".repeat(SHORT + 1), String::new()] {
+        for changed in ["y".repeat(MAX_INLINE_CHARS + 1), String::new()] {
             std::fs::write(directory.path().join(&object), changed).expect("it can be written");
             assert_eq!(notes.load(&object).await.expect_err("it is another").status(), 500);
         }
@@ -138,11 +138,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let place = directory.path().join("objects");
         let notes = Notes::in_directory(place.clone());
-        let short = notes.store("f-1", "t-1", "x".repeat(SHORT)).await.expect("it is stored");
-        assert_eq!(short, Note::Text("x".repeat(SHORT)));
+        let short = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS)).await.expect("it is stored");
+        assert_eq!(short, Note::Text("x".repeat(MAX_INLINE_CHARS)));
         assert!(!place.exists(), "a short note needs no directory");
 
-        let text = "長".repeat(SHORT + 1);
+        let text = "長".repeat(MAX_INLINE_CHARS + 1);
         let Note::Object { object, size } = notes.store("f-1", "t-1", text.clone()).await.expect("it is stored") else {
             panic!("a long one is an object");
         };
@@ -161,7 +161,7 @@ mod tests {
     async fn the_path_of_a_note_stays_below_its_family() {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = Notes::in_directory(directory.path().join("objects"));
-        let stored = notes.store("../../up", "..", "x".repeat(SHORT + 1)).await.expect("it is stored");
+        let stored = notes.store("../../up", "..", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         assert!(matches!(&stored, Note::Object { object, .. } if !object.contains("../")), "{stored:?}");
         assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);
         assert!(notes.load("notes/../../secret").await.is_err());

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use nagaya_design::Design;
 use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Failure};
-use nagaya_seed::{ATTEMPTS, DAY, PAUSE, Person, Rng, SeedContext, SeedResult, SeedStep, SeedSteps, Seeder};
+use nagaya_seed::{ATTEMPTS, DAY, PAUSE, Person, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder};
 use nagaya_tenancy::{IdGenerator, Tenant};
 
 use crate::{AGGREGATE, Command, Note, Refusal, Todo};
@@ -66,8 +66,8 @@ enum Outcome {
 
 impl TodoSeeder {
     /// Executes the commands of a todo, in order.
-    async fn replay(&self, tenant: &Tenant, history: &History) -> Result<SeedResult, nagaya_seed::Error> {
-        let mut result = SeedResult { entity: "todo", created: false, deleted: history.is_deleted() };
+    async fn replay(&self, tenant: &Tenant, history: &History) -> Result<SeededItem, nagaya_seed::Error> {
+        let mut result = SeededItem { entity: "todo", created: false, deleted: history.is_deleted() };
         for (version, step) in (0..).zip(&history.steps) {
             match self.execute(tenant, &history.id, version, step).await? {
                 Outcome::New => result.created |= version == 0,
@@ -146,7 +146,7 @@ impl History {
         let mut commands = vec![Command::Create { title: title.to_owned(), note: None }];
         let completed = |completed| Command::Change { title: None, completed: Some(completed), note: None };
         if rng.chance(15) {
-            let title = Some(reworded(title, &mut rng));
+            let title = Some(edited_title(title, &mut rng));
             commands.push(Command::Change { title, completed: None, note: None });
         }
         if rng.chance(15) {
@@ -178,7 +178,7 @@ impl History {
     }
 }
 
-fn reworded(title: &str, rng: &mut Rng) -> String {
+fn edited_title(title: &str, rng: &mut Rng) -> String {
     match title.is_ascii() {
         true => format!("{title} {}", rng.word(&TEXTS.details_en)),
         false => format!("{title}({})", rng.word(&TEXTS.details_ja)),

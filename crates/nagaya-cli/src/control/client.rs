@@ -66,7 +66,10 @@ impl Connection {
     }
 
     fn send(&mut self, request: &Json) -> anyhow::Result<()> {
-        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).context("the server does not listen")
+        self.stream
+            .get_mut()
+            .write_all(format!("{request}\n").as_bytes())
+            .context("no server is listening on the control socket")
     }
 
     fn line(&mut self) -> anyhow::Result<Json> {
@@ -75,7 +78,8 @@ impl Connection {
         if !line.ends_with('\n') {
             bail!("the server ended before it had answered");
         }
-        let line: Json = serde_json::from_str(&line).context("the server speaks another version")?;
+        let line: Json = serde_json::from_str(&line)
+            .context("the server has another version of the control protocol; use the same version of nagaya")?;
         match line.get("error") {
             Some(error) => bail!("the server refuses: {}", error.as_str().unwrap_or_default()),
             None => Ok(line),

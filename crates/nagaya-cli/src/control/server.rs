@@ -84,7 +84,7 @@ fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>) {
             );
             continue;
         }
-        let (store, slot) = (store.clone(), Slot::take(&open));
+        let (store, slot) = (store.clone(), ConnectionPermit::take(&open));
         let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
         // Without a thread the client gets no answer, and tries again.
         let _ = thread.spawn(move || {
@@ -95,16 +95,16 @@ fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>) {
 }
 
 /// One of the connections at the same time; given back however its thread ends.
-struct Slot(Arc<AtomicUsize>);
+struct ConnectionPermit(Arc<AtomicUsize>);
 
-impl Slot {
+impl ConnectionPermit {
     fn take(open: &Arc<AtomicUsize>) -> Self {
         open.fetch_add(1, Ordering::SeqCst);
-        Slot(Arc::clone(open))
+        ConnectionPermit(Arc::clone(open))
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

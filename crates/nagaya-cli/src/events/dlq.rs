@@ -7,7 +7,7 @@ use nagaya_events::{DeadLetter, Processor, Projection, UnparkOutcome};
 use serde_json::{Value as Json, json};
 
 use super::{
-    At,
+    SystemArgs,
     opened::Opened,
     print::{self, counted, instant, plain, print},
 };
@@ -30,11 +30,11 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     /// List the blocked aggregates; exits with 1 when there are any
-    List(Which),
+    List(DeadLetterFilter),
     /// Show one: the event, why it fails, and how many events wait
     Show {
         #[command(flatten)]
-        which: Which,
+        which: DeadLetterFilter,
         /// The aggregate
         id: String,
     },
@@ -44,7 +44,7 @@ enum Verb {
     )]
     Retry {
         #[command(flatten)]
-        which: Which,
+        which: DeadLetterFilter,
         /// The aggregate
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
@@ -57,7 +57,7 @@ enum Verb {
     /// The event itself stays. A rebuild of the projection applies it again.
     Drop {
         #[command(flatten)]
-        which: Which,
+        which: DeadLetterFilter,
         /// The aggregate
         id: String,
         /// Do not ask
@@ -68,16 +68,16 @@ enum Verb {
 
 /// Which dead letters.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct DeadLetterFilter {
     #[command(flatten)]
-    at: At,
+    at: SystemArgs,
     /// The projection; by default all
     #[arg(long, value_name = "NAME")]
     projection: Option<String>,
 }
 
 /// A dead letter, and the processor that can retry it.
-struct Found {
+struct FoundDeadLetter {
     projection: Arc<dyn Projection>,
     processor: Processor,
     letter: DeadLetter,
@@ -89,7 +89,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let Some((opened, projections)) = Opened::with_projections(&which.at).await? else {
         return Ok(Outcome::FoundProblem);
     };
-    let mut found = letters(which, &opened, projections).await?;
+    let mut found = find_dead_letters(which, &opened, projections).await?;
     if let Verb::Show { id, .. } | Verb::Retry { id: Some(id), .. } | Verb::Drop { id, .. } = &args.verb {
         // One for each projection that cannot apply the event.
         found.retain(|each| each.letter.aggregate == *id);
@@ -101,7 +101,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     match &args.verb {
         Verb::List(_) => list(which, &found),
         Verb::Show { .. } => show(which, &opened, &found).await,
-        Verb::Retry { .. } => settle(which, &found, false).await,
+        Verb::Retry { .. } => retry_or_drop(which, &found, false).await,
         Verb::Drop { yes, .. } => {
             if !yes {
                 found.iter().for_each(|each| eprint!("{}", text(each)));
@@ -110,13 +110,17 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
                 );
             }
             confirmed(*yes, "drop it?")?;
-            settle(which, &found, true).await
+            retry_or_drop(which, &found, true).await
         }
     }
 }
 
 /// All dead letters that are asked for.
-async fn letters(which: &Which, opened: &Opened, projections: Vec<Arc<dyn Projection>>) -> anyhow::Result<Vec<Found>> {
+async fn find_dead_letters(
+    which: &DeadLetterFilter,
+    opened: &Opened,
+    projections: Vec<Arc<dyn Projection>>,
+) -> anyhow::Result<Vec<FoundDeadLetter>> {
     let known: Vec<_> = projections.iter().map(|each| each.entity().to_owned()).collect();
     if let Some(asked) = &which.projection
         && !known.contains(asked)
@@ -130,13 +134,13 @@ async fn letters(which: &Which, opened: &Opened, projections: Vec<Arc<dyn Projec
         }
         let processor = opened.processor(&projection)?;
         for letter in processor.dead_letters().await? {
-            found.push(Found { projection: Arc::clone(&projection), processor: processor.clone(), letter });
+            found.push(FoundDeadLetter { projection: Arc::clone(&projection), processor: processor.clone(), letter });
         }
     }
     Ok(found)
 }
 
-fn list(which: &Which, found: &[Found]) -> anyhow::Result<Outcome> {
+fn list(which: &DeadLetterFilter, found: &[FoundDeadLetter]) -> anyhow::Result<Outcome> {
     let mut out: String = found.iter().map(text).collect();
     let _ = match found.len() {
         0 => writeln!(out, "no dead letters"),
@@ -147,10 +151,10 @@ fn list(which: &Which, found: &[Found]) -> anyhow::Result<Outcome> {
     Ok(if found.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
 }
 
-async fn show(which: &Which, opened: &Opened, chosen: &[Found]) -> anyhow::Result<Outcome> {
+async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLetter]) -> anyhow::Result<Outcome> {
     let (mut out, mut shown) = (String::new(), Vec::new());
     for each in chosen {
-        let Found { projection, letter, .. } = each;
+        let FoundDeadLetter { projection, letter, .. } = each;
         let tenant = opened.tenant("nagaya events dlq show", &letter.tenant)?;
         let events = opened.inspector(projection.aggregate())?.events(&tenant, &letter.aggregate).await?;
         let event = events.iter().find(|event| event.id == letter.event);
@@ -178,10 +182,14 @@ async fn show(which: &Which, opened: &Opened, chosen: &[Found]) -> anyhow::Resul
 }
 
 /// Retries events, or drops them.
-async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Result<Outcome> {
+async fn retry_or_drop(
+    which: &DeadLetterFilter,
+    chosen: &[FoundDeadLetter],
+    leave_out: bool,
+) -> anyhow::Result<Outcome> {
     let (mut out, mut settled, mut in_step) = (String::new(), Vec::new(), 0_usize);
     for each in chosen {
-        let Found { projection, processor, letter } = each;
+        let FoundDeadLetter { projection, processor, letter } = each;
         let done = match leave_out {
             false => processor.retry(letter).await,
             true => processor.drop_event(letter).await,
@@ -209,8 +217,8 @@ async fn settle(which: &Which, chosen: &[Found], leave_out: bool) -> anyhow::Res
     Ok(if fine { Outcome::Fine } else { Outcome::FoundProblem })
 }
 
-fn text(found: &Found) -> String {
-    let Found { projection, letter, .. } = found;
+fn text(found: &FoundDeadLetter) -> String {
+    let FoundDeadLetter { projection, letter, .. } = found;
     format!(
         "{} of {}: `{}` is blocked at version {}, {} ({})\n  {}\n  parked {} after {}\n",
         plain(&letter.aggregate),
@@ -225,8 +233,8 @@ fn text(found: &Found) -> String {
     )
 }
 
-fn json(found: &Found) -> Json {
-    let Found { projection, letter, .. } = found;
+fn json(found: &FoundDeadLetter) -> Json {
+    let FoundDeadLetter { projection, letter, .. } = found;
     json!({
         "projection": projection.entity(),
         "tenant": letter.tenant,

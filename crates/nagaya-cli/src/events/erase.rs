@@ -4,7 +4,7 @@ use anyhow::bail;
 use serde_json::json;
 
 use super::{
-    At,
+    SystemArgs,
     opened::Opened,
     print::{counted, print},
 };
@@ -18,7 +18,7 @@ use crate::{Outcome, confirm::confirmed};
 #[command(after_help = "Example:\n  nagaya events erase letters.toml --tenant demo ann --yes")]
 pub(super) struct Args {
     #[command(flatten)]
-    at: At,
+    at: SystemArgs,
     /// The user's tenant
     #[arg(long, value_name = "TENANT")]
     tenant: String,
@@ -30,7 +30,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     let Args { tenant: name, user, .. } = args;
     let sealed = |aggregate: &&nagaya_design::Aggregate| aggregate.keys.is_some();
     let design = opened.nagaya.design();

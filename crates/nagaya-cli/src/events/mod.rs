@@ -39,7 +39,7 @@ enum Verb {
 
 /// The system and its store.
 #[derive(Debug, clap::Args)]
-struct At {
+struct SystemArgs {
     /// A built-in system; tail, show, verify and erase also take the file of a design
     #[arg(value_name = "SYSTEM")]
     system: String,

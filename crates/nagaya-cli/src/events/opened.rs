@@ -8,7 +8,7 @@ use nagaya_server::System;
 use nagaya_store::Store;
 use nagaya_tenancy::{Nagaya, Operator, Principal, Tenant};
 
-use super::At;
+use super::SystemArgs;
 use crate::{serve::StoreKind, source, store::is_store, systems};
 
 /// A system on its store.
@@ -21,19 +21,19 @@ pub(super) struct Opened {
 
 impl Opened {
     /// What is there already, to be looked at; `None` after showing what is wrong with the design.
-    pub(super) async fn look(at: &At) -> anyhow::Result<Option<Self>> {
+    pub(super) async fn open_read_only(at: &SystemArgs) -> anyhow::Result<Option<Self>> {
         let Some(system) = system(at)? else { return Ok(None) };
         Opened::on(at, system).await.map(Some)
     }
 
     /// The same for what needs the code that builds projections, with that code.
-    pub(super) async fn with_projections(at: &At) -> anyhow::Result<Option<(Self, Vec<Arc<dyn Projection>>)>> {
+    pub(super) async fn with_projections(at: &SystemArgs) -> anyhow::Result<Option<(Self, Vec<Arc<dyn Projection>>)>> {
         let Some(system) = system(at)? else { return Ok(None) };
         let projections = projections(&system)?;
         Ok(Some((Opened::on(at, system).await?, projections)))
     }
 
-    async fn on(at: &At, system: System) -> anyhow::Result<Self> {
+    async fn on(at: &SystemArgs, system: System) -> anyhow::Result<Self> {
         // These commands never create a store.
         if at.store.kind == StoreKind::Embedded && !is_store(&at.store.data)? {
             bail!("{} is not the directory of a store; name it with --data", at.store.data.display());
@@ -83,12 +83,12 @@ impl Opened {
 
     /// The same, within one tenant.
     pub(super) fn tenant(&self, reason: &str, tenant: &str) -> anyhow::Result<Tenant> {
-        self.operator(reason).as_tenant(tenant).with_context(|| format!("there can be no tenant `{tenant}`"))
+        self.operator(reason).as_tenant(tenant).with_context(|| format!("`{tenant}` is not a valid tenant id"))
     }
 }
 
 /// The system that is meant; `None` after showing what is wrong with its design.
-pub(super) fn system(at: &At) -> anyhow::Result<Option<System>> {
+pub(super) fn system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
     if at.store.kind == StoreKind::Memory {
         bail!("memory keeps nothing, so there are no events; choose embedded or dynamodb with --store");
     }
@@ -117,7 +117,7 @@ pub(super) fn projections(system: &System) -> anyhow::Result<Vec<Arc<dyn Project
 }
 
 /// Opens the store, and says what to do when a server has it.
-pub(super) async fn open(at: &At) -> anyhow::Result<Arc<dyn Store>> {
+pub(super) async fn open(at: &SystemArgs) -> anyhow::Result<Arc<dyn Store>> {
     at.store.open().await.with_context(|| match at.store.kind {
         StoreKind::Embedded => {
             "a directory has one process at a time, and `nagaya serve` processes its events itself".to_owned()

@@ -8,7 +8,7 @@ use nagaya_events::{ContentDigest, Generations, Processor, Progress, Verificatio
 use serde_json::{Value as Json, json};
 
 use super::{
-    At,
+    SystemArgs,
     opened::Opened,
     print::{counted, plain, print},
     progress,
@@ -30,7 +30,7 @@ use crate::{Outcome, confirm::confirmed, serve::StoreKind};
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    at: At,
+    at: SystemArgs,
     /// The projection: the entity of its items
     projection: String,
     /// Only verify the generation that is read
@@ -104,7 +104,7 @@ impl Work<'_> {
                 after.current
             ),
         };
-        self.told(&verified, &after, &text)
+        self.print_result(&verified, &after, &text)
     }
 
     async fn verify(&self) -> anyhow::Result<Outcome> {
@@ -130,7 +130,7 @@ impl Work<'_> {
                 counted(verified.behind, self.aggregate)
             );
         }
-        let outcome = self.told(&verified, &self.processor.generations().await?, &text)?;
+        let outcome = self.print_result(&verified, &self.processor.generations().await?, &text)?;
         Ok(if passed_over { Outcome::FoundProblem } else { outcome })
     }
 
@@ -142,7 +142,7 @@ impl Work<'_> {
             let text = self.verified_text(&found);
             if found.is_consistent() {
                 let text = format!("{text}they match: there is nothing to repair\n");
-                return self.told(&found, &self.processor.generations().await?, &text);
+                return self.print_result(&found, &self.processor.generations().await?, &text);
             }
             eprint!("{text}");
             confirmed(false, &format!("overwrite the items of {tenant} with what its events give?"))?;
@@ -217,7 +217,12 @@ impl Work<'_> {
         Ok(bar)
     }
 
-    fn told(&self, verified: &VerificationReport, generations: &Generations, text: &str) -> anyhow::Result<Outcome> {
+    fn print_result(
+        &self,
+        verified: &VerificationReport,
+        generations: &Generations,
+        text: &str,
+    ) -> anyhow::Result<Outcome> {
         print(self.args.at.json, &verified_json(verified, generations), text)?;
         Ok(outcome(verified))
     }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use nagaya_server::StopSignal;
 use serde_json::json;
 
-use super::{At, opened};
+use super::{SystemArgs, opened};
 use crate::{
     Outcome,
     serve::{self, StoreKind, Tables},
@@ -23,7 +23,7 @@ use crate::{
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    at: At,
+    at: SystemArgs,
     #[command(flatten)]
     logs: serve::Logs,
 }

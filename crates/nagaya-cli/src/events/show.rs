@@ -6,7 +6,7 @@ use nagaya_events::RecordedEvent;
 use serde_json::json;
 
 use super::{
-    At,
+    SystemArgs,
     cause_tree::CauseTree,
     opened::Opened,
     print::{self, counted, plain, print},
@@ -22,7 +22,7 @@ use crate::Outcome;
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    at: At,
+    at: SystemArgs,
     /// The aggregate
     id: String,
     /// The tenant
@@ -34,7 +34,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     let aggregate = opened.aggregate(args.aggregate.as_deref())?;
     let inspector = opened.inspector(aggregate)?;
     let tenant = opened.tenant("nagaya events show", &args.tenant)?;

@@ -8,7 +8,7 @@ use nagaya_store::StartPosition;
 use nagaya_tenancy::ChangeSource;
 
 use super::{
-    At,
+    SystemArgs,
     opened::Opened,
     print::{self, plain},
 };
@@ -30,7 +30,7 @@ use crate::{
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    at: At,
+    at: SystemArgs,
     /// The tenant whose events are printed
     #[arg(long, value_name = "TENANT", required_unless_present = "all_tenants", conflicts_with = "all_tenants")]
     tenant: Option<String>,
@@ -60,7 +60,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.reason.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
         bail!("the reason is empty");
     }
-    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     if let Some(tenant) = &args.tenant {
         // An impossible name would have no events for ever.
         opened.tenant("nagaya events tail", tenant)?;
@@ -75,7 +75,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         let inspector = opened.inspector(aggregate)?;
         let follower = operator.change_source(inspector.entity()).await?;
         let from = if args.from_start { StartPosition::Oldest } else { StartPosition::Latest };
-        heard.push(Heard { inspector, follower, from });
+        heard.push(TailedAggregate { inspector, follower, from });
     }
     tokio::select! {
         ended = listen(args, &opened, &reason, &mut heard) => ended?,
@@ -85,13 +85,13 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// The events of one type of aggregate, and the position in them.
-struct Heard {
+struct TailedAggregate {
     inspector: Inspector,
     follower: ChangeSource,
     from: StartPosition,
 }
 
-async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [Heard]) -> anyhow::Result<()> {
+async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [TailedAggregate]) -> anyhow::Result<()> {
     let alone = args.at.store.kind == StoreKind::Embedded;
     let mut told = Vec::new();
     loop {

@@ -4,7 +4,7 @@ use nagaya_events::ChainReport;
 use serde_json::{Value as Json, json};
 
 use super::{
-    At,
+    SystemArgs,
     opened::Opened,
     print::{counted, plain, print},
     progress,
@@ -21,7 +21,7 @@ use crate::Outcome;
                   and compare with --expect.\n\nEnds with 1 and a list of what is broken.")]
 pub(super) struct Args {
     #[command(flatten)]
-    at: At,
+    at: SystemArgs,
     /// The aggregate; by default all
     #[arg(requires = "tenant")]
     id: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(opened) = Opened::look(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     match (&args.id, &args.tenant) {
         (Some(id), Some(tenant)) => one(args, &opened, tenant, id).await,
         _ => all(args, &opened).await,

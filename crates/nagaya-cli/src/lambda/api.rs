@@ -22,7 +22,7 @@ pub(super) async fn run(server: Server, nagaya: Nagaya) -> anyhow::Result<()> {
     let handler = service_fn(|request: Request| {
         let (app, nagaya, looked) = (&app, &nagaya, &looked);
         async move {
-            keep_up(nagaya, looked).await;
+            refresh_generations_once_a_second(nagaya, looked).await;
             Ok::<_, Infallible>(answer(app, request).await)
         }
     });
@@ -30,7 +30,7 @@ pub(super) async fn run(server: Server, nagaya: Nagaya) -> anyhow::Result<()> {
 }
 
 /// Switches to the current generations of projections, if it is time to check.
-async fn keep_up(nagaya: &Nagaya, looked: &Mutex<Option<Instant>>) {
+async fn refresh_generations_once_a_second(nagaya: &Nagaya, looked: &Mutex<Option<Instant>>) {
     {
         let mut looked = looked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if looked.is_some_and(|at| at.elapsed() < GENERATIONS) {
@@ -56,7 +56,7 @@ async fn answer(app: &RequestHandler, request: Request) -> Response<Body> {
         let detail = "A function cannot stream events; ask the server.";
         return refused(&id, Problem::new(StatusCode::NOT_IMPLEMENTED, "not_here", detail)).await;
     }
-    match whole(response).await {
+    match to_lambda_response(response).await {
         Some(response) => response,
         None => {
             let detail = "The response is larger than a function can send; ask for less at a time.";
@@ -67,11 +67,11 @@ async fn answer(app: &RequestHandler, request: Request) -> Response<Body> {
 
 /// The problem in place of an answer, with the id of its request.
 async fn refused(id: &str, problem: Problem) -> Response<Body> {
-    whole(problem.into_response(id)).await.unwrap_or_default()
+    to_lambda_response(problem.into_response(id)).await.unwrap_or_default()
 }
 
 /// A response for Lambda; `None` if it is too large.
-async fn whole(response: axum::response::Response) -> Option<Response<Body>> {
+async fn to_lambda_response(response: axum::response::Response) -> Option<Response<Body>> {
     let (parts, content) = response.into_parts();
     let packed = parts.headers.contains_key("content-encoding");
     let bytes = body::to_bytes(content, LARGEST).await.ok()?.to_vec();

@@ -19,7 +19,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let function = match function {
         "api" => Function::Api,
         "stream" => Function::Stream,
-        other => bail!("there is no function `{other}`; there is `{name}.api` and `{name}.stream`"),
+        other => bail!("there is no function `{other}`; the functions are `{name}.api` and `{name}.stream`"),
     };
     let Some(system) = source::system(name, args.store.kind.engine(), &args.store.objects())? else {
         return Ok(Outcome::FoundProblem);

@@ -32,7 +32,7 @@ pub(super) async fn run(nagaya: &Nagaya, system: System) -> anyhow::Result<()> {
     let intake = StreamProcessor { inspector, follower, processors };
     let handler = service_fn(|event: LambdaEvent<Event>| {
         let intake = &intake;
-        async move { Ok::<_, lambda_runtime::Error>(intake.take(event.payload.records).await) }
+        async move { Ok::<_, lambda_runtime::Error>(intake.apply_records(event.payload.records).await) }
     });
     lambda_runtime::run(handler).await.map_err(|error| anyhow::anyhow!("the runtime of Lambda failed: {error}"))
 }
@@ -40,8 +40,8 @@ pub(super) async fn run(nagaya: &Nagaya, system: System) -> anyhow::Result<()> {
 impl StreamProcessor {
     /// Applies the events of the records, and gives those to be sent again. An event that cannot be applied is parked, and not
     /// sent again.
-    async fn take(&self, records: Vec<EventRecord>) -> DynamoDbEventResponse {
-        let mut aggregates: BTreeMap<(String, String), Vec<Arrived>> = BTreeMap::new();
+    async fn apply_records(&self, records: Vec<EventRecord>) -> DynamoDbEventResponse {
+        let mut aggregates: BTreeMap<(String, String), Vec<SequencedEvent>> = BTreeMap::new();
         let mut failed: Vec<Option<String>> = Vec::new();
         for record in records.into_iter().filter(|record| record.event_name == "INSERT") {
             let sequence = record.change.sequence_number;
@@ -94,7 +94,7 @@ impl StreamProcessor {
 }
 
 /// An event, and its sequence number.
-type Arrived = (Option<String>, RecordedEvent);
+type SequencedEvent = (Option<String>, RecordedEvent);
 
 /// Sequence numbers are digits without leading zeros: the longer one is greater.
 fn by_number(one: &String, other: &String) -> std::cmp::Ordering {

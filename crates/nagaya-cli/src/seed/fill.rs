@@ -17,7 +17,7 @@ use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Te
 use serde_json::Value as Json;
 
 use super::{
-    Args, ITEMS,
+    Args, DEFAULT_ITEMS_PER_ENTITY,
     item::{Draft, SeedState, is_set_by_tenancy},
     plan::{Skipped, Task, plan},
     report::{EntityReport, Report},
@@ -26,7 +26,7 @@ use super::{
 
 /// How many items are written at the same time: a directory commits in groups, so many cost little more than one.
 const AT_ONCE: usize = 64;
-const AT_ONCE_ELSEWHERE: usize = 16;
+const CLOUD_CONCURRENCY: usize = 16;
 /// How many items are prepared at a time.
 const CHUNK: usize = 4_096;
 /// How many items come first, for others of the same entity to refer to.
@@ -34,7 +34,7 @@ const FIRST: usize = 8;
 /// How often other values are tried for an item whose values are taken.
 const ATTEMPTS: usize = 12;
 /// After how many failed items in a row no more are tried.
-const GIVE_UP: usize = 3;
+const MAX_FAILURES_IN_A_ROW: usize = 3;
 /// How many days back the last day of an earlier run may be.
 const LOOK_BACK: i64 = 366;
 
@@ -65,12 +65,12 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
         Some(day) => day.to_zoned(TimeZone::UTC)?.timestamp().as_millisecond(),
         None => earlier(&mut state, &tasks, &system.seeders, &handles).await?.unwrap_or(today),
     };
-    let items = args.items.map_or(ITEMS, |items| items as usize);
+    let items = args.items.map_or(DEFAULT_ITEMS_PER_ENTITY, |items| items as usize);
     let wanted: usize = tasks.iter().map(|task| owners(task, &state).len() * count(task, items)).sum();
     let bar = progress(wanted);
     let at_once = match args.store.kind.engine() {
         Engine::Embedded => AT_ONCE,
-        Engine::Dynamodb | Engine::Cosmos => AT_ONCE_ELSEWHERE,
+        Engine::Dynamodb | Engine::Cosmos => CLOUD_CONCURRENCY,
     };
     let mut filled = Vec::with_capacity(tasks.len());
     for task in &tasks {
@@ -107,7 +107,7 @@ impl Handles {
         let principal = |name: &String| Principal::new(name.as_str(), "seed");
         let tenants = names
             .iter()
-            .map(|name| nagaya.tenant(&principal(name)).with_context(|| format!("there can be no tenant `{name}`")));
+            .map(|name| nagaya.tenant(&principal(name)).with_context(|| format!("`{name}` is not a valid tenant id")));
         let tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;
         let system = nagaya.design().tenant.system.clone().unwrap_or_default();
         Ok(Handles { tenants, operator: nagaya.operator("seed", &principal(&system)) })
@@ -172,7 +172,7 @@ impl EntityFiller<'_> {
             let mut candidates = Vec::new();
             for (owner, misses) in &mut owners {
                 for n in from..end {
-                    if *misses == GIVE_UP {
+                    if *misses == MAX_FAILURES_IN_A_ROW {
                         self.bar.inc(1);
                         continue;
                     }
@@ -205,7 +205,7 @@ impl EntityFiller<'_> {
     ) -> Option<Candidate> {
         for attempt in first..first + ATTEMPTS {
             let draft = state.draft(self.task, owner, n, attempt)?;
-            let marks = marks(self.task.entity, owner, &draft);
+            let marks = unique_values(self.task.entity, owner, &draft);
             if marks.iter().all(|mark| !seen.contains(mark)) {
                 seen.extend(marks);
                 return Some(Candidate { owner, n, attempt, draft, unsure: false });
@@ -280,7 +280,7 @@ impl EntityFiller<'_> {
 
 /// How many items of each entity a seeder writes by default.
 fn usual(seeder: &dyn Seeder) -> usize {
-    seeder.default_items().unwrap_or(ITEMS)
+    seeder.default_items().unwrap_or(DEFAULT_ITEMS_PER_ENTITY)
 }
 
 /// The owners of an entity's items: all tenants, or none.
@@ -294,7 +294,7 @@ fn count(task: &Task<'_>, items: usize) -> usize {
 }
 
 /// The values that no other item may have: the id, and unique fields.
-fn marks(entity: &Entity, owner: Option<usize>, draft: &Draft) -> Vec<String> {
+fn unique_values(entity: &Entity, owner: Option<usize>, draft: &Draft) -> Vec<String> {
     let mark = |kind: &str, within: bool, fields: &[&str]| {
         let values: Vec<_> = fields.iter().map(|path| at(&draft.fields, path).unwrap_or(&Json::Null)).collect();
         format!("{kind} {:?} {}", owner.filter(|_| within), serde_json::json!(values))

@@ -106,7 +106,7 @@ impl ItemBuilder<'_> {
     fn fill(&mut self) -> Option<()> {
         let entity = self.task.entity;
         self.bits = self.rng.bits();
-        self.happen();
+        self.choose_creation_time();
         if self.is_about_its_tenant() {
             self.person = self.state.person(self.tenant, 0, 0);
         }
@@ -149,7 +149,7 @@ impl ItemBuilder<'_> {
     }
 
     /// Chooses the creation time: in the last months, or within the lifetime of such items.
-    fn happen(&mut self) {
+    fn choose_creation_time(&mut self) {
         let lives = self.task.entity.ttl_after.and_then(|seconds| i64::try_from(seconds).ok());
         let back = lives.map_or(DAYS * DAY, |seconds| seconds.saturating_mul(1_000).min(DAYS * DAY));
         // Tenants and people are older than what they create.

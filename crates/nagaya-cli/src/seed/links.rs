@@ -18,7 +18,7 @@ pub(super) struct Link {
 /// Entities that are people.
 const PEOPLE: [&str; 6] = ["user", "member", "person", "employee", "customer", "contact"];
 /// Words for actors.
-const DOERS: [&str; 8] = ["sender", "owner", "author", "actor", "assignee", "creator", "reviewer", "reporter"];
+const ACTOR_WORDS: [&str; 8] = ["sender", "owner", "author", "actor", "assignee", "creator", "reviewer", "reporter"];
 
 /// The links of an entity by the names of their fields, those in maps and lists included. `filled` are the entities that
 /// get items.
@@ -78,7 +78,7 @@ fn link(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity]) -> 
         "id" => by_id(&|name| name == stem)
             .or_else(|| by_id(&|name| name.ends_with(&format!("_{stem}"))))
             .or_else(|| by_id(&|name| stem.ends_with(&format!("_{name}"))))
-            .or_else(|| somebody().filter(|_| DOERS.contains(&stem.as_str()))),
+            .or_else(|| somebody().filter(|_| ACTOR_WORDS.contains(&stem.as_str()))),
         "by" if !words.is_empty() => somebody(),
         _ => None,
     };

@@ -18,7 +18,7 @@ use jiff::civil::Date;
 use super::{Outcome, serve::StoreArgs, source};
 
 /// How many items of each entity a tenant gets by default.
-const ITEMS: usize = 50;
+const DEFAULT_ITEMS_PER_ENTITY: usize = 50;
 
 /// Fill a system with sample data
 ///

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Final states.
-const OVER: [&str; 12] = [
+const FINAL_STATES: [&str; 12] = [
     "done",
     "completed",
     "closed",
@@ -48,10 +48,10 @@ impl ItemBuilder<'_> {
         let words = words(&field.name);
         let status = ["status", "state"].into_iter().find_map(|name| self.fields.get(name)?.as_str());
         let has_status = status.is_some();
-        let is_over = status.is_some_and(|status| OVER.contains(&status));
+        let is_over = status.is_some_and(|status| FINAL_STATES.contains(&status));
         if let [stem @ .., last] = words.as_slice()
             && last == "at"
-            && let Some(truth) = self.truth(&stem.concat())
+            && let Some(truth) = self.flag_value(&stem.concat())
         {
             return truth;
         }
@@ -72,7 +72,7 @@ impl ItemBuilder<'_> {
     }
 
     /// The flag of the item for a word: `read` is `read` or `isRead`.
-    fn truth(&self, word: &str) -> Option<bool> {
+    fn flag_value(&self, word: &str) -> Option<bool> {
         let is = |name: &String| words(name).concat() == word || words(name).concat() == format!("is{word}");
         self.fields.iter().find(|(name, _)| is(name))?.1.as_bool()
     }
@@ -121,7 +121,7 @@ impl ItemBuilder<'_> {
     /// A value of another item, for a field in a map or list, or one whose entity another field names.
     fn linked(&mut self, field: &Field) -> Option<Json> {
         let link = self.task.links.get(&field.name).map(|link| (link.entity.clone(), link.field.clone()));
-        let (entity, name) = link.or_else(|| self.told(field))?;
+        let (entity, name) = link.or_else(|| self.entity_from_type_field(field))?;
         let known = self.state.known(&entity, self.tenant);
         let value = self.one_of(known)?.fields.get(&name)?;
         fits(field, value).then(|| value.clone())
@@ -136,7 +136,7 @@ impl ItemBuilder<'_> {
     }
 
     /// The entity of an id, where another field names it: `targetType = "RECIPE"` beside `targetId`.
-    fn told(&self, field: &Field) -> Option<(String, String)> {
+    fn entity_from_type_field(&self, field: &Field) -> Option<(String, String)> {
         let kind = self.fields.get(&format!("{}Type", field.name.strip_suffix("Id")?))?.as_str()?.to_lowercase();
         let id = self.state.design.entity(&kind)?.id_fields().first()?.to_string();
         Some((kind, id))

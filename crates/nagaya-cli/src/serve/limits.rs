@@ -8,8 +8,8 @@ use std::{
 
 use clap::ValueEnum;
 
-/// Fewer connections than this are worth a warning.
-const FEW: usize = 1_000;
+/// Below this many connections there is a warning.
+const FEW_CONNECTIONS: usize = 1_000;
 /// How long a load balancer takes to see that the server stops.
 const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 
@@ -44,8 +44,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits of a process that may have so many open files.
-    pub(super) fn within(&self, file_handles: Option<u64>) -> nagaya_server::Limits {
+    /// The limits of a process with this limit of open files.
+    pub(super) fn within(&self, open_files: Option<u64>) -> nagaya_server::Limits {
         let limits = nagaya_server::Limits {
             body_bytes: self.max_body,
             head_bytes: self.max_head,
@@ -56,13 +56,13 @@ impl Limits {
             tenant_rate: NonZeroU32::new(self.tenant_rate),
             tenant_concurrent: self.tenant_concurrent,
         };
-        let Some(file_handles) = file_handles else { return limits };
-        let limits = limits.within_open_files(file_handles);
+        let Some(open_files) = open_files else { return limits };
+        let limits = limits.within_open_files(open_files);
         let connections = limits.connections;
-        if connections < self.max_connections && connections < FEW {
+        if connections < self.max_connections && connections < FEW_CONNECTIONS {
             tracing::warn!(
                 target: "nagaya::server",
-                file_handles,
+                open_files,
                 connections,
                 wanted = self.max_connections,
                 "the limit of open files leaves few for connections: raise it (`ulimit -Hn`, `LimitNOFILE=`)"
@@ -75,7 +75,7 @@ impl Limits {
 /// Shutdown and failures.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Stopping and failing")]
-pub(super) struct Ending {
+pub(super) struct ShutdownArgs {
     /// Seconds that connections are still accepted after SIGTERM, while /readyz answers 503; 5 by default, 0 on a loopback
     /// address
     #[arg(long, value_name = "SECONDS", value_parser = seconds_or_zero, env = "NAGAYA_SHUTDOWN_DELAY", alias = "grace")]
@@ -106,7 +106,7 @@ pub(super) enum OnStoreFailure {
     Exit,
 }
 
-impl Ending {
+impl ShutdownArgs {
     /// How long connections are accepted after the server is told to stop. On a loopback address no load balancer reads
     /// `/readyz`, and Ctrl-C ends the server at once.
     pub(super) fn shutdown_delay(&self, address: SocketAddr) -> Duration {
@@ -143,7 +143,7 @@ mod tests {
         #[command(flatten)]
         limits: Limits,
         #[command(flatten)]
-        ending: Ending,
+        ending: ShutdownArgs,
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::{
 use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
-use self::limits::{Ending, Limits};
+use self::limits::{Limits, ShutdownArgs};
 pub(super) use self::{directory::Directory, listen::stop, store_args::Tables};
 use super::Outcome;
 
@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
-    ending: Ending,
+    ending: ShutdownArgs,
 }
 
 impl Args {

@@ -13,13 +13,13 @@ use super::{StoreArgs, Tables, listen::Served};
 use crate::source;
 
 /// How often the file is checked.
-const EVERY: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Watches the file until the process ends.
 pub(super) async fn watch(path: PathBuf, store: StoreArgs, tables: Tables, mut served: Served) {
     let mut seen = modified(&path);
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let now = modified(&path);
         // An editor that replaces the file leaves it missing for a moment.
         if now == seen || now.is_none() {

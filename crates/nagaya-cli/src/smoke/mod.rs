@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         let all = systems::all(&None)?;
         let known: Vec<_> =
             all.iter().filter(|system| system.smoke_test.is_some()).map(|system| system.name.as_str()).collect();
-        bail!("there is no check of `{}` yet; there is one of {}", args.system, known.join(", "));
+        bail!("there is no smoke test of `{}` yet; available: {}", args.system, known.join(", "));
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (client, _stop) = match &args.url {

@@ -35,7 +35,7 @@ pub(super) fn access(directory: &DirectoryArgs) -> anyhow::Result<Access> {
     let in_use = match try_open(directory)? {
         Ok(store) => return Ok(Access::Own(Box::new(store))),
         Err(error) if is_in_use(&error) => error,
-        Err(error) => return Err(unopened(directory, error)),
+        Err(error) => return Err(open_error(directory, error)),
     };
     match Connection::open(&directory.data) {
         Ok(connection) => Ok(Access::Server(connection)),
@@ -45,10 +45,10 @@ pub(super) fn access(directory: &DirectoryArgs) -> anyhow::Result<Access> {
 
 /// Opens an existing store that no other process has open.
 pub(super) fn open(directory: &DirectoryArgs) -> anyhow::Result<EmbeddedStore> {
-    try_open(directory)?.map_err(|error| unopened(directory, error))
+    try_open(directory)?.map_err(|error| open_error(directory, error))
 }
 
-fn unopened(directory: &DirectoryArgs, error: nagaya_store::Error) -> anyhow::Error {
+fn open_error(directory: &DirectoryArgs, error: nagaya_store::Error) -> anyhow::Error {
     anyhow::Error::new(StoreFailure::from(error)).context(format!("{} cannot be opened", directory.data.display()))
 }
 

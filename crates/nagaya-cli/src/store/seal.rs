@@ -35,7 +35,7 @@ const NONCE: usize = 24;
 const ARGON2_COSTS: [u32; 3] = [64 * 1024, 3, 1];
 /// What a file may ask for: a damaged one must not take all memory.
 const MAX_COSTS: [u32; 3] = [1024 * 1024, 64, 16];
-/// Bytes in head of the sealed text.
+/// Bytes of the header before the ciphertext.
 const HEAD: usize = 1 + SALT + NONCE + 12;
 
 /// Seals a text for the backup with this id.
@@ -79,7 +79,7 @@ fn cipher(secret: &Secret, id: [u8; 16], head: &[u8]) -> anyhow::Result<(XChaCha
         head.get(1 + SALT..1 + SALT + NONCE).and_then(|nonce| nonce.try_into().ok()).with_context(cut)?;
     let costs = head.get(1 + SALT + NONCE..HEAD).with_context(cut)?;
     let key = match secret {
-        Secret::Passphrase(passphrase) => stretched(passphrase, salt, costs)?,
+        Secret::Passphrase(passphrase) => derive_key(passphrase, salt, costs)?,
         Secret::KeyFile(bytes) => {
             let mut hasher = blake3::Hasher::new_derive_key("nagaya 2026 keys in a backup, sealed with a key file");
             hasher.update(salt).update(bytes);
@@ -89,7 +89,7 @@ fn cipher(secret: &Secret, id: [u8; 16], head: &[u8]) -> anyhow::Result<(XChaCha
     Ok((XChaCha20Poly1305::new(&key.into()), XNonce::from(nonce), [head, &id].concat()))
 }
 
-fn stretched(passphrase: &[u8], salt: &[u8], costs: &[u8]) -> anyhow::Result<[u8; 32]> {
+fn derive_key(passphrase: &[u8], salt: &[u8], costs: &[u8]) -> anyhow::Result<[u8; 32]> {
     let mut read = [0; 3];
     for (cost, bytes) in read.iter_mut().zip(costs.as_chunks::<4>().0) {
         *cost = u32::from_be_bytes(*bytes);

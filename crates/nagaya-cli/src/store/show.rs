@@ -1,4 +1,4 @@
-//! What people and programs read. A running server gives the JSON, so texts are made of that.
+//! The output of the commands. A running server sends JSON, so the text is rendered from that JSON.
 
 use std::{fmt::Write as _, io::Write as _, path::Path};
 

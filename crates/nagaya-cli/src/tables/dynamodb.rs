@@ -107,7 +107,7 @@ async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow
     Ok(Outcome::Fine)
 }
 
-/// Carries out a plan, with its progress. Gives the kinds of steps that the server does not support.
+/// Applies a plan and shows its progress. Returns the kinds of steps that the server does not support.
 async fn carry_out(store: &Dynamodb, plan: &TablesPlan) -> anyhow::Result<Vec<(String, &'static str)>> {
     let on_terminal = std::io::stderr().is_terminal();
     let bar = if on_terminal { ProgressBar::new(plan.step_count() as u64) } else { ProgressBar::hidden() };

@@ -209,7 +209,7 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
         return;
     }
     // Deleting the target has to find all referring items without a scan.
-    if design.referer_lookup(entity, field, target).is_none() {
+    if design.referrer_lookup(entity, field, target).is_none() {
         diagnostics.push(
             codes::REFERENCE_NOT_FOUND
                 .at(

@@ -20,7 +20,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         let before = diagnostics.len();
         chain(entity, current, &steps, diagnostics);
         for step in &steps {
-            bump(step, diagnostics);
+            check_version_bump(step, diagnostics);
         }
         if diagnostics.len() == before {
             fit(entity, current, &steps, diagnostics);
@@ -74,7 +74,7 @@ fn chain(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: 
     }
 }
 
-fn bump(step: &SchemaStep, diagnostics: &mut Vec<Diagnostic>) {
+fn check_version_bump(step: &SchemaStep, diagnostics: &mut Vec<Diagnostic>) {
     if step.is_breaking() && step.to.major == step.from.major {
         diagnostics.push(
             codes::SCHEMA_BUMP

@@ -14,7 +14,7 @@ impl Differences {
         (new_design, new): (&Design, &AccessPattern),
     ) {
         let (old_entity, new_entity) = (&old_design.entities[old.entity], &new_design.entities[new.entity]);
-        self.changed(path, "the entity", &old_entity.name, &new_entity.name, Some(CALLERS));
+        self.compare_value(path, "the entity", &old_entity.name, &new_entity.name, Some(CALLERS));
         self.description(path, &old.description, &new.description);
         let index = |design: &Design, access: &AccessPattern| {
             let entity = &design.entities[access.entity];
@@ -28,23 +28,23 @@ impl Differences {
         };
         let differs = order_and_condition(old_design, old) != order_and_condition(new_design, new);
         let other = differs.then_some("it may return other items, or in another order");
-        self.changed(path, "the index", index(old_design, old), index(new_design, new), other);
+        self.compare_value(path, "the index", index(old_design, old), index(new_design, new), other);
         self.parameters(path, (old_design, old), (new_design, new));
-        self.changed(path, "the filter", text(&old.filter), text(&new.filter), Some("it returns other items"));
+        self.compare_value(path, "the filter", text(&old.filter), text(&new.filter), Some("it returns other items"));
         let order = |access: &AccessPattern| if access.descending { "descending" } else { "ascending" };
-        self.changed(path, "the order", order(old), order(new), Some("it returns items in another order"));
+        self.compare_value(path, "the order", order(old), order(new), Some("it returns items in another order"));
         let returns = |access: &AccessPattern| match access.returns {
             ResultKind::Many => "many",
             ResultKind::One => "one",
             ResultKind::Count => "count",
         };
-        self.changed(path, "what it returns", returns(old), returns(new), Some(CALLERS));
+        self.compare_value(path, "what it returns", returns(old), returns(new), Some(CALLERS));
         self.projection(path, &old.projection, &new.projection);
         let (old_wall, new_wall) = (old_design.wall_of(old), new_design.wall_of(new));
-        self.changed(path, "the wall", old_wall, new_wall, Some("who may use it changes"));
+        self.compare_value(path, "the wall", old_wall, new_wall, Some("who may use it changes"));
         // Without a path it had no callers.
-        self.changed(path, "the path", text(&old.path), text(&new.path), old.path.as_ref().map(|_| CALLERS));
-        self.changed(path, "the page size", old.limit, new.limit, None);
+        self.compare_value(path, "the path", text(&old.path), text(&new.path), old.path.as_ref().map(|_| CALLERS));
+        self.compare_value(path, "the page size", old.limit, new.limit, None);
     }
 
     /// Fewer parameters, or a new optional one, break nothing.
@@ -65,7 +65,7 @@ impl Differences {
         let is_removed = before.iter().any(|parameter| !after.iter().any(|each| each.name == parameter.name));
         let is_demanded = after.iter().any(|parameter| parameter.required && !before.contains(parameter));
         let breaks = (is_removed || is_demanded).then_some(CALLERS);
-        self.changed(path, "the parameters", names(&before), names(&after), breaks);
+        self.compare_value(path, "the parameters", names(&before), names(&after), breaks);
         let is_prefix = |access: &AccessPattern| matches!(access.bound, SortBound::Prefix(_));
         if before == after && is_prefix(old) != is_prefix(new) {
             let what = if is_prefix(new) { "a prefix is enough" } else { "the whole value has to be given" };

@@ -11,11 +11,11 @@ impl Differences {
         (new_design, new): (&Design, &Aggregate),
     ) {
         let lost = Some("its events can no longer be read");
-        self.changed(path, "the id", &old.id, &new.id, lost);
+        self.compare_value(path, "the id", &old.id, &new.id, lost);
         let mut entity = |what: &str, before: Option<usize>, after: Option<usize>, breaks: Option<&str>| {
             let before = before.map(|at| &old_design.entities[at].name);
             let after = after.map(|at| &new_design.entities[at].name);
-            self.changed(path, what, text(&before), text(&after), breaks);
+            self.compare_value(path, what, text(&before), text(&after), breaks);
         };
         entity("the events", Some(old.events), Some(new.events), lost);
         entity("the head", Some(old.head), Some(new.head), lost);

@@ -17,11 +17,11 @@ impl Differences {
             (None, None) => return,
         };
         let (old_entity, new_entity) = (&old.entities[before.entity], &new.entities[after.entity]);
-        self.changed("audit", "the entity", &old_entity.name, &new_entity.name, Some(READERS));
+        self.compare_value("audit", "the entity", &old_entity.name, &new_entity.name, Some(READERS));
         for part in AuditPart::ALL {
             let (before, after) = (before.field(part), after.field(part));
             let what = format!("the field for the {}", part.name());
-            self.changed("audit", &what, text(&before), text(&after), before.map(|_| READERS));
+            self.compare_value("audit", &what, text(&before), text(&after), before.map(|_| READERS));
         }
     }
 

@@ -11,37 +11,37 @@ impl Differences {
         (new_design, new): (&Design, &Entity),
     ) {
         let (old_table, new_table) = (old_design.table_of(old), new_design.table_of(new));
-        self.changed(path, "the table", &old_table.id, &new_table.id, Some(KEYS));
+        self.compare_value(path, "the table", &old_table.id, &new_table.id, Some(KEYS));
         self.description(path, &old.description, &new.description);
         self.key(&format!("{path}.key"), &old.key, &new.key);
         self.former_keys(path, old, new);
         let wall = Some("who may read and write it changes");
-        self.changed(path, "the wall", old.wall, new.wall, wall);
-        self.changed(path, "the tenant's field", text(&old.tenant), text(&new.tenant), wall);
-        self.changed(path, "the discriminator", text(&old.discriminator), text(&new.discriminator), Some(ITEMS));
+        self.compare_value(path, "the wall", old.wall, new.wall, wall);
+        self.compare_value(path, "the tenant's field", text(&old.tenant), text(&new.tenant), wall);
+        self.compare_value(path, "the discriminator", text(&old.discriminator), text(&new.discriminator), Some(ITEMS));
         let lost = old.version.is_some().then_some("the versions of stored items no longer count");
-        self.changed(path, "the version attribute", text(&old.version), text(&new.version), lost);
-        self.changed(path, "the path", &old.path, &new.path, Some(CALLERS));
+        self.compare_value(path, "the version attribute", text(&old.version), text(&new.version), lost);
+        self.compare_value(path, "the path", &old.path, &new.path, Some(CALLERS));
         let removed = ("the route to {} is gone", Some(CALLERS));
         self.members(path, (&old.routes, &new.routes), removed, ("the route to {} is new", None));
         self.audited(path, old, new);
         let section = format!("{path}.index");
         for (path, old, new) in self.named(&section, &old.indexes, &new.indexes, |mapping| &mapping.name, CALLERS) {
             self.key(&path, &old.key, &new.key);
-            self.changed(&path, "the wall", old.wall, new.wall, wall);
+            self.compare_value(&path, "the wall", old.wall, new.wall, wall);
             let stale = Some("stored items are in the index by the old one");
-            self.changed(&path, "the condition", text(&old.when), text(&new.when), stale);
+            self.compare_value(&path, "the condition", text(&old.when), text(&new.when), stale);
         }
         self.fields(&format!("{path}.fields"), &old.fields, &new.fields, &new.schema_steps);
         self.unique(&format!("{path}.unique"), old, new);
         self.deletion(path, old, new);
         self.schema_steps(path, old, new);
-        self.changed(path, "the schema version", text(&old.schema), text(&new.schema), None);
+        self.compare_value(path, "the schema version", text(&old.schema), text(&new.schema), None);
     }
 
     fn key(&mut self, path: &str, old: &KeyTemplates, new: &KeyTemplates) {
-        self.changed(path, "the partition", &old.partition, &new.partition, Some(KEYS));
-        self.changed(path, "the sort key", &old.sort, &new.sort, Some(KEYS));
+        self.compare_value(path, "the partition", &old.partition, &new.partition, Some(KEYS));
+        self.compare_value(path, "the sort key", &old.sort, &new.sort, Some(KEYS));
         // The type of a field decides how its value ends in the key, and so which characters are escaped.
         let ends = |key: &KeyTemplates| -> Vec<_> {
             key.partition.slots().chain(key.sort.slots()).map(|slot| slot.end).collect()
@@ -75,7 +75,7 @@ impl Differences {
         let ttl = |entity: &Entity| entity.ttl_after.map_or_else(String::new, |seconds| format!("{seconds}s"));
         let is_sooner = new.ttl_after.is_some_and(|new| old.ttl_after.is_none_or(|old| new < old));
         let sooner = is_sooner.then_some("items expire earlier than before");
-        self.changed(path, "the time to live", ttl(old), ttl(new), sooner);
+        self.compare_value(path, "the time to live", ttl(old), ttl(new), sooner);
         match (&old.soft_delete, &new.soft_delete) {
             (Some(_), None) => {
                 self.add(path, "deleting removes items permanently", Some("deleted items cannot be restored"));

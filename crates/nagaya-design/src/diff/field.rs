@@ -47,7 +47,7 @@ impl Differences {
 
     fn field(&mut self, path: &str, old: &Field, new: &Field, steps: &[SchemaStep]) {
         if stored_type(old) != stored_type(new) {
-            return self.changed(path, "the type", stored_type(old), stored_type(new), Some(READERS));
+            return self.compare_value(path, "the type", stored_type(old), stored_type(new), Some(READERS));
         }
         match (old.optional, new.optional) {
             (true, false) => self.add(path, "required now", Some("old writers and stored items may not have it")),
@@ -65,13 +65,13 @@ impl Differences {
         }
         self.bounds(path, old, new);
         let narrowed = new.pattern().map(|_| ITEMS);
-        self.changed(path, "the pattern", text(&old.pattern()), text(&new.pattern()), narrowed);
+        self.compare_value(path, "the pattern", text(&old.pattern()), text(&new.pattern()), narrowed);
         let format = |field: &Field| {
             let format = field.text_syntax.as_ref().and_then(|form| form.format);
             format.map(|format| format!("{format:?}").to_lowercase())
         };
         let narrowed = format(new).map(|_| ITEMS);
-        self.changed(path, "the format", text(&format(old)), text(&format(new)), narrowed);
+        self.compare_value(path, "the format", text(&format(old)), text(&format(new)), narrowed);
         if old.default != new.default {
             let is_lost = new.default.is_none() && !new.optional;
             let what = if new.default.is_none() { "the default is gone" } else { "the default changed" };
@@ -84,7 +84,7 @@ impl Differences {
             (Some(_), None) => "it is no longer set automatically",
             (Some(_), Some(_)) => "stored items keep the time of the old condition",
         };
-        self.changed(path, "the `since` condition", text(&old.since), text(&new.since), Some(since));
+        self.compare_value(path, "the `since` condition", text(&old.since), text(&new.since), Some(since));
         self.flag(path, "secret", old.secret, new.secret, new.secret.then_some(READERS));
         self.flag(path, "personal", old.personal, new.personal, None);
         let reference = |field: &Field| {
@@ -94,10 +94,10 @@ impl Differences {
             })
         };
         let deletes = new.reference.as_ref().map(|_| "deleting does something else");
-        self.changed(path, "the reference", text(&reference(old)), text(&reference(new)), deletes);
+        self.compare_value(path, "the reference", text(&reference(old)), text(&reference(new)), deletes);
         let also = |field: &Field| field.text_syntax.as_ref()?.also.as_ref().map(|also| also.text.clone());
         let narrowed = also(old).map(|_| ITEMS);
-        self.changed(path, "the pattern of older values", text(&also(old)), text(&also(new)), narrowed);
+        self.compare_value(path, "the pattern of older values", text(&also(old)), text(&also(new)), narrowed);
         self.description(path, &old.description, &new.description);
         match (&old.field_type, &new.field_type) {
             (FieldType::Map(before), FieldType::Map(after)) if before.is_empty() && !after.is_empty() => {
@@ -107,10 +107,10 @@ impl Differences {
                 self.add(path, "no longer limited to fields", None);
             }
             (FieldType::List(None), FieldType::List(Some(_))) => {
-                self.add(path, "its elements have a type now", Some(ITEMS))
+                self.add(path, "its elements have a type now", Some(ITEMS));
             }
             (FieldType::List(Some(_)), FieldType::List(None)) => {
-                self.add(path, "its elements have no type any more", None)
+                self.add(path, "its elements have no type any more", None);
             }
             (FieldType::Map(before), FieldType::Map(after)) => self.fields(path, before, after, steps),
             (FieldType::List(Some(before)), FieldType::List(Some(after))) => {
@@ -124,9 +124,9 @@ impl Differences {
         if let (FieldType::Integer, Some(old), Some(new)) = (&new.field_type, &old.text_syntax, &new.text_syntax) {
             let ((old_min, old_max), (new_min, new_max)) = (old.bounds, new.bounds);
             let is_higher = new_min.unwrap_or(i64::MIN) > old_min.unwrap_or(i64::MIN);
-            self.changed(path, "the least value", text(&old_min), text(&new_min), is_higher.then_some(ITEMS));
+            self.compare_value(path, "the least value", text(&old_min), text(&new_min), is_higher.then_some(ITEMS));
             let is_lower = new_max.unwrap_or(i64::MAX) < old_max.unwrap_or(i64::MAX);
-            self.changed(path, "the greatest value", text(&old_max), text(&new_max), is_lower.then_some(ITEMS));
+            self.compare_value(path, "the greatest value", text(&old_max), text(&new_max), is_lower.then_some(ITEMS));
             return;
         }
         // The least length of a text or list is 0, whether the design says so or not.
@@ -138,9 +138,9 @@ impl Differences {
             }
         };
         let is_higher = least(new).unwrap_or(f64::MIN) > least(old).unwrap_or(f64::MIN);
-        self.changed(path, "the least value", text(&least(old)), text(&least(new)), is_higher.then_some(ITEMS));
+        self.compare_value(path, "the least value", text(&least(old)), text(&least(new)), is_higher.then_some(ITEMS));
         if matches!(new.field_type, FieldType::String | FieldType::List(_) | FieldType::Map(_) | FieldType::Any) {
-            self.changed(
+            self.compare_value(
                 path,
                 "the greatest size",
                 old.max_size,
@@ -149,7 +149,13 @@ impl Differences {
             );
         } else {
             let is_lower = new.range.1.unwrap_or(f64::MAX) < old.range.1.unwrap_or(f64::MAX);
-            self.changed(path, "the greatest value", text(&old.range.1), text(&new.range.1), is_lower.then_some(ITEMS));
+            self.compare_value(
+                path,
+                "the greatest value",
+                text(&old.range.1),
+                text(&new.range.1),
+                is_lower.then_some(ITEMS),
+            );
         }
     }
 }

@@ -59,17 +59,17 @@ const CALLERS: &str = "callers of the old design fail";
 impl Differences {
     fn design(&mut self, old: &Design, new: &Design) {
         let uses_name = new.tables.iter().any(|table| table.name.contains("{base}"));
-        self.changed("name", "the name", &old.name, &new.name, uses_name.then_some("table names contain it"));
+        self.compare_value("name", "the name", &old.name, &new.name, uses_name.then_some("table names contain it"));
         self.description("description", &old.description, &new.description);
-        self.changed("database", "the database", &old.database, &new.database, Some(KEYS));
+        self.compare_value("database", "the database", &old.database, &new.database, Some(KEYS));
         let moved = Some("the tenant of every item changes");
-        self.changed("tenant", "the field", &old.tenant.field, &new.tenant.field, moved);
+        self.compare_value("tenant", "the field", &old.tenant.field, &new.tenant.field, moved);
         let unnamed = Some("tokens of the old design name no tenant");
-        self.changed("tenant", "the claim", &old.tenant.claim, &new.tenant.claim, unnamed);
+        self.compare_value("tenant", "the claim", &old.tenant.claim, &new.tenant.claim, unnamed);
         let moved = old.tenant.system.as_ref().map(|_| KEYS);
-        self.changed("tenant", "the system tenant", text(&old.tenant.system), text(&new.tenant.system), moved);
+        self.compare_value("tenant", "the system tenant", text(&old.tenant.system), text(&new.tenant.system), moved);
         self.claims(old, new);
-        self.changed("http", "the prefix", &old.http_prefix, &new.http_prefix, Some(CALLERS));
+        self.compare_value("http", "the prefix", &old.http_prefix, &new.http_prefix, Some(CALLERS));
         let refused = old.visitors.then_some("callers without a token are refused");
         self.flag("http", "reading without a token", old.visitors, new.visitors, refused);
         self.audit(old, new);
@@ -102,7 +102,7 @@ impl Differences {
     }
 
     /// Compares a value; an empty text stands for none.
-    fn changed(&mut self, path: &str, key: &str, old: impl ToString, new: impl ToString, breaks: Option<&str>) {
+    fn compare_value(&mut self, path: &str, key: &str, old: impl ToString, new: impl ToString, breaks: Option<&str>) {
         let (old, new) = (old.to_string(), new.to_string());
         if old != new {
             let what = match (old.as_str(), new.as_str()) {

@@ -13,10 +13,10 @@ impl Differences {
     pub(super) fn claims(&mut self, old: &Design, new: &Design) {
         let (before, after) = (&old.tenant, &new.tenant);
         let unknown = Some("tokens of the old design carry no roles");
-        self.changed("tenant", "the claim of the roles", &before.roles, &after.roles, unknown);
+        self.compare_value("tenant", "the claim of the roles", &before.roles, &after.roles, unknown);
         let unchecked = before.member_of.as_ref().map(|_| "the memberships in old tokens are not checked");
         let what = "the claim of the memberships";
-        self.changed("tenant", what, text(&before.member_of), text(&after.member_of), unchecked);
+        self.compare_value("tenant", what, text(&before.member_of), text(&after.member_of), unchecked);
     }
 
     pub(super) fn roles(&mut self, old: &Design, new: &Design) {

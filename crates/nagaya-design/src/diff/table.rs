@@ -9,16 +9,16 @@ const CONSISTENCY_LEVELS: [&str; 5] = ["strong", "bounded", "session", "prefix",
 impl Differences {
     pub(super) fn table(&mut self, path: &str, old: &Table, new: &Table) {
         self.description(path, &old.description, &new.description);
-        self.changed(path, "the name", &old.name, &new.name, Some(KEYS));
+        self.compare_value(path, "the name", &old.name, &new.name, Some(KEYS));
         let key = |key: &KeyAttributes| format!("{}/{}", key.partition, key.sort);
-        self.changed(path, "the key", key(&old.key), key(&new.key), Some(KEYS));
+        self.compare_value(path, "the key", key(&old.key), key(&new.key), Some(KEYS));
         let section = format!("{path}.index");
         for (path, old, new) in self.named(&section, &old.indexes, &new.indexes, |index| &index.name, CALLERS) {
-            self.changed(&path, "the key", key(&old.key), key(&new.key), Some("the index has to be rebuilt"));
+            self.compare_value(&path, "the key", key(&old.key), key(&new.key), Some("the index has to be rebuilt"));
         }
-        self.changed(path, "the discriminator", text(&old.discriminator), text(&new.discriminator), Some(ITEMS));
+        self.compare_value(path, "the discriminator", text(&old.discriminator), text(&new.discriminator), Some(ITEMS));
         let lost = old.ttl.as_ref().map(|_| "stored expiry times no longer count");
-        self.changed(path, "the TTL attribute", text(&old.ttl), text(&new.ttl), lost);
+        self.compare_value(path, "the TTL attribute", text(&old.ttl), text(&new.ttl), lost);
         let stopped = old.stream.then_some("consumers of the stream receive no changes");
         self.flag(path, "stream", old.stream, new.stream, stopped);
         let lost = old.point_in_time.then_some("past states can no longer be restored");
@@ -28,12 +28,12 @@ impl Differences {
             None => "on-demand".to_owned(),
             Some((min, max)) => format!("{min} to {max}"),
         };
-        self.changed(path, "the throughput", throughput(old), throughput(new), None);
+        self.compare_value(path, "the throughput", throughput(old), throughput(new), None);
         let level =
             |table: &Table| CONSISTENCY_LEVELS.iter().position(|level| Some(*level) == table.consistency.as_deref());
         let is_weaker = level(old).zip(level(new)).is_some_and(|(old, new)| new > old);
         let stale = is_weaker.then_some("readers may see older states than before");
-        self.changed(path, "the consistency", text(&old.consistency), text(&new.consistency), stale);
+        self.compare_value(path, "the consistency", text(&old.consistency), text(&new.consistency), stale);
         if old.indexing != new.indexing {
             self.add(path, "the indexing policy changed", None);
         }

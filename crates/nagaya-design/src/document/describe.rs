@@ -106,7 +106,7 @@ fn field_notes(field: &Field) -> Vec<String> {
         (FieldType::Number | FieldType::Integer, (Some(min), None)) => notes.push(format!("at least {min}")),
         (FieldType::Number | FieldType::Integer, (None, Some(max))) => notes.push(format!("at most {max}")),
         (FieldType::String, (_, Some(max))) if field.pattern().is_none() => {
-            notes.push(format!("up to {max} characters"))
+            notes.push(format!("up to {max} characters"));
         }
         (FieldType::List(_), _) => notes.push(format!("up to {} elements", field.max_size)),
         _ => {}

@@ -17,7 +17,7 @@ use crate::{
 /// The document of a design, in Markdown with a Mermaid diagram.
 pub fn markdown(design: &Design) -> String {
     let mut page = Page { out: String::new(), design };
-    page.front();
+    page.write_header();
     page.tables();
     page.entities();
     page.accesses();
@@ -53,7 +53,7 @@ impl Page<'_> {
         self.line("");
     }
 
-    fn front(&mut self) {
+    fn write_header(&mut self) {
         let design = self.design;
         self.paragraph(format!("# {}", design.name));
         if let Some(description) = &design.description {

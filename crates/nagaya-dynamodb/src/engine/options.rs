@@ -44,7 +44,7 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SingleWriteMode {
     /// As `PutItem`, `UpdateItem` or `DeleteItem`. When the response to an action that is not idempotent is lost, the call
-    /// fails with [`nagaya_store::ErrorKind::Unanswered`].
+    /// fails with [`nagaya_store::ErrorKind::OutcomeUnknown`].
     #[default]
     Plain,
     /// As a transaction of one action, whose client request token makes it safe to retry. Writes cost twice as much, and the

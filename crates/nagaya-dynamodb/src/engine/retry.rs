@@ -75,7 +75,7 @@ pub(crate) fn budget(options: &Options) -> RetryPartition {
 
 thread_local! {
     /// Whether an attempt of the call that is being polled may have been carried out without a response.
-    static AMBIGUOUS: Cell<bool> = const { Cell::new(false) };
+    static ATTEMPT_WAS_AMBIGUOUS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Awaits a call, and notes whether one of its attempts may have been carried out without a response. If so, a rejection
@@ -84,9 +84,9 @@ pub(crate) async fn send_noting_ambiguity<F: Future>(call: F) -> (F::Output, boo
     let mut call = pin!(call);
     let mut ambiguous = false;
     let response = poll_fn(|context| {
-        let outer = AMBIGUOUS.replace(ambiguous);
+        let outer = ATTEMPT_WAS_AMBIGUOUS.replace(ambiguous);
         let polled = call.as_mut().poll(context);
-        ambiguous = AMBIGUOUS.replace(outer);
+        ambiguous = ATTEMPT_WAS_AMBIGUOUS.replace(outer);
         polled
     });
     (response.await, ambiguous)
@@ -115,7 +115,7 @@ impl ClassifyRetry for RetryClassifier {
             self.meter.count(|metrics| metrics.throttles += 1);
         }
         if ambiguous {
-            AMBIGUOUS.set(true);
+            ATTEMPT_WAS_AMBIGUOUS.set(true);
             if !self.repeats_ambiguous {
                 return RetryAction::RetryForbidden;
             }

@@ -26,7 +26,7 @@ pub const TABLE_NAME_VARIABLE: &str = "DYNAMODB_TABLE_NAME";
 /// The region for servers on this machine, which accept any.
 const LOCAL_REGION: &str = "us-east-1";
 
-/// The base of a design's table names, if [`TABLE_NAME`] is set.
+/// The base of a design's table names, if [`TABLE_NAME_VARIABLE`] is set.
 pub fn table_name_from_env() -> Option<String> {
     variable(TABLE_NAME_VARIABLE)
 }

@@ -12,13 +12,13 @@
 //! - Any other single action is not retried. An increment would count twice. A create would fail on its own item, or
 //!   create an item again that another writer has deleted. A transaction as second attempt would not help: its token does
 //!   not cover the first attempt. The stored item does not show which of two identical writes made it. So the call ends with
-//!   [`ErrorKind::Unanswered`]; the caller knows the version or id of the write, and can read and decide.
+//!   [`ErrorKind::OutcomeUnknown`]; the caller knows the version or id of the write, and can read and decide.
 //!
 //! Rejections (throttling, a conflict with a transaction, a refused connection) are not ambiguous: nothing has happened,
 //! and all of them are retried. But when an attempt was ambiguous and a later one is rejected, the call ends as
-//! [`ErrorKind::Unanswered`] too.
+//! [`ErrorKind::OutcomeUnknown`] too.
 //!
-//! With [`Lone::Token`] every single action is sent as a transaction, which avoids the error. It is not the default: each
+//! With [`SingleWriteMode::Transaction`] every single action is sent as a transaction, which avoids the error. It is not the default: each
 //! write costs twice as much, and the response does not contain the updated item, while lost responses are rare.
 
 use aws_sdk_dynamodb::{

@@ -91,7 +91,7 @@ impl EventBuilder<'_> {
 
 /// The hash of a chain after some events.
 pub(super) fn chained(before: &str, events: &[RecordedEvent]) -> String {
-    events.iter().fold(before.to_owned(), |end, event| chain::link(&end, event))
+    events.iter().fold(before.to_owned(), |end, event| chain::next_hash(&end, event))
 }
 
 /// The fields of an event's record, without the tenant, which the tenancy layer sets.

@@ -29,7 +29,7 @@ impl<S: Evolve> Events<S> {
         };
         let (version, last) = self.position_of(&head)?;
         if until.is_none()
-            && let Some((from, snapshot)) = self.snapshot(tenant, id, version).await?
+            && let Some((from, snapshot)) = self.load_snapshot(tenant, id, version).await?
         {
             let start = LoadedAggregate { head: Some(head.clone()), ..snapshot };
             match self.replay(tenant, id, start, Some(&from), (Some(version), &last)).await {

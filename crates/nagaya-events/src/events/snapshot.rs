@@ -11,7 +11,7 @@ const VERSION: &str = "form";
 
 impl<S: Evolve> Events<S> {
     /// The state of a snapshot and the id of its last event, if there is one with this schema version.
-    pub(super) async fn snapshot(
+    pub(super) async fn load_snapshot(
         &self,
         tenant: &Tenant,
         id: &str,

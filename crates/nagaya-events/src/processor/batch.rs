@@ -11,7 +11,7 @@ use crate::{ContentDigest, Error, Item, RecordedEvent, error::is_lost_race, seal
 /// How many aggregates one write takes: each is an item and a checkpoint, and a set has at most a hundred writes.
 const PER_WRITE: usize = 32;
 /// How many aggregates a batch holds before it is written.
-const FULL: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 
 /// The tenant and the id of an aggregate, and events of it.
 pub(crate) type Aggregate = ((String, String), Vec<RecordedEvent>);
@@ -55,7 +55,7 @@ impl WriteBatch {
 
     /// Whether it should be written: it fills whole writes also for many tenants, and more would take too much memory.
     pub(crate) fn is_full(&self) -> bool {
-        self.count >= FULL
+        self.count >= MAX_BATCH
     }
 }
 

@@ -244,18 +244,18 @@ impl Processor {
 
     /// The handle of a tenant in a generation of the projection.
     pub(crate) fn tenant(&self, generation: u32, tenant: &str) -> Result<Tenant, Error> {
-        Ok(self.generation(generation).tenant(&principal(tenant))?)
+        Ok(self.nagaya_of_generation(generation).tenant(&principal(tenant))?)
     }
 
     /// The tenancy handle with a generation of the projection.
-    pub(crate) fn generation(&self, generation: u32) -> Nagaya {
+    pub(crate) fn nagaya_of_generation(&self, generation: u32) -> Nagaya {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         generations.entry(generation).or_insert_with(|| self.nagaya.with_generation(&self.table, generation)).clone()
     }
 
     /// The first generation, in whose table the records about all generations are.
     pub(crate) fn first_generation(&self) -> Operator {
-        self.generation(1).operator(REASON, &principal(""))
+        self.nagaya_of_generation(1).operator(REASON, &principal(""))
     }
 }
 

@@ -104,7 +104,8 @@ impl Processor {
 
     /// The source of the projection's items in a generation.
     async fn items(&self, generation: u32) -> Result<ChangeSource, Error> {
-        let operator = self.generation(generation).operator("verifies a projection", self.operator.principal());
+        let operator =
+            self.nagaya_of_generation(generation).operator("verifies a projection", self.operator.principal());
         Ok(operator.change_source(self.projection.entity()).await?)
     }
 

@@ -16,7 +16,7 @@ const FAULTS: [NamedFault; 4] = [
     ("failed before", || Fault::fail_before(|| Error::engine("the disk is gone for a moment"))),
     ("failed after", || Fault::fail_after(|| Error::outcome_unknown("the connection was cut"))),
     ("crashed before", Fault::crash_before),
-    ("crashed after", Fault::crash_after),
+    ("crashed after", Fault::crash_after_effect),
 ];
 
 /// Runs a set-up, then work that fails at the n-th store call, for every n and every kind of fault, and then a check in

@@ -14,7 +14,7 @@ use super::Health;
 use crate::{Extension, System, observe::TARGET};
 
 /// How long measurements are reused: a system may have to call its store for them.
-const REUSE: Duration = Duration::from_secs(5);
+const CACHE_TIME: Duration = Duration::from_secs(5);
 /// How long a system may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -43,7 +43,7 @@ impl SystemMeasurements {
         let mut last = self.last.lock().await;
         let (at, before) = last.take().unzip();
         let before = before.unwrap_or_default();
-        if let Some(at) = at.filter(|at| at.elapsed() < REUSE) {
+        if let Some(at) = at.filter(|at| at.elapsed() < CACHE_TIME) {
             *last = Some((at, before.clone()));
             return before;
         }

@@ -30,7 +30,7 @@ use crate::{
 /// How long a store may take to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a result is reused: anybody may call `/readyz`, and a call to a store may cost money.
-const REUSE: Duration = Duration::from_secs(1);
+const CACHE_TIME: Duration = Duration::from_secs(1);
 
 /// The health of the systems of a server.
 #[derive(Debug, Default)]
@@ -133,7 +133,7 @@ impl Health {
     /// Waits until the server is ready.
     pub(crate) async fn wait_until_ready(&self) {
         while self.unavailable().is_some() || self.probe_stores().await.is_some() {
-            tokio::time::sleep(REUSE).await;
+            tokio::time::sleep(CACHE_TIME).await;
         }
     }
 
@@ -142,7 +142,7 @@ impl Health {
         // Concurrent calls wait for the same result.
         let mut probed = self.probed.lock().await;
         if let Some((at, unresponsive)) = &*probed
-            && at.elapsed() < REUSE
+            && at.elapsed() < CACHE_TIME
         {
             return unresponsive.clone();
         }

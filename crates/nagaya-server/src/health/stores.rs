@@ -89,11 +89,11 @@ impl UnhealthyStore {
         let systems = self.systems.as_str();
         // The reason may contain a number that changes, so the throttle goes by the kind of health.
         match &self.health {
-            StoreHealth::Unavailable(reason) if throttle.pass(&format!("unavailable {systems}")).is_some() => {
+            StoreHealth::Unavailable(reason) if throttle.should_log(&format!("unavailable {systems}")).is_some() => {
                 tracing::error!(target: TARGET, systems, reason, "the store is not available");
             }
             StoreHealth::Warning(reason) | StoreHealth::ReadOnly(reason)
-                if throttle.pass(&format!("warning {systems}")).is_some() =>
+                if throttle.should_log(&format!("warning {systems}")).is_some() =>
             {
                 tracing::warn!(target: TARGET, systems, reason, "the store needs attention");
             }

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::{
     IssuerError, LocalIssuer,
     keys::{Key, Keys},
-    remote::Remote,
+    remote::RemoteIssuer,
     token::bad_token,
 };
 use crate::{Problem, ProblemCode};
@@ -37,7 +37,7 @@ struct Inner {
 
 enum Source {
     Local(Arc<LocalIssuer>),
-    Remote { remote: Remote, keys: Keys },
+    Remote { remote: RemoteIssuer, keys: Keys },
 }
 
 /// How often keys are refreshed, in milliseconds.
@@ -76,15 +76,15 @@ impl Issuer {
 
     /// The issuer at a URL, exactly as its tokens write it in `iss`; its discovery document says where its keys are.
     pub fn remote(url: &str) -> Result<Self, IssuerError> {
-        Remote::new(url, None).map(Issuer::from_remote)
+        RemoteIssuer::new(url, None).map(Issuer::from_remote)
     }
 
     /// An issuer that publishes its keys (a JWK set) at a known URL, and may have no discovery document.
     pub fn remote_with_keys(url: &str, keys_url: &str) -> Result<Self, IssuerError> {
-        Remote::new(url, Some(keys_url)).map(Issuer::from_remote)
+        RemoteIssuer::new(url, Some(keys_url)).map(Issuer::from_remote)
     }
 
-    fn from_remote(remote: Remote) -> Self {
+    fn from_remote(remote: RemoteIssuer) -> Self {
         Issuer::new(Source::Remote { remote, keys: Keys::default() }, REMOTE, NEVER)
     }
 

@@ -18,20 +18,20 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ANSWER: u64 = 256 * 1024;
 
 /// A remote issuer.
-pub(super) struct Remote {
+pub(super) struct RemoteIssuer {
     issuer: String,
     /// The URL of its keys, if it is configured.
     keys: Option<String>,
 }
 
-impl Remote {
+impl RemoteIssuer {
     pub(super) fn new(issuer: &str, keys: Option<&str>) -> Result<Self, IssuerError> {
         check(issuer, true)?;
         if issuer.contains(['?', '#']) {
             return Err(IssuerError::new(format!("{issuer} is not an issuer: its URL has no query and no fragment")));
         }
         keys.map_or(Ok(()), |keys| check(keys, true))?;
-        Ok(Remote { issuer: issuer.to_owned(), keys: keys.map(str::to_owned) })
+        Ok(RemoteIssuer { issuer: issuer.to_owned(), keys: keys.map(str::to_owned) })
     }
 
     /// Its name, as in `iss`.

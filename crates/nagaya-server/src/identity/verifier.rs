@@ -30,7 +30,7 @@ const SKEW: i64 = 30;
 /// A token is valid if a trusted issuer has signed it for this system and it has not expired. Verified tokens are cached
 /// until they expire or their key is no longer published.
 pub struct Verifier {
-    trusted: Vec<Trusted>,
+    trusted: Vec<TrustedIssuer>,
     claims: Claims,
     clock: Clock,
     skew: i64,
@@ -39,7 +39,7 @@ pub struct Verifier {
 }
 
 /// An issuer, and the audiences that its tokens may have.
-struct Trusted {
+struct TrustedIssuer {
     issuer: Issuer,
     audiences: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Verifier {
         let audience = audience.into();
         match self.trusted.iter_mut().find(|trusted| trusted.issuer.is_same(issuer)) {
             Some(trusted) => trusted.audiences.push(audience),
-            None => self.trusted.push(Trusted { issuer: issuer.clone(), audiences: vec![audience] }),
+            None => self.trusted.push(TrustedIssuer { issuer: issuer.clone(), audiences: vec![audience] }),
         }
         self
     }

@@ -17,7 +17,7 @@ use dashmap::DashMap;
 /// The burst: as many requests at once as the rate allows in this time.
 const BURST: Duration = Duration::from_secs(2);
 /// How long a refused tenant counts as over its quota.
-const RECENT: Duration = Duration::from_secs(60);
+const OVER_QUOTA_PERIOD: Duration = Duration::from_secs(60);
 /// Below this many tenants, idle ones are not removed.
 const MIN_TENANTS: usize = 1_024;
 
@@ -120,7 +120,7 @@ impl TenantQuota {
 impl Usage {
     fn was_refused(&self, now: u64) -> bool {
         let at = self.refused_at.load(Relaxed);
-        at > 0 && now.saturating_sub(at) < nanos(RECENT)
+        at > 0 && now.saturating_sub(at) < nanos(OVER_QUOTA_PERIOD)
     }
 }
 

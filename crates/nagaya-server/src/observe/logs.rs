@@ -70,7 +70,7 @@ pub fn init(format: LogFormat, filter: &str) -> Result<LogGuard, BadFilter> {
     let dropped = writer.error_counter();
     let subscriber = subscriber(format, filter, writer)?;
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
-        let _ = DROPPED.set(dropped);
+        let _ = DROPPED_LINES.set(dropped);
         std::panic::set_hook(Box::new(panicked));
         log_bridge::install();
     }
@@ -99,11 +99,11 @@ fn colours() -> bool {
 }
 
 /// Counts dropped lines.
-static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+static DROPPED_LINES: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// How many lines were dropped.
 pub(super) fn dropped() -> u64 {
-    DROPPED.get().map_or(0, |counter| u64::try_from(counter.dropped_lines()).unwrap_or(u64::MAX))
+    DROPPED_LINES.get().map_or(0, |counter| u64::try_from(counter.dropped_lines()).unwrap_or(u64::MAX))
 }
 
 thread_local! {

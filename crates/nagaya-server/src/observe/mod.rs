@@ -200,7 +200,7 @@ impl ObservedRequest {
 impl Observer {
     /// Logs why a request failed; the same failure only once per interval, because a store that is down fails every request.
     fn failed(&self, observed: &ObservedRequest, status: u16, code: &str, cause: &str) {
-        let Some(suppressed) = self.failures.pass(code) else { return };
+        let Some(suppressed) = self.failures.should_log(code) else { return };
         let (request, route) = (observed.id(), observed.route());
         let (system, route) = (route.system.as_str(), route.route.as_str());
         let suppressed = (suppressed > 0).then_some(suppressed);

@@ -30,7 +30,7 @@ impl LogThrottle {
     }
 
     /// How many lines of this name were suppressed since the last one; `None`: this one is suppressed too.
-    pub(crate) fn pass(&self, name: &str) -> Option<u64> {
+    pub(crate) fn should_log(&self, name: &str) -> Option<u64> {
         let now = Instant::now();
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = lines.get_mut(name) {
@@ -56,20 +56,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_line_per_interval_passes_with_the_count_of_suppressed_ones() {
         let throttle = LogThrottle::new(Duration::from_secs(1));
-        assert_eq!(throttle.pass("busy"), Some(0));
-        assert_eq!([throttle.pass("busy"), throttle.pass("busy")], [None, None]);
-        assert_eq!(throttle.pass("internal"), Some(0), "each name counts for itself");
+        assert_eq!(throttle.should_log("busy"), Some(0));
+        assert_eq!([throttle.should_log("busy"), throttle.should_log("busy")], [None, None]);
+        assert_eq!(throttle.should_log("internal"), Some(0), "each name counts for itself");
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!([throttle.pass("busy"), throttle.pass("busy")], [Some(2), None]);
+        assert_eq!([throttle.should_log("busy"), throttle.should_log("busy")], [Some(2), None]);
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(throttle.pass("busy"), Some(1));
+        assert_eq!(throttle.should_log("busy"), Some(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn old_names_are_removed() {
         let throttle = LogThrottle::new(Duration::from_secs(1));
         for nth in 0..10 * MAX_NAMES {
-            assert_eq!(throttle.pass(&nth.to_string()), Some(0));
+            assert_eq!(throttle.should_log(&nth.to_string()), Some(0));
             tokio::time::advance(Duration::from_millis(10)).await;
         }
         assert!(throttle.lines.lock().expect("no panic").len() <= MAX_NAMES);

@@ -229,8 +229,8 @@ impl Problem {
     pub(crate) fn operators_only(design: &Design) -> Self {
         let roles: Vec<_> = design.operator_roles().iter().map(|role| format!("`{role}`")).collect();
         match roles.as_slice() {
-            [] => Problem::forbidden("Only operators reach this, and the design has no role of one."),
-            roles => Problem::forbidden(format!("Only operators reach this: {}.", roles.join(", "))),
+            [] => Problem::forbidden("Only operators may call this route, and the design has no operator role."),
+            roles => Problem::forbidden(format!("Only operators may call this route: {}.", roles.join(", "))),
         }
     }
 

@@ -5,7 +5,7 @@ use nagaya_store::{Query, SortCondition};
 use super::cursor;
 use crate::{
     Error, LogEntry, Operator,
-    write::log::{SPAN, partition, sort_key, span_of},
+    write::log::{LOG_PARTITION_MILLIS, partition, sort_key, span_of},
 };
 
 /// Entries of a page.
@@ -32,8 +32,9 @@ impl Operator {
         let mut after = cursor.map(|cursor| cursor::open(&state.settings, &bound, cursor)).transpose()?;
         session.require_reason()?;
         session.audit_log_reading().await?;
-        let started = after.as_ref().and_then(span_of).unwrap_or_else(|| from.max(0) / SPAN);
-        let ended = to.min(state.settings.clock.millis().saturating_add(SPAN)).max(0) / SPAN;
+        let started = after.as_ref().and_then(span_of).unwrap_or_else(|| from.max(0) / LOG_PARTITION_MILLIS);
+        let ended =
+            to.min(state.settings.clock.millis().saturating_add(LOG_PARTITION_MILLIS)).max(0) / LOG_PARTITION_MILLIS;
         let mut entries = Vec::new();
         for span in started..=ended {
             loop {

@@ -27,7 +27,7 @@ impl<'s> PageGuard<'s> {
         let Session { state, scope, .. } = session;
         // The wall of an index can be narrower than its entity's.
         let per_tenant = is_per_tenant(compiled.entity.wall) || is_per_tenant(state.design.wall_of(access));
-        let partition = scope.tenant().and_then(|tenant| compiled.partition_of(tenant));
+        let partition = scope.tenant().and_then(|tenant| compiled.tenant_partition(tenant));
         PageGuard { state, scope, compiled, per_tenant, partition }
     }
 

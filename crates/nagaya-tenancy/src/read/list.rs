@@ -118,7 +118,7 @@ impl Session {
         // a cursor only if one of the caller's own items follows, however far away it is.
         let shared = design.wall_of(access) == Wall::Attribute;
         let rounds = if shared { usize::MAX } else { MAX_ROUNDS };
-        let reach = reach(design, access, list);
+        let reach = records_to_find(design, access, list);
         let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
         let mut next = None;
         for _ in 0..rounds {
@@ -258,7 +258,8 @@ pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Res
     };
     let query = store_query(design, &scope, access, &compiled, list, asked);
     Ok(query.map(|query| {
-        let limit = (access.returns != ResultKind::Count).then(|| read_limit(&query, reach(design, access, list)));
+        let limit =
+            (access.returns != ResultKind::Count).then(|| read_limit(&query, records_to_find(design, access, list)));
         Query { limit, ..query }
     }))
 }
@@ -349,12 +350,12 @@ fn page_size(access: &AccessPattern, list: &List) -> usize {
 }
 
 /// The number of records that a page looks for: one more where tenants share a partition, to know whether the tenant has more.
-fn reach(design: &Design, access: &AccessPattern, list: &List) -> usize {
+fn records_to_find(design: &Design, access: &AccessPattern, list: &List) -> usize {
     let shared = design.wall_of(access) == Wall::Attribute;
     page_size(access, list) + usize::from(shared && access.returns == ResultKind::Many)
 }
 
-/// The number of items that the store reads to find so many records.
+/// The number of items that the store reads to find this many records.
 fn read_limit(query: &Query, missing: usize) -> usize {
     if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) }
 }

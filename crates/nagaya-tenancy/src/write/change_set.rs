@@ -16,8 +16,8 @@ use crate::{
 
 /// Changes that happen together or not at all, all on one side of the wall.
 ///
-/// A store takes 100 writes at once. Each change is one; its audit entry, each unique value that it takes or gives back, and each
-/// item that it begins to refer to are one more.
+/// A store takes 100 writes at once. Each change counts as one. Its audit entry, each unique value that it reserves or releases, and
+/// each new reference count as one more.
 ///
 /// An item that other entities can refer to is deleted by itself, not beside other changes: its deletion has to look for
 /// referring items, and may remove more of them than fit into one write.
@@ -98,7 +98,7 @@ impl ChangeSet {
         }
     }
 
-    /// Makes all changes or none; gives the items as they are afterwards, `None` for deleted ones.
+    /// Applies all changes or none. Returns the items after the change; `None` for deleted ones.
     pub async fn commit(self) -> Result<Vec<Option<Record>>, Error> {
         let ChangeSet { session, changes, refused, idempotency } = self;
         if let Some(refused) = refused {
@@ -130,7 +130,7 @@ impl ChangeSet {
             match (attempt(&session, &changes, idempotency.as_ref()).await, &idempotency) {
                 (Ok(Some(results)), _) => return Ok(results),
                 (Ok(None), _) => {}
-                // What is in the way may be the result of the same request.
+                // The conflicting item may come from an earlier attempt of this request.
                 (Err(error), Some(record)) => return record.recall(&session).await?.ok_or(error),
                 (Err(error), None) => return Err(error),
             }

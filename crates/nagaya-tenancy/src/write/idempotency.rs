@@ -40,7 +40,7 @@ impl<'s> IdempotencyRecord<'s> {
         };
         let tenant = session.scope.tenant();
         let partition = tenant
-            .and_then(|tenant| compiled.partition_of(tenant))
+            .and_then(|tenant| compiled.tenant_partition(tenant))
             .unwrap_or_else(|| format!("%once-{}", tenant.unwrap_or_default()));
         // The key belongs to one user: others who choose the same key learn nothing about it.
         let mut hasher = blake3::Hasher::new();
@@ -64,7 +64,7 @@ impl<'s> IdempotencyRecord<'s> {
             return Err(ErrorKind::IdempotencyKeyReused.into());
         }
         let Some(Value::List(results)) = kept.get(RESULTS) else { return Ok(None) };
-        Ok(results.iter().map(|result| recalled(session, result)).collect())
+        Ok(results.iter().map(|result| decode_result(session, result)).collect())
     }
 
     /// The write that keeps the results of the set, unless another request has used the key since.
@@ -96,7 +96,7 @@ impl<'s> IdempotencyRecord<'s> {
 }
 
 /// A kept result; `None` if the design no longer has its entity.
-fn recalled(session: &Session, result: &Value) -> Option<Option<Record>> {
+fn decode_result(session: &Session, result: &Value) -> Option<Option<Record>> {
     let Value::Map(result) = result else { return Some(None) };
     let compiled = session.state.compiled(result.get("entity")?.as_str()?).ok()?;
     let Value::Map(attributes) = result.get("item")? else { return None };

@@ -1,6 +1,6 @@
 //! Writing: a change set is drafted, planned and committed.
 //!
-//! 1. [`change_set`](Set) collects the changes of a call.
+//! 1. [`change_set`](ChangeSet) collects the changes of a call.
 //! 2. `draft` makes each change an item before and after, and the audit entries about it.
 //! 3. `plan` makes the drafts writes with conditions; `unique` adds the markers of unique values.
 //! 4. `commit` writes all of it at once. It has the only function that writes to the store.

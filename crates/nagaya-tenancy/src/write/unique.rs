@@ -40,7 +40,7 @@ impl Constraint {
         let sort = format!("%unique-{name}-{}-{}", self.fields.join("-"), &values[..40]);
         // In the tenant's own partition where there is one: some stores and access policies know only partitions.
         let partition = match compiled.owner(item).filter(|_| self.within_tenant) {
-            Some(tenant) => compiled.partition_of(tenant).unwrap_or_else(|| format!("%unique-{name}-{tenant}")),
+            Some(tenant) => compiled.tenant_partition(tenant).unwrap_or_else(|| format!("%unique-{name}-{tenant}")),
             None => format!("%unique-{name}"),
         };
         Some(Key::new(partition, sort))

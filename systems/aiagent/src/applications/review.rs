@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::APPLICATION;
 use crate::{
-    extension::Product,
+    extension::AppState,
     policy::{self, field_error},
 };
 
@@ -56,7 +56,7 @@ const ATTEMPTS: usize = 10;
 ///
 /// A repeated call by the same operator gets the same answer; other operators get 409. A repeated call creates the tenant if
 /// it does not exist yet.
-pub(crate) async fn approve(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn approve(product: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let approval: Approval = call.parse_body()?;
     let operator = call.operator()?;
     // The tenant gets the id that the operator names, or a new one.
@@ -78,7 +78,7 @@ pub(crate) async fn approve(product: Arc<Product>, call: Arc<Call>) -> Result<An
 }
 
 /// Rejects a pending application: 200 with the rejected application.
-pub(crate) async fn reject(product: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn reject(product: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let rejection: Rejection = call.parse_body()?;
     let operator = call.operator()?;
 
@@ -102,12 +102,12 @@ enum Decision {
 }
 
 /// Writes a decision into the application. If the application has changed meanwhile, it is checked again.
-async fn decide(product: &Product, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
+async fn decide(product: &AppState, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
     let id = [call.path_parameter("applicationId").ok_or_else(Problem::not_found)?];
     for _ in 0..ATTEMPTS {
         let record = operator.get(APPLICATION, &id).await?;
         let application: Application = record.deserialize()?;
-        if is_decided(&application, &review.decision)? {
+        if has_this_decision(&application, &review.decision)? {
             return Ok(record);
         }
         if let Decision::Approved { tenant, .. } = &review.decision {
@@ -124,7 +124,7 @@ async fn decide(product: &Product, call: &Call, operator: &Operator, review: &Re
 
 /// Whether the application has this decision already, from an approval whose tenant may not exist yet; `false` for a pending
 /// application.
-fn is_decided(application: &Application, decision: &Decision) -> Result<bool, Problem> {
+fn has_this_decision(application: &Application, decision: &Decision) -> Result<bool, Problem> {
     match (application.status.as_str(), decision) {
         ("pending", _) => Ok(false),
         // An application without an applicant was not approved through this API, and is not completed here.
@@ -147,7 +147,7 @@ async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<()
 }
 
 /// What a decision changes in the application.
-fn outcome(product: &Product, call: &Call, review: &Review) -> Map<String, Json> {
+fn outcome(product: &AppState, call: &Call, review: &Review) -> Map<String, Json> {
     let mut outcome = Map::from_iter([
         ("reviewedBy".to_owned(), (&*call.caller.user).into()),
         ("reviewedAt".to_owned(), product.now(APPLICATION, "reviewedAt")),

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem, RequestBody as _, request_body};
 
 use super::APPLICATION;
-use crate::extension::Product;
+use crate::extension::AppState;
 
 request_body! {
     /// The body of an application.
@@ -23,7 +23,7 @@ request_body! {
 ///
 /// The applicant gets this one answer; only reviewers can list applications. With an `Idempotency-Key`, the same key and
 /// body give the same answer and one application.
-pub(crate) async fn submit(_: Arc<Product>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn submit(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     // The fields of the review cannot be given.
     let mut fields = call.parse_body::<NewApplication>()?.fields();
 

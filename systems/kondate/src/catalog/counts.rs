@@ -25,28 +25,28 @@ const ATTEMPTS: usize = 100;
 
 /// An item in the catalog, from its publication to its withdrawal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Publication {
+pub(crate) struct CatalogEntry {
     pub(crate) kind: Kind,
     pub(crate) creator: String,
     pub(crate) created_at: String,
     pub(crate) id: String,
 }
 
-impl Publication {
+impl CatalogEntry {
     /// The publication that was saved.
     pub(crate) fn saved(kind: Kind, saved: &Record) -> Option<Self> {
-        Publication::read(kind, saved, "catalogCreatedAt")
+        CatalogEntry::read(kind, saved, "catalogCreatedAt")
     }
 
     /// The publication of a copy.
     pub(crate) fn copy(kind: Kind, copy: &Record) -> Option<Self> {
-        Publication::read(kind, copy, "createdAt")
+        CatalogEntry::read(kind, copy, "createdAt")
     }
 
     fn read(kind: Kind, record: &Record, created_at: &str) -> Option<Self> {
         let text = |field: &str| record.text(field).map(str::to_owned);
         let (creator, created_at, id) = (text("creatorId")?, text(created_at)?, text(kind.names().id)?);
-        Some(Publication { kind, creator, created_at, id })
+        Some(CatalogEntry { kind, creator, created_at, id })
     }
 
     /// The id of the item with the count, on its creator's page.
@@ -68,7 +68,7 @@ struct Miscount {
 }
 
 /// Makes the count match whether these users have saved the publication.
-pub(crate) async fn reconcile(nagaya: &Nagaya, publication: &Publication, users: &[String]) -> Result<(), Error> {
+pub(crate) async fn reconcile(nagaya: &Nagaya, publication: &CatalogEntry, users: &[String]) -> Result<(), Error> {
     for users in users.chunks(PER_WRITE) {
         reconcile_some(nagaya, publication, users).await?;
     }
@@ -76,7 +76,7 @@ pub(crate) async fn reconcile(nagaya: &Nagaya, publication: &Publication, users:
 }
 
 /// Checks all users who are counted, and makes the count their number.
-pub(crate) async fn recount(nagaya: &Nagaya, publication: &Publication) -> Result<(), Error> {
+pub(crate) async fn recount(nagaya: &Nagaya, publication: &CatalogEntry) -> Result<(), Error> {
     let creator = handle(nagaya, &publication.creator)?;
     let mut after = None;
     while let Some(users) = counted_users(&creator, publication, &mut after).await? {
@@ -103,7 +103,7 @@ pub(crate) async fn recount(nagaya: &Nagaya, publication: &Publication) -> Resul
 }
 
 /// The same for as many users as one write takes.
-async fn reconcile_some(nagaya: &Nagaya, publication: &Publication, users: &[String]) -> Result<(), Error> {
+async fn reconcile_some(nagaya: &Nagaya, publication: &CatalogEntry, users: &[String]) -> Result<(), Error> {
     let creator = handle(nagaya, &publication.creator)?;
     let mut retry = Retry::new(ATTEMPTS);
     loop {
@@ -144,12 +144,12 @@ async fn reconcile_some(nagaya: &Nagaya, publication: &Publication, users: &[Str
 async fn check(
     nagaya: &Nagaya,
     creator: &Tenant,
-    publication: &Publication,
+    publication: &CatalogEntry,
     user: &str,
 ) -> Result<Option<Miscount>, Error> {
-    let Publication { kind, id, .. } = publication;
+    let CatalogEntry { kind, id, .. } = publication;
     let saved = found(handle(nagaya, user)?.get(kind.names().saved, &[id]).await)?;
-    let saved = saved.and_then(|saved| Publication::saved(*kind, &saved)).as_ref() == Some(publication);
+    let saved = saved.and_then(|saved| CatalogEntry::saved(*kind, &saved)).as_ref() == Some(publication);
     let name = format!("{}{user}", publication.prefix());
     let note = creator.side_record(kind.names().creator, RecordOwner::Tenant, &name).await?;
     Ok((saved != note.is_some()).then(|| Miscount { user: user.to_owned(), note }))
@@ -158,7 +158,7 @@ async fn check(
 /// A page of the users who are counted; `None`: there are no more.
 async fn counted_users(
     creator: &Tenant,
-    publication: &Publication,
+    publication: &CatalogEntry,
     after: &mut Option<String>,
 ) -> Result<Option<Vec<String>>, Error> {
     let prefix = publication.prefix();
@@ -169,7 +169,7 @@ async fn counted_users(
 }
 
 /// The item with the count; `None`: withdrawn.
-async fn counter(creator: &Tenant, publication: &Publication) -> Result<Option<Record>, Error> {
+async fn counter(creator: &Tenant, publication: &CatalogEntry) -> Result<Option<Record>, Error> {
     found(creator.get(publication.kind.names().creator, &publication.counter_id()).await)
 }
 
@@ -178,7 +178,7 @@ fn count(counter: &Record) -> u64 {
 }
 
 /// Adds the write of a count to a set. It is no change of the publication, so `updatedAt` stays.
-fn set_count(set: ChangeSet, publication: &Publication, counter: &Record, number: u64) -> ChangeSet {
+fn set_count(set: ChangeSet, publication: &CatalogEntry, counter: &Record, number: u64) -> ChangeSet {
     let patch = json!({ "savedCount": number, "updatedAt": counter.json("updatedAt") });
     set.update(publication.kind.names().creator, &publication.counter_id(), fields(patch), counter)
 }

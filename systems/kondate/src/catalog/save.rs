@@ -7,7 +7,7 @@ use nagaya_server::{Answer, Call, Content, Problem};
 use nagaya_tenancy::{Expected, Record, Retry};
 use serde_json::{Map, Value as Json};
 
-use super::{Kind, counts::Publication};
+use super::{Kind, counts::CatalogEntry};
 use crate::product::is_lost_race;
 
 /// Saves an item of the catalog. A saved item stays as it is, unless the item was published again since.
@@ -27,7 +27,7 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
         retry.attempt().await?;
         let there = tenant.get_many(&[(names.saved, &[id])]).await?.into_iter().next().flatten();
         let written = match there {
-            Some(there) if Publication::saved(kind, &there) == Publication::copy(kind, &copy) => {
+            Some(there) if CatalogEntry::saved(kind, &there) == CatalogEntry::copy(kind, &copy) => {
                 return Ok(Answer::record(there));
             }
             Some(there) => tenant.update(names.saved, &[id], fields.clone(), &there).await,

@@ -1,7 +1,7 @@
 //! A provider for development and tests, which takes no money.
 //!
-//! It remembers nothing. What a card does follows from its token, and how a subscription stands from its id and the time, so
-//! that everything is as it was after a restart.
+//! It keeps no state. The behaviour of a card is encoded in its token, and the state of a subscription is computed from its id and
+//! the time, so that nothing changes with a restart.
 
 use nagaya_store::Clock;
 
@@ -18,12 +18,12 @@ const PERIOD: i64 = 30 * 24 * 3_600_000;
 /// | token | what it does |
 /// |---|---|
 /// | `tok_visa`, `tok_mastercard`, `tok_jcb` | pays |
-/// | `tok_declined` | can be added, and pays nothing |
+/// | `tok_declined` | can be added; every charge is declined |
 /// | `tok_unpaid` | pays, but no renewal: a subscription is `past_due` for a period, then `canceled` |
 /// | `tok_expired`, and all others | cannot be added |
 ///
-/// With `_` and anything behind it, a token is another one of its kind: `tok_visa_2`. A plan whose name starts with `trial`
-/// has one period for trying it out.
+/// A suffix after `_` gives another card of the same kind: `tok_visa_2`. A plan whose name starts with `trial` has a trial of one
+/// period.
 #[derive(Debug)]
 pub struct LocalPayments {
     clock: Clock,
@@ -36,7 +36,7 @@ impl Default for LocalPayments {
 }
 
 impl LocalPayments {
-    /// One that lives by this clock.
+    /// A provider with this clock.
     pub fn new(clock: Clock) -> Self {
         LocalPayments { clock }
     }
@@ -55,7 +55,7 @@ fn kind(token: &CardToken) -> &str {
     token.expose().strip_prefix("tok_").and_then(|rest| rest.split('_').next()).unwrap_or_default()
 }
 
-/// Refuses what is not paid.
+/// Declines a card that cannot pay.
 fn pays(token: &CardToken) -> Result<(), PaymentError> {
     match kind(token) {
         "visa" | "mastercard" | "jcb" | "unpaid" => Ok(()),
@@ -104,13 +104,13 @@ impl PaymentProvider for LocalPayments {
         key: &'a str,
     ) -> PaymentFuture<'a, SubscriptionStatus> {
         let course = match kind(token) {
-            "unpaid" => Course::Unpaid,
-            _ if plan.starts_with("trial") => Course::Trial,
-            _ => Course::Paid,
+            "unpaid" => SimulatedCourse::Unpaid,
+            _ if plan.starts_with("trial") => SimulatedCourse::Trial,
+            _ => SimulatedCourse::Paid,
         };
         let started = pays(token).and_then(|()| {
             let id = format!("sub_{key}_{}", course.name());
-            // How it stood when it was started, however late that is asked again.
+            // The state at the start, also for a late retry.
             found(&id).map(|subscription| subscription.standing(subscription.start))
         });
         Box::pin(async { started })
@@ -142,18 +142,18 @@ impl PaymentProvider for LocalPayments {
 
 /// How a subscription goes on if nobody does anything.
 #[derive(Clone, Copy, PartialEq)]
-enum Course {
+enum SimulatedCourse {
     Paid,
     Trial,
     Unpaid,
 }
 
-impl Course {
+impl SimulatedCourse {
     fn name(self) -> &'static str {
         match self {
-            Course::Paid => "paid",
-            Course::Trial => "trial",
-            Course::Unpaid => "unpaid",
+            SimulatedCourse::Paid => "paid",
+            SimulatedCourse::Trial => "trial",
+            SimulatedCourse::Unpaid => "unpaid",
         }
     }
 }
@@ -162,7 +162,7 @@ impl Course {
 struct Subscription<'i> {
     key: &'i str,
     start: i64,
-    course: Course,
+    course: SimulatedCourse,
     until: Option<i64>,
 }
 
@@ -170,7 +170,9 @@ impl<'i> Subscription<'i> {
     fn read(id: &'i str) -> Option<Self> {
         let mut parts = id.strip_prefix("sub_")?.splitn(3, '_');
         let (key, course, until) = (parts.next()?, parts.next()?, parts.next());
-        let course = [Course::Paid, Course::Trial, Course::Unpaid].into_iter().find(|each| each.name() == course)?;
+        let course = [SimulatedCourse::Paid, SimulatedCourse::Trial, SimulatedCourse::Unpaid]
+            .into_iter()
+            .find(|each| each.name() == course)?;
         let until = until.map(str::parse).transpose().ok()?;
         Some(Subscription { key, start: made_at(key)?, course, until })
     }
@@ -183,9 +185,9 @@ impl<'i> Subscription<'i> {
     fn standing(&self, now: i64) -> SubscriptionStatus {
         let over = (now - self.start).div_euclid(PERIOD).max(0);
         let (state, periods) = match (self.course, over) {
-            (Course::Trial, 0) => (SubscriptionState::Trialing, 1),
-            (Course::Unpaid, 1) => (SubscriptionState::PastDue, 2),
-            (Course::Unpaid, 2..) => (SubscriptionState::Canceled, 2),
+            (SimulatedCourse::Trial, 0) => (SubscriptionState::Trialing, 1),
+            (SimulatedCourse::Unpaid, 1) => (SubscriptionState::PastDue, 2),
+            (SimulatedCourse::Unpaid, 2..) => (SubscriptionState::Canceled, 2),
             _ => (SubscriptionState::Active, over + 1),
         };
         let period_end = self.start + periods * PERIOD;

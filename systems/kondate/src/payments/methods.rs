@@ -11,7 +11,7 @@ use super::{
     CardToken, METHOD, PaymentCall, PaymentError,
     subscription::Subscription,
     text,
-    wallet::{PendingPayment, Wallet, done},
+    wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
 use crate::product::{fields, is_lost_race};
 
@@ -43,7 +43,7 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = call.settled().await?;
+        let wallet = call.without_pending_payment().await?;
         let methods = call.methods().await?;
         if let Some(there) = call.with_token(&methods, &token).await? {
             return match make_default && !is_default(there) {
@@ -94,7 +94,7 @@ pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = call.settled().await?;
+        let wallet = call.without_pending_payment().await?;
         let method = call.tenant.get(METHOD, &[&id]).await?;
         call.http.check_if_match(&method)?;
         // No subscription is paid with it.
@@ -109,7 +109,7 @@ pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
 
         let removal = Removal { method: id.clone() };
         if call.begin(&wallet, &PendingPayment::Removal(removal)).await? {
-            call.settled().await?;
+            call.without_pending_payment().await?;
             return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None));
         }
     }
@@ -125,19 +125,19 @@ impl Removal {
     /// Removes the card at the provider, and then the method.
     pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
         let found = call.tenant.get_many(&[(METHOD, &[&self.method])]).await?.into_iter().next().flatten();
-        let Some(method) = found else { return done(call.change(wallet)).await.map(drop) };
+        let Some(method) = found else { return commit_or_lost_race(call.change(wallet)).await.map(drop) };
         match call.token(&self.method).await? {
             Some(token) if call.is_ours(&method).is_ok() => match call.payments.detach_card(&token).await {
                 Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
                 // The provider does not know the card.
                 Err(PaymentError::Declined(reason)) => {
-                    tracing::warn!(%reason, "the payment provider did not remove a card")
+                    tracing::warn!(%reason, "the payment provider did not remove a card");
                 }
                 Ok(()) => {}
             },
             _ => tracing::warn!("a card stays at a provider that is no longer used"),
         }
-        done(call.change(wallet).delete(METHOD, &[&self.method], &method)).await.map(drop)
+        commit_or_lost_race(call.change(wallet).delete(METHOD, &[&self.method], &method)).await.map(drop)
     }
 }
 
@@ -162,7 +162,7 @@ impl PaymentCall {
         let mut retry = Retry::default();
         loop {
             retry.attempt().await?;
-            let wallet = self.settled().await?;
+            let wallet = self.without_pending_payment().await?;
             let mut methods = self.methods().await?;
             let at = methods.iter().position(|method| method.id() == id).ok_or_else(Problem::not_found)?;
             let method = methods.swap_remove(at);

@@ -12,7 +12,7 @@ pub type PaymentFuture<'a, T> = ExtensionFuture<'a, Result<T, PaymentError>>;
 /// A payment provider. It stores the cards; the system has only tokens for them.
 ///
 /// Calls with a `key` are idempotent: the same key and arguments give the first answer again, a refusal included. Keys are
-/// ULIDs, created before the first call. A call that fails or is not answered in time is [`Refused::Unavailable`], and is
+/// ULIDs, created before the first call. A call that fails or is not answered in time is [`PaymentError::Unavailable`], and is
 /// repeated.
 pub trait PaymentProvider: Send + Sync + fmt::Debug + 'static {
     /// Its name in the stored items.

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     ChargeId, PURCHASE, PaymentCall, PaymentError, text,
-    wallet::{PendingPayment, Wallet, done},
+    wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
 use crate::{catalog::Kind, notifications::notification, product::fields};
 
@@ -19,7 +19,7 @@ const CURRENCY: &str = "JPY";
 
 request_body! {
     /// The body of a purchase.
-    struct Order of PURCHASE {
+    struct PurchaseRequest of PURCHASE {
         target_type: String = "targetType",
         target_id: String = "targetId",
         payment_method_id: Option<String> = "paymentMethodId",
@@ -29,7 +29,7 @@ request_body! {
 
 /// The JSON Schema of the body.
 pub(super) fn schema(design: &Design) -> Json {
-    let mut schema = Order::schema(design);
+    let mut schema = PurchaseRequest::schema(design);
     schema["properties"]["targetType"] = json!({ "type": "string", "enum": ["RECIPE", "SET"] });
     let says = [
         ("targetId", "Somebody else's (409 `own_item` otherwise), and not bought yet (409 `already_bought`)."),
@@ -46,7 +46,7 @@ pub(super) fn schema(design: &Design) -> Json {
 /// The idempotency key is required: without it, a repeated request would be charged again. The result is stored under the key
 /// for good, and is the answer to every request with the key. A paid item cannot be bought again with another key: 409.
 pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
-    let order: Order = call.http.parse_body()?;
+    let order: PurchaseRequest = call.http.parse_body()?;
     let kind = Kind::called(&order.target_type).ok_or_else(not_for_sale)?;
     let key = call.http.idempotency_key()?.ok_or_else(no_key)?;
     let request = serde_json::to_string(&call.http.body).unwrap_or_default();
@@ -54,9 +54,9 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = call.settled().await?;
+        let wallet = call.without_pending_payment().await?;
         // The key was not used yet.
-        if let Some(slip) = call.tenant.side_record(PURCHASE, RecordOwner::Tenant, &slip_of(key)).await? {
+        if let Some(slip) = call.tenant.side_record(PURCHASE, RecordOwner::Tenant, &receipt_record_name(key)).await? {
             return call.bought(&slip, &request).await;
         }
         // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
@@ -69,7 +69,7 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
             return Err(already_bought());
         }
         let purchase = call.offer(kind, &order).await?;
-        let buying = Buying { key: key.to_owned(), request: request.clone(), purchase };
+        let buying = PendingPurchase { key: key.to_owned(), request: request.clone(), purchase };
         // The next round completes the pending payment, this one or another.
         call.begin(&wallet, &PendingPayment::Buying(buying)).await?;
     }
@@ -93,13 +93,13 @@ struct Purchase {
 
 /// A pending purchase. Its price and payment method are fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Buying {
+pub(super) struct PendingPurchase {
     key: String,
     request: String,
     purchase: Purchase,
 }
 
-impl Buying {
+impl PendingPurchase {
     /// Charges it, and stores the result.
     pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
@@ -113,9 +113,10 @@ impl Buying {
         item.insert("status".to_owned(), if paid.is_ok() { "paid" } else { "failed" }.into());
 
         let set = call.change(wallet).create(PURCHASE, item);
-        let set = set.side_record(PURCHASE, RecordOwner::Tenant, &slip_of(&self.key), Some(fields(slip)), None);
+        let set =
+            set.side_record(PURCHASE, RecordOwner::Tenant, &receipt_record_name(&self.key), Some(fields(slip)), None);
         let set = if paid.is_ok() { self.receipt(self.bought(set)) } else { set };
-        done(set).await.map(drop)
+        commit_or_lost_race(set).await.map(drop)
     }
 
     /// Charges the amount, unless it is 0; or returns why it was declined.
@@ -150,7 +151,7 @@ impl Buying {
 
 impl PaymentCall {
     /// The ordered item, at the price that the catalog has now.
-    async fn offer(&self, kind: Kind, order: &Order) -> Result<Purchase, Problem> {
+    async fn offer(&self, kind: Kind, order: &PurchaseRequest) -> Result<Purchase, Problem> {
         let names = kind.names();
         let list = List::by(names.by_id).with(names.id, &order.target_id);
         let found = self.tenant.list(&list).await.map_err(no_id)?;
@@ -212,7 +213,7 @@ fn no_id(error: Error) -> Problem {
 }
 
 /// The name of the record with the result of a purchase.
-fn slip_of(key: &str) -> String {
+fn receipt_record_name(key: &str) -> String {
     format!("purchase-{key}")
 }
 
@@ -222,7 +223,7 @@ fn bought_of(target_type: &str, target_id: &str) -> String {
 }
 
 fn already_bought() -> Problem {
-    let detail = "It is bought and paid: see `GET /purchases`. Nothing has been charged.";
+    let detail = "Already bought: see `GET /purchases`. You were not charged again.";
     Problem::new(StatusCode::CONFLICT, "already_bought", detail)
 }
 

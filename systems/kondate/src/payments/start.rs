@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use super::{
     PaymentCall, PaymentError, SUBSCRIPTION, SubscriptionStatus,
     subscription::{Subscription, SubscriptionNotice, bad_standing},
-    wallet::{PendingPayment, Wallet, done},
+    wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
 use crate::product::fields;
 
@@ -28,7 +28,7 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let wallet = call.settled().await?;
+        let wallet = call.without_pending_payment().await?;
         // None is running.
         let current =
             call.present_subscription().await?.map(|current| current.deserialize::<Subscription>()).transpose()?;
@@ -104,7 +104,7 @@ impl Start {
                 Ok(standing) => self.record(call, set, standing).await?,
                 Err(_) => set,
             };
-            if done(set).await? {
+            if commit_or_lost_race(set).await? {
                 break;
             }
             again = call.wallet().await?;

@@ -10,7 +10,7 @@ use nagaya_tenancy::{ChangeSet, RecordOwner, Retry, SideRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use super::{METHOD, PaymentCall, methods::Removal, purchases::Buying, start::Start};
+use super::{METHOD, PaymentCall, methods::Removal, purchases::PendingPurchase, start::Start};
 use crate::product::{fields, is_lost_race};
 
 const NAME: &str = "wallet";
@@ -25,7 +25,7 @@ pub(super) struct Wallet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum PendingPayment {
-    Buying(Buying),
+    Buying(PendingPurchase),
     Start(Start),
     Removal(Removal),
 }
@@ -51,7 +51,7 @@ impl PaymentCall {
     }
 
     /// The wallet without a pending payment: a pending one is completed first.
-    pub(super) async fn settled(&self) -> Result<Wallet, Problem> {
+    pub(super) async fn without_pending_payment(&self) -> Result<Wallet, Problem> {
         let mut retry = Retry::default();
         loop {
             retry.attempt().await?;
@@ -75,12 +75,12 @@ impl PaymentCall {
         let under_way = Some(fields(json!({ "act": act })));
         let set =
             self.tenant.change_set().side_record(METHOD, RecordOwner::Tenant, NAME, under_way, wallet.note.as_ref());
-        done(set).await
+        commit_or_lost_race(set).await
     }
 }
 
 /// Commits a change set; `false` if another writer was faster.
-pub(super) async fn done(set: ChangeSet) -> Result<bool, Problem> {
+pub(super) async fn commit_or_lost_race(set: ChangeSet) -> Result<bool, Problem> {
     match set.commit().await {
         Ok(_) => Ok(true),
         Err(error) if is_lost_race(&error) => Ok(false),

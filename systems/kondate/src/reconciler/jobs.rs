@@ -9,7 +9,7 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use nagaya_tenancy::{Error, ItemChange, Nagaya, Record};
 
 use crate::{
-    catalog::{Kind, counts, counts::Publication},
+    catalog::{Kind, counts, counts::CatalogEntry},
     search,
 };
 
@@ -38,9 +38,9 @@ const AT_ONCE: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     /// Users who may have saved or unsaved a publication. A publication has one count, so its users go together.
-    saved: BTreeMap<Publication, BTreeSet<String>>,
+    saved: BTreeMap<CatalogEntry, BTreeSet<String>>,
     /// Publications whose whole count is checked.
-    recounted: BTreeSet<Publication>,
+    recounted: BTreeSet<CatalogEntry>,
     /// Items whose postings may have changed, by entity, tenant and id.
     searched: BTreeSet<(String, String, Vec<String>)>,
 }
@@ -48,8 +48,8 @@ pub(super) struct Jobs {
 /// One job.
 #[derive(Debug, Clone)]
 pub(super) enum Job {
-    Count(Publication, Vec<String>),
-    Recount(Publication),
+    Count(CatalogEntry, Vec<String>),
+    Recount(CatalogEntry),
     Search { entity: String, tenant: String, id: Vec<String> },
 }
 
@@ -73,7 +73,7 @@ impl Jobs {
             jobs.add(tenant, record);
             // A deleted save has left its count record, and a deleted item its postings.
             let kind = Kind::ALL.into_iter().find(|kind| kind.names().creator == record.entity());
-            jobs.recounted.extend(kind.and_then(|kind| Publication::copy(kind, record)));
+            jobs.recounted.extend(kind.and_then(|kind| CatalogEntry::copy(kind, record)));
             jobs.searched.extend(item_of(record).map(|(entity, id)| (entity, tenant.clone(), id)));
         }
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
@@ -86,7 +86,7 @@ impl Jobs {
         for kind in Kind::ALL {
             let names = kind.names();
             if entity == names.saved {
-                let publication = Publication::saved(kind, record);
+                let publication = CatalogEntry::saved(kind, record);
                 publication.into_iter().for_each(|publication| {
                     self.saved.entry(publication).or_default().insert(tenant.to_owned());
                 });

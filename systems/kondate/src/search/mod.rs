@@ -18,13 +18,13 @@ use nagaya_tenancy::Page;
 use serde_json::{Value as Json, json};
 
 pub(crate) use self::index::reconcile;
-use self::query::Shelf;
+use self::query::SearchScope;
 use crate::product::item;
 
 /// Characters of the longest question.
 const LONGEST: usize = 100;
 /// Items of an answer, unless the caller says how many.
-const USUAL: usize = 20;
+const DEFAULT_LIMIT: usize = 20;
 /// Items of the largest answer.
 const LARGEST: usize = 100;
 
@@ -117,7 +117,7 @@ fn route(collection: &'static Collection) -> CustomRoute {
     CustomRoute::new(Method::GET, collection.path, &collection.summary(), handler)
         .requires(collection.entity, Verb::Read)
         .caller(reach)
-        .parameter(question())
+        .parameter(query_parameter_schema())
         .parameter(limit())
         .parameter(order())
         .parameter(json!({ "$ref": "#/components/parameters/Cursor" }))
@@ -128,12 +128,12 @@ fn route(collection: &'static Collection) -> CustomRoute {
 async fn listed(call: &Arc<Call>, collection: &'static Collection) -> Result<Answer, Problem> {
     let page = match call.query_parameter("q") {
         None => call.list(collection.access, &[]).await?,
-        Some(question) => answered(call, collection, question).await?,
+        Some(question) => search_page(call, collection, question).await?,
     };
     Ok(Answer::new(StatusCode::OK, Content::Page(page)))
 }
 
-async fn answered(call: &Call, collection: &'static Collection, question: &str) -> Result<Page, Problem> {
+async fn search_page(call: &Call, collection: &'static Collection, question: &str) -> Result<Page, Problem> {
     let mut seen = Vec::new();
     for (name, _) in &call.query {
         let wrong = match name.as_str() {
@@ -156,7 +156,7 @@ async fn answered(call: &Call, collection: &'static Collection, question: &str) 
     // Signs alone are in no answer.
     let wanted = terms::wanted(question);
     let limit = match call.query_parameter("limit") {
-        None => USUAL,
+        None => DEFAULT_LIMIT,
         Some(text) => {
             let limit = text.parse::<usize>().ok().filter(|limit| (1..=1_000).contains(limit));
             limit.ok_or_else(|| Problem::bad_parameter("limit", "Has to be a whole number from 1 to 1000."))?
@@ -167,12 +167,12 @@ async fn answered(call: &Call, collection: &'static Collection, question: &str) 
         Some("asc") => true,
         Some(_) => return Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),
     };
-    let shelf = if collection.public { Shelf::Catalog(call.visitor()) } else { Shelf::Own(call.tenant()?) };
+    let shelf = if collection.public { SearchScope::Catalog(call.visitor()) } else { SearchScope::Own(call.tenant()?) };
     let records = query::search(&shelf, collection, &wanted, (limit.min(LARGEST), oldest_first)).await?;
     Ok(Page { records, next: None, count: None })
 }
 
-fn question() -> Json {
+fn query_parameter_schema() -> Json {
     let schema = json!({ "type": "string", "minLength": 1, "maxLength": LONGEST });
     let description = "Words or parts of words, in any width, case and kana. What has most of it comes first, in titles \
                        before tags and ingredients before descriptions. The first 20 without `limit`, at most 100, no cursor.";

@@ -5,39 +5,39 @@ use std::collections::HashMap;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use nagaya_tenancy::{Error, List, Page, Record, Tenant, Visitor};
 
-use super::{Collection, terms::Wanted};
+use super::{Collection, terms::QueryTerm};
 
 /// Postings of a term that are looked at, at most: those of the newest items.
-const LOOKED_AT: usize = 2_000;
+const MAX_POSTINGS: usize = 2_000;
 /// Postings that come at once.
 const PAGE: usize = 1_000;
 /// Terms that are looked up at the same time.
 const AT_ONCE: usize = 8;
 
 /// Whose items are searched.
-pub(super) enum Shelf {
+pub(super) enum SearchScope {
     Own(Tenant),
     Catalog(Visitor),
 }
 
-impl Shelf {
+impl SearchScope {
     async fn list(&self, list: &List) -> Result<Page, Error> {
         match self {
-            Shelf::Own(tenant) => tenant.list(list).await,
-            Shelf::Catalog(visitor) => visitor.list(list).await,
+            SearchScope::Own(tenant) => tenant.list(list).await,
+            SearchScope::Catalog(visitor) => visitor.list(list).await,
         }
     }
 
     async fn get_many(&self, wanted: &[(&str, &[&str])]) -> Result<Vec<Option<Record>>, Error> {
         match self {
-            Shelf::Own(tenant) => tenant.get_many(wanted).await,
-            Shelf::Catalog(visitor) => visitor.get_many(wanted).await,
+            SearchScope::Own(tenant) => tenant.get_many(wanted).await,
+            SearchScope::Catalog(visitor) => visitor.get_many(wanted).await,
         }
     }
 }
 
 /// What finds an item, and sorts the newest last: when it was published, empty for what is one's own, and its id.
-type Target = (String, String);
+type HitKey = (String, String);
 
 /// How well an item answers: how many terms it has, and how weighty they are.
 type Score = (usize, i64);
@@ -45,9 +45,9 @@ type Score = (usize, i64);
 /// The items that answer best, at most `limit` of them, of equally good ones the newest or the oldest first. One that has
 /// fewer than half of the terms is no answer.
 pub(super) async fn search(
-    shelf: &Shelf,
+    shelf: &SearchScope,
     collection: &Collection,
-    wanted: &[Wanted],
+    wanted: &[QueryTerm],
     (limit, oldest_first): (usize, bool),
 ) -> Result<Vec<Record>, Error> {
     let lookups: Vec<_> = wanted.iter().map(|term| weights(shelf, collection, term)).collect();
@@ -61,11 +61,15 @@ pub(super) async fn search(
 }
 
 /// The items that have a term, and how weighty it is in each.
-async fn weights(shelf: &Shelf, collection: &Collection, wanted: &Wanted) -> Result<HashMap<Target, i64>, Error> {
+async fn weights(
+    shelf: &SearchScope,
+    collection: &Collection,
+    wanted: &QueryTerm,
+) -> Result<HashMap<HitKey, i64>, Error> {
     let list = list(collection, wanted).limit(PAGE);
     let mut weights = HashMap::new();
     let mut page = shelf.list(&list).await?;
-    for looked_at in (PAGE..=LOOKED_AT).step_by(PAGE) {
+    for looked_at in (PAGE..=MAX_POSTINGS).step_by(PAGE) {
         for record in &page.records {
             let text = |field: &str| record.text(field).unwrap_or_default().to_owned();
             let weight = record.json("weight").and_then(|weight| weight.as_i64()).unwrap_or_default();
@@ -73,7 +77,7 @@ async fn weights(shelf: &Shelf, collection: &Collection, wanted: &Wanted) -> Res
             let best = weights.entry((text("createdAt"), text("targetId"))).or_insert(weight);
             *best = weight.max(*best);
         }
-        match page.next.take().filter(|_| looked_at < LOOKED_AT) {
+        match page.next.take().filter(|_| looked_at < MAX_POSTINGS) {
             Some(next) => page = shelf.list(&list.clone().cursor(next)).await?,
             None => break,
         }
@@ -81,24 +85,24 @@ async fn weights(shelf: &Shelf, collection: &Collection, wanted: &Wanted) -> Res
     Ok(weights)
 }
 
-fn list(collection: &Collection, wanted: &Wanted) -> List {
+fn list(collection: &Collection, wanted: &QueryTerm) -> List {
     let postings = collection.accesses();
     let initial = |list: List, first: Option<char>| match first.filter(|_| collection.public) {
         Some(first) => list.with("initial", first),
         None => list,
     };
     match wanted {
-        Wanted::Pair(pair) => initial(List::by(postings.0).with("term", pair), pair.chars().next()),
+        QueryTerm::Pair(pair) => initial(List::by(postings.0).with("term", pair), pair.chars().next()),
         // The catalog's terms lie by what they begin with.
-        Wanted::Beginning(first) if collection.public => initial(List::by(postings.1), Some(*first)),
-        Wanted::Beginning(first) => List::by(postings.1).with("term", *first),
+        QueryTerm::Beginning(first) if collection.public => initial(List::by(postings.1), Some(*first)),
+        QueryTerm::Beginning(first) => List::by(postings.1).with("term", *first),
     }
     .with("kind", collection.kind)
 }
 
 /// The items of all terms, the best first: those with most terms, then the weightiest, then the newest.
-fn ranked(found: &[HashMap<Target, i64>], limit: usize, oldest_first: bool) -> Vec<&Target> {
-    let mut scores: HashMap<&Target, Score> = HashMap::new();
+fn ranked(found: &[HashMap<HitKey, i64>], limit: usize, oldest_first: bool) -> Vec<&HitKey> {
+    let mut scores: HashMap<&HitKey, Score> = HashMap::new();
     for (target, weight) in found.iter().flatten() {
         let score = scores.entry(target).or_default();
         *score = (score.0 + 1, score.1 + weight);

@@ -1,25 +1,25 @@
-//! Terms: what of a text can be searched for.
+//! Terms: the searchable parts of a text.
 //!
 //! Japanese does not say where words begin, so the terms are pairs of neighbouring characters. The last character of a run is
-//! a term by itself: every character begins one, and a single character (卵) is found by the beginning of terms. Width, case and
-//! the two kana make no difference: `ｶﾚｰ`, `カレー` and `かれー` are the same.
+//! a term by itself. So every character starts a term, and a query of one character (卵) is a prefix match. Width, case and the
+//! two kana make no difference: `ｶﾚｰ`, `カレー` and `かれー` are the same.
 
 use std::collections::BTreeMap;
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// Terms of an item, at most. What comes first counts, and the title comes first.
-pub(super) const MOST: usize = 400;
+pub(super) const MAX_ITEM_TERMS: usize = 400;
 
 /// Terms that a question is looked up by, at most: the first ones.
-pub(super) const ASKED: usize = 32;
+pub(super) const MAX_QUERY_TERMS: usize = 32;
 
 /// Terms, each with the weight of the best place where it stands.
 pub(super) type Weighted = BTreeMap<String, i64>;
 
 /// What a question looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum QueryTerm {
     /// This term.
     Pair(String),
     /// Any term that begins so.
@@ -33,7 +33,7 @@ pub(super) fn of<'t>(texts: impl IntoIterator<Item = (i64, &'t str)>) -> Weighte
         for run in runs(text) {
             let last = run.last().map(char::to_string);
             for term in pairs(&run).chain(last) {
-                if terms.len() == MOST {
+                if terms.len() == MAX_ITEM_TERMS {
                     return terms;
                 }
                 terms.entry(term).or_insert(weight);
@@ -43,21 +43,21 @@ pub(super) fn of<'t>(texts: impl IntoIterator<Item = (i64, &'t str)>) -> Weighte
     terms
 }
 
-/// What a question looks for, each once; nothing if it has neither letter nor digit.
-pub(super) fn wanted(question: &str) -> Vec<Wanted> {
+/// The distinct terms of a query; empty if it has no letter or digit.
+pub(super) fn wanted(question: &str) -> Vec<QueryTerm> {
     let mut wanted = Vec::new();
     for run in runs(question) {
         let single = match run.as_slice() {
-            [only] => Some(Wanted::Beginning(*only)),
+            [only] => Some(QueryTerm::Beginning(*only)),
             _ => None,
         };
-        for each in pairs(&run).map(Wanted::Pair).chain(single) {
+        for each in pairs(&run).map(QueryTerm::Pair).chain(single) {
             if !wanted.contains(&each) {
                 wanted.push(each);
             }
         }
     }
-    wanted.truncate(ASKED);
+    wanted.truncate(MAX_QUERY_TERMS);
     wanted
 }
 
@@ -65,7 +65,7 @@ fn pairs(run: &[char]) -> impl Iterator<Item = String> {
     run.windows(2).map(|pair| pair.iter().collect())
 }
 
-/// The letters and digits that stand side by side, without what makes no difference.
+/// Runs of letters and digits, normalised for case, width and kana.
 fn runs(text: &str) -> Vec<Vec<char>> {
     let normal = ComposingNormalizerBorrowed::new_nfkc().normalize(text);
     let folded: Vec<char> = normal.chars().flat_map(char::to_lowercase).map(hiragana).collect();
@@ -114,7 +114,7 @@ mod tests {
         alike("ヴィシソワーズ", "ゔぃしそわーず");
         alike("㌘", "ぐらむ");
         alike("①", "1");
-        // What is said otherwise stays something else.
+        // Different words stay different.
         assert_ne!(of([(1, "カレー")]), of([(1, "カレ")]));
         assert_ne!(of([(1, "はは")]), of([(1, "ばば")]));
     }
@@ -134,26 +134,29 @@ mod tests {
         let letters = |from: u32, count: u32| (from..from + count).filter_map(char::from_u32).collect::<String>();
         let (title, description) = (letters(0x4e00, 200), letters(0x5000, 2_000));
         let terms = of([(4, title.as_str()), (1, description.as_str())]);
-        assert_eq!(terms.len(), MOST);
+        assert_eq!(terms.len(), MAX_ITEM_TERMS);
         assert_eq!(terms.values().filter(|weight| **weight == 4).count(), 200);
     }
 
     #[test]
     fn one_character_is_looked_up_as_a_beginning() {
-        let pair = |text: &str| Wanted::Pair(text.to_owned());
-        assert_eq!(wanted("卵"), [Wanted::Beginning('卵')]);
+        let pair = |text: &str| QueryTerm::Pair(text.to_owned());
+        assert_eq!(wanted("卵"), [QueryTerm::Beginning('卵')]);
         assert_eq!(wanted("カレー"), [pair("かれ"), pair("れー")]);
-        assert_eq!(wanted("豚 しょうが"), [Wanted::Beginning('豚'), pair("しょ"), pair("ょう"), pair("うが")]);
+        assert_eq!(wanted("豚 しょうが"), [QueryTerm::Beginning('豚'), pair("しょ"), pair("ょう"), pair("うが")]);
         assert_eq!(wanted("もももも"), [pair("もも")]);
         assert_eq!(wanted("！？ 、"), []);
-        assert_eq!(wanted(&(0..100).filter_map(|at| char::from_u32(0x4e00 + at)).collect::<String>()).len(), ASKED);
+        assert_eq!(
+            wanted(&(0..100).filter_map(|at| char::from_u32(0x4e00 + at)).collect::<String>()).len(),
+            MAX_QUERY_TERMS
+        );
     }
 
     /// Whether an item with these terms has everything that is looked for.
-    fn has(terms: &Weighted, wanted: &Wanted) -> bool {
+    fn has(terms: &Weighted, wanted: &QueryTerm) -> bool {
         match wanted {
-            Wanted::Pair(pair) => terms.contains_key(pair),
-            Wanted::Beginning(first) => terms.keys().any(|term| term.starts_with(*first)),
+            QueryTerm::Pair(pair) => terms.contains_key(pair),
+            QueryTerm::Beginning(first) => terms.keys().any(|term| term.starts_with(*first)),
         }
     }
 

@@ -112,7 +112,7 @@ async fn what_does_not_fit_one_write_set_is_posted_in_several() {
     made["description"] = json!(long);
     hana.create("recipe", fields(made)).await.expect("a recipe");
     in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
-    assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await.len(), super::terms::MOST);
+    assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await.len(), super::terms::MAX_ITEM_TERMS);
 
     hana.delete("recipe", &["r_01"], None).await.expect("gone");
     in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;

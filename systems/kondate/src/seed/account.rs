@@ -17,7 +17,7 @@ pub(super) const FEE: u32 = 480;
 const NOTIFICATIONS: (usize, usize) = (18, 5);
 
 /// A user.
-pub(super) struct Cook {
+pub(super) struct SeedUser {
     /// The user's id, which is the tenant's.
     pub(super) id: String,
     pub(super) name: String,
@@ -29,7 +29,7 @@ pub(super) struct Cook {
     pub(super) since: i64,
 }
 
-impl Cook {
+impl SeedUser {
     pub(super) fn of(context: &SeedContext<'_>) -> Self {
         // Every second person has a Japanese name.
         let first = Rng::new(context.seed, &["cooks"], [0, 0]).below(Person::NAMES);
@@ -38,11 +38,11 @@ impl Cook {
         let people = *rng.pick(&[2, 3, 3, 4, 4]).unwrap_or(&2);
         let since = evening(context.until - rng.between(70, 140) * DAY, &mut rng);
         let card = id(since - HOUR, rng.bits());
-        Cook { id: context.tenant().to_owned(), name, email, people, card, since }
+        SeedUser { id: context.tenant().to_owned(), name, email, people, card, since }
     }
 }
 
-pub(super) fn account(context: &SeedContext<'_>, cook: &Cook) -> Vec<WriteGroup> {
+pub(super) fn account(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGroup> {
     let mut rng = context.rng("desk", 0);
     let long_ago = evening(context.until - 560 * DAY, &mut rng) - HOUR;
     let profile = json!({
@@ -74,7 +74,7 @@ pub(super) fn account(context: &SeedContext<'_>, cook: &Cook) -> Vec<WriteGroup>
 }
 
 /// The card, and the subscription that is paid with it.
-fn subscription(context: &SeedContext<'_>, cook: &Cook, rng: &mut Rng) -> WriteGroup {
+fn subscription(context: &SeedContext<'_>, cook: &SeedUser, rng: &mut Rng) -> WriteGroup {
     let periods = (context.until - cook.since).div_euclid(PERIOD * DAY) + 1;
     let card = json!({
         "paymentMethodId": cook.card,

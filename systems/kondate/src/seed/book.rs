@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     EVENING, HOUR, RECIPES, SECOND, SeedItem, WriteGroup,
-    account::Cook,
+    account::SeedUser,
     dishes::{Dish, Ingredient},
     evening, id, instant, later, start,
     texts::{MENUS, MenuText, TEXTS},
@@ -16,9 +16,9 @@ const PUBLISHED: (usize, usize) = (20, 6);
 /// Prices of published recipes that are not free, in yen.
 const PRICES: [u32; 3] = [200, 300, 480];
 /// How many recipes are older than the rest of the data.
-const OLD: usize = 20;
+const OLD_RECIPES: usize = 20;
 /// How far back the rest of the data goes, in days.
-pub(super) const BACK: i64 = 185;
+pub(super) const HISTORY_DAYS: i64 = 185;
 /// Menus that have been used for some weeks.
 pub(super) const USED: usize = 4;
 
@@ -54,7 +54,7 @@ pub(super) struct Offer {
     pub(super) price: u32,
 }
 
-pub(super) struct Book {
+pub(super) struct RecipeBook {
     pub(super) recipes: Vec<Recipe>,
     pub(super) menus: Vec<Menu>,
     categories: Vec<WriteGroup>,
@@ -70,13 +70,13 @@ pub(super) fn recipe_id(context: &SeedContext<'_>, n: usize) -> String {
 /// The id and the time of the n-th recipe, and the generator for the rest of it.
 fn made(context: &SeedContext<'_>, n: usize) -> (String, i64, Rng) {
     let mut rng = context.rng("recipe", n);
-    let old = n < OLD || rng.chance(70);
-    let days = if old { rng.between(BACK + 5, 540) } else { rng.between(2, BACK) };
+    let old = n < OLD_RECIPES || rng.chance(70);
+    let days = if old { rng.between(HISTORY_DAYS + 5, 540) } else { rng.between(2, HISTORY_DAYS) };
     let moment = evening(context.until - days * DAY, &mut rng);
     (id(moment, rng.bits()), moment, rng)
 }
 
-impl Book {
+impl RecipeBook {
     pub(super) fn of(context: SeedContext<'_>) -> Self {
         let mut rng = context.rng("book", 0);
         let [mut first, mut others] = Dish::all();
@@ -84,7 +84,7 @@ impl Book {
         rng.shuffle(&mut others);
         let dishes = first.into_iter().chain(others).take(context.items.min(RECIPES)).enumerate();
         let recipes = dishes.map(|(n, dish)| Recipe::of(&context, n, dish)).collect();
-        let mut book = Book { recipes, menus: Vec::new(), categories: Vec::new(), category_ids: Vec::new() };
+        let mut book = RecipeBook { recipes, menus: Vec::new(), categories: Vec::new(), category_ids: Vec::new() };
         // Every user has the same menus for weekdays, and some of the others.
         let mut menus: Vec<usize> = (0..MENUS.len()).collect();
         rng.shuffle(&mut menus[USED..]);
@@ -106,7 +106,7 @@ impl Book {
 
     fn menu(&self, context: &SeedContext<'_>, n: usize, which: usize) -> Menu {
         let mut rng = context.rng("set", n);
-        let days = if n < USED { rng.between(30, BACK) } else { rng.between(3, BACK) };
+        let days = if n < USED { rng.between(30, HISTORY_DAYS) } else { rng.between(3, HISTORY_DAYS) };
         let moment = evening(context.until - days * DAY, &mut rng);
         let id = id(moment, rng.bits());
         // Before anything that depends on the recipes: the same values are derived for other users.
@@ -143,7 +143,7 @@ impl Book {
     }
 
     /// All items; what is published goes with its copies in the catalog.
-    pub(super) fn groups(mut self, cook: &Cook) -> Vec<WriteGroup> {
+    pub(super) fn groups(mut self, cook: &SeedUser) -> Vec<WriteGroup> {
         let mut all = std::mem::take(&mut self.categories);
         for recipe in &self.recipes {
             let fields = recipe.fields(self.category_id(recipe.dish.family.category));
@@ -195,7 +195,7 @@ impl Recipe {
 }
 
 impl Menu {
-    fn fields(&self, category: Option<&str>, recipes: &[Recipe], cook: &Cook) -> Json {
+    fn fields(&self, category: Option<&str>, recipes: &[Recipe], cook: &SeedUser) -> Json {
         let items = self
             .recipes
             .iter()
@@ -218,7 +218,7 @@ fn published(
     mut own_fields: Json,
     (moment, offer): (i64, Option<Offer>),
     copied: &[&str],
-    cook: &Cook,
+    cook: &SeedUser,
     mut rng: Rng,
 ) -> WriteGroup {
     let Some(offer) = offer else { return SeedItem::new(own, moment, &mut rng, own_fields).alone() };

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::{
     RECIPES, SeedItem, WriteGroup,
-    account::{Cook, FEE, PERIOD},
+    account::{FEE, PERIOD, SeedUser},
     book,
-    book::{Book, Offer},
+    book::{Offer, RecipeBook},
     evening, id, instant, later, steps,
 };
 
@@ -32,7 +32,7 @@ impl Seeder for CommunitySeeder {
     }
 
     fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
-        let cook = Cook::of(&context);
+        let cook = SeedUser::of(&context);
         let mut all = periods(&context, &cook);
         let others = (1..context.tenants.len()).take(KNOWN).map(|n| (context.index + n) % context.tenants.len());
         for other in others.map(|index| SeedContext { index, ..context }) {
@@ -44,8 +44,8 @@ impl Seeder for CommunitySeeder {
 }
 
 /// What a user has saved, and bought before, of another user.
-fn saved(context: &SeedContext<'_>, cook: &Cook, other: &SeedContext<'_>) -> Vec<WriteGroup> {
-    let book = Book::of(*other);
+fn saved(context: &SeedContext<'_>, cook: &SeedUser, other: &SeedContext<'_>) -> Vec<WriteGroup> {
+    let book = RecipeBook::of(*other);
     let recipes =
         book.recipes.iter().map(|each| (["saved_recipe", "recipeId", "RECIPE"], &each.id, each.dish.title, each.offer));
     let menus = book.menus.iter().map(|each| (["saved_set", "setId", "SET"], &each.id, each.title, each.offer));
@@ -85,7 +85,7 @@ fn saved(context: &SeedContext<'_>, cook: &Cook, other: &SeedContext<'_>) -> Vec
 }
 
 /// The payments for the subscription so far.
-fn periods(context: &SeedContext<'_>, cook: &Cook) -> Vec<WriteGroup> {
+fn periods(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGroup> {
     let mut rng = context.rng("purchase", 0);
     let starts = (0..).map(|n| cook.since + n * PERIOD * DAY).take_while(|start| *start < context.until);
     let paid = starts.map(|start| {
@@ -103,8 +103,8 @@ fn periods(context: &SeedContext<'_>, cook: &Cook) -> Vec<WriteGroup> {
 }
 
 /// Share links to two recipes and a menu.
-fn shares(context: &SeedContext<'_>, cook: &Cook) -> Vec<WriteGroup> {
-    let book = Book::of(*context);
+fn shares(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGroup> {
+    let book = RecipeBook::of(*context);
     // A recipe of another site has a link already.
     let recipes = book.recipes.iter().filter(|recipe| !recipe.imported).take(2).map(|recipe| ("RECIPE", &recipe.id));
     let menus = book.menus.iter().take(1).map(|menu| ("SET", &menu.id));

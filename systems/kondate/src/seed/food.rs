@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{
     HOUR, SeedItem, WriteGroup,
-    account::Cook,
-    book::Book,
+    account::SeedUser,
+    book::RecipeBook,
     date,
     dishes::{Ingredient, kind, number},
     evening, id, instant,
@@ -21,7 +21,7 @@ const DELETED: usize = 5;
 /// How many items of the shopping list are open, and how many are bought.
 const WANTED: (usize, usize) = (14, 10);
 
-pub(super) fn food(context: &SeedContext<'_>, book: &Book, cook: &Cook, plans: &Plans) -> Vec<WriteGroup> {
+pub(super) fn food(context: &SeedContext<'_>, book: &RecipeBook, cook: &SeedUser, plans: &Plans) -> Vec<WriteGroup> {
     let mut rng = context.rng("larder", 0);
     let mut foods = FOOD.fridge.clone();
     rng.shuffle(&mut foods);
@@ -70,7 +70,7 @@ pub(super) fn food(context: &SeedContext<'_>, book: &Book, cook: &Cook, plans: &
 }
 
 /// The ingredients of meals that not every kitchen has, each once, with the first recipe that needs it.
-fn needs(book: &Book, meals: &[Meal], cook: &Cook) -> Vec<(Ingredient, Option<String>)> {
+fn needs(book: &RecipeBook, meals: &[Meal], cook: &SeedUser) -> Vec<(Ingredient, Option<String>)> {
     let mut needs: Vec<(Ingredient, Option<String>)> = Vec::new();
     for recipe in meals.iter().map(|meal| &book.recipes[meal.recipe]) {
         for more in recipe.dish.own(cook.people) {

@@ -15,12 +15,12 @@ mod texts;
 use std::collections::HashMap;
 
 use jiff::{Timestamp, tz::TimeZone};
-use nagaya_seed::{ATTEMPTS, DAY, Error, PAUSE, Rng, SeedContext, SeedResult, SeedStep, SeedSteps, Seeder, stamp};
+use nagaya_seed::{ATTEMPTS, DAY, Error, PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder, stamp};
 use nagaya_tenancy::{ChangeSet, IdGenerator, RecordOwner, Tenant};
 use serde_json::{Map, Value as Json};
 
 pub(crate) use self::community::CommunitySeeder;
-use self::{account::Cook, book::Book};
+use self::{account::SeedUser, book::RecipeBook};
 
 /// Recipes of a user.
 const RECIPES: usize = 200;
@@ -72,7 +72,7 @@ impl Seeder for UserSeeder {
     }
 
     fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
-        let (book, cook) = (Book::of(context), Cook::of(&context));
+        let (book, cook) = (RecipeBook::of(context), SeedUser::of(&context));
         let plans = plans::plans(&context, &book, &cook);
         let mut all = account::account(&context, &cook);
         all.extend(food::food(&context, &book, &cook, &plans));
@@ -139,9 +139,9 @@ impl WriteGroup {
         }
     }
 
-    async fn write(&self, tenant: &Tenant) -> Result<Vec<SeedResult>, Error> {
+    async fn write(&self, tenant: &Tenant) -> Result<Vec<SeededItem>, Error> {
         let results = |created| {
-            self.items.iter().map(|item| SeedResult { entity: item.entity, created, deleted: false }).collect()
+            self.items.iter().map(|item| SeededItem { entity: item.entity, created, deleted: false }).collect()
         };
         let mut unsure = false;
         for _ in 0..ATTEMPTS {

@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 
 use super::{
     EVENING, HOUR, NOON, SECOND, SeedItem, WriteGroup,
-    account::Cook,
-    book::{BACK, Book},
+    account::SeedUser,
+    book::{HISTORY_DAYS, RecipeBook},
     date, evening, id, instant,
     texts::TEXTS,
 };
@@ -38,7 +38,7 @@ pub(super) struct Meal {
     hour: i64,
 }
 
-pub(super) fn plans(context: &SeedContext<'_>, book: &Book, cook: &Cook) -> Plans {
+pub(super) fn plans(context: &SeedContext<'_>, book: &RecipeBook, cook: &SeedUser) -> Plans {
     let mut rng = context.rng("days", 0);
     // 1970 began on a Thursday.
     let monday = context.until - (context.until.div_euclid(DAY) + 3).rem_euclid(7) * DAY;
@@ -53,7 +53,12 @@ pub(super) fn plans(context: &SeedContext<'_>, book: &Book, cook: &Cook) -> Plan
 }
 
 /// A plan that was made on the evening of a day.
-fn plan(context: &SeedContext<'_>, book: &Book, cook: &Cook, (slot, meals, day): (&str, &[Meal], i64)) -> WriteGroup {
+fn plan(
+    context: &SeedContext<'_>,
+    book: &RecipeBook,
+    cook: &SeedUser,
+    (slot, meals, day): (&str, &[Meal], i64),
+) -> WriteGroup {
     let mut rng = context.rng(slot, 0);
     let menu = meals.iter().find_map(|meal| meal.set_id.as_ref());
     let menu = book.menus.iter().find(|known| Some(&known.id) == menu);
@@ -78,7 +83,7 @@ fn plan(context: &SeedContext<'_>, book: &Book, cook: &Cook, (slot, meals, day):
 /// What has been cooked, the latest first.
 ///
 /// What was cooked of this week's plan is not there yet: it becomes logs when the next plan takes its place.
-fn cooked(context: &SeedContext<'_>, book: &Book, monday: i64, rng: &mut Rng) -> Vec<Meal> {
+fn cooked(context: &SeedContext<'_>, book: &RecipeBook, monday: i64, rng: &mut Rng) -> Vec<Meal> {
     let mut cooked: Vec<Meal> = Vec::new();
     for day in (0..7).map(|n| monday + n * DAY).filter(|day| *day < context.until) {
         let word = rng.word(&["麺", "ご飯もの", "お弁当"]);
@@ -87,7 +92,7 @@ fn cooked(context: &SeedContext<'_>, book: &Book, monday: i64, rng: &mut Rng) ->
     for (menu, back) in (2..).zip(1..=WEEKS) {
         cooked.extend(of_week(book, menu, monday - 7 * back * DAY, rng));
     }
-    for day in (7 * WEEKS + 1..=BACK).map(|back| monday - back * DAY) {
+    for day in (7 * WEEKS + 1..=HISTORY_DAYS).map(|back| monday - back * DAY) {
         if !rng.chance(35) {
             continue;
         }
@@ -103,7 +108,7 @@ fn cooked(context: &SeedContext<'_>, book: &Book, monday: i64, rng: &mut Rng) ->
 }
 
 /// A week by a menu, from Monday to Friday, and two days without one.
-fn of_week(book: &Book, menu: usize, monday: i64, rng: &mut Rng) -> Vec<Meal> {
+fn of_week(book: &RecipeBook, menu: usize, monday: i64, rng: &mut Rng) -> Vec<Meal> {
     // With few menus, the first one is used again.
     let menu = book.menus.get(menu).or(book.menus.first());
     let recipes = menu.map_or(&[][..], |menu| &menu.recipes);
@@ -125,12 +130,12 @@ fn of_week(book: &Book, menu: usize, monday: i64, rng: &mut Rng) -> Vec<Meal> {
 }
 
 /// A meal of this kind with a recipe that is not chosen yet.
-fn meal(book: &Book, word: &str, (day, hour): (i64, i64), chosen: &[usize], rng: &mut Rng) -> Option<Meal> {
+fn meal(book: &RecipeBook, word: &str, (day, hour): (i64, i64), chosen: &[usize], rng: &mut Rng) -> Option<Meal> {
     Some(Meal::of(book, book.choose(word, day, chosen, rng)?, (day, hour)))
 }
 
 impl Meal {
-    fn of(book: &Book, recipe: usize, (day, hour): (i64, i64)) -> Self {
+    fn of(book: &RecipeBook, recipe: usize, (day, hour): (i64, i64)) -> Self {
         let found = &book.recipes[recipe];
         Meal { day, recipe, recipe_id: found.id.clone(), title: found.dish.title, set_id: None, hour }
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     ITEM, list,
-    needs::{Amount, Line, Needs, Stock},
+    needs::{Amount, Needs, ShoppingLine, Stock},
 };
 use crate::{
     plans::{CURRENT, NEXT, PLAN},
@@ -115,7 +115,7 @@ async fn stock(tenant: &Tenant, other: Option<&Record>) -> Result<Stock, Error> 
     Ok(stock)
 }
 
-fn fields(line: &Line, plan: &Record) -> Map<String, Json> {
+fn fields(line: &ShoppingLine, plan: &Record) -> Map<String, Json> {
     let fields = [
         ("name", Some(line.name.as_str().into())),
         ("amount", line.amount.map(Json::from)),

@@ -48,7 +48,7 @@ struct Need {
 
 /// Something to buy.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Line {
+pub(super) struct ShoppingLine {
     pub(super) name: String,
     pub(super) amount: Option<f64>,
     pub(super) unit: Option<String>,
@@ -89,7 +89,7 @@ impl Needs {
     }
 
     /// What is not there.
-    pub(super) fn missing(&self, stock: &Stock) -> Vec<Line> {
+    pub(super) fn missing(&self, stock: &Stock) -> Vec<ShoppingLine> {
         let missing = self.0.iter().filter(|need| !stock.enough.contains(&need.thing)).filter_map(|need| {
             let amount = match need.amount {
                 Some(amount) => {
@@ -104,7 +104,7 @@ impl Needs {
                 None => None,
             };
             let recipe = if need.recipes.len() == 1 { need.recipes.first().cloned() } else { None };
-            Some(Line { name: need.name.clone(), amount, unit: need.unit.clone(), recipe })
+            Some(ShoppingLine { name: need.name.clone(), amount, unit: need.unit.clone(), recipe })
         });
         missing.collect()
     }

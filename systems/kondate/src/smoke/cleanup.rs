@@ -5,7 +5,7 @@ use super::{Cook, Guest, SmokeClient, SmokeError, SmokeUser, ensure};
 /// What a user has one of.
 const SINGLE: [&str; 2] = ["/profile", "/notification-settings"];
 /// What a user has many of.
-const MANY: [&str; 11] = [
+const LISTS_TO_CLEAR: [&str; 11] = [
     "/plans",
     "/recipes",
     "/sets",
@@ -25,7 +25,7 @@ const DERIVED: [(&str, [&str; 2]); 2] =
 /// Refuses users that have data: the test would replace, mark or delete it.
 pub(super) fn ensure_empty(client: &SmokeClient) -> Result<(), SmokeError> {
     for user in users(client) {
-        for path in MANY {
+        for path in LISTS_TO_CLEAR {
             let list = client.get(*user, path)?;
             ensure!(list.as_array().is_some_and(Vec::is_empty), "{}", refusal(path));
         }

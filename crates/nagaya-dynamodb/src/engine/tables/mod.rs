@@ -1,6 +1,6 @@
 //! Creating, changing, describing and dropping tables.
 //!
-//! A [`Plan`] has the steps from the existing tables to the wanted ones ([`Wanted`]), and the conflicts that no step can
+//! A [`TablesPlan`] has the steps from the existing tables to the wanted ones ([`DesiredTable`]), and the conflicts that no step can
 //! resolve. It is applied step by step, waiting for each, and can be stopped and continued at any point. The port's `ensure`
 //! is a plan without the settings that only DynamoDB has.
 

@@ -51,7 +51,7 @@ enum FullBackupRequired {
 }
 
 impl EmbeddedStore {
-    /// Streams a snapshot of the store, for [`Source::Stream`](super::Source::Stream). Writes continue meanwhile.
+    /// Streams a snapshot of the store, for [`BackupSource::Stream`](super::BackupSource::Stream). Writes continue meanwhile.
     ///
     /// A failure is also written to the stream, so that the reader knows why it ends.
     pub fn export(

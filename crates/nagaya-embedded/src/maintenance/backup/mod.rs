@@ -70,7 +70,7 @@ pub struct BackupSummary {
 pub enum BackupSource<'s> {
     /// A store that this process has open.
     Store(&'s EmbeddedStore),
-    /// The stream that [`Embedded::export`] writes in another process.
+    /// The stream that [`EmbeddedStore::export`] writes in another process.
     Stream(&'s mut dyn Read),
 }
 

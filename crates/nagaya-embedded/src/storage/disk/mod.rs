@@ -163,12 +163,12 @@ impl Disk {
 
     /// Describes a failure of fjall's background threads. fjall often does not say why, and mostly the disk is full.
     fn background_failure(&self, error: &fjall::Error) -> String {
-        const LITTLE: u64 = 16 * 1024 * 1024;
+        const SMALL_BYTES: u64 = 16 * 1024 * 1024;
         let cause = match error {
             fjall::Error::Poisoned => String::new(),
             error => format!(": {}", describe(error)),
         };
-        let free = free_space::available_bytes(&self.directory).filter(|free| *free < LITTLE);
+        let free = free_space::available_bytes(&self.directory).filter(|free| *free < SMALL_BYTES);
         let full = free.map_or(String::new(), |free| format!("; the disk is full: it has {} KiB left", free / 1024));
         format!("cannot write sorted files of {}{cause}{full}", self.directory.display())
     }

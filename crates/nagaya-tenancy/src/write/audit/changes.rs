@@ -37,7 +37,7 @@ pub(crate) fn of(entity: &Entity, old: Option<&Item>, new: Option<&Item>, limit:
 }
 
 /// A text of at most so many characters; an ellipsis shows that it was cut.
-pub(crate) fn cut(text: &str, characters: usize) -> String {
+pub(crate) fn truncate_text(text: &str, characters: usize) -> String {
     if text.chars().count() <= characters {
         return text.to_owned();
     }
@@ -85,7 +85,7 @@ fn shorten(value: &mut Json, bytes: usize) {
     if text.len() > bytes || depth(value) > DEPTH {
         let text = value.as_str().map_or(text, str::to_owned);
         // A character takes up to four bytes, or six where JSON escapes it.
-        *value = cut(&text, bytes.min(text.chars().count().saturating_sub(1)) / 4 + 1).into();
+        *value = truncate_text(&text, bytes.min(text.chars().count().saturating_sub(1)) / 4 + 1).into();
     }
 }
 
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn long_values_are_cut_with_an_ellipsis() {
-        assert_eq!(cut("abc", 3), "abc");
-        assert_eq!(cut("abcd", 3), "ab…");
+        assert_eq!(truncate_text("abc", 3), "abc");
+        assert_eq!(truncate_text("abcd", 3), "ab…");
         let long =
             Map::from_iter((0..100).map(|at| (format!("field{at}"), serde_json::json!({ "new": "x".repeat(5_000) }))));
         for limit in [65_536, 16_384, 4_096, 300, 40] {

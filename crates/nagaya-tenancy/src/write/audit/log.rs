@@ -7,7 +7,7 @@ use super::{AuditedAction, changes};
 use crate::{session::Session, values};
 
 /// Milliseconds whose entries share a partition.
-pub(crate) const SPAN: i64 = 30 * 24 * 60 * 60 * 1_000;
+pub(crate) const LOG_PARTITION_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
 /// Bytes of the old and new values of an entry.
 const CHANGES: usize = 16_384;
 /// Characters of the other texts of an entry.
@@ -78,7 +78,7 @@ fn entry(
     let (nth, random) = (state.next_logged(), state.settings.ids.bits());
     let item = entry
         .to_item()
-        .with(&key.partition, partition(entry.at.max(0) / SPAN))
+        .with(&key.partition, partition(entry.at.max(0) / LOG_PARTITION_MILLIS))
         .with(&key.sort, format!("{}-{nth:016x}-{random:032x}", sort_key(entry.at)));
     Write::put(table, item).when(Condition::absent(key.partition.as_str()))
 }
@@ -103,7 +103,7 @@ pub(crate) fn sort_key(at: i64) -> String {
 
 impl LogEntry {
     fn to_item(&self) -> Item {
-        let text = |value: &str| Value::from(changes::cut(value, TEXT));
+        let text = |value: &str| Value::from(changes::truncate_text(value, TEXT));
         let mut item = Item::new()
             .with("%at", self.at)
             .with("%action", text(&self.action))

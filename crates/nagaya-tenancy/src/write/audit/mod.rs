@@ -83,7 +83,7 @@ pub(super) fn tenant_entry<'a>(
 
 /// A text as a field accepts it: cut if it is too long; `None` if the field does not accept it at all.
 fn fit(field: &Field, text: &str) -> Option<Json> {
-    let value = Json::from(changes::cut(text, field.max_size));
+    let value = Json::from(changes::truncate_text(text, field.max_size));
     values::is_valid(field, &value).then_some(value)
 }
 

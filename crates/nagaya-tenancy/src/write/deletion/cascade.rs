@@ -20,7 +20,7 @@ const BYTES: usize = limits::MAX_WRITE_SET_BYTES / 2;
 const PASSES: usize = 1_000;
 
 /// Whether the deletion is still under way; `false`: another process has ended it.
-type UnderWay = Result<bool, Error>;
+type DeletionContinues = Result<bool, Error>;
 
 impl Deletion<'_> {
     /// Deletes everything, and last the item; whether this call deleted the item.
@@ -62,7 +62,7 @@ impl Deletion<'_> {
         target: &'a Arc<CompiledEntity>,
         item: &'a Item,
         seen: &'a mut HashSet<(String, Key)>,
-    ) -> Pin<Box<dyn Future<Output = UnderWay> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = DeletionContinues> + Send + 'a>> {
         Box::pin(async move {
             for referrer in self.session.state.referrers(target).iter().filter(|referrer| referrer.cascade) {
                 let mut passes = 0..PASSES;
@@ -121,7 +121,7 @@ impl Deletion<'_> {
     }
 
     /// Commits deletions in as few sets as possible.
-    async fn remove_together(&self, removals: Vec<Vec<Write>>) -> UnderWay {
+    async fn remove_together(&self, removals: Vec<Vec<Write>>) -> DeletionContinues {
         let mut sets: Vec<(Vec<Vec<Write>>, usize, usize)> = Vec::new();
         for removal in removals {
             let actions = removal.len();

@@ -6,11 +6,11 @@
 //!    Items on the way that can be referred to are marked too. If one forbids the deletion, all marks are removed.
 //! 3. Remove: the referring items are deleted page by page, the farthest first. The item itself and the record are deleted last.
 //!
-//! The record says which of the steps comes next, and changes once. Whoever finds a record, after a crash or beside its writer,
-//! can continue from it: every write has the condition that the mark or the record is unchanged. So no item is ever left that
+//! The record says which of the steps comes next, and changes once. Any process that finds the record can continue from it, also
+//! while the first one still runs: every write has the condition that the mark or the record is unchanged. So no item is ever left that
 //! refers to a deleted one.
 //!
-//! An item that forbids a deletion does so even if it would be deleted with it for another reason. Soft-deleted items refer to
+//! A restricting reference blocks the deletion, even if another reference would cascade to the same item. Soft-deleted items refer to
 //! nothing: they forbid no deletion, and none deletes them.
 
 mod cascade;
@@ -39,7 +39,7 @@ struct Deletion<'s> {
     compiled: &'s Arc<CompiledEntity>,
     key: Key,
     token: String,
-    /// Whether another deletion continues this one because it is in its way.
+    /// Whether another deletion, blocked by this one, is finishing it.
     assisting: bool,
 }
 

@@ -117,13 +117,13 @@ impl<'c> Checks<'c> {
     }
 
     /// Reports required fields that an update removes. Defaults are for new items only.
-    pub(super) fn still_present(&mut self, fields: &[Field], before: &Fields, after: &Fields, parent: &str) {
+    pub(super) fn check_required_kept(&mut self, fields: &[Field], before: &Fields, after: &Fields, parent: &str) {
         for field in fields {
             let path = join(parent, &field.name);
             match (&field.field_type, before.get(&field.name), after.get(&field.name)) {
                 (_, Some(_), None) if !field.optional && field.default.is_some() => self.report(path, "is missing"),
                 (FieldType::Map(inner), Some(Json::Object(before)), Some(Json::Object(after))) => {
-                    self.still_present(inner, before, after, &path);
+                    self.check_required_kept(inner, before, after, &path);
                 }
                 _ => {}
             }

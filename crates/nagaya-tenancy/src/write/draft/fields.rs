@@ -77,7 +77,7 @@ pub(super) fn merge(
     checks.removed_names(&entity.fields, patch, "");
     checks.unchanged(scope, &before, &fields);
     checks.since_fields(Some(&before), &fields);
-    checks.still_present(&entity.fields, &before, &fields, "");
+    checks.check_required_kept(&entity.fields, &before, &fields, "");
     for field in entity.fields.iter().filter(|field| is_refreshed(compiled, field)) {
         if !patch.contains_key(&field.name)
             && let Some(instant) = field.timestamp_value(now)

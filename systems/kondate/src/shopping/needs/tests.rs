@@ -122,7 +122,7 @@ proptest! {
         let missing = needs.missing(&stock);
         for (at, line) in missing.iter().enumerate() {
             prop_assert!(line.amount.is_none_or(|amount| amount > 0.0));
-            let again = |other: &Line| (&other.name, &other.unit) == (&line.name, &line.unit);
+            let again = |other: &ShoppingLine| (&other.name, &other.unit) == (&line.name, &line.unit);
             prop_assert!(!missing[..at].iter().any(again), "a line twice: {:?}", missing);
         }
         // Without any one line something is missing.
