@@ -168,10 +168,10 @@ fn benchmark(package: &str) -> Command {
 
 /// The binary with every engine, as it is released.
 fn released() -> anyhow::Result<PathBuf> {
-    let mut build = cargo(["build", "--release", "--locked", "--quiet", "--package", "nagaya-cli", "--all-features"]);
+    let mut build = cargo(["build", "--profile", "dist", "--locked", "--quiet", "--package", "nagaya-cli", "--all-features"]);
     build.args(["--target-dir", "target/bench"]);
     step("build", build)?;
-    Ok(root().join("target/bench/release/nagaya"))
+    Ok(root().join("target/bench/dist/nagaya"))
 }
 
 /// Runs a benchmark, and puts its report into the page if that is wanted.
