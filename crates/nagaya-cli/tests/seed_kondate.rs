@@ -1,4 +1,4 @@
-//! `nagaya seed kondate`: a household in which everything hangs together.
+//! `nagaya seed kondate`: consistent data of a user who cooks.
 
 mod common;
 
@@ -27,14 +27,14 @@ fn seed(data: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).expect("--json prints JSON")
 }
 
-fn counts(told: &Value) -> BTreeMap<String, u64> {
-    let entities = told["entities"].as_array().expect("a list").iter();
+fn counts(result: &Value) -> BTreeMap<String, u64> {
+    let entities = result["entities"].as_array().expect("a list").iter();
     let count = |each: &Value, name: &str| each[name].as_u64().expect("a number");
     let name = |each: &Value| each["entity"].as_str().expect("a name").to_owned();
     entities.map(|each| (name(each), count(each, "made") + count(each, "present"))).collect()
 }
 
-/// What there is to be read of a directory that has been filled.
+/// Opens a seeded directory.
 async fn open(data: &Path) -> Nagaya {
     let text = fs::read_to_string(root().join("systems/kondate/design/kondate.toml")).expect("a design");
     let design = design::check(&text, &[]).design.expect("sound");
@@ -67,7 +67,7 @@ fn texts<'a>(items: &'a [Map<String, Value>], field: &str) -> BTreeSet<&'a str> 
 }
 
 #[tokio::test]
-async fn everything_in_a_household_hangs_together() {
+async fn the_seed_data_of_a_user_is_consistent() {
     let dir = tempfile::tempdir().expect("a directory");
     seed(dir.path(), &["--tenants", "2"]);
     let nagaya = open(dir.path()).await;
@@ -87,7 +87,7 @@ async fn everything_in_a_household_hangs_together() {
             assert!(recipe["createdAt"].as_str() < Some(UNTIL), "{recipe:?}");
         }
 
-        // Whatever names a recipe names one that is there, as it is called, and that was there at the time.
+        // Every reference to a recipe has its title, and the recipe is older than the reference.
         let known = |named: &Value, when: &str| {
             let found = recipes.iter().find(|recipe| recipe["recipeId"] == named["recipeId"]);
             let found = found.unwrap_or_else(|| panic!("{named} is nowhere"));
@@ -146,8 +146,8 @@ async fn everything_in_a_household_hangs_together() {
         let open: BTreeSet<_> = open.filter_map(|item| item["name"].as_str()).collect();
         assert!(open.is_disjoint(&texts(&fridge, "name")), "what is in the fridge is not bought: {open:?}");
 
-        let (told, unread) = (by("notifications").await.len(), by("notifications_unread").await.len());
-        assert!(unread > 0 && unread < told, "{unread} of {told}");
+        let (all, unread) = (by("notifications").await.len(), by("notifications_unread").await.len());
+        assert!(unread > 0 && unread < all, "{unread} of {all}");
         assert_eq!((by("push_tokens").await.len(), by("shares").await.len()), (2, 3));
         let methods = by("payment_methods").await;
         assert!(methods.len() == 1 && methods[0]["isDefault"] == true && !methods[0].contains_key("providerToken"));
@@ -162,9 +162,9 @@ async fn everything_in_a_household_hangs_together() {
 }
 
 #[tokio::test]
-async fn households_share_a_catalog_and_its_counts_are_right() {
+async fn seeded_users_share_a_catalog_with_correct_counts() {
     let dir = tempfile::tempdir().expect("a directory");
-    let told = seed(dir.path(), &["--tenants", "3", "--items", "60"]);
+    let result = seed(dir.path(), &["--tenants", "3", "--items", "60"]);
     let stored = items(dir.path()).await;
     let nagaya = open(dir.path()).await;
     let mut saves: BTreeMap<String, u64> = BTreeMap::new();
@@ -176,7 +176,7 @@ async fn households_share_a_catalog_and_its_counts_are_right() {
                 published.push((name, id, item));
             }
             for item in all(&tenant, List::by(saved)).await {
-                assert_ne!(item["creatorId"], name, "nobody saves what is one's own");
+                assert_ne!(item["creatorId"], name, "no user saves an own recipe");
                 *saves.entry(item[id].as_str().expect("an id").to_owned()).or_default() += 1;
             }
         }
@@ -198,12 +198,12 @@ async fn households_share_a_catalog_and_its_counts_are_right() {
     }
     assert!(saves.is_empty(), "saved, but not published: {saves:?}");
 
-    // What was counted is what is there, under the keys that the document has.
+    // The counts agree with the stored items, which have the documented keys.
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for item in stored {
         *found.entry(shape(&item)).or_default() += 1;
     }
-    let counts = counts(&told);
+    let counts = counts(&result);
     for (entity, shape) in SHAPES {
         assert_eq!(found.remove(shape), counts.get(entity).copied(), "{entity}");
     }
@@ -212,7 +212,7 @@ async fn households_share_a_catalog_and_its_counts_are_right() {
 }
 
 #[tokio::test]
-async fn a_second_run_adds_nothing_and_fewer_items_are_a_smaller_household() {
+async fn a_second_run_adds_nothing_and_fewer_items_make_smaller_data() {
     let dir = tempfile::tempdir().expect("a directory");
     let small = seed(dir.path(), &["--tenants", "2", "--items", "4"]);
     let counts_of = counts(&small);
@@ -227,7 +227,7 @@ async fn a_second_run_adds_nothing_and_fewer_items_are_a_smaller_household() {
     assert!(items(dir.path()).await == before);
 }
 
-/// What the keys of an entity look like.
+/// The key pattern of each entity.
 const SHAPES: [(&str, &str); 22] = [
     ("profile", "USER#* PROFILE#"),
     ("recipe", "USER#* RECIPE#*"),
@@ -253,7 +253,7 @@ const SHAPES: [(&str, &str); 22] = [
     ("share", "SHARE#* META#"),
 ];
 
-/// What a key looks like: the words of it, and that there is more.
+/// A key with its variable parts replaced.
 fn shape(item: &Item) -> String {
     let part = |name: &str| {
         let key = item.get(name).and_then(|value| value.as_str()).expect("a key");
@@ -276,7 +276,7 @@ fn shape(item: &Item) -> String {
     format!("{} {}", part("PK"), part("SK"))
 }
 
-/// All items but for what the layer keeps for itself.
+/// All items without the internal ones of the tenancy layer.
 async fn items(data: &Path) -> Vec<Item> {
     let store = store(data);
     let mut items = Vec::new();
