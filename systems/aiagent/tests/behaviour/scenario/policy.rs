@@ -1,18 +1,18 @@
-//! Roles, and the policy by which a tenant narrows them.
+//! Roles, and the policy that restricts them in a tenant.
 
 use serde_json::json;
 
 use nagaya_testing::TestServer;
 
-use crate::harness::{Clients as _, Lists as _};
+use crate::harness::{Clients as _, WaitForLists as _};
 
-pub(super) fn tell(server: &TestServer) {
+pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t1");
     let member = server.user_with("t1", "u1", &["member"]);
     let viewer = server.user_with("t1", "u8", &["viewer"]);
     let task = |title: &str| json!({ "userId": "u1", "title": title });
 
-    // What the design gives.
+    // The permissions of the design.
     server.user_with("t1", "u7", &[]).get("/tasks").problem(403, "forbidden");
     server.user_with("t1", "u7", &["stranger"]).get("/tasks").problem(403, "forbidden");
     viewer.get("/tasks").data(200);
@@ -20,39 +20,39 @@ pub(super) fn tell(server: &TestServer) {
     member.post("/users", &json!({})).problem(403, "forbidden");
     member.get("/audits").problem(403, "forbidden");
 
-    // A narrower policy is enforced by the very next request, and signed.
+    // A stricter policy is enforced by the next request, and records who changed it.
     member.get("/tasks").data(200);
     let narrow = json!({ "roles": { "member": ["task.read", "agent.*"] } });
     let policy = admin.patch("/permission-policies", &narrow).data(200);
     assert_eq!(policy["updatedBy"], "admin-1");
     member.get("/tasks").data(200);
     member.get("/tasks/k1").data(200);
-    member.lists("/tasks-by-status?status=open", 2);
+    member.wait_for_list("/tasks-by-status?status=open", 2);
     member.post("/tasks", &task("a")).problem(403, "forbidden");
     member.patch("/tasks/k1", &json!({ "title": "a" })).problem(403, "forbidden");
     member.delete("/tasks/k1").problem(403, "forbidden");
     member.get("/notices").problem(403, "forbidden");
     member.post("/agents", &json!({ "agentId": "a3", "name": "a3" })).data(201);
-    // Other roles, and other tenants, are as they were. Roles add up.
+    // Other roles and other tenants are unchanged. Permissions of several roles add up.
     viewer.get("/notices").data(200);
     server.user_with("t2", "u1", &["member"]).get("/notices").data(200);
     let both = server.user_with("t1", "u1", &["member", "viewer"]);
     both.get("/notices").data(200);
-    // It widens nothing: what the design does not give is not the tenant's to give.
+    // A policy cannot grant more than the design.
     admin.patch("/permission-policies", &json!({ "roles": { "viewer": ["*"] } })).data(200);
     viewer.post("/tasks", &task("a")).problem(403, "forbidden");
     viewer.get("/notices").data(200);
-    // And what is the operators' stays theirs.
+    // Operator routes stay with the operators.
     admin.get("/all-users").problem(403, "forbidden");
 
-    // Nobody locks themselves out of the policy itself.
+    // A policy cannot take away access to the policy itself.
     admin.patch("/permission-policies", &json!({ "roles": { "admin": [] } })).data(200);
     admin.get("/tasks").problem(403, "forbidden");
     admin.get("/permission-policies").data(200);
     admin.patch("/permission-policies", &json!({ "roles": { "admin": ["*"] } })).data(200);
     admin.get("/tasks").data(200);
 
-    // What would not do what it says is refused.
+    // Policies with invalid permissions are refused.
     let wrong = json!({ "roles": {
         "member": ["task.list", "tusk.read", "task.read", 7],
         "viewer": "task.read",
@@ -66,7 +66,7 @@ pub(super) fn tell(server: &TestServer) {
     assert_eq!(admin.patch("/permission-policies", &json!({ "roles": "all" })).problem(422, "invalid"), ["/roles"]);
     member.patch("/permission-policies", &json!({ "roles": {} })).problem(403, "forbidden");
 
-    // Not listed, and gone: as the design gives.
+    // After the policy is deleted, the design alone decides.
     admin.patch("/permission-policies", &json!({ "roles": { "member": null, "viewer": null } })).data(200);
     member.get("/notices").data(200);
     admin.delete("/permission-policies").data(204);
@@ -74,7 +74,7 @@ pub(super) fn tell(server: &TestServer) {
     admin.get("/permission-policies").problem(404, "not_found");
     admin.post("/permission-policies", &json!({ "roles": { "member": ["*.read"] } })).data(201);
     member.post("/tasks", &task("a")).problem(403, "forbidden");
-    // A role that is not listed keeps its own, and nothing of the others'.
+    // A role that the policy does not list keeps its own permissions.
     both.post("/tasks", &task("a")).problem(403, "forbidden");
     admin.patch("/permission-policies", &json!({ "roles": { "member": null } })).data(200);
 }

@@ -1,4 +1,4 @@
-//! What was done, and what was logged.
+//! The audit trail and the logs.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use serde_json::{Value as Json, json};
 use super::each;
 use nagaya_testing::TestServer;
 
-use crate::harness::{Clients as _, Lists as _};
+use crate::harness::{Clients as _, WaitForLists as _};
 
-pub(super) fn tell(server: &TestServer) {
+pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t3");
 
-    // Every change is among the entries of its tenant, with who did it; nothing else writes or changes one.
+    // Every change has an audit entry with its user; entries cannot be written or changed otherwise.
     admin.post("/agents", &json!({ "agentId": "a1", "name": "a" })).data(201);
     let before = admin.patch("/agents/a1", &json!({ "name": "b" })).data(200)["updatedAt"].clone();
     server.user_with("t3", "u5", &["member"]).patch("/agents/a1", &json!({ "name": "c" })).data(200);
@@ -27,7 +27,7 @@ pub(super) fn tell(server: &TestServer) {
     admin.delete(&format!("/audits/{at}/{uuid}")).problem(405, "no_such_method");
     assert_eq!(admin.get(&format!("/audits/{at}/{uuid}")).data(200), all[0]);
 
-    // Between two instants, the first included and the last not, oldest first.
+    // Between two instants, the first included and the second excluded, oldest first.
     let (from, to) = (before.as_str().expect("an instant"), text(&all[0], "timestamp"));
     let between = admin.get(&format!("/audit-between?from={from}&to={to}")).list();
     assert_eq!(each(&between, "actorUserId"), ["admin-1", "u5"]);
@@ -35,7 +35,7 @@ pub(super) fn tell(server: &TestServer) {
     admin.get("/audit-between?from=yesterday").problem(400, "bad_parameter");
     assert_eq!(server.admin("t30").get(&format!("/audit-between?from={from}&to={to}")).list(), [] as [Json; 0]);
 
-    // Logs by time and by trace. Two tenants may have one trace; each sees its own part.
+    // Logs by time and by trace. A trace can span two tenants; each sees its own part.
     let other = server.admin("t30");
     for (who, message, trace) in [
         (&admin, "received", Some("trace-1")),
@@ -46,14 +46,14 @@ pub(super) fn tell(server: &TestServer) {
     ] {
         who.post("/logs", &json!({ "message": message, "traceId": trace })).data(201);
     }
-    assert_eq!(each(&admin.lists("/logs-of-trace?traceId=trace-1", 2), "message"), ["received", "answered"]);
-    assert_eq!(each(&other.lists("/logs-of-trace?traceId=trace-1", 1), "message"), ["of another tenant"]);
+    assert_eq!(each(&admin.wait_for_list("/logs-of-trace?traceId=trace-1", 2), "message"), ["received", "answered"]);
+    assert_eq!(each(&other.wait_for_list("/logs-of-trace?traceId=trace-1", 1), "message"), ["of another tenant"]);
     let logs = admin.get("/logs").list();
     assert_eq!(each(&logs, "message"), ["by itself", "elsewhere", "answered", "received"], "newest first");
     let (from, to) = (text(&logs[2], "timestamp"), text(&logs[0], "timestamp"));
     let between = admin.get(&format!("/logs-between?from={from}&to={to}")).list();
     assert_eq!(each(&between, "message"), ["answered", "elsewhere"]);
-    // Old entries of the trail lie beside the logs of their trace.
+    // Audit entries of a trace are in the same index partition as its logs.
     let archived = json!({
         "timestamp": text(&all[0], "timestamp"),
         "uuid": uuid,
@@ -63,10 +63,10 @@ pub(super) fn tell(server: &TestServer) {
         "traceId": "trace-1",
     });
     admin.post("/archived-audits", &archived).data(201);
-    assert_eq!(each(&admin.lists("/archived-audits-of-trace?traceId=trace-1", 1), "action"), ["agent.delete"]);
-    admin.lists("/logs-of-trace?traceId=trace-1", 2);
+    assert_eq!(each(&admin.wait_for_list("/archived-audits-of-trace?traceId=trace-1", 1), "action"), ["agent.delete"]);
+    admin.wait_for_list("/logs-of-trace?traceId=trace-1", 2);
 
-    // A session ends by itself at its time, and a log after ninety days.
+    // A session expires at its time, and a log line after ninety days.
     admin.post("/users", &crate::samples::user("u1")).data(201);
     let ends = nagaya_testing::ManualClock::START / 1_000 + 24 * 60 * 60;
     let session = json!({ "sessionId": "s1", "userId": "u1", "tokenHash": "hash", "expiresAt": ends });
@@ -74,17 +74,17 @@ pub(super) fn tell(server: &TestServer) {
     let token =
         json!({ "tokenId": "k1", "userId": "u1", "purpose": "invitation", "tokenHash": "h", "expiresAt": ends });
     admin.post("/tokens", &token).data(201);
-    admin.lists("/sessions-of-user?userId=u1", 1);
-    admin.lists("/tokens-of-user?userId=u1", 1);
+    admin.wait_for_list("/sessions-of-user?userId=u1", 1);
+    admin.wait_for_list("/tokens-of-user?userId=u1", 1);
     server.clock.advance(DAY);
     admin.get("/sessions/s1").problem(404, "not_found");
     admin.get("/tokens/k1").problem(404, "not_found");
-    admin.lists("/sessions-of-user?userId=u1", 0);
+    admin.wait_for_list("/sessions-of-user?userId=u1", 0);
     server.clock.advance(88 * DAY);
     assert_eq!(admin.get("/logs").list().len(), 4);
     server.clock.advance(DAY);
     assert_eq!(admin.get("/logs").list(), [] as [Json; 0]);
-    admin.lists("/logs-of-trace?traceId=trace-1", 0);
+    admin.wait_for_list("/logs-of-trace?traceId=trace-1", 0);
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

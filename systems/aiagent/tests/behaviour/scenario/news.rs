@@ -1,4 +1,4 @@
-//! News: the tenant's own board, and the notices for all.
+//! The tenant's own board, and the notices for all tenants.
 
 use serde_json::json;
 
@@ -7,12 +7,12 @@ use nagaya_testing::TestServer;
 
 use crate::harness::Clients as _;
 
-pub(super) fn tell(server: &TestServer) {
+pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t1");
     let member = server.user_with("t1", "u1", &["member"]);
     let operator = server.operator("op-1");
 
-    // One board per tenant, in Markdown, signed by whoever wrote last.
+    // One board per tenant, in Markdown, with the user who changed it last.
     member.get("/announcement-boards").problem(404, "not_found");
     let forged = json!({ "markdown": "# News", "updatedBy": "somebody-else" });
     assert_eq!(admin.post("/announcement-boards", &forged).problem(422, "invalid"), ["/updatedBy"]);
@@ -28,7 +28,7 @@ pub(super) fn tell(server: &TestServer) {
     assert_eq!(member.get("/announcement-boards").data(200), changed);
     member.patch("/announcement-boards", &json!({ "markdown": "" })).problem(403, "forbidden");
 
-    // Operators write notices; everybody with a role reads them, in every tenant.
+    // Operators write notices; users with a role in any tenant read them.
     for (id, level) in [("n1", "info"), ("n2", "critical")] {
         let notice = json!({ "noticeId": id, "title": "Maintenance", "body": "On Sunday.", "level": level });
         operator.post("/notices", &notice).data(201);

@@ -1,4 +1,4 @@
-//! Tenants and their people.
+//! Tenants and their users.
 
 use serde_json::json;
 
@@ -6,15 +6,14 @@ use super::each;
 use nagaya_testing::TestServer;
 
 use crate::{
-    harness::{Clients as _, Lists as _},
+    harness::{Clients as _, WaitForLists as _},
     samples::user,
 };
 
-pub(super) fn tell(server: &TestServer) {
+pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t1");
     let operator = server.operator("op-1");
 
-    // Users: made, read, changed, listed, removed.
     let made = admin.post("/users", &user("u1"));
     assert_eq!(made.header("location"), Some("/v1/users/u1"));
     assert_eq!(made.clone().data(201)["role"], "member");
@@ -33,11 +32,11 @@ pub(super) fn tell(server: &TestServer) {
     admin.get("/users/u2").problem(404, "not_found");
     assert_eq!(each(&admin.get("/users").list(), "userId"), ["sub-ren", "u1"]);
 
-    // A second household, in which one person is too.
+    // A second tenant with a user who is also in the first one.
     server.admin("t2").post("/users", &user("u1")).data(201);
-    assert_eq!(each(&operator.lists("/tenants-of-user?userId=u1", 2), "tenantId"), ["t1", "t2"]);
-    assert_eq!(each(&server.user_without_tenant("u1").lists("/me/tenants", 2), "tenantId"), ["t1", "t2"]);
-    let all = operator.lists("/all-users", 5);
+    assert_eq!(each(&operator.wait_for_list("/tenants-of-user?userId=u1", 2), "tenantId"), ["t1", "t2"]);
+    assert_eq!(each(&server.user_without_tenant("u1").wait_for_list("/me/tenants", 2), "tenantId"), ["t1", "t2"]);
+    let all = operator.wait_for_list("/all-users", 5);
     assert_eq!(each(&all, "userId"), ["u1", "u1", "sub-mio", "u8", "sub-ren"], "newest first");
     for path in ["/all-users", "/tenants-of-user?userId=u1", "/all-tenants", "/all-tenants/t1", "/all-agents"] {
         admin.get(path).problem(403, "forbidden");
@@ -45,8 +44,8 @@ pub(super) fn tell(server: &TestServer) {
         operator.without("nagaya-reason").get(path).problem(400, "no_reason");
     }
 
-    // Tenants: a tenant sees and names itself; operators see all, and decide.
-    let tenants = operator.lists("/all-tenants", 2);
+    // A tenant reads and renames itself; operators list all tenants and set their status.
+    let tenants = operator.wait_for_list("/all-tenants", 2);
     assert_eq!(each(&tenants, "name"), ["Acme", "Acme Ltd"], "newest first");
     assert_eq!(operator.get("/all-tenants/t1").data(200)["plan"], "standard");
     operator.get("/all-tenants/t10").problem(404, "not_found");
@@ -63,12 +62,12 @@ pub(super) fn tell(server: &TestServer) {
     known.patch("/all-tenants/t1", &json!({ "plan": "standard" })).problem(412, "version_conflict");
     assert_eq!(operator.patch("/all-tenants/t1", &json!({ "tenantId": "t3" })).problem(422, "invalid"), ["/tenantId"]);
     operator.patch("/all-tenants/t10", &json!({ "plan": "free" })).problem(404, "not_found");
-    // A tenant that another part of the server has made describes itself, and takes what every tenant begins with.
+    // A tenant without an item can create it, and gets the default values.
     let own = json!({ "name": "Beta", "plan": "enterprise" });
     assert_eq!(server.admin("t2").post("/tenants", &own).problem(422, "invalid"), ["/plan"]);
     assert_eq!(server.admin("t2").post("/tenants", &json!({ "name": "Beta" })).data(201)["plan"], "free");
 
-    // Preferences: one item for each user, read and changed.
+    // Preferences: one item for each user.
     let preferences = json!({ "userId": "u1", "preferences": { "categories": ["mail"], "theme": "light" } });
     admin.post("/user-preferences", &preferences).data(201);
     let dark = json!({ "preferences": { "theme": "dark" } });

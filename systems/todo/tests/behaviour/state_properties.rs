@@ -1,4 +1,4 @@
-//! What a todo decides and what its events make of it never disagree.
+//! The decisions of a todo agree with the state that its events give.
 
 use nagaya_events::{Decide as _, Evolve as _, testing::context};
 use nagaya_todo::{Command, Note, Todo};
@@ -21,7 +21,7 @@ fn command() -> impl Strategy<Value = Command> {
 proptest! {
     /// Proves the properties part of T22. Proves the least-data part of T4.
     #[test]
-    fn a_command_that_has_happened_has_nothing_more_to_do(commands in prop::collection::vec(command(), 1..40)) {
+    fn a_repeated_command_gives_no_events(commands in prop::collection::vec(command(), 1..40)) {
         let mut todo = Todo::default();
         for command in &commands {
             let before = todo.clone();
@@ -29,7 +29,7 @@ proptest! {
                 prop_assert_eq!(&todo, &before);
                 continue;
             };
-            // Each event changes something, and none is there twice.
+            // Each event changes the state, and none is repeated.
             for event in &events {
                 let unchanged = todo.clone();
                 todo.evolve(event);

@@ -1,16 +1,16 @@
-//! Mailboxes, who watches them, and where to tell them.
+//! Mailboxes, their subscribers, and push subscriptions.
 
 use serde_json::json;
 
 use super::each;
 use nagaya_testing::TestServer;
 
-use crate::{harness::Lists as _, samples::account};
+use crate::{harness::WaitForLists as _, samples::account};
 
-pub(super) fn tell(server: &TestServer) {
+pub(super) fn run(server: &TestServer) {
     let member = server.user_with("t1", "u1", &["member"]);
 
-    // A mailbox is connected once; its tokens go in and never come out.
+    // A mailbox is connected once; its tokens can be written but not read.
     let made = member.post("/email-accounts", &account("m1", "aoi@example.com")).data(201);
     assert_eq!(made["syncStatus"], "idle");
     assert_eq!(
@@ -18,14 +18,14 @@ pub(super) fn tell(server: &TestServer) {
         ["/email", "/provider"]
     );
     member.post("/email-accounts", &account("m2", "aoi2@example.com")).data(201);
-    // Searched by address and provider, listed by user.
+    // Found by address and provider, listed by user.
     let found = member.get("/email-account-by-address?email=aoi@example.com&provider=gmail").data(200);
     assert_eq!(found["accountId"], "m1");
     member.get("/email-account-by-address?email=aoi@example.com&provider=outlook").problem(404, "not_found");
     member.get("/email-account-by-address?email=aoi@example.com").problem(400, "bad_parameter");
-    assert_eq!(each(&member.lists("/email-accounts-of-user?userId=u1", 2), "accountId"), ["m1", "m2"]);
+    assert_eq!(each(&member.wait_for_list("/email-accounts-of-user?userId=u1", 2), "accountId"), ["m1", "m2"]);
     assert_eq!(each(&member.get("/email-accounts").list(), "accountId"), ["m1", "m2"]);
-    // Tokens are renewed, and how far the synchronisation is.
+    // Tokens and the synchronisation state can be updated.
     let synced = json!({
         "accessToken": "access-secret-2",
         "tokenExpiresAt": "2030-01-01T12:00:00Z",
@@ -36,24 +36,24 @@ pub(super) fn tell(server: &TestServer) {
     let changed = member.patch("/email-accounts/m1", &synced).data(200);
     assert_eq!((&changed["syncStatus"], &changed["syncCursor"]), (&json!("syncing"), &json!("history-17")));
     for path in ["/email-accounts/m1", "/email-accounts", "/email-accounts-of-user?userId=u1"] {
-        let said = member.get(path).body.to_string();
-        assert!(!said.contains("secret"), "{said}");
+        let body = member.get(path).body.to_string();
+        assert!(!body.contains("secret"), "{body}");
     }
 
-    // Who watches which mailbox.
+    // Email subscriptions: which user follows which mailbox.
     for id in ["m1", "m2"] {
         member.post("/user-email-subscriptions", &json!({ "userId": "u1", "accountId": id })).data(201);
     }
     member.patch("/user-email-subscriptions/u1/m2", &json!({ "notify": false })).data(200);
-    let watched = member.lists("/email-subscriptions-of-user?userId=u1", 2);
+    let watched = member.wait_for_list("/email-subscriptions-of-user?userId=u1", 2);
     assert_eq!(each(&watched, "accountId"), ["m1", "m2"]);
     assert_eq!(each(&member.get("/email-subscriptions-of-account?accountId=m1").list(), "userId"), ["u1"]);
-    // A mailbox takes its subscriptions along.
+    // Deleting a mailbox deletes its subscriptions.
     member.delete("/email-accounts/m2").data(204);
-    member.lists("/email-subscriptions-of-user?userId=u1", 1);
+    member.wait_for_list("/email-subscriptions-of-user?userId=u1", 1);
     member.get("/user-email-subscriptions/u1/m2").problem(404, "not_found");
 
-    // The browsers and devices of a user.
+    // Push subscriptions: the browsers and devices of a user.
     for id in ["p1", "p2"] {
         let push = json!({
             "subscriptionId": id,
@@ -65,8 +65,8 @@ pub(super) fn tell(server: &TestServer) {
         let made = member.post("/push-subscriptions", &push).data(201);
         assert_eq!(made.get("auth"), None);
     }
-    let devices = member.lists("/push-subscriptions-of-user?userId=u1", 2);
+    let devices = member.wait_for_list("/push-subscriptions-of-user?userId=u1", 2);
     assert_eq!(each(&devices, "subscriptionId"), ["p1", "p2"]);
     member.delete("/push-subscriptions/p1").data(204);
-    member.lists("/push-subscriptions-of-user?userId=u1", 1);
+    member.wait_for_list("/push-subscriptions-of-user?userId=u1", 1);
 }

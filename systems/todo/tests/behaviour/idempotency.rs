@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Lists as _, TestServer, path, text, todos};
+use crate::harness::{TestServer, TodoClient as _, path, text, todo_server};
 
 /// Proves T8.
 #[test]
-fn a_key_makes_a_request_happen_once() {
-    a_repeated_request_makes_one_event_and_gets_the_same_answer(&todos());
+fn an_idempotency_key_runs_a_request_once() {
+    a_repeated_request_makes_one_event_and_gets_the_same_answer(&todo_server());
 }
 
 pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server: &TestServer) {
@@ -18,7 +18,7 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server
     let milk = json!({ "title": "milk" });
     let first = keyed.post("/todos", &milk);
     let todo = first.data(201);
-    // At the same time, and later, and though it has changed.
+    // Repeated concurrently, later, and after the todo has changed.
     std::thread::scope(|scope| {
         let again: Vec<_> = (0..50).map(|_| scope.spawn(|| keyed.post("/todos", &milk))).collect();
         for answer in again {
@@ -29,9 +29,9 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server
     let again = keyed.post("/todos", &milk);
     assert_eq!((again.status, &again.body), (201, &first.body));
     assert_eq!((again.header("etag"), again.header("location")), (first.header("etag"), first.header("location")));
-    mio.lists("/todos", &["bread"]);
+    mio.wait_for_list("/todos", &["bread"]);
 
-    // Another request under the same key is refused; the same key of another user, or family, is another key.
+    // Another request with the same key is refused; the key of another user or family is a different key.
     keyed.post("/todos", &json!({ "title": "eggs" })).problem(422, "idempotency_key_reused");
     keyed.patch(&path(&todo), &milk).problem(422, "idempotency_key_reused");
     for (family, user) in [("f-once", "ren"), ("f-once-other", "mio")] {
@@ -39,7 +39,7 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server
         assert_ne!(text(&other.post("/todos", &milk).data(201), "todoId"), text(&todo, "todoId"));
     }
 
-    // Changes and deletions, too.
+    // Also for changes and deletions.
     let keyed = mio.with("idempotency-key", "change");
     let changed = keyed.patch(&path(&todo), &json!({ "title": "tea" })).data(200);
     mio.patch(&path(&todo), &json!({ "title": "coffee" })).data(200);
@@ -53,11 +53,11 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server
 
 /// Proves the expiry part of T8.
 #[test]
-fn a_key_expires() {
-    a_key_is_free_after_a_day(&todos());
+fn an_idempotency_key_expires() {
+    an_idempotency_key_can_be_reused_after_a_day(&todo_server());
 }
 
-pub(crate) fn a_key_is_free_after_a_day(server: &TestServer) {
+pub(crate) fn an_idempotency_key_can_be_reused_after_a_day(server: &TestServer) {
     let keyed = server.user("f-expiry", "mio").with("idempotency-key", "key");
     let first = keyed.post("/todos", &json!({ "title": "a" })).data(201);
     server.clock.advance(Duration::from_secs(23 * 3_600));

@@ -1,4 +1,4 @@
-//! Where the items lie: tables, keys and index keys as the documents write them, byte for byte.
+//! The stored tables, keys and index keys are those of the documents, byte for byte.
 
 use nagaya_store::{Item, Key, KeySchema, Value};
 use serde_json::{Value as Json, json};
@@ -10,8 +10,8 @@ use crate::{
     samples::samples,
 };
 
-/// The table of the split that holds an entity, and the keys that its sample has; `{field}` stands for a field's value.
-const PLACES: [(&str, &str, &str); 19] = [
+/// Entity, its table in the multi-table design, and the keys of its sample; `{field}` stands for a field's value.
+const STORED_KEYS: [(&str, &str, &str); 19] = [
     ("tenant", "tenants", "PK=TENANT#t1 SK=TENANT#t1 GSI1PK=TENANT GSI1SK={createdAt}"),
     ("user", "users", "PK=TENANT#t1 SK=USER#u1 GSI1PK=USER GSI1SK={createdAt} GSI2PK=USER#u1 GSI2SK=TENANT#t1"),
     (
@@ -70,7 +70,7 @@ const PLACES: [(&str, &str, &str); 19] = [
     ),
 ];
 
-/// A tenant with one item of each kind; the answers that made them.
+/// Creates one item of each entity in a tenant; the responses.
 fn filled(server: &TestServer) -> Vec<(String, Json)> {
     let admin = server.admin("t1");
     let mut made = Vec::new();
@@ -87,8 +87,8 @@ fn filled(server: &TestServer) -> Vec<(String, Json)> {
     made
 }
 
-/// What a place comes to for an item that was answered.
-fn with_fields(place: &str, item: &Json) -> String {
+/// Replaces `{field}` by the field of an item.
+fn fill_placeholders(place: &str, item: &Json) -> String {
     let fields = item.as_object().expect("an item");
     fields.iter().fold(place.to_owned(), |place, (name, value)| {
         place.replace(&format!("{{{name}}}"), value.as_str().unwrap_or_default())
@@ -102,12 +102,12 @@ fn keys(item: &Item) -> String {
     names.into_iter().filter_map(key).collect::<Vec<_>>().join(" ")
 }
 
-/// Every item lies where it is said to; `table` gives its table from the split's.
-fn lie_there(server: &TestServer, table: impl Fn(&str) -> String) {
+/// Asserts the stored keys of every item; `table` maps a table of the multi-table design to the one in use.
+fn assert_stored_keys(server: &TestServer, table: impl Fn(&str) -> String) {
     let made = filled(server);
-    for (entity, suffix, place) in PLACES {
+    for (entity, suffix, place) in STORED_KEYS {
         let (_, answered) = made.iter().find(|(each, _)| each == entity).expect("one of each kind");
-        let expected = with_fields(place, answered);
+        let expected = fill_placeholders(place, answered);
         let part = |name: &str| {
             let part = expected.split(' ').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
             part.expect("a key").to_owned()
@@ -116,7 +116,7 @@ fn lie_there(server: &TestServer, table: impl Fn(&str) -> String) {
         let item = server.block_on(server.store.get(&table, &key)).expect("the table is there");
         let item = item.unwrap_or_else(|| panic!("{entity} is not in {table} under {expected}"));
         assert_eq!(keys(&item), expected, "{entity} in {table}");
-        // What it is made of is in attributes of the same names.
+        // Text fields are stored in attributes of the same names.
         for (name, value) in answered.as_object().expect("an item") {
             if let Some(text) = value.as_str() {
                 assert_eq!(item.get(name).and_then(Value::as_str), Some(text), "{name} of {entity}");
@@ -129,10 +129,10 @@ fn lie_there(server: &TestServer, table: impl Fn(&str) -> String) {
 #[test]
 fn the_split_has_the_documented_tables_and_keys() {
     let server = in_memory("multi");
-    lie_there(&server, |suffix| format!("{BASE}-{suffix}"));
-    // The twelve of the document, and two for what it does not name; all with the same attributes.
+    assert_stored_keys(&server, |suffix| format!("{BASE}-{suffix}"));
+    // The twelve tables of the document and two for entities that it does not name, all with the same attributes.
     let tables = nagaya_tenancy::table_specs(server.nagaya.design(), BASE);
-    let mut documented: Vec<_> = PLACES[..12].iter().map(|(_, suffix, _)| format!("{BASE}-{suffix}")).collect();
+    let mut documented: Vec<_> = STORED_KEYS[..12].iter().map(|(_, suffix, _)| format!("{BASE}-{suffix}")).collect();
     documented.extend(["activity", "log"].map(|suffix| format!("{BASE}-{suffix}")));
     assert_eq!(tables.iter().map(|table| table.name.clone()).collect::<Vec<_>>(), documented);
     let indexes = |suffix: &str| -> Vec<String> {
@@ -165,7 +165,7 @@ fn the_split_has_the_documented_tables_and_keys() {
 #[test]
 fn the_single_table_has_the_documented_keys_and_attributes() {
     let server = in_memory("single");
-    lie_there(&server, |suffix| format!("{BASE}-{}", if suffix == "log" { "log" } else { "app" }));
+    assert_stored_keys(&server, |suffix| format!("{BASE}-{}", if suffix == "log" { "log" } else { "app" }));
     for (sort, attributes) in [
         ("TENANT#t1", ["name", "plan", "enabled"].as_slice()),
         ("USER#u1", &["email", "role", "name", "createdAt"]),

@@ -1,4 +1,4 @@
-//! Reviews that break off, and reviews that meet.
+//! Interrupted and concurrent reviews of tenant applications.
 
 use std::thread;
 
@@ -6,17 +6,17 @@ use nagaya_store::{Item, Write};
 use nagaya_testing::{Fault, TestServer};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Clients as _, Lists as _, at_tenant_creation, in_memory, instrumented};
+use crate::harness::{Clients as _, WaitForLists as _, at_tenant_creation, in_memory, instrumented};
 
-/// Somebody applies; the path of the application.
-fn applied(server: &TestServer, user: &str) -> String {
-    let said = json!({ "tenantName": user, "applicantName": user, "applicantEmail": format!("{user}@example.com") });
-    let application = server.user_without_tenant(user).post("/tenant-applications", &said).data(201);
+/// Applies for a tenant; the path of the application.
+fn apply_for_tenant(server: &TestServer, user: &str) -> String {
+    let body = json!({ "tenantName": user, "applicantName": user, "applicantEmail": format!("{user}@example.com") });
+    let application = server.user_without_tenant(user).post("/tenant-applications", &body).data(201);
     format!("/tenant-applications/{}", application["applicationId"].as_str().expect("an id"))
 }
 
-/// The tenant has its item, its first user and its policy.
-fn is_open(server: &TestServer, tenant: &str, user: &str) {
+/// Asserts that the tenant has its item, its first user and its policy.
+fn assert_tenant_is_complete(server: &TestServer, tenant: &str, user: &str) {
     let admin = server.user_with(tenant, user, &["admin"]);
     assert_eq!(admin.get("/tenants").data(200)["name"], user);
     let users = admin.get("/users").list();
@@ -26,12 +26,12 @@ fn is_open(server: &TestServer, tenant: &str, user: &str) {
 
 /// Proves the review's part of M8.
 #[test]
-fn an_approval_that_broke_off_is_completed_by_approving_again() {
+fn an_interrupted_approval_is_completed_by_approving_again() {
     for design in ["single", "multi"] {
         let (server, store) = instrumented(design);
         let operator = server.operator("op-1");
-        // Before the tenant was made.
-        let path = applied(&server, "ren");
+        // Interrupted before the tenant was created.
+        let path = apply_for_tenant(&server, "ren");
         store.inject(at_tenant_creation(Fault::fail_before));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t1" })).problem(500, "internal");
         assert_eq!(operator.get(&path).data(200)["createdTenantId"], "t1", "it is decided");
@@ -40,27 +40,27 @@ fn an_approval_that_broke_off_is_completed_by_approving_again() {
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t2" })).problem(409, "not_pending");
         let completed = operator.post(&format!("{path}/approve"), &json!({})).data(200);
         assert_eq!((&completed["status"], &completed["createdTenantId"]), (&json!("approved"), &json!("t1")));
-        is_open(&server, "t1", "ren");
+        assert_tenant_is_complete(&server, "t1", "ren");
         server.admin("t2").get("/tenants").problem(404, "not_found");
 
-        // After it was made, before anybody knew.
-        let path = applied(&server, "mio");
+        // Interrupted after the tenant was created, before the response.
+        let path = apply_for_tenant(&server, "mio");
         store.inject(at_tenant_creation(Fault::fail_after));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t3" })).problem(500, "internal");
         server.operator("op-2").post(&format!("{path}/approve"), &json!({})).problem(409, "not_pending");
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t3" })).data(200);
-        is_open(&server, "t3", "mio");
+        assert_tenant_is_complete(&server, "t3", "mio");
 
-        // By another operator, when the first one is gone.
-        let path = applied(&server, "sora");
+        // Another operator completes the review.
+        let path = apply_for_tenant(&server, "sora");
         store.inject(at_tenant_creation(Fault::fail_before));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t4" })).problem(500, "internal");
         server.operator("op-2").post(&format!("{path}/approve"), &json!({})).problem(409, "not_pending");
         assert_eq!(operator.get(&path).data(200)["reviewedBy"], "op-1");
-        is_open(&server, "t4", "sora");
+        assert_tenant_is_complete(&server, "t4", "sora");
 
-        // Somebody else got the id meanwhile: the application is to be reviewed again.
-        let (early, late) = (applied(&server, "aoi"), applied(&server, "yui"));
+        // Another tenant took the id meanwhile: the application is pending again.
+        let (early, late) = (apply_for_tenant(&server, "aoi"), apply_for_tenant(&server, "yui"));
         store.inject(at_tenant_creation(Fault::fail_before));
         operator.post(&format!("{early}/approve"), &json!({ "tenantId": "t5" })).problem(500, "internal");
         operator.post(&format!("{late}/approve"), &json!({ "tenantId": "t5" })).data(200);
@@ -69,13 +69,13 @@ fn an_approval_that_broke_off_is_completed_by_approving_again() {
         assert_eq!(again["status"], "pending");
         assert_eq!((again.get("createdTenantId"), again.get("reviewedBy")), (None, None));
         operator.post(&format!("{early}/approve"), &json!({ "tenantId": "t6" })).data(200);
-        is_open(&server, "t5", "yui");
-        is_open(&server, "t6", "aoi");
+        assert_tenant_is_complete(&server, "t5", "yui");
+        assert_tenant_is_complete(&server, "t6", "aoi");
     }
 }
 
-/// Asks side by side; the answers' status and code.
-fn at_once(server: &TestServer, asked: Vec<(String, String, Json)>) -> Vec<(u16, String)> {
+/// Sends requests concurrently; status and code of each response.
+fn send_concurrently(server: &TestServer, asked: Vec<(String, String, Json)>) -> Vec<(u16, String)> {
     thread::scope(|scope| {
         let asking = asked.iter().map(|(user, path, body)| {
             scope.spawn(move || {
@@ -90,43 +90,43 @@ fn at_once(server: &TestServer, asked: Vec<(String, String, Json)>) -> Vec<(u16,
 
 /// Proves the review's part of M8.
 #[test]
-fn of_many_reviews_at_once_one_counts() {
+fn one_of_many_concurrent_reviews_succeeds() {
     let server = in_memory("single");
     let operator = server.operator("op");
     let mut tenants = 0;
     for round in 0..10 {
-        let path = applied(&server, "ren");
+        let path = apply_for_tenant(&server, "ren");
         let named = |nth: usize| json!({ "tenantId": format!("t{round}-{nth}") });
         let review = |nth: usize| match nth % 3 {
             0 => (format!("op-{nth}"), format!("{path}/reject"), json!({})),
             1 => (format!("op-{nth}"), format!("{path}/approve"), json!({})),
             _ => (format!("op-{nth}"), format!("{path}/approve"), named(nth)),
         };
-        let answers = at_once(&server, (0..9).map(review).collect());
+        let answers = send_concurrently(&server, (0..9).map(review).collect());
         let fine = answers.iter().filter(|(status, _)| *status == 200).count();
         assert_eq!(fine, 1, "{answers:?}");
         let over = (409, "not_pending".to_owned());
         assert!(answers.iter().all(|answer| answer.0 == 200 || *answer == over), "{answers:?}");
-        // There is the one tenant that it says, and no other.
+        // Only the tenant that the application names exists.
         let application = operator.get(&path).data(200);
-        let made = operator.lists("/all-tenants", tenants + usize::from(application["status"] == "approved"));
+        let made = operator.wait_for_list("/all-tenants", tenants + usize::from(application["status"] == "approved"));
         tenants = made.len();
         if let Some(tenant) = application["createdTenantId"].as_str() {
-            is_open(&server, tenant, "ren");
+            assert_tenant_is_complete(&server, tenant, "ren");
         }
     }
 }
 
 /// Proves the review's part of M8.
 #[test]
-fn of_many_applications_for_one_id_one_gets_it() {
+fn one_of_many_concurrent_approvals_gets_the_tenant_id() {
     let server = in_memory("single");
     let operator = server.operator("op");
     for round in 0..5 {
         let tenant = format!("t{round}");
-        let paths: Vec<_> = (0..6).map(|nth| applied(&server, &format!("user-{nth}"))).collect();
+        let paths: Vec<_> = (0..6).map(|nth| apply_for_tenant(&server, &format!("user-{nth}"))).collect();
         let review = |path: &String| ("op".to_owned(), format!("{path}/approve"), json!({ "tenantId": tenant }));
-        let answers = at_once(&server, paths.iter().map(review).collect());
+        let answers = send_concurrently(&server, paths.iter().map(review).collect());
         let fine = answers.iter().filter(|(status, _)| *status == 200).count();
         assert_eq!(fine, 1, "{answers:?}");
         for (path, (status, code)) in paths.iter().zip(&answers) {
@@ -141,7 +141,7 @@ fn of_many_applications_for_one_id_one_gets_it() {
 }
 
 #[test]
-fn a_task_that_many_change_at_once_is_completed_exactly_when_it_is_done() {
+fn completed_at_is_set_exactly_when_the_status_is_done_under_concurrency() {
     let server = in_memory("single");
     let member = server.user_with("t1", "u1", &["member"]);
     member.post("/tasks", &json!({ "taskId": "k1", "userId": "u1", "title": "a" })).data(201);
@@ -160,9 +160,9 @@ fn a_task_that_many_change_at_once_is_completed_exactly_when_it_is_done() {
     });
 }
 
-/// What came past this API does not say who applied, and its tenant not where it came from.
+/// An application that was not created by this API has no applicant, and its tenant no application.
 #[test]
-fn an_application_from_elsewhere_is_rejected_or_stays_as_it_is() {
+fn an_application_without_an_applicant_can_only_be_rejected() {
     let server = in_memory("single");
     let operator = server.operator("op-1");
     let item = |id: &str, status: &str| {

@@ -1,4 +1,4 @@
-//! What the API says about itself.
+//! The OpenAPI document of the product.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn document(name: &str) -> Json {
     nagaya_server::document(&nagaya_aiagent::system("aiagent", design(name)), "", ManualClock::START)
 }
 
-/// Everything that a document refers to.
+/// All `$ref` values in a document.
 fn references<'j>(value: &'j Json, found: &mut BTreeSet<&'j str>) {
     match value {
         Json::Object(fields) => {
@@ -27,14 +27,14 @@ fn references<'j>(value: &'j Json, found: &mut BTreeSet<&'j str>) {
 
 /// Proves the documentation's part of M2.
 #[test]
-fn both_designs_are_the_same_api() {
+fn both_designs_have_the_same_api() {
     let (single, multi) = (document("single"), document("multi"));
     assert_eq!(single["paths"], multi["paths"]);
     assert_eq!(single["components"], multi["components"]);
 }
 
 #[test]
-fn the_routes_of_the_product_are_documented_and_refer_to_what_there_is() {
+fn the_routes_of_the_product_are_documented_with_resolvable_references() {
     let document = document("single");
     for (path, method) in [
         ("/v1/tenant-applications", "post"),

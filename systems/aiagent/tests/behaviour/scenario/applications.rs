@@ -1,16 +1,16 @@
-//! Somebody applies for a tenant, and operators review it.
+//! A user applies for a tenant, and operators review the application.
 
 use serde_json::json;
 
 use super::each;
 use nagaya_testing::TestServer;
 
-use crate::harness::{Clients as _, Lists as _};
+use crate::harness::{Clients as _, WaitForLists as _};
 
-pub(super) fn tell(server: &TestServer) {
+pub(super) fn run(server: &TestServer) {
     let applicant = server.user_without_tenant("sub-ren");
     let operator = server.operator("op-1");
-    let said = json!({
+    let body = json!({
         "tenantName": "Acme",
         "plan": "standard",
         "applicantName": "Ren",
@@ -18,9 +18,9 @@ pub(super) fn tell(server: &TestServer) {
         "reason": "We drown in mail.",
     });
 
-    // Anybody with a good token applies, and says nothing about the review.
-    server.anonymous().post("/tenant-applications", &said).problem(401, "no_token");
-    let application = applicant.post("/tenant-applications", &said).data(201);
+    // Any caller with a valid token can apply, but cannot set the fields of the review.
+    server.anonymous().post("/tenant-applications", &body).problem(401, "no_token");
+    let application = applicant.post("/tenant-applications", &body).data(201);
     assert_eq!(application["status"], "pending");
     assert_eq!(application["applicantUserId"], "sub-ren");
     let id = application["applicationId"].as_str().expect("an id").to_owned();
@@ -31,45 +31,44 @@ pub(super) fn tell(server: &TestServer) {
         ("applicationId", json!("mine")),
         ("applicantUserId", json!("somebody-else")),
     ] {
-        let mut forged = said.clone();
+        let mut forged = body.clone();
         forged[field] = value;
         let wrong = applicant.post("/tenant-applications", &forged).problem(422, "invalid");
         assert_eq!(wrong, [format!("/{field}")]);
     }
     let wrong = applicant.post("/tenant-applications", &json!({ "plan": "huge" })).problem(422, "invalid");
     assert_eq!(wrong, ["/tenantName", "/plan", "/applicantName", "/applicantEmail"]);
-    // A key makes it happen once, however often it is sent.
+    // An idempotency key creates one application, however often it is sent.
     let once = applicant.with("idempotency-key", "application-2");
-    let second = once.post("/tenant-applications", &said).data(201);
-    assert_eq!(once.post("/tenant-applications", &said).data(201), second);
-    let mut other = said.clone();
+    let second = once.post("/tenant-applications", &body).data(201);
+    assert_eq!(once.post("/tenant-applications", &body).data(201), second);
+    let mut other = body.clone();
     other["tenantName"] = json!("Other");
     once.post("/tenant-applications", &other).problem(422, "idempotency_key_reused");
     let second = second["applicationId"].as_str().expect("an id").to_owned();
-    let third = server.user_with("t9", "sub-mio", &["member"]).post("/tenant-applications", &said).data(201);
+    let third = server.user_with("t9", "sub-mio", &["member"]).post("/tenant-applications", &body).data(201);
     let third = third["applicationId"].as_str().expect("an id").to_owned();
 
-    // Only operators see what was applied for, and only with a reason.
+    // Only operators read applications, and only with a reason.
     applicant.get("/tenant-applications").problem(403, "forbidden");
     applicant.get(&format!("/tenant-applications/{id}")).problem(403, "forbidden");
     server.admin("t1").get("/tenant-applications").problem(403, "forbidden");
     operator.without("nagaya-reason").get("/tenant-applications").problem(400, "no_reason");
-    let all = operator.lists("/tenant-applications", 3);
+    let all = operator.wait_for_list("/tenant-applications", 3);
     assert_eq!(each(&all, "applicationId"), [third.as_str(), &second, &id], "newest first");
-    operator.lists("/tenant-applications-by-status?status=pending", 3);
+    operator.wait_for_list("/tenant-applications-by-status?status=pending", 3);
 
-    // Only operators review, with a reason.
     let (approve, reject) =
         (format!("/tenant-applications/{id}/approve"), format!("/tenant-applications/{second}/reject"));
     applicant.post(&approve, &json!({})).problem(403, "forbidden");
     server.admin("t1").post(&approve, &json!({})).problem(403, "forbidden");
     operator.without("nagaya-reason").post(&approve, &json!({})).problem(400, "no_reason");
-    // What they correct is what was said, not how it ended.
+    // Operators can correct the applicant's fields, but not the status.
     let path = format!("/tenant-applications/{id}");
     assert_eq!(operator.patch(&path, &json!({ "status": "approved" })).problem(422, "invalid"), ["/status"]);
     operator.patch(&path, &json!({ "tenantName": "Acme Ltd" })).data(200);
 
-    // Approving makes the tenant.
+    // Approval creates the tenant.
     assert_eq!(operator.post(&approve, &json!({ "tenantId": "system" })).problem(422, "invalid"), ["/tenantId"]);
     assert_eq!(operator.post(&approve, &json!({ "tenantId": "t".repeat(65) })).problem(422, "invalid"), ["/tenantId"]);
     assert_eq!(operator.post(&approve, &json!({ "tenantId": 1 })).problem(422, "invalid"), ["/tenantId"]);
@@ -80,13 +79,13 @@ pub(super) fn tell(server: &TestServer) {
     assert_eq!(approved["reviewedBy"], "op-1");
     assert_eq!(approved["reviewComment"], "Welcome.");
     assert!(approved["reviewedAt"].as_str() > approved["createdAt"].as_str());
-    // Once: the one who approved it hears the same again, everybody else that it is over.
+    // Repeating the approval returns the same result; any other review is refused.
     assert_eq!(operator.post(&approve, &json!({})).data(200), approved);
     operator.post(&approve, &json!({ "tenantId": "t2" })).problem(409, "not_pending");
     server.operator("op-2").post(&approve, &json!({})).problem(409, "not_pending");
     operator.post(&format!("/tenant-applications/{id}/reject"), &json!({})).problem(409, "not_pending");
 
-    // An id that somebody has is not given away again; the application stays to be reviewed.
+    // A tenant id that exists is refused, and the application stays pending.
     let taken = operator.post(&format!("/tenant-applications/{second}/approve"), &json!({ "tenantId": "t1" }));
     assert_eq!(taken.problem(409, "taken"), ["/tenantId"]);
     let rejected = operator.post(&reject, &json!({ "comment": "Twice the same." })).data(200);
@@ -95,18 +94,18 @@ pub(super) fn tell(server: &TestServer) {
     operator.post(&reject, &json!({})).problem(409, "not_pending");
     operator.post(&format!("/tenant-applications/{second}/approve"), &json!({})).problem(409, "not_pending");
     operator.post("/tenant-applications/none/approve", &json!({})).problem(404, "not_found");
-    operator.lists("/tenant-applications-by-status?status=pending", 1);
-    // Neither is one under which somebody works without ever having applied.
+    operator.wait_for_list("/tenant-applications-by-status?status=pending", 1);
+    // So is the id of a tenant that has data but never applied.
     let third_approve = format!("/tenant-applications/{third}/approve");
     server.admin("t8").post("/users", &crate::samples::user("u8")).data(201);
     assert_eq!(operator.post(&third_approve, &json!({ "tenantId": "t8" })).problem(409, "taken"), ["/tenantId"]);
     let long = json!({ "comment": "x".repeat(4_001) });
     assert_eq!(operator.post(&third_approve, &long).problem(422, "invalid"), ["/comment"]);
-    // Without an id, one is made.
+    // Without an id, one is generated.
     let made = operator.post(&third_approve, &json!({})).data(200);
     assert_eq!(made["createdTenantId"].as_str().map(str::len), Some(26));
 
-    // The tenant is there, with its first user and its policy.
+    // The tenant exists with its first user and its policy.
     let admin = server.user_with("t1", "sub-ren", &["admin"]);
     let tenant = admin.get("/tenants").data(200);
     assert_eq!(
@@ -118,8 +117,8 @@ pub(super) fn tell(server: &TestServer) {
     let policy = admin.get("/permission-policies").data(200);
     assert_eq!(policy["roles"]["admin"], json!(["*"]));
     assert_eq!(policy["roles"].get("operator"), None);
-    // Who signs in finds it.
-    let mine = applicant.lists("/me/tenants", 1);
+    // The user finds the tenant at sign-in.
+    let mine = applicant.wait_for_list("/me/tenants", 1);
     assert_eq!((each(&mine, "tenantId"), each(&mine, "role")), (vec!["t1"], vec!["admin"]));
     server.anonymous().get("/me/tenants").problem(401, "no_token");
 }

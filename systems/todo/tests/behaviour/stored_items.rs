@@ -1,19 +1,19 @@
-//! Items as the document writes them, byte for byte, in the store itself.
+//! Stored items are those of the document, byte for byte.
 
 use std::time::Duration;
 
 use nagaya_store::{Item, Key, Value};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Lists as _, TestServer, path, text, todos};
+use crate::harness::{TestServer, TodoClient as _, path, text, todo_server};
 
 fn stored(server: &TestServer, table: &str, key: Key) -> Option<Json> {
     let item = server.block_on(server.store.get(table, &key)).expect("the table is there");
-    item.as_ref().map(shown)
+    item.as_ref().map(to_json)
 }
 
-/// An item with the type of every attribute: what is text here is text there, and so on.
-fn shown(item: &Item) -> Json {
+/// An item as JSON; it keeps the type of every attribute.
+fn to_json(item: &Item) -> Json {
     fn value(stored: &Value) -> Json {
         match stored {
             Value::String(text) => json!(text.as_str()),
@@ -28,11 +28,11 @@ fn shown(item: &Item) -> Json {
 
 /// Proves T2.
 #[test]
-fn an_event_lies_as_the_document_says() {
-    events_lie_as_documented(&todos());
+fn events_have_the_documented_format() {
+    stored_events_have_the_documented_format(&todo_server());
 }
 
-pub(crate) fn events_lie_as_documented(server: &TestServer) {
+pub(crate) fn stored_events_have_the_documented_format(server: &TestServer) {
     let mio = server.user("f-123", "u-1").with("x-correlation-id", "c-7").with("x-causation-id", "k-8");
     let todo = mio.post("/todos", &json!({ "title": "Buy milk" })).data(201);
     mio.patch(&path(&todo), &json!({ "title": "Buy bread" })).data(200);
@@ -60,7 +60,7 @@ pub(crate) fn events_lie_as_documented(server: &TestServer) {
             },
         })
     );
-    // The head beside it has the version that the next command expects.
+    // The head in the same partition has the version that the next command expects.
     let mut head = stored(server, "EventsTable", Key::new(format!("TODO#{id}"), "HEAD#")).expect("the head is there");
     let hash = head.as_object_mut().and_then(|head| head.remove("hash")).expect("the end of the chain");
     assert_eq!(hash.as_str().map(str::len), Some(64));
@@ -73,13 +73,13 @@ pub(crate) fn events_lie_as_documented(server: &TestServer) {
 
 /// Proves T3.
 #[test]
-fn the_list_lies_as_the_document_says() {
-    the_list_lies_as_documented(&todos());
+fn the_projection_has_the_documented_format() {
+    stored_projections_have_the_documented_format(&todo_server());
 }
 
-pub(crate) fn the_list_lies_as_documented(server: &TestServer) {
+pub(crate) fn stored_projections_have_the_documented_format(server: &TestServer) {
     let mio = server.user("f-124", "u-1");
-    let todo = mio.make("Buy milk");
+    let todo = mio.create("Buy milk");
     let id = text(&todo, "todoId").to_owned();
     let is = |answered: &Json, active: bool| {
         mio.synced(answered).data(200);

@@ -1,4 +1,4 @@
-//! Several servers on one store, and several requests at once.
+//! Several servers on one store, and concurrent requests.
 
 use std::{
     sync::Arc,
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::harness::{Clients as _, in_memory, instrumented, serve};
 
 #[test]
-fn what_one_server_changes_another_one_knows_within_seconds() {
+fn a_policy_change_reaches_other_servers_within_seconds() {
     let here = in_memory("single");
     let there = serve("single", Arc::clone(&here.store), &here.clock);
     let member = there.user_with("t1", "u1", &["member"]);
@@ -22,17 +22,17 @@ fn what_one_server_changes_another_one_knows_within_seconds() {
     here.user_with("t1", "u1", &["member"]).get("/tasks").problem(403, "forbidden");
     let begun = Instant::now();
     while member.get("/tasks").status == 200 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it trusts what it knew for too long");
+        assert!(begun.elapsed() < Duration::from_secs(10), "the cached policy is too old");
         thread::sleep(Duration::from_millis(100));
     }
 }
 
 #[test]
-fn who_asks_while_the_policy_changes_does_not_bring_the_old_one_back() {
+fn a_slow_request_does_not_put_the_old_policy_back_into_the_cache() {
     let (server, store) = instrumented("single");
     let (admin, member) = (server.admin("t1"), server.user_with("t1", "u1", &["member"]));
     thread::scope(|scope| {
-        // This request has read the old policy, and is slow.
+        // A slow request that has read the old policy.
         let read = store.inject(Fault::pause_after().on(|call| matches!(call, Call::BatchGet(_))).once());
         let slow = scope.spawn(|| member.request("GET", "/tasks", None));
         server.block_on(read.reached());

@@ -1,25 +1,25 @@
-//! Tasks, and the mails that belong to them.
+//! Tasks, and the messages that belong to them.
 
 use serde_json::json;
 
 use super::each;
 use nagaya_testing::TestServer;
 
-use crate::{harness::Lists as _, samples::message};
+use crate::{harness::WaitForLists as _, samples::message};
 
-pub(super) fn tell(server: &TestServer) {
+pub(super) fn run(server: &TestServer) {
     let member = server.user_with("t1", "u1", &["member"]);
 
-    // By status and by user, newest first.
+    // Listed by status and by user, newest first.
     for (id, user) in [("k1", "u1"), ("k2", "u1"), ("k3", "sub-ren")] {
         let task = json!({ "taskId": id, "userId": user, "title": id });
         assert_eq!(member.post("/tasks", &task).data(201)["status"], "open");
     }
-    assert_eq!(each(&member.lists("/tasks-by-status?status=open", 3), "taskId"), ["k3", "k2", "k1"]);
-    assert_eq!(each(&member.lists("/tasks-of-user?userId=u1", 2), "taskId"), ["k2", "k1"]);
+    assert_eq!(each(&member.wait_for_list("/tasks-by-status?status=open", 3), "taskId"), ["k3", "k2", "k1"]);
+    assert_eq!(each(&member.wait_for_list("/tasks-of-user?userId=u1", 2), "taskId"), ["k2", "k1"]);
     member.get("/tasks-by-status?status=lost").problem(400, "bad_parameter");
 
-    // Done is done at a time; undone has none.
+    // `completedAt` is set when a task is done, and removed when it is reopened.
     let done = member.patch("/tasks/k1", &json!({ "status": "done" })).data(200);
     assert_eq!(done["completedAt"], done["updatedAt"]);
     let again = member.patch("/tasks/k1", &json!({ "status": "done", "title": "Done" })).data(200);
@@ -28,21 +28,21 @@ pub(super) fn tell(server: &TestServer) {
         member.patch("/tasks/k1", &json!({ "title": "Finished" })).data(200)["completedAt"],
         done["completedAt"]
     );
-    assert_eq!(each(&member.lists("/tasks-by-status?status=done", 1), "taskId"), ["k1"]);
-    assert_eq!(each(&member.lists("/tasks-by-status?status=open", 2), "taskId"), ["k3", "k2"]);
+    assert_eq!(each(&member.wait_for_list("/tasks-by-status?status=done", 1), "taskId"), ["k1"]);
+    assert_eq!(each(&member.wait_for_list("/tasks-by-status?status=open", 2), "taskId"), ["k3", "k2"]);
     let undone = member.patch("/tasks/k1", &json!({ "status": "in_progress" })).data(200);
     assert_eq!(undone.get("completedAt"), None);
     let born_done = json!({ "taskId": "k4", "userId": "u1", "title": "Done", "status": "done" });
     let born_done = member.post("/tasks", &born_done).data(201);
     assert_eq!(born_done["completedAt"], born_done["createdAt"]);
-    // Nobody says when.
+    // Callers cannot set it.
     for status in ["done", "open"] {
         let given = json!({ "status": status, "completedAt": "2020-01-01T00:00:00Z" });
         assert_eq!(member.patch("/tasks/k1", &given).problem(422, "invalid"), ["/completedAt"]);
     }
     let given = json!({ "userId": "u1", "title": "Old", "completedAt": "2020-01-01T00:00:00Z" });
     assert_eq!(member.post("/tasks", &given).problem(422, "invalid"), ["/completedAt"]);
-    // A change of status goes by the tag like any other.
+    // A change of status checks the ETag like any other change.
     let tag = member.get("/tasks/k1").header("etag").expect("a tag").to_owned();
     let known = member.with("if-match", &tag);
     known.patch("/tasks/k1", &json!({ "status": "waiting" })).data(200);
@@ -51,21 +51,21 @@ pub(super) fn tell(server: &TestServer) {
     assert_eq!(member.patch("/tasks/k1", &json!({ "status": "lost" })).problem(422, "invalid"), ["/status"]);
     member.patch("/tasks/none", &json!({ "status": "done" })).problem(404, "not_found");
 
-    // The mails of a task, in the order in which they came, whatever the order in which they were found.
+    // The messages of a task are ordered by the time of receipt, not of creation.
     for (id, received) in
         [("x2", "2030-01-01T09:00:00Z"), ("x1", "2030-01-01T08:00:00Z"), ("x3", "2030-01-01T10:00:00Z")]
     {
         member.post("/email-messages", &message(id, received)).data(201);
     }
-    assert_eq!(each(&member.lists("/email-messages-of-task?taskId=k1", 3), "messageId"), ["x1", "x2", "x3"]);
+    assert_eq!(each(&member.wait_for_list("/email-messages-of-task?taskId=k1", 3), "messageId"), ["x1", "x2", "x3"]);
     let twin = member.post("/email-messages", &{
         let mut twin = message("x4", "2030-01-01T08:00:00Z");
         twin["externalId"] = json!("ext-x1");
         twin
     });
     assert_eq!(twin.problem(409, "taken"), ["/accountId", "/externalId"]);
-    // One that belongs to no task any more is not among them.
+    // A message without a task is not listed.
     member.patch("/email-messages/x2", &json!({ "taskId": null })).data(200);
-    assert_eq!(each(&member.lists("/email-messages-of-task?taskId=k1", 2), "messageId"), ["x1", "x3"]);
+    assert_eq!(each(&member.wait_for_list("/email-messages-of-task?taskId=k1", 2), "messageId"), ["x1", "x3"]);
     assert_eq!(member.get("/email-messages/x2").data(200).get("taskId"), None);
 }

@@ -1,33 +1,33 @@
-//! Whoever has changed something can wait for the list to have it, and is told how far it is behind.
+//! Read your writes: a read can wait for an event, and reports the lag of the projection.
 
 use std::time::Duration;
 
 use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, TestServer, memory_store, text};
 use serde_json::json;
 
-use crate::harness::{Lists as _, path, system, todos};
+use crate::harness::{TodoClient as _, path, system, todo_server};
 
 /// Proves the waiting part of T25.
 #[test]
-fn an_answer_waits_for_the_list() {
-    an_answer_waits_for_an_event(&todos());
+fn a_read_can_wait_for_the_projection() {
+    a_read_waits_for_the_named_event(&todo_server());
 }
 
-pub(crate) fn an_answer_waits_for_an_event(server: &TestServer) {
+pub(crate) fn a_read_waits_for_the_named_event(server: &TestServer) {
     let mio = server.user("f-after", "mio");
-    // Asked for at once, each is there, and the list says that it is not behind then.
+    // Each new todo is listed at once, with no lag.
     let mut todo = mio.post("/todos", &json!({ "title": "0" })).data(201);
     assert_eq!(mio.synced(&todo).data(200), todo);
     for n in 1..10 {
         let old = todo;
         todo = mio.patch(&path(&old), &json!({ "title": n.to_string() })).data(200);
         assert_eq!(mio.synced(&todo).data(200), todo);
-        // An older event is in it, too.
+        // An older event is included, too.
         assert_eq!(mio.synced(&old).data(200), todo);
     }
-    mio.lists("/todos", &["9"]);
+    mio.wait_for_list("/todos", &["9"]);
     assert_eq!(mio.get("/todos").header("nagaya-projection-lag"), Some("0"));
-    // What is deleted does not come any more, and nobody waits for it.
+    // A deleted todo is not waited for.
     mio.delete(&path(&todo));
     let last = mio.get(&format!("{}/history?order=desc&limit=1", path(&todo))).list().remove(0);
     mio.get(&format!("{}?after={}", path(&todo), text(&last, "eventId"))).problem(404, "not_found");
@@ -36,12 +36,12 @@ pub(crate) fn an_answer_waits_for_an_event(server: &TestServer) {
 
 /// Proves the lag part of T25. Proves the waiting part of T25.
 #[test]
-fn a_list_that_is_behind_says_so() {
+fn a_lagging_projection_reports_its_lag() {
     let clock = ManualClock::default();
     let store = InstrumentedStore::new(memory_store(&clock));
     let server = TestServer::builder(system()).store(store.clone(), &clock).start();
     let mio = server.user("f-lag", "mio");
-    mio.make("a");
+    mio.create("a");
     let changes = store.inject(Fault::pause_after().on(Call::is_changes));
     let todo = mio.post("/todos", &json!({ "title": "b" })).data(201);
     let lag = |path: &str| {
@@ -53,18 +53,18 @@ fn a_list_that_is_behind_says_so() {
     server.clock.advance(Duration::from_secs(60));
     let later = lag("/todos?status=completed");
     assert!((60_000..70_000).contains(&later), "{later}: it grows with the clock");
-    // It is known, and not listed yet.
+    // The event is stored, but not projected yet.
     mio.get(&path(&todo)).problem(404, "not_found");
     let waited = mio.synced(&todo);
     waited.problem(503, "syncing");
     assert_eq!(waited.header("retry-after"), Some("1"));
-    // Another family is not behind, and what it has no part in is not there at once.
+    // Another family has no lag, and an event of this family is unknown there.
     let other = server.user("f-lag-other", "mio");
     assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
     other.synced(&todo).problem(404, "not_found");
 
     changes.remove();
     assert_eq!(mio.synced(&todo).data(200), todo);
-    mio.lists("/todos", &["a", "b"]);
+    mio.wait_for_list("/todos", &["a", "b"]);
     assert_eq!(lag("/todos"), 0);
 }

@@ -4,21 +4,21 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Client, Lists as _, TestServer, path, text, todos};
+use crate::harness::{Client, TestServer, TodoClient as _, path, text, todo_server};
 
 /// Proves the subscription part of T25.
 #[test]
-fn whoever_listens_hears_what_happens() {
-    events_are_told_as_they_happen_and_again_to_who_comes_back(&todos());
+fn events_are_streamed() {
+    events_are_streamed_and_replayed_after_a_reconnect(&todo_server());
 }
 
-/// What is heard.
-struct Heard {
+/// An open stream of server-sent events.
+struct EventStream {
     lines: std::io::Lines<BufReader<ureq::BodyReader<'static>>>,
 }
 
-impl Heard {
-    /// Begins to listen; once the server says that it does.
+impl EventStream {
+    /// Opens the stream, and waits until the server has subscribed.
     fn new(client: &Client<'_>) -> Self {
         let response = client.open("GET", "/events", None);
         assert_eq!(response.status().as_u16(), 200);
@@ -27,7 +27,7 @@ impl Heard {
         assert_eq!(header("cache-control").as_deref(), Some("no-store"));
         let mut lines = BufReader::new(response.into_body().into_reader()).lines();
         assert_eq!(lines.next().expect("a line").expect("a text"), "retry: 1000");
-        Heard { lines }
+        EventStream { lines }
     }
 
     /// The next event: its id, its kind and its data.
@@ -47,17 +47,17 @@ impl Heard {
     }
 }
 
-pub(crate) fn events_are_told_as_they_happen_and_again_to_who_comes_back(server: &TestServer) {
+pub(crate) fn events_are_streamed_and_replayed_after_a_reconnect(server: &TestServer) {
     let mio = server.user("f-listens", "mio");
     let other = server.user("f-listens-not", "mio");
     let before = mio.post("/todos", &json!({ "title": "before" })).data(201);
-    let mut heard = Heard::new(&mio);
+    let mut stream = EventStream::new(&mio);
     other.post("/todos", &json!({ "title": "theirs" })).data(201);
     let todo = mio.post("/todos", &json!({ "title": "now" })).data(201);
     let changed = mio.patch(&path(&todo), &json!({ "completed": true })).data(200);
-    // At least once, and nothing of another family.
+    // Events are delivered at least once, and only those of the caller's family.
     let mut next = || loop {
-        let event = heard.next();
+        let event = stream.next();
         assert_eq!(event.2["metadata"]["actor"]["familyId"], "f-listens");
         if event.0 != text(&before, "lastEventId") {
             return event;
@@ -70,17 +70,17 @@ pub(crate) fn events_are_told_as_they_happen_and_again_to_who_comes_back(server:
     let (id, kind, _) = next();
     assert_eq!((id.as_str(), kind.as_str()), (text(&changed, "lastEventId"), "TodoCompleted"));
 
-    // Who comes back hears what was missed, at least.
+    // A client that reconnects gets the missed events, at least once.
     let missed = mio.patch(&path(&todo), &json!({ "completed": false })).data(200);
     mio.synced(&missed).data(200);
-    let mut again = Heard::new(&mio.with("last-event-id", text(&changed, "lastEventId")));
+    let mut again = EventStream::new(&mio.with("last-event-id", text(&changed, "lastEventId")));
     let mut ids = Vec::new();
     while ids.last().map(String::as_str) != Some(text(&missed, "lastEventId")) {
         let (id, _, data) = again.next();
         assert_eq!(data["metadata"]["actor"]["familyId"], "f-listens");
         ids.push(id);
     }
-    // And goes on from there.
+    // The stream continues after them.
     let more = mio.post("/todos", &json!({ "title": "more" })).data(201);
     while again.next().0 != text(&more, "lastEventId") {}
     assert_eq!(server.anonymous().get("/events").status, 401);
