@@ -1,4 +1,4 @@
-//! The menu now and the menu after it.
+//! The current plan and the next plan.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use nagaya_kondate::LocalPayments;
 use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{NAME, at_once, design_as, kitchen};
+use crate::harness::{NAME, kondate_server, modified_design, run_concurrently};
 
 /// Proves the applying part of K8.
 #[test]
-fn a_set_becomes_a_plan() {
-    a_set_is_applied_to_either_plan(&kitchen());
+fn a_set_can_be_applied_to_a_plan() {
+    a_set_is_applied_to_either_plan(&kondate_server());
 }
 
 pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
@@ -37,7 +37,7 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
         assert_eq!(made["items"], items);
         assert_eq!(mio.get(&path).data(200), made);
 
-        // Another set takes its place; what was cooked of the first one is no matter of the second.
+        // Applying another set replaces the plan, without the cooked marks of the former one.
         let cooked = json!({ "items": [{ "title": "生姜焼き", "cooked": true, "date": "2030-01-01" }] });
         mio.patch(&path, &cooked).data(200);
         for stale in ["\"v1\"", "W/\"v2\"", "\"x\""] {
@@ -49,7 +49,7 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
         assert_eq!(replaced["items"], items);
     }
 
-    // A plan is a copy: what becomes of the set does not change it.
+    // A plan is a copy: changes of the set do not affect it.
     mio.patch(&format!("/v1/sets/{weekend}"), &json!({ "title": "別", "items": [] })).data(200);
     assert_eq!(mio.delete(&format!("/v1/sets/{weekend}")).status, 204);
     assert_eq!(text(&mio.get("/v1/plans/NEXT").data(200), "setTitle"), "週末");
@@ -76,8 +76,8 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
 
 /// Proves the moving part of K8.
 #[test]
-fn the_next_plan_becomes_the_current_one() {
-    promoting_moves_a_plan_and_logs_what_was_cooked(&kitchen());
+fn the_next_plan_can_be_promoted() {
+    promoting_moves_a_plan_and_logs_what_was_cooked(&kondate_server());
 }
 
 pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(server: &TestServer) {
@@ -85,7 +85,7 @@ pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(server: &TestServe
     let promote = || mio.send("POST", "/v1/plans/promote", None);
     promote().problem(409, "nothing_next");
 
-    // Without a current plan there is nothing to log.
+    // Without a current plan nothing is logged.
     let weekdays = set(&mio, "平日", &[("r_01", "生姜焼き"), ("r_02", "肉じゃが"), ("r_03", "カレー")]);
     let next = mio.post("/v1/plans/NEXT/apply", &json!({ "setId": weekdays })).data(200);
     let current = promote().data(200);
@@ -98,7 +98,7 @@ pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(server: &TestServe
     assert_eq!(mio.get("/v1/plans/CURRENT").data(200), current);
     assert_eq!(logs(&mio), Vec::<Json>::new());
 
-    // What was cooked of the old one is logged: on its day, or today.
+    // Cooked meals of the old plan are logged, on their day or today.
     let items = json!([
         { "recipeId": "r_01", "title": "生姜焼き", "servings": 3, "date": "2029-12-30", "cooked": true },
         { "recipeId": null, "title": "残り物", "date": null, "servings": null, "cooked": true },
@@ -109,7 +109,7 @@ pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(server: &TestServe
     let by_hand = json!({ "slot": "NEXT", "items": [{ "title": "外食", "date": "2030-01-09" }] });
     mio.post("/v1/plans", &by_hand).data(201);
     let current = promote().data(200);
-    // A menu made by hand has no set, and does not keep that of the one before.
+    // A plan without a set does not keep the set of the former one.
     assert_eq!((current.get("setId"), current.get("setTitle"), current.get("appliedAt")), (None, None, None));
     assert_eq!(current["items"][0]["title"], "外食");
     let logs = logs(&mio);
@@ -125,14 +125,14 @@ pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(server: &TestServe
 
 /// Proves the concurrency part of K8.
 #[test]
-fn several_promotions_at_once_are_one() {
-    promoting_at_once_happens_once(&kitchen());
+fn concurrent_promotions_happen_once() {
+    concurrent_promotions_move_the_plan_once(&kondate_server());
 }
 
-pub(crate) fn promoting_at_once_happens_once(server: &TestServer) {
+pub(crate) fn concurrent_promotions_move_the_plan_once(server: &TestServer) {
     let mio = server.user("u_rush", "u_rush");
     for round in 0..5 {
-        // As many as a plan can have: all of them are logged in the same set.
+        // The largest possible plan: all its logs are written in one change set.
         let items: Vec<_> = (0..50).map(|n| json!({ "title": format!("{round}-{n}"), "cooked": true })).collect();
         match round {
             0 => mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).data(201),
@@ -140,7 +140,7 @@ pub(crate) fn promoting_at_once_happens_once(server: &TestServer) {
         };
         let title = format!("next {round}");
         mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [{ "title": title }] })).data(201);
-        let answers = at_once(8, |_| mio.send("POST", "/v1/plans/promote", None));
+        let answers = run_concurrently(8, |_| mio.send("POST", "/v1/plans/promote", None));
         let (done, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
         assert_eq!(done.len(), 1);
         refused.iter().for_each(|answer| drop(answer.problem(409, "nothing_next")));
@@ -156,11 +156,11 @@ pub(crate) fn promoting_at_once_happens_once(server: &TestServer) {
 
 /// Proves the concurrency part of K8.
 #[test]
-fn what_is_cooked_while_promoting_is_logged_or_refused() {
-    a_change_beside_a_promotion_is_not_lost(&kitchen());
+fn a_change_during_a_promotion_is_logged_or_refused() {
+    a_change_during_a_promotion_is_not_lost(&kondate_server());
 }
 
-pub(crate) fn a_change_beside_a_promotion_is_not_lost(server: &TestServer) {
+pub(crate) fn a_change_during_a_promotion_is_not_lost(server: &TestServer) {
     let mio = server.user("u_tick", "u_tick");
     for round in 0..12 {
         let title = format!("dish {round}");
@@ -168,7 +168,7 @@ pub(crate) fn a_change_beside_a_promotion_is_not_lost(server: &TestServer) {
         mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": [{ "title": title }] })).data(201);
         mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [] })).data(201);
         let cooked = json!({ "items": [{ "title": title, "cooked": true }] });
-        let answers = at_once(2, |n| match n {
+        let answers = run_concurrently(2, |n| match n {
             0 => mio.with("if-match", "\"v1\"").patch("/v1/plans/CURRENT", &cooked).status,
             _ => mio.send("POST", "/v1/plans/promote", None).status,
         });
@@ -179,11 +179,11 @@ pub(crate) fn a_change_beside_a_promotion_is_not_lost(server: &TestServer) {
     }
 }
 
-/// What is moved keeps also what the design says of it later.
+/// A promotion also moves fields that the design adds later.
 #[test]
-fn a_field_that_is_added_moves_with_the_others() {
+fn a_field_added_to_the_design_is_moved_too() {
     let field = "shelf = { type = \"string\", optional = true }";
-    let design = design_as(|source| {
+    let design = modified_design(|source| {
         ["plan", "fridge_item", "fridge_deleted_item"].iter().fold(source, |source, entity| {
             let begin = format!("[entity.{entity}.fields]\n");
             assert!(source.contains(&begin), "{entity}");
@@ -206,10 +206,10 @@ fn a_field_that_is_added_moves_with_the_others() {
     assert_eq!(text(&mio.post_empty(&restore).data(200), "shelf"), "door");
 }
 
-/// What the routes take in headers is in the document.
+/// Request headers of custom routes are in the OpenAPI document.
 #[test]
-fn headers_of_own_routes_are_documented() {
-    let server = kitchen();
+fn headers_of_custom_routes_are_documented() {
+    let server = kondate_server();
     let document = server.anonymous().get("/openapi.json");
     let takes = |path: &str, method: &str, name: &str| {
         let parameters = document.body["paths"][path][method]["parameters"].clone();
@@ -222,7 +222,7 @@ fn headers_of_own_routes_are_documented() {
     takes("/v1/shares", "post", "IdempotencyKey");
 }
 
-/// A set of these recipes for two.
+/// Creates a set of these recipes for two.
 #[track_caller]
 pub(crate) fn set(client: &Client<'_>, title: &str, recipes: &[(&str, &str)]) -> String {
     let item = |(id, title): &(&str, &str)| json!({ "recipeId": id, "title": title, "servings": 2 });

@@ -1,4 +1,4 @@
-//! Prices while an index does not see changes.
+//! Prices while an index is stale.
 
 use std::{
     collections::BTreeMap,
@@ -11,15 +11,15 @@ use std::{
 use nagaya_testing::{InstrumentedStore, ManualClock, TestServer, memory_store, text};
 use serde_json::json;
 
-use super::{add, seen};
+use super::{add_method, purchase_body_with_price};
 use crate::harness::system;
 
 /// Proves the part of K13 that the price is the catalog's, also while an index has an older one.
 #[test]
-fn nothing_is_bought_at_a_price_that_an_index_remembers() {
+fn a_stale_index_does_not_set_the_price() {
     let clock = ManualClock::default();
     let store = InstrumentedStore::new(memory_store(&clock));
-    // Once it is stopped, an index answers each query as it did the last time.
+    // Once it is frozen, an index repeats its last answer to each query.
     let (stopped, known) = (Arc::<AtomicBool>::default(), Mutex::new(BTreeMap::new()));
     let is_stopped = Arc::clone(&stopped);
     store.rewrite_pages(move |query, page| {
@@ -36,10 +36,12 @@ fn nothing_is_bought_at_a_price_that_an_index_remembers() {
     let server = TestServer::builder(system()).store(store, &clock).start();
     let (cook, mio) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
     cook.post("/v1/profile", &json!({ "displayName": "Cook" })).data(201);
-    add(&mio, "tok_visa");
+    add_method(&mio, "tok_visa");
     let id = text(&cook.post("/v1/recipes", &json!({ "title": "Curry" })).data(201), "recipeId").to_owned();
     let publish = |price: u64| cook.post(&format!("/v1/recipes/{id}/publish"), &json!({ "price": price })).data(200);
-    let buy = |amount: u64| mio.with("idempotency-key", "k").post("/v1/purchases", &seen(&id, &json!(amount)));
+    let buy = |amount: u64| {
+        mio.with("idempotency-key", "k").post("/v1/purchases", &purchase_body_with_price(&id, &json!(amount)))
+    };
     publish(300);
     buy(1).problem(409, "price_changed");
 

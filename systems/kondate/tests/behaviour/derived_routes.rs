@@ -1,21 +1,21 @@
-//! What the design alone gives: made, read, changed, deleted, and in order.
+//! The routes that the design alone gives: create, read, change, delete, list.
 
 use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::kitchen;
+use crate::harness::kondate_server;
 
 /// Proves K5.
 #[test]
 fn a_user_has_one_profile() {
-    a_profile_is_made_read_and_changed(&kitchen());
+    a_profile_is_made_read_and_changed(&kondate_server());
 }
 
 pub(crate) fn a_profile_is_made_read_and_changed(server: &TestServer) {
     let mio = server.user("u_prof", "u_prof");
     mio.get("/v1/profile").problem(404, "not_found");
     let profile = json!({ "displayName": "澪", "email": "mio@example.com", "householdSize": 3, "allergies": ["そば"] });
-    one_of_its_kind(server, "u_prof", "/v1/profile", &profile, &json!({ "bio": "料理好き", "email": null }));
+    check_singleton(server, "u_prof", "/v1/profile", &profile, &json!({ "bio": "料理好き", "email": null }));
     let changed = mio.get("/v1/profile").data(200);
     assert_eq!((text(&changed, "bio"), changed.get("email"), &changed["householdSize"]), ("料理好き", None, &json!(3)));
     for wrong in [json!({ "email": "x" }), json!({ "householdSize": 0 }), json!({ "userId": "u_pro" })] {
@@ -26,12 +26,12 @@ pub(crate) fn a_profile_is_made_read_and_changed(server: &TestServer) {
 /// Proves the settings part of K15.
 #[test]
 fn a_user_has_settings_of_notifications() {
-    settings_are_made_read_and_changed(&kitchen());
+    settings_are_made_read_and_changed(&kondate_server());
 }
 
 pub(crate) fn settings_are_made_read_and_changed(server: &TestServer) {
     let path = "/v1/notification-settings";
-    one_of_its_kind(server, "u_sets", path, &json!({}), &json!({ "catalogNews": true }));
+    check_singleton(server, "u_sets", path, &json!({}), &json!({ "catalogNews": true }));
     let settings = server.user("u_sets", "u_sets").get(path).data(200);
     let expected = [
         ("pushEnabled", true),
@@ -46,8 +46,8 @@ pub(crate) fn settings_are_made_read_and_changed(server: &TestServer) {
     }
 }
 
-/// Something of which a user has one: made once, read, changed as the one that is known, nobody else's.
-fn one_of_its_kind(server: &TestServer, user: &str, path: &str, made: &Json, patch: &Json) {
+/// An entity with one item per user: created once, read, changed with its ETag, hidden from other users.
+fn check_singleton(server: &TestServer, user: &str, path: &str, made: &Json, patch: &Json) {
     let mio = server.user(user, user);
     let first = mio.post(path, made);
     assert_eq!(first.header("location"), Some(path));
@@ -56,7 +56,7 @@ fn one_of_its_kind(server: &TestServer, user: &str, path: &str, made: &Json, pat
     assert_eq!(text(&first, "userId"), user);
     mio.post(path, made).problem(409, "taken");
     assert_eq!(mio.get(path).data(200), first);
-    for them in strangers(server, user) {
+    for them in users_with_similar_ids(server, user) {
         them.get(path).problem(404, "not_found");
         them.patch(path, patch).problem(404, "not_found");
         them.delete(path).problem(404, "not_found");
@@ -72,8 +72,8 @@ fn one_of_its_kind(server: &TestServer, user: &str, path: &str, made: &Json, pat
 
 /// Proves K6, and K20's order.
 #[test]
-fn recipes_are_kept() {
-    recipes_are_made_read_changed_and_deleted_newest_first(&kitchen());
+fn recipes_are_stored() {
+    recipes_are_made_read_changed_and_deleted_newest_first(&kondate_server());
 }
 
 pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(server: &TestServer) {
@@ -84,7 +84,7 @@ pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(server: &Te
         })
     };
     let found = ["recipeId", "ingredients", "steps", "tags", "origin", "createdAt", "updatedAt"];
-    newest_first(server, "u_book", "/v1/recipes", "recipeId", &body, &found);
+    check_newest_first(server, "u_book", "/v1/recipes", "recipeId", &body, &found);
     let mio = server.user("u_book", "u_book");
     for (wrong, at) in [
         (json!({}), "/title"),
@@ -98,21 +98,35 @@ pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(server: &Te
 
 /// Proves K7, and K20's order.
 #[test]
-fn sets_are_kept() {
-    sets_are_made_read_changed_and_deleted_newest_first(&kitchen());
+fn sets_are_stored() {
+    sets_are_made_read_changed_and_deleted_newest_first(&kondate_server());
 }
 
 pub(crate) fn sets_are_made_read_changed_and_deleted_newest_first(server: &TestServer) {
     let body =
         |title: &str| json!({ "title": title, "items": [{ "recipeId": "r_01", "title": "生姜焼き", "servings": 2 }] });
-    newest_first(server, "u_menu", "/v1/sets", "setId", &body, &["setId", "items", "tags", "origin", "createdAt"]);
+    check_newest_first(
+        server,
+        "u_menu",
+        "/v1/sets",
+        "setId",
+        &body,
+        &["setId", "items", "tags", "origin", "createdAt"],
+    );
     let nameless = json!({ "title": "x", "items": [{ "recipeId": "r_01", "title": "" }] });
     let refused = server.user("u_menu", "u_menu").post("/v1/sets", &nameless);
     assert_eq!(refused.problem(422, "invalid"), ["/items/0/title"]);
 }
 
-/// Something that is listed newest first and found by its id.
-fn newest_first(server: &TestServer, user: &str, path: &str, id: &str, body: &dyn Fn(&str) -> Json, fields: &[&str]) {
+/// An entity that is listed newest first and found by its id.
+fn check_newest_first(
+    server: &TestServer,
+    user: &str,
+    path: &str,
+    id: &str,
+    body: &dyn Fn(&str) -> Json,
+    fields: &[&str],
+) {
     let mio = server.user(user, user);
     assert_eq!(mio.get(path).list(), Vec::<Json>::new());
     let made: Vec<_> = ["a", "b", "c", "d", "e"].map(|title| mio.post(path, &body(title)).data(201)).into();
@@ -122,7 +136,7 @@ fn newest_first(server: &TestServer, user: &str, path: &str, id: &str, body: &dy
     let place = |item: &Json| format!("{path}/{}", text(item, id));
     let titles = |path: &str| titles(&mio.get(path).list());
     assert_eq!(titles(path), ["e", "d", "c", "b", "a"]);
-    // Page by page, nothing twice.
+    // Paging repeats no item.
     let mut paged = Vec::new();
     let mut next = Some(format!("{path}?limit=2"));
     while let Some(path_of_page) = next {
@@ -132,7 +146,7 @@ fn newest_first(server: &TestServer, user: &str, path: &str, id: &str, body: &dy
     }
     assert_eq!(paged, ["e", "d", "c", "b", "a"]);
 
-    // By its id, which an index finds soon and not at once.
+    // By its id: the index lags behind.
     let detail = mio.until(&place(&made[1]), |answer| answer.status == 200);
     assert_eq!(detail.data(200), made[1].clone());
     assert!(detail.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
@@ -141,7 +155,7 @@ fn newest_first(server: &TestServer, user: &str, path: &str, id: &str, body: &dy
     assert_eq!(text(&changed, "createdAt"), text(&made[1], "createdAt"));
     mio.until(&place(&made[1]), |answer| answer.body["data"] == changed);
 
-    for them in strangers(server, user) {
+    for them in users_with_similar_ids(server, user) {
         assert_eq!(them.get(path).list(), Vec::<Json>::new());
         them.get(&place(&made[1])).problem(404, "not_found");
         them.patch(&place(&made[1]), &json!({ "title": "theirs" })).problem(404, "not_found");
@@ -157,18 +171,18 @@ fn newest_first(server: &TestServer, user: &str, path: &str, id: &str, body: &dy
 
 /// Proves K11.
 #[test]
-fn categories_are_of_two_scopes() {
-    categories_of_both_scopes_are_kept_apart(&kitchen());
+fn categories_have_two_scopes() {
+    categories_of_both_scopes_are_separate(&kondate_server());
 }
 
-pub(crate) fn categories_of_both_scopes_are_kept_apart(server: &TestServer) {
+pub(crate) fn categories_of_both_scopes_are_separate(server: &TestServer) {
     let mio = server.user("u_cat", "u_cat");
     let make = |scope: &str, id: &str, name: &str| {
         let body = json!({ "scope": scope, "categoryId": id, "name": name, "position": 1 });
         mio.post("/v1/categories", &body).data(201)
     };
     let (meat, fish) = (make("book", "c_01", "肉"), make("book", "c_02", "魚"));
-    // The same id in the other scope is another category.
+    // The same id in the other scope is a different category.
     let new = make("catalog", "c_01", "新着");
     let of = |who: &Client<'_>, scope: &str| who.get(&format!("/v1/categories?scope={scope}")).list();
     assert_eq!(of(&mio, "book"), [meat.clone(), fish]);
@@ -183,7 +197,7 @@ pub(crate) fn categories_of_both_scopes_are_kept_apart(server: &TestServer) {
         mio.patch("/v1/categories/book/c_01", &json!({ "scope": "catalog" })).problem(422, "invalid"),
         ["/scope"]
     );
-    for them in strangers(server, "u_cat") {
+    for them in users_with_similar_ids(server, "u_cat") {
         assert_eq!(of(&them, "book"), Vec::<Json>::new());
         them.get("/v1/categories/book/c_01").problem(404, "not_found");
         them.patch("/v1/categories/book/c_01", &json!({ "name": "x" })).problem(404, "not_found");
@@ -198,8 +212,8 @@ pub(crate) fn categories_of_both_scopes_are_kept_apart(server: &TestServer) {
 
 /// Proves the listing and changing part of K9 and K10.
 #[test]
-fn lists_of_things_are_kept() {
-    shopping_and_fridge_items_are_made_read_and_changed(&kitchen());
+fn shopping_and_fridge_items_are_stored() {
+    shopping_and_fridge_items_are_made_read_and_changed(&kondate_server());
 }
 
 pub(crate) fn shopping_and_fridge_items_are_made_read_and_changed(server: &TestServer) {
@@ -211,7 +225,7 @@ pub(crate) fn shopping_and_fridge_items_are_made_read_and_changed(server: &TestS
         let changed = mio.patch(&place, &json!({ "amount": 6, "category": null })).data(200);
         assert_eq!((&changed["amount"], changed.get("category")), (&json!(6), None));
         assert_eq!(mio.get(path).list(), std::slice::from_ref(&changed));
-        for them in strangers(server, "u_things") {
+        for them in users_with_similar_ids(server, "u_things") {
             assert_eq!(them.get(path).list(), Vec::<Json>::new());
             them.get(&place).problem(404, "not_found");
             them.patch(&place, &json!({ "amount": 1 })).problem(404, "not_found");
@@ -229,7 +243,7 @@ pub(crate) fn shopping_and_fridge_items_are_made_read_and_changed(server: &TestS
 /// Proves that a new user has nothing, for every list of one's own.
 #[test]
 fn a_new_user_starts_with_nothing() {
-    every_list_of_a_new_user_is_empty(&kitchen());
+    every_list_of_a_new_user_is_empty(&kondate_server());
 }
 
 pub(crate) fn every_list_of_a_new_user_is_empty(server: &TestServer) {
@@ -269,8 +283,8 @@ fn titles(list: &[Json]) -> Vec<String> {
     list.iter().map(|each| text(each, "title").to_owned()).collect()
 }
 
-/// Users whose ids look like this one's.
-fn strangers<'h>(server: &'h TestServer, user: &str) -> Vec<Client<'h>> {
+/// Users with ids similar to this one's.
+fn users_with_similar_ids<'h>(server: &'h TestServer, user: &str) -> Vec<Client<'h>> {
     let alike = [user[..user.len() - 1].to_owned(), format!("{user}2"), user.to_uppercase(), format!("{user}#RECIPE")];
     alike.iter().map(|them| server.user(them, them)).collect()
 }
