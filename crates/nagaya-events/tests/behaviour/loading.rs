@@ -10,12 +10,12 @@ use crate::{
 };
 
 /// A todo with so many events.
-async fn long(app: &App, events: &Events<Todo>, n: u64, many: u64) {
+async fn create_long_todo(app: &App, events: &Events<Todo>, n: u64, many: u64) {
     let family = app.family("f1");
-    let told = |command| async move { events.execute(&app.family("f1"), &id(n), &command, &app.request()).await };
-    told(create("a")).await.expect("fine");
+    let execute = |command| async move { events.execute(&app.family("f1"), &id(n), &command, &app.request()).await };
+    execute(create("a")).await.expect("fine");
     for number in 2..=many {
-        told(Command::Number(number)).await.expect("fine");
+        execute(Command::Number(number)).await.expect("fine");
     }
     let loaded = events.load(&family, &id(n)).await.expect("loaded");
     assert_eq!((loaded.version, loaded.state.applied), (many, many));
@@ -57,7 +57,7 @@ async fn snapshot(app: &App, n: u64) -> Option<Item> {
 async fn snapshots_are_stored_and_used_and_not_needed() {
     let app = App::new().await;
     let events = app.with_snapshots(10);
-    long(&app, &events, 1, 25).await;
+    create_long_todo(&app, &events, 1, 25).await;
     let kept = snapshot(&app, 1).await.expect("a snapshot");
     assert_eq!(kept.get("aggregateVersion"), Some(&Value::from(20)));
 
@@ -81,8 +81,8 @@ async fn snapshots_are_stored_and_used_and_not_needed() {
 async fn an_invalid_snapshot_is_ignored() {
     let app = App::new().await;
     let events = app.with_snapshots(10);
-    long(&app, &events, 1, 25).await;
-    long(&app, &events, 2, 3).await;
+    create_long_todo(&app, &events, 1, 25).await;
+    create_long_todo(&app, &events, 2, 3).await;
     let kept = snapshot(&app, 1).await.expect("a snapshot");
     let recorded = app.recorded(1).await;
     let other = app.recorded(2).await;

@@ -1,4 +1,4 @@
-//! Bad input: what is wrong, where, and what to do.
+//! Invalid requests: the problem names the error, its place and the remedy.
 
 use serde_json::json;
 
@@ -32,16 +32,17 @@ fn the_tenant_comes_from_the_token_and_from_nowhere_else() {
         answer.problem(422, "invalid");
         assert_eq!(pointers(&answer.body), ["/tenantId"]);
     }
-    let place = t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
-    t1.patch(&place, &json!({ "tenantId": "t2" })).problem(422, "invalid");
+    let location =
+        t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a location").to_owned();
+    t1.patch(&location, &json!({ "tenantId": "t2" })).problem(422, "invalid");
     for query in ["tenantId=t2", "tenantId=t1"] {
         t1.get(&format!("/v1/tickets?{query}")).problem(400, "bad_parameter");
-        t1.get(&format!("{place}?{query}")).problem(400, "bad_parameter");
+        t1.get(&format!("{location}?{query}")).problem(400, "bad_parameter");
     }
 }
 
 #[test]
-fn a_body_that_is_no_object_is_refused() {
+fn a_body_that_is_not_an_object_is_refused() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     for (body, code) in
@@ -71,7 +72,7 @@ fn conflicts_name_the_fields() {
     assert_eq!(astray.problem(409, "no_reference"), ["/teamId"]);
     let ticket = t1.post("/v1/tickets", &json!({ "subject": "a", "teamId": "a" }));
     t1.delete("/v1/teams/a").problem(409, "referenced");
-    assert_eq!(t1.delete(ticket.header("location").expect("a place")).status, 204);
+    assert_eq!(t1.delete(ticket.header("location").expect("a location")).status, 204);
     assert_eq!(t1.delete("/v1/teams/a").status, 204);
 }
 
@@ -114,15 +115,16 @@ fn roles_allow_what_the_design_says_and_nothing_else() {
         server.user_with("t1", "u1", &["viewer"]),
         server.user_with("t1", "u1", &["unheard-of"]),
     );
-    let place = admin.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
+    let location =
+        admin.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a location").to_owned();
     viewer.get("/v1/tickets").data(200);
-    viewer.get(&place).data(200);
+    viewer.get(&location).data(200);
     viewer.post("/v1/tickets", &json!({ "subject": "b" })).problem(403, "forbidden");
-    viewer.patch(&place, &json!({ "subject": "b" })).problem(403, "forbidden");
-    viewer.delete(&place).problem(403, "forbidden");
+    viewer.patch(&location, &json!({ "subject": "b" })).problem(403, "forbidden");
+    viewer.delete(&location).problem(403, "forbidden");
     viewer.get("/v1/seats").problem(403, "forbidden");
     stranger.get("/v1/tickets").problem(403, "forbidden");
-    // A role that may do everything is no operator.
+    // A role with all permissions is not an operator.
     admin.with("nagaya-reason", "curiosity").get("/v1/regions").problem(403, "forbidden");
 }
 
@@ -134,7 +136,7 @@ fn a_connection_can_be_reused_after_a_refusal() {
     let server = desk();
     let token = server.token(Some("t1"), "u1", &["viewer"]);
     let mut stream = std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("a connection");
-    // Forbidden, no such path, no such method, no token: four answers on one connection.
+    // Forbidden, unknown path, unknown method, no token: four responses on one connection.
     for (line, token, status) in [
         ("POST /v1/tickets", Some(&token), "403"),
         ("POST /v1/nothing", Some(&token), "404"),
@@ -168,7 +170,6 @@ fn a_parameter_that_no_item_can_have_is_an_error_and_not_an_empty_page() {
     for query in ["/v1/tickets-by-status?status=lost", &long] {
         t1.get(query).problem(400, "bad_parameter");
     }
-    // In a path it is 404.
     for path in ["/v1/tickets/lost/between", "/v1/tickets/%ff"] {
         t1.get(path).problem(404, "not_found");
     }

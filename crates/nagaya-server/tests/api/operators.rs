@@ -23,7 +23,7 @@ fn operators_reach_system_items_with_a_reason() {
 }
 
 #[test]
-fn everybody_reads_what_is_public_and_its_owner_writes_it() {
+fn public_items_are_readable_by_all_and_writable_by_their_owner() {
     let server = desk();
     let (operator, t1, t2) =
         (server.operator("op"), server.user_with("t1", "u1", &["admin"]), server.user_with("t2", "u1", &["admin"]));

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::desk::DESK;
 
-/// The desk, open to visitors.
+/// The design of the desk, with access for visitors.
 fn open_desk() -> String {
     DESK.replace("prefix = \"/v1\"", "prefix = \"/v1\"\nvisitors = true")
 }
@@ -16,7 +16,7 @@ fn open() -> TestServer {
 }
 
 #[test]
-fn visitors_read_what_is_public_and_nothing_else() {
+fn visitors_read_only_public_items() {
     let server = open();
     let (operator, t1, visitor) = (server.operator("op"), server.user_with("t1", "u1", &["admin"]), server.anonymous());
     operator.post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
@@ -27,7 +27,7 @@ fn visitors_read_what_is_public_and_nothing_else() {
     assert_eq!(visitor.get("/v1/offers/o").data(200)["price"], 7);
     assert_eq!(visitor.get("/v1/offers?limit=1").data(200)[0]["offerId"], "o");
     visitor.get("/v1/offers/none").problem(404, "not_found");
-    // Whether it exists or not.
+    // The response does not depend on whether the item exists.
     for path in ["/v1/tickets", "/v1/tickets/t", "/v1/tickets/none", "/v1/settings", "/v1/regions", "/v1/trails"] {
         visitor.get(path).problem(401, "no_token");
     }
@@ -39,14 +39,14 @@ fn visitors_read_what_is_public_and_nothing_else() {
 }
 
 #[test]
-fn a_token_that_is_given_has_to_be_good() {
+fn an_invalid_token_is_refused_even_where_none_is_needed() {
     let server = open();
     server.anonymous().with_token("nonsense").get("/v1/notices").problem(401, "bad_token");
     server.anonymous().with("authorization", "Basic x").get("/v1/notices").problem(401, "bad_token");
 }
 
 #[test]
-fn a_caller_without_roles_reads_what_visitors_read() {
+fn a_caller_without_roles_has_the_access_of_a_visitor() {
     let server = open();
     server.operator("op").post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
     for (tenant, roles) in [(Some("t1"), vec!["viewer"]), (Some("t1"), vec![]), (None, vec![])] {
@@ -56,7 +56,7 @@ fn a_caller_without_roles_reads_what_visitors_read() {
 }
 
 #[test]
-fn cursors_of_visitors_and_tenants_are_not_each_others() {
+fn cursors_of_visitors_and_tenants_are_not_interchangeable() {
     let server = open();
     let (t1, visitor) = (server.user_with("t1", "u1", &["admin"]), server.anonymous());
     for id in ["a", "b"] {
@@ -70,7 +70,7 @@ fn cursors_of_visitors_and_tenants_are_not_each_others() {
 }
 
 #[test]
-fn the_document_says_where_no_token_is_needed() {
+fn the_openapi_document_marks_routes_without_a_token() {
     let document = document(&System::plain(parse_design(&open_desk())), "", 0);
     assert_eq!(document["paths"]["/v1/notices"]["get"]["security"], json!([{}, { "token": [] }]));
     assert_eq!(document["paths"]["/v1/notices"]["post"].get("security"), None);

@@ -207,7 +207,7 @@ fn in_development_the_page_signs_in_with_the_local_issuer() {
     let users = format!("{}/users", design.http_prefix);
     assert_eq!(server.get(&users, &[("authorization", &bearer)]).status, 503);
 
-    // Another site that resolves to this machine, a proxy, and a form of another site get nothing.
+    // A foreign host name, a proxy, and a form of another site get no token.
     for header in [("host", "evil.example"), ("x-forwarded-for", "192.0.2.1"), ("via", "1.1 proxy")] {
         assert_eq!(server.get("/docs/sign-in", &[header]).status, 404, "{header:?}");
         assert_eq!(server.post("/docs/sign-in", &[json[0], header], &wanted).status, 404, "{header:?}");

@@ -31,7 +31,7 @@ async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
         let t1 = tenant(&nagaya, "t1");
         let first = create(&t1, "k", "a").await.expect("an agent");
 
-        // The same answer, also after the item has changed and gone.
+        // The same result, also after the item has been changed and deleted.
         assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
         t1.update("agent", &[&first.id()[0]], fields(json!({ "name": "b" })), None).await.expect("a change");
         assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
@@ -40,7 +40,7 @@ async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
         assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
         assert_eq!(agents(&t1).await, 0);
 
-        // Another request under the same key.
+        // Another request with the same key.
         let refused = create(&t1, "k", "other").await.expect_err("it is used");
         assert!(matches!(refused.kind(), ErrorKind::IdempotencyKeyReused), "{refused}");
 
@@ -53,7 +53,7 @@ async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
     }
 }
 
-/// The same key of other users and tenants is another key.
+/// The same key of another user or tenant is a different key.
 #[tokio::test]
 async fn an_idempotency_key_belongs_to_its_user() {
     let nagaya = open(design("aiagent/single")).await;
@@ -72,7 +72,7 @@ async fn of_many_concurrent_requests_with_one_key_one_happens_and_all_get_its_re
     let t1 = tenant(&nagaya, "t1");
     for round in 0..20 {
         let key = round.to_string();
-        // Half of the rounds with an id of the caller's own, which is in the way of the second one.
+        // Half of the rounds use an id of the caller, which the second create conflicts with.
         let id = (round % 2 == 0).then(|| format!("agent-{round}"));
         let ask = |_| {
             let (t1, key, id) = (t1.clone(), key.clone(), id.clone());
@@ -82,9 +82,9 @@ async fn of_many_concurrent_requests_with_one_key_one_happens_and_all_get_its_re
                 t1.change_set().create("agent", agent).idempotent(&key, b"a").commit().await
             })
         };
-        let asked: Vec<_> = (0..8).map(ask).collect();
+        let requests: Vec<_> = (0..8).map(ask).collect();
         let mut ids = std::collections::BTreeSet::new();
-        for answer in asked {
+        for answer in requests {
             let record = answer.await.expect("it ends").expect("the same for all").remove(0).expect("an agent");
             ids.insert(record.id());
         }
@@ -107,7 +107,7 @@ async fn a_record_that_was_read_can_be_expected_also_without_a_version() {
     let id = read.id();
     let change = |title: &str| fields(json!({ "title": title }));
 
-    // Another field is changed meanwhile: the item is no longer the one that was read.
+    // Another field changes meanwhile: the item differs from the one that was read.
     f1.update("todo", &[&id[0]], fields(json!({ "completed": true })), None).await.expect("a change");
     for refused in [
         f1.update("todo", &[&id[0]], change("bread"), &read).await.map(drop),

@@ -81,10 +81,12 @@ fn wallet() -> TestServer {
     TestServer::in_memory(System::new("wallet", parse_design(WALLET), Provider))
 }
 
-/// Where a body is wrong, and how.
-fn flaws(body: &Json) -> Vec<(&str, &str)> {
+/// The errors of a problem: pointer and detail.
+fn field_errors(body: &Json) -> Vec<(&str, &str)> {
     let errors = body["errors"].as_array().expect("a list").iter();
-    errors.map(|each| (each["pointer"].as_str().expect("a place"), each["detail"].as_str().expect("a text"))).collect()
+    errors
+        .map(|each| (each["pointer"].as_str().expect("a pointer"), each["detail"].as_str().expect("a text")))
+        .collect()
 }
 
 #[test]
@@ -125,15 +127,15 @@ fn callers_cannot_set_read_only_fields() {
     assert_eq!(u1.post("/cards/register", &json!({})).data(201)["provider"], "bank");
     assert_eq!(u1.patch("/cards/c1", &json!({ "label": "Mine" })).data(200)["last4"], "4242");
 
-    let told = "Is set by the system; leave it out.";
+    let detail = "Is set by the system; leave it out.";
     let refused = u1.patch("/cards/c1", &json!({ "label": "x", "provider": "me", "last4": null }));
     refused.problem(422, "invalid");
-    assert_eq!(flaws(&refused.body), [("/provider", told), ("/last4", told)]);
+    assert_eq!(field_errors(&refused.body), [("/provider", detail), ("/last4", detail)]);
     assert_eq!(u1.get("/cards/c1").data(200)["label"], "Mine", "nothing of it is written");
 
     let refused = u1.post("/notes", &json!({ "noteId": "n1", "views": 7, "seenBy": "me" }));
     refused.problem(422, "invalid");
-    assert_eq!(flaws(&refused.body), [("/views", told), ("/seenBy", told)]);
+    assert_eq!(field_errors(&refused.body), [("/views", detail), ("/seenBy", detail)]);
     assert_eq!(u1.post("/notes", &json!({ "noteId": "n1" })).data(201)["views"], 0);
 }
 
@@ -141,13 +143,13 @@ fn callers_cannot_set_read_only_fields() {
 fn callers_cannot_set_fields_that_a_condition_sets() {
     let server = wallet();
     let u1 = server.user_with("u1", "u1", &["user"]);
-    let told = "Follows from `pinned = true`; leave it out.";
+    let detail = "Follows from `pinned = true`; leave it out.";
     let refused = u1.post("/notes", &json!({ "noteId": "n1", "pinned": true, "pinAt": "2020-01-01T00:00:00Z" }));
     refused.problem(422, "invalid");
-    assert_eq!(flaws(&refused.body), [("/pinAt", told)]);
+    assert_eq!(field_errors(&refused.body), [("/pinAt", detail)]);
     let pinned = u1.post("/notes", &json!({ "noteId": "n1", "pinned": true })).data(201)["pinAt"].clone();
     assert!(pinned.is_string(), "{pinned}");
     let refused = u1.patch("/notes/n1", &json!({ "pinAt": pinned }));
-    assert_eq!(flaws(&refused.body), [("/pinAt", told)]);
+    assert_eq!(field_errors(&refused.body), [("/pinAt", detail)]);
     assert_eq!(u1.patch("/notes/n1", &json!({ "pinned": false })).data(200).get("pinAt"), None);
 }

@@ -1,22 +1,22 @@
-//! Tokens that are known already.
+//! The cache of verified tokens.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::common::{Hand, Key, NOW, Provider, outcome, verifier};
+use crate::common::{Key, NOW, Provider, TestClock, outcome, verifier};
 
 #[tokio::test]
-async fn a_known_token_is_not_checked_again() {
+async fn a_cached_token_is_not_verified_again() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     let token = key.sign(&provider.claims());
     let first = verifier.caller(&token).await.expect("the token is good");
     let second = verifier.caller(&token).await.expect("the token is good");
     assert!(Arc::ptr_eq(&first, &second));
     assert_eq!(verifier.checked(), 1);
-    // Another token of the same user is another token.
+    // Another token of the same user is verified.
     let other = key.sign(&provider.claims_with(json!({ "tenantId": "t2" })));
     assert_eq!(outcome(&verifier, &other).await, "u1@t2 admin");
     assert_eq!(outcome(&verifier, &token).await, "u1@t1 admin");
@@ -24,8 +24,8 @@ async fn a_known_token_is_not_checked_again() {
 }
 
 #[tokio::test]
-async fn a_known_token_ends_all_the_same() {
-    let (key, hand) = (Key::es256("a"), Hand::new());
+async fn a_cached_token_still_expires() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
     let provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let token = key.sign(&provider.claims_with(json!({ "exp": NOW + 100 })));
@@ -38,8 +38,8 @@ async fn a_known_token_ends_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_was_refused_is_checked_anew() {
-    let (key, hand) = (Key::es256("a"), Hand::new());
+async fn a_refused_token_is_not_cached() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
     let provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let early = key.sign(&provider.claims_with(json!({ "nbf": NOW + 60 })));
@@ -51,12 +51,12 @@ async fn what_was_refused_is_checked_anew() {
     assert_eq!(outcome(&verifier, &early).await, "u1@t1 admin");
 }
 
-/// Only the end of a token is hashed, so two with the same end meet in one place.
+/// The cache hashes only the end of a token, so two tokens with the same end share a slot.
 #[tokio::test]
-async fn a_token_with_the_end_of_a_known_one_is_not_known() {
+async fn a_token_with_the_suffix_of_a_cached_one_is_not_accepted() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     let token = key.sign(&provider.claims());
     assert_eq!(outcome(&verifier, &token).await, "u1@t1 admin");
     let (_, signature) = token.rsplit_once('.').expect("it has three parts");

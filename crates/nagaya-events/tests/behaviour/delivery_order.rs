@@ -5,8 +5,8 @@ use proptest::{prelude::*, sample::Index};
 use tokio::runtime::Runtime;
 
 use crate::{
-    agreement::command,
     app::{App, id},
+    decide_evolve::command,
     todo::Command,
 };
 

@@ -1,4 +1,4 @@
-//! Requests and connections that take too long.
+//! Requests and connections that are too slow.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::desk::Desk;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn a_request_that_takes_too_long_is_given_up() {
+async fn a_request_over_the_time_limit_is_cancelled() {
     let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     let clock = PausedTokioClock::pause();
     let asking = tokio::spawn(async move { (client.get("/hold").await, client) });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
     clock.advance(SECOND * 29).await;
     assert!(!asking.is_finished());
     clock.advance(SECOND * 2).await;
     let (got, mut client) = asking.await.expect("no panic");
     assert_eq!(got.problem(), (504, "timeout".to_owned()));
-    desk.holding(0).await;
+    desk.wait_until_held(0).await;
     assert_eq!(client.get("/notes").await.status, 200, "its room is given back, and the connection goes on");
-    let figures = client.get("/metrics").await.text;
-    assert!(figures.contains("\nnagaya_requests_rejected_total{reason=\"timeout\"} 1\n"), "{figures}");
+    let metrics = client.get("/metrics").await.text;
+    assert!(metrics.contains("\nnagaya_requests_rejected_total{reason=\"timeout\"} 1\n"), "{metrics}");
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for_any_longer() {
+async fn a_missing_body_times_out() {
     let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     let clock = PausedTokioClock::pause();
@@ -41,7 +41,7 @@ async fn a_body_that_does_not_come_is_not_waited_for_any_longer() {
         let json = [("content-type", "application/json")];
         client.send(Method::POST, "/notes", &json, Body::from_stream(body)).await
     });
-    // It has come as far as it will when there is no room for another.
+    // With all permits taken, the request is known to wait for its body.
     let mut other = desk.connect("acme").await;
     while other.get("/notes").await.status != 503 {}
     clock.advance(SECOND * 31).await;
@@ -50,7 +50,7 @@ async fn a_body_that_does_not_come_is_not_waited_for_any_longer() {
 }
 
 #[tokio::test]
-async fn a_connection_may_be_idle_for_a_minute_and_not_for_ever() {
+async fn an_idle_connection_is_closed_after_a_minute() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let clock = PausedTokioClock::pause();
@@ -64,16 +64,16 @@ async fn a_connection_may_be_idle_for_a_minute_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn a_head_that_comes_by_bits_does_not_hold_its_connection_for_ever() {
+async fn a_slow_request_head_times_out() {
     let desk = Desk::open(Limits::default()).await;
     let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
     let clock = PausedTokioClock::pause();
     stream.write_all(b"GET /notes HTTP/1.1\r\nhost: localhost\r\n").await.expect("sent");
-    // Connections are accepted one after the other: when the next one is answered, this one's time has begun.
+    // Connections are accepted in order: once the next one is answered, the time of this one has started.
     assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
     for _ in 0..3 {
         clock.advance(SECOND * 30).await;
-        // The server may be faster, and have closed it.
+        // The server may already have closed it.
         let _ = stream.write_all(b"x-more: 1\r\n").await;
     }
     let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! The local issuer: its files, its names, its endpoints.
+//! The local issuer: its files, names and endpoints.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use nagaya_store::Clock;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use crate::common::{Hand, claims, outcome};
+use crate::common::{TestClock, claims, outcome};
 
 fn open(data: &Path) -> LocalIssuer {
     LocalIssuer::open(data).expect("the issuer can be opened")
@@ -35,7 +35,7 @@ fn verifier(issuer: LocalIssuer) -> Verifier {
     Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&Arc::new(issuer)), "todo")
 }
 
-fn said(token: &str) -> Json {
+fn decode(token: &str) -> Json {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
     let claims = token.split('.').nth(1).expect("it has three parts");
     serde_json::from_slice(&BASE64.decode(claims).expect("base64")).expect("JSON")
@@ -46,12 +46,12 @@ fn said(token: &str) -> Json {
 async fn a_local_token_is_valid_and_has_the_granted_claims() {
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
     let token = token(&issuer, &claims());
-    let mut said = said(&token);
-    let said = said.as_object_mut().expect("claims");
-    let lasts = said["exp"].as_i64().zip(said["iat"].as_i64()).map(|(end, begin)| end - begin);
+    let mut claims = decode(&token);
+    let claims = claims.as_object_mut().expect("claims");
+    let lasts = claims["exp"].as_i64().zip(claims["iat"].as_i64()).map(|(end, begin)| end - begin);
     assert_eq!(lasts, Some(3600));
-    said.remove("exp");
-    said.remove("iat");
+    claims.remove("exp");
+    claims.remove("iat");
     let expected = json!({
         "aud": "todo",
         "iss": "http://127.0.0.1:8080",
@@ -60,12 +60,12 @@ async fn a_local_token_is_valid_and_has_the_granted_claims() {
         "sub": "u1",
         "tenantId": "t1",
     });
-    assert_eq!(Json::Object(said.clone()), expected);
+    assert_eq!(Json::Object(claims.clone()), expected);
     assert_eq!(outcome(&verifier(issuer), &token).await, "u1@t1 admin");
 }
 
 #[tokio::test]
-async fn where_the_tenant_is_the_user_there_is_one_name() {
+async fn one_claim_can_be_both_tenant_and_user() {
     let names = Claims { tenant: "sub".to_owned(), member_of: None, ..claims() };
     let issuer = Arc::new(LocalIssuer::in_memory().expect("keys can be made"));
     let token = token(&issuer, &names);
@@ -74,13 +74,13 @@ async fn where_the_tenant_is_the_user_there_is_one_name() {
 }
 
 #[tokio::test]
-async fn whatever_a_design_calls_its_claims_the_common_ones_keep_their_meaning() {
+async fn registered_claims_keep_their_meaning_for_any_claim_names() {
     let names = Claims { tenant: "iss".to_owned(), roles: "exp".to_owned(), member_of: Some("aud".to_owned()) };
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
-    let said = said(&token(&issuer, &names));
-    assert_eq!(said["iss"], "http://127.0.0.1:8080");
-    assert_eq!(said["aud"], "todo");
-    assert!(said["exp"].is_i64());
+    let claims = decode(&token(&issuer, &names));
+    assert_eq!(claims["iss"], "http://127.0.0.1:8080");
+    assert_eq!(claims["aud"], "todo");
+    assert!(claims["exp"].is_i64());
 }
 
 #[test]
@@ -101,14 +101,14 @@ fn a_token_needs_a_user() {
 }
 
 #[tokio::test]
-async fn tokens_stay_good_over_restarts_and_new_urls() {
+async fn tokens_stay_valid_after_a_restart_and_a_new_url() {
     let data = tempfile::tempdir().expect("a directory");
     let before = token(&open(data.path()), &claims());
     let issuer = open(data.path());
     issuer.set_url("https://api.example.com/").expect("a fine URL");
     assert_eq!(issuer.url(), "https://api.example.com");
     let after = token(&issuer, &claims());
-    assert_eq!(said(&after)["iss"], "https://api.example.com");
+    assert_eq!(decode(&after)["iss"], "https://api.example.com");
     drop(issuer);
 
     let issuer = open(data.path());
@@ -118,7 +118,7 @@ async fn tokens_stay_good_over_restarts_and_new_urls() {
     let verifier = verifier(issuer);
     assert_eq!(outcome(&verifier, &before).await, "u1@t1 admin");
     assert_eq!(outcome(&verifier, &after).await, "u1@t1 admin");
-    // Another directory's tokens are another issuer's, even if it is called the same.
+    // Tokens of another directory belong to another issuer, even with the same name.
     let other = LocalIssuer::in_memory().expect("keys can be made");
     let expected = "401 bad_token: The token is signed by a key that its issuer does not publish. If it is from `nagaya token`, it \
                     may be from the local issuer of another directory: run the command with the `--data` directory of this \
@@ -127,7 +127,7 @@ async fn tokens_stay_good_over_restarts_and_new_urls() {
 }
 
 #[test]
-fn what_is_no_url_of_a_server_is_not_taken_for_one() {
+fn an_invalid_server_url_is_refused() {
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
     for url in ["", "api.example.com", "ftp://api.example.com", "https://", "https://a b", "https://a?b", "https://a#b"]
     {
@@ -138,7 +138,7 @@ fn what_is_no_url_of_a_server_is_not_taken_for_one() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_but_the_owner_reads_the_keys() {
+fn only_the_owner_can_read_the_key_files() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let data = tempfile::tempdir().expect("a directory");
@@ -156,14 +156,14 @@ fn nobody_but_the_owner_reads_the_keys() {
     }
     names.sort();
     assert_eq!(names, ["issuer.json", "keys.json", "lock"]);
-    // A copy that was put back for everybody to read is closed again.
+    // The permissions of a restored copy are corrected.
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("it is ours");
     drop(open(data.path()));
     assert_eq!(mode(&directory), 0o700);
 }
 
 #[test]
-fn what_is_published_and_shown_has_no_private_keys() {
+fn published_documents_and_debug_output_have_no_private_keys() {
     let data = tempfile::tempdir().expect("a directory");
     let issuer = open(data.path());
     issuer.rotate().expect("keys can be made");
@@ -219,7 +219,7 @@ fn concurrent_changes_are_all_kept() {
 }
 
 #[tokio::test]
-async fn a_server_knows_the_key_that_another_process_has_just_made() {
+async fn a_server_accepts_a_key_that_another_process_created() {
     let data = tempfile::tempdir().expect("a directory");
     let server = verifier(open(data.path()));
     assert_eq!(outcome(&server, &token(&open(data.path()), &claims())).await, "u1@t1 admin");
@@ -229,8 +229,8 @@ async fn a_server_knows_the_key_that_another_process_has_just_made() {
 }
 
 #[tokio::test]
-async fn a_server_soon_forgets_the_keys_that_another_process_has_forgotten() {
-    let (data, hand) = (tempfile::tempdir().expect("a directory"), Hand::new());
+async fn a_server_drops_keys_that_another_process_removed() {
+    let (data, hand) = (tempfile::tempdir().expect("a directory"), TestClock::new());
     let issuer = Arc::new(open(data.path()).with_clock(hand.clock()));
     let server = Verifier::new(claims(), hand.clock()).trust(&Issuer::local(&issuer), "todo");
     let token = token(&issuer, &claims());
@@ -246,7 +246,7 @@ async fn a_server_soon_forgets_the_keys_that_another_process_has_forgotten() {
 }
 
 #[test]
-fn a_damaged_file_is_named_and_left_alone() {
+fn a_damaged_file_is_named_and_not_changed() {
     for (name, text) in [("keys.json", ""), ("keys.json", "{}"), ("keys.json", r#"{"keys":[]}"#), ("issuer.json", "{}")]
     {
         let data = tempfile::tempdir().expect("a directory");
@@ -270,7 +270,7 @@ fn an_unusable_directory_is_named_in_the_error() {
 
 /// Proves T15.
 #[tokio::test]
-async fn others_find_the_keys_by_discovery() {
+async fn the_keys_are_found_by_discovery() {
     let data = tempfile::tempdir().expect("a directory");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let url = format!("http://{}", listener.local_addr().expect("it has an address"));
@@ -279,7 +279,7 @@ async fn others_find_the_keys_by_discovery() {
     let router = issuer_routes(Arc::clone(&issuer));
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
     let elsewhere = Verifier::new(claims(), Clock::system()).trust(&Issuer::remote(&url).expect("a fine URL"), "todo");
-    // A key made by another process is published at once.
+    // A key that another process created is published at once.
     open(data.path()).rotate().expect("keys can be made");
     assert_eq!(outcome(&elsewhere, &token(&open(data.path()), &claims())).await, "u1@t1 admin");
     assert_eq!(outcome(&elsewhere, &token(&issuer, &claims())).await, "u1@t1 admin");

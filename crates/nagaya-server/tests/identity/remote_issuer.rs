@@ -1,4 +1,4 @@
-//! Issuers elsewhere: up, down, slow, hostile.
+//! Remote issuers: available, unavailable, slow, hostile.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use nagaya_server::Issuer;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use crate::common::{Hand, Key, Provider, eventually, outcome, told, verifier};
+use crate::common::{Key, Provider, TestClock, eventually, outcome, told, verifier};
 
 const FINE: &str = "u1@t1 admin";
 const UNREACHABLE: &str = "503 issuer_unreachable: The keys of the token's issuer cannot be fetched.";
@@ -15,7 +15,7 @@ const NOT_PUBLISHED: &str = "401 bad_token: The token is signed by a key that it
 
 #[tokio::test]
 async fn an_unreachable_issuer_is_trusted_by_its_cached_keys() {
-    let (key, hand) = (Key::es256("a"), Hand::new());
+    let (key, hand) = (Key::es256("a"), TestClock::new());
     let mut provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let fresh = |user: &str| {
@@ -30,19 +30,19 @@ async fn an_unreachable_issuer_is_trusted_by_its_cached_keys() {
         assert_eq!(outcome(&verifier, token).await, format!("u{user}@t1 admin"));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // A key that nobody here has seen may be a new one.
+    // An unknown key may be a new one.
     hand.pass(30);
     let unseen = Key::other("b").sign(&provider.claims_with(json!({ "exp": crate::common::NOW + 100_000 })));
     assert_eq!(outcome(&verifier, &unseen).await, UNREACHABLE);
     provider.publish(&[&key, &Key::other("b")]);
-    provider.start_again().await;
+    provider.restart().await;
     hand.pass(5);
     assert_eq!(outcome(&verifier, &unseen).await, FINE);
 }
 
 #[tokio::test]
 async fn without_any_keys_the_answer_is_503_with_retry_after() {
-    let (key, hand) = (Key::es256("a"), Hand::new());
+    let (key, hand) = (Key::es256("a"), TestClock::new());
     let mut provider = Provider::start(&[&key]).await;
     provider.stop().await;
     let verifier = verifier(&provider.issuer(), &hand);
@@ -51,8 +51,8 @@ async fn without_any_keys_the_answer_is_503_with_retry_after() {
     let response = problem.clone().into_response("r-1");
     assert_eq!(response.headers()["retry-after"], "5");
     assert_eq!(told(problem).await, UNREACHABLE);
-    provider.start_again().await;
-    // Not asked again at once: an issuer that has trouble gets no more of it from here.
+    provider.restart().await;
+    // A failed fetch is not repeated at once, so as not to overload the issuer.
     assert_eq!(outcome(&verifier, &token).await, UNREACHABLE);
     assert_eq!(provider.asked(), 0);
     hand.pass(5);
@@ -60,8 +60,8 @@ async fn without_any_keys_the_answer_is_503_with_retry_after() {
 }
 
 #[tokio::test]
-async fn a_failed_question_in_the_background_is_soon_asked_again() {
-    let (key, hand) = (Key::es256("a"), Hand::new());
+async fn a_failed_background_refresh_is_retried_soon() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
     let provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let token = key.sign(&provider.claims());
@@ -85,36 +85,39 @@ async fn a_failed_question_in_the_background_is_soon_asked_again() {
 async fn keys_can_be_fetched_before_the_first_token() {
     let key = Key::es256("a");
     let mut provider = Provider::start(&[&key]).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     verifier.fetch_keys().await;
     provider.stop().await;
     assert_eq!(outcome(&verifier, &key.sign(&provider.claims())).await, FINE);
 }
 
 #[tokio::test]
-async fn an_issuer_without_discovery_works_by_the_url_of_its_keys() {
+async fn an_issuer_without_discovery_works_with_a_jwks_url() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
     provider.discover(|document| *document = json!({}));
     let issuer = Issuer::remote_with_keys(&provider.url(), &format!("{}/keys", provider.url())).expect("fine URLs");
-    assert_eq!(outcome(&verifier(&issuer, &Hand::new()), &key.sign(&provider.claims())).await, FINE);
+    assert_eq!(outcome(&verifier(&issuer, &TestClock::new()), &key.sign(&provider.claims())).await, FINE);
 }
 
-/// Checks that an issuer with such a discovery document is not used.
+/// Checks that an issuer with this discovery document is not used.
 async fn check_discovery(change: impl FnOnce(&mut Json)) {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
     provider.discover(change);
-    assert_eq!(outcome(&verifier(&provider.issuer(), &Hand::new()), &key.sign(&provider.claims())).await, UNREACHABLE);
+    assert_eq!(
+        outcome(&verifier(&provider.issuer(), &TestClock::new()), &key.sign(&provider.claims())).await,
+        UNREACHABLE
+    );
     assert_eq!(provider.asked(), 0);
 }
 
-fn said(document: &Json) -> &str {
+fn jwks_uri(document: &Json) -> &str {
     document["jwks_uri"].as_str().expect("a place")
 }
 
 #[tokio::test]
-async fn a_discovery_document_has_to_be_the_issuer_s_own() {
+async fn a_discovery_document_must_belong_to_the_issuer() {
     check_discovery(|document| document["issuer"] = json!("https://other.example")).await;
     check_discovery(|document| {
         document["issuer"] = json!(format!("{}/", document["issuer"].as_str().unwrap_or_default()));
@@ -124,10 +127,10 @@ async fn a_discovery_document_has_to_be_the_issuer_s_own() {
     check_discovery(|document| document["jwks_uri"] = Json::Null).await;
     check_discovery(|document| document["jwks_uri"] = json!("http://keys.example/")).await;
     check_discovery(|document| document["jwks_uri"] = json!("file:///etc/passwd")).await;
-    check_discovery(|document| document["jwks_uri"] = json!(said(document).replace("//", "//user@"))).await;
+    check_discovery(|document| document["jwks_uri"] = json!(jwks_uri(document).replace("//", "//user@"))).await;
     // A redirect could lead past these checks.
-    check_discovery(|document| document["jwks_uri"] = json!(said(document).replace("keys", "moved"))).await;
-    check_discovery(|document| document["jwks_uri"] = json!(said(document).replace("keys", "broken"))).await;
+    check_discovery(|document| document["jwks_uri"] = json!(jwks_uri(document).replace("keys", "moved"))).await;
+    check_discovery(|document| document["jwks_uri"] = json!(jwks_uri(document).replace("keys", "broken"))).await;
 }
 
 #[test]
@@ -144,17 +147,17 @@ fn only_https_is_used_beyond_this_machine() {
     assert!(Issuer::remote("https://cognito-idp.ap-northeast-1.amazonaws.com/ap-northeast-1_Example").is_ok());
 }
 
-/// Checks what happens to a good token when the issuer publishes this beside, or instead of, its key.
+/// Checks a valid token while the issuer publishes this body.
 async fn check_keys(body: String, expected: &str) {
     let key = Key::es256("a");
     let provider = Provider::start(&[]).await;
     provider.answer(&body);
-    let told = outcome(&verifier(&provider.issuer(), &Hand::new()), &key.sign(&provider.claims())).await;
+    let told = outcome(&verifier(&provider.issuer(), &TestClock::new()), &key.sign(&provider.claims())).await;
     assert_eq!(told, expected, "{body:.300}");
 }
 
 #[tokio::test]
-async fn keys_of_unknown_kinds_are_no_obstacle_to_the_others() {
+async fn keys_of_unknown_types_are_ignored() {
     let fine = Key::es256("a").jwk();
     let beside = [
         json!({}),
@@ -171,7 +174,7 @@ async fn keys_of_unknown_kinds_are_no_obstacle_to_the_others() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_key_set_is_a_failure() {
+async fn a_response_that_is_not_a_key_set_is_a_failure() {
     check_keys(String::new(), UNREACHABLE).await;
     check_keys("<html>".to_owned(), UNREACHABLE).await;
     check_keys("[]".to_owned(), UNREACHABLE).await;
@@ -180,7 +183,7 @@ async fn an_answer_that_is_no_key_set_is_a_failure() {
     check_keys(large.to_string(), UNREACHABLE).await;
 }
 
-/// A key that cannot be used, or not for this, verifies nothing; and no library panics over one.
+/// An unusable key verifies nothing, and causes no panic.
 #[tokio::test]
 async fn unusable_keys_verify_nothing() {
     check_keys(json!({ "keys": [] }).to_string(), NOT_PUBLISHED).await;
@@ -218,19 +221,23 @@ async fn short_keys_verify_nothing() {
     for (key, member) in [(&ed, "x"), (&rsa, "n")] {
         let provider = Provider::start(&[key]).await;
         let token = key.sign(&provider.claims());
-        assert_eq!(outcome(&verifier(&provider.issuer(), &Hand::new()), &token).await, FINE);
+        assert_eq!(outcome(&verifier(&provider.issuer(), &TestClock::new()), &token).await, FINE);
         let whole = key.jwk()[member].as_str().expect("a text").to_owned();
         for length in [0, 2, 4, whole.len() / 2 / 4 * 4] {
             let mut jwk = key.jwk();
             jwk[member] = json!(whole[..length]);
             provider.answer(&json!({ "keys": [jwk] }).to_string());
-            assert_eq!(outcome(&verifier(&provider.issuer(), &Hand::new()), &token).await, NOT_PUBLISHED, "{length}");
+            assert_eq!(
+                outcome(&verifier(&provider.issuer(), &TestClock::new()), &token).await,
+                NOT_PUBLISHED,
+                "{length}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn an_issuer_that_says_nothing_is_given_up() {
+async fn an_issuer_that_does_not_respond_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let url = format!("http://{}", listener.local_addr().expect("it has an address"));
     let silent = tokio::spawn(async move {
@@ -241,7 +248,7 @@ async fn an_issuer_that_says_nothing_is_given_up() {
     });
     let key = Key::es256("a");
     let other = Provider::start(&[&key]).await;
-    let verifier = verifier(&Issuer::remote(&url).expect("a fine URL"), &Hand::new());
+    let verifier = verifier(&Issuer::remote(&url).expect("a fine URL"), &TestClock::new());
     let token = key.sign(&other.claims_with(json!({ "iss": url })));
     let begun = Instant::now();
     assert_eq!(outcome(&verifier, &token).await, UNREACHABLE);
@@ -253,7 +260,7 @@ async fn an_issuer_that_says_nothing_is_given_up() {
 async fn a_caller_that_disconnects_does_not_cancel_the_refresh_of_keys() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     let token = key.sign(&provider.claims());
     let impatient = tokio::time::timeout(Duration::from_nanos(1), verifier.caller(&token)).await;
     assert!(impatient.is_err());

@@ -1,4 +1,4 @@
-//! The ids of a request, and where it came from.
+//! Request ids, and the address of the client.
 
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
@@ -8,7 +8,7 @@ use crate::desk::Desk;
 
 /// Proves the ids' part of T19.
 #[tokio::test]
-async fn ids_are_taken_over_and_reach_the_handler() {
+async fn request_ids_are_accepted_and_reach_the_handler() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let ids = [("x-request-id", "r-1"), ("x-correlation-id", "c:2"), ("x-causation-id", "d.3")];
@@ -36,7 +36,7 @@ async fn a_request_without_an_id_gets_one_in_the_answer() {
 }
 
 #[tokio::test]
-async fn every_answer_forbids_guessing_its_type() {
+async fn every_response_has_the_nosniff_header() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     for path in ["/notes", "/nowhere", "/healthz", "/metrics"] {
@@ -45,7 +45,7 @@ async fn every_answer_forbids_guessing_its_type() {
 }
 
 #[tokio::test]
-async fn proxies_are_believed_only_where_they_are_trusted() {
+async fn forwarded_addresses_are_used_only_from_trusted_proxies() {
     for (trusted, expected) in [(0, "127.0.0.1"), (1, "198.51.100.2"), (2, "192.0.2.1")] {
         let desk = Desk::open_with(Limits::default(), move |server| server.trusted_proxies(trusted)).await;
         let forwarded = [("x-forwarded-for", "203.0.113.6, 192.0.2.1, 198.51.100.2")];

@@ -1,4 +1,4 @@
-//! Stores that end the process at a write, whose indexes lag, or whose calls interleave.
+//! Stores that crash at a write, whose indexes lag, or whose calls interleave.
 
 use std::{
     collections::HashMap,
@@ -10,9 +10,9 @@ use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Error, Item, Key, Scan, Store, Value, WriteAction};
 use nagaya_testing::{Call, Fault, Injected, InstrumentedStore};
 
-/// When a process ends: before its last write has an effect, or after it.
+/// Whether a process crashes before its last write has an effect, or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum CrashPoint {
     Before,
     After,
 }
@@ -30,12 +30,12 @@ pub(crate) fn logged() -> Arc<InstrumentedStore> {
     InstrumentedStore::new(memory())
 }
 
-/// The store as a process sees it that ends at this write, counted from one; and whether it has.
-pub(crate) fn ending(store: &Arc<dyn Store>, ends: Ends, write: u64) -> (Arc<InstrumentedStore>, Injected) {
+/// The store of a process that crashes at this write, counted from one; and whether it has crashed.
+pub(crate) fn crashing_at(store: &Arc<dyn Store>, ends: CrashPoint, write: u64) -> (Arc<InstrumentedStore>, Injected) {
     let store = InstrumentedStore::new(Arc::clone(store));
     let fail = match ends {
-        Ends::Before => Fault::fail_before,
-        Ends::After => Fault::fail_after,
+        CrashPoint::Before => Fault::fail_before,
+        CrashPoint::After => Fault::fail_after,
     };
     let ended = || Error::engine("the process has ended");
     let last = store.inject(fail(ended).on(Call::is_write).skip(write - 1).once());

@@ -1,12 +1,12 @@
-//! Side records: each owner lists its own.
+//! Side records: each owner lists only its own.
 
 use nagaya_tenancy::{Nagaya, Principal, RecordOwner, Tenant};
 use serde_json::json;
 
 use crate::common::{design, fields, open, tenant};
 
-async fn note(tenant: &Tenant, entity: &str, keeper: RecordOwner, name: &str) {
-    let set = tenant.change_set().side_record(entity, keeper, name, Some(fields(json!({ "said": name }))), None);
+async fn store_record(tenant: &Tenant, entity: &str, owner: RecordOwner, name: &str) {
+    let set = tenant.change_set().side_record(entity, owner, name, Some(fields(json!({ "said": name }))), None);
     set.commit().await.expect("a note");
 }
 
@@ -16,17 +16,17 @@ async fn names(tenant: &Tenant, entity: &str, prefix: &str, limit: usize) -> Vec
         let page = tenant.side_records(entity, prefix, after.as_deref(), limit).await.expect("a page");
         let Some(last) = page.last() else { return names };
         after = Some(last.name.clone());
-        names.extend(page.into_iter().map(|note| note.name));
+        names.extend(page.into_iter().map(|record| record.name));
     }
 }
 
 async fn check(nagaya: &Nagaya, entity: &str) {
     let (t1, t10, empty) = (tenant(nagaya, "t1"), tenant(nagaya, "t10"), tenant(nagaya, "t"));
     for name in ["a-1", "a-2", "a-3", "b-1"] {
-        note(&t1, entity, RecordOwner::Tenant, name).await;
+        store_record(&t1, entity, RecordOwner::Tenant, name).await;
     }
-    note(&t10, entity, RecordOwner::Tenant, "a-4").await;
-    note(&t10, entity, RecordOwner::System, "a-5").await;
+    store_record(&t10, entity, RecordOwner::Tenant, "a-4").await;
+    store_record(&t10, entity, RecordOwner::System, "a-5").await;
     for limit in [1, 2, 100] {
         assert_eq!(names(&t1, entity, "a-", limit).await, ["a-1", "a-2", "a-3"]);
         assert_eq!(names(&t1, entity, "", limit).await, ["a-1", "a-2", "a-3", "b-1"]);
@@ -34,8 +34,8 @@ async fn check(nagaya: &Nagaya, entity: &str) {
         assert!(names(&empty, entity, "", limit).await.is_empty());
     }
     let operator = nagaya.operator("looks", &Principal::new("", "op"));
-    let house = operator.side_records(entity, "a-", None, 10).await.expect("a page");
-    assert_eq!(house.iter().map(|note| note.name.as_str()).collect::<Vec<_>>(), ["a-5"]);
+    let operator_records = operator.side_records(entity, "a-", None, 10).await.expect("a page");
+    assert_eq!(operator_records.iter().map(|record| record.name.as_str()).collect::<Vec<_>>(), ["a-5"]);
 }
 
 /// Proves the notes part of N3: beside a tenant's items, and beside public ones.

@@ -1,4 +1,4 @@
-//! No change of a token goes unnoticed.
+//! Every change of a token is detected.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_nothing_panics(token in "\\PC{0,200}", claims in "[\\PC]{0,100}") {
+    fn no_input_causes_a_panic(token in "\\PC{0,200}", claims in "[\\PC]{0,100}") {
         use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
         let (verifier, _) = verifier();
         prop_assert!(runtime().block_on(verifier.caller(&token)).is_err());
@@ -70,16 +70,16 @@ proptest! {
     }
 }
 
-/// Every bit of a real token, once.
+/// Flips bits of a real token.
 #[tokio::test]
 async fn a_token_with_any_bit_flipped_is_refused() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = crate::common::verifier(&provider.issuer(), &crate::common::Hand::new());
+    let verifier = crate::common::verifier(&provider.issuer(), &crate::common::TestClock::new());
     let token = key.sign(&provider.claims());
     verifier.caller(&token).await.expect("the token is good");
     for at in 0..token.len() {
-        // One bit each is enough: every byte is looked at, and signatures are slow to check.
+        // One bit per byte is enough: every byte is covered, and checking signatures is slow.
         let mut bytes = token.clone().into_bytes();
         bytes[at] ^= 1 << (at % 7);
         let changed = String::from_utf8(bytes).expect("ASCII is text");

@@ -9,9 +9,9 @@ use crate::{
     todo::{Command, Todo},
 };
 
-type Told = Result<Executed<Todo, String>, Failure<&'static str>>;
+type CommandResult = Result<Executed<Todo, String>, Failure<&'static str>>;
 
-async fn once(app: &App, family: &str, n: u64, command: Command, key: &str, request: &str) -> Told {
+async fn once(app: &App, family: &str, n: u64, command: Command, key: &str, request: &str) -> CommandResult {
     let request = CommandRequest { idempotency: Some((key, request.as_bytes())), ..app.request() };
     app.events.execute(&app.family(family), &id(n), &command, &request).await
 }

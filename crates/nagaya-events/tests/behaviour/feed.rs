@@ -17,14 +17,14 @@ fn run(feed: &Feed, app: &App) {
 }
 
 /// Listens until the todo has this version; the versions that were received.
-async fn until(listening: &mut FeedListener, version: u64) -> BTreeSet<u64> {
-    let mut heard = BTreeSet::new();
-    while heard.last() != Some(&version) {
+async fn receive_until(listening: &mut FeedListener, version: u64) -> BTreeSet<u64> {
+    let mut received = BTreeSet::new();
+    while received.last() != Some(&version) {
         let next = tokio::time::timeout(Duration::from_secs(20), listening.next()).await;
-        let event = next.unwrap_or_else(|_| panic!("only {heard:?} of {version}")).expect("the feed continues");
-        heard.insert(event.version);
+        let event = next.unwrap_or_else(|_| panic!("only {received:?} of {version}")).expect("the feed continues");
+        received.insert(event.version);
     }
-    heard
+    received
 }
 
 /// Proves the feed's part of T25.
@@ -36,7 +36,7 @@ async fn no_event_is_missed_after_the_start_of_listening() {
         run(&feed, &app);
         let mut listening = feed.listen(&app.family("f1"), None).await.expect("listening");
         app.execute_all(1, [create("a"), Command::Number(1)]).await;
-        assert_eq!(until(&mut listening, 2).await, BTreeSet::from([1, 2]));
+        assert_eq!(receive_until(&mut listening, 2).await, BTreeSet::from([1, 2]));
     }
 }
 
@@ -50,13 +50,13 @@ async fn a_failure_of_the_store_loses_no_event_of_a_listener() {
         run(&feed, &app.on_store(store.clone()));
         let mut listening = feed.listen(&app.family("f1"), None).await.expect("listening");
         app.execute_all(1, [create("a")]).await;
-        let mut heard = until(&mut listening, 1).await;
+        let mut received = receive_until(&mut listening, 1).await;
         store.inject(Fault::fail_before(|| Error::engine("the disk is gone for a moment")).skip(n).once());
         for number in 0..10 {
             app.execute_all(1, [Command::Number(number)]).await;
         }
-        heard.extend(until(&mut listening, 11).await);
-        assert_eq!(heard, (1..=11).collect(), "call {n} failed");
+        received.extend(receive_until(&mut listening, 11).await);
+        assert_eq!(received, (1..=11).collect(), "call {n} failed");
     }
 }
 
@@ -77,17 +77,17 @@ async fn a_returning_listener_gets_all_missed_events() {
         tell(Command::Many(90)).await;
     }
     let all = 1 + 66 * 90;
-    let (mut heard, mut connections) = (BTreeSet::from([1]), 0);
-    while heard.last() != Some(&all) {
+    let (mut received, mut connections) = (BTreeSet::from([1]), 0);
+    while received.last() != Some(&all) {
         connections += 1;
-        assert!(connections < 10, "it does not get on: {} heard", heard.len());
+        assert!(connections < 10, "no progress: {} received", received.len());
         let mut listening = feed.listen(&app.family("f1"), Some(&known)).await.expect("listening");
-        while heard.last() != Some(&all) {
+        while received.last() != Some(&all) {
             let Some(event) = listening.next().await else { break };
-            heard.insert(event.version);
+            received.insert(event.version);
             known = known.max(event.id.clone());
         }
     }
     assert_eq!(connections, 2, "a replay has many events");
-    assert_eq!(heard, (1..=all).collect());
+    assert_eq!(received, (1..=all).collect());
 }
