@@ -1,4 +1,4 @@
-//! The section of the page: medians, ratios, and whether the bar is met.
+//! The section of the report: medians, ratios, and whether the target is met.
 
 use std::{fmt::Write as _, fs, process::Command};
 
@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::{Call, Times};
 
-/// The engine may take so many times the time of the bare SDK.
+/// The target: the engine may take this many times the time of the bare SDK.
 const BAR: f64 = 1.1;
 
-/// What was measured, and where.
+/// The measurements, and the machine.
 pub(crate) struct Report {
     rounds: usize,
     calls: usize,
@@ -74,7 +74,7 @@ impl Report {
 
     pub(crate) fn section(&self) -> String {
         let mut out = String::new();
-        // Writing to a text does not fail.
+        // Writing to a String does not fail.
         let _ = self.write(&mut out);
         out
     }

@@ -1,4 +1,4 @@
-//! The design of the todos on a directory, as `nagaya serve` opens it, and the commands that are given.
+//! The todo design on a directory, opened as by `nagaya serve`, and the commands of the benchmark.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,22 +10,22 @@ use nagaya_tenancy::{IdGenerator, Nagaya, Principal, Settings, Tenant};
 use nagaya_todo::{AGGREGATE, Command};
 use ulid::Ulid;
 
-/// Families that the todos belong to.
+/// The number of families.
 const FAMILIES: u64 = 100;
-/// The moment at which the ids of aggregates begin.
+/// The timestamp of the first aggregate's id.
 const EPOCH: u64 = 1_760_000_000_000;
 
-/// The todos in one directory.
-pub(crate) struct House {
+/// The todo system on one store.
+pub(crate) struct TodoApp {
     pub(crate) nagaya: Nagaya,
     families: Vec<Tenant>,
     clock: Clock,
     ids: IdGenerator,
 }
 
-impl House {
+impl TodoApp {
     pub(crate) async fn open(directory: &Path) -> anyhow::Result<Self> {
-        House::on(Arc::new(open(directory)?)).await
+        TodoApp::on(Arc::new(open(directory)?)).await
     }
 
     pub(crate) async fn on(store: Arc<dyn Store>) -> anyhow::Result<Self> {
@@ -36,20 +36,20 @@ impl House {
         nagaya.ensure_tables().await?;
         let family = |number| nagaya.tenant(&Principal::new(family(number), "user-0001"));
         let families = (0..FAMILIES).map(family).collect::<Result<_, _>>()?;
-        Ok(House { clock: nagaya.clock(), ids: nagaya.ids(), nagaya, families })
+        Ok(TodoApp { clock: nagaya.clock(), ids: nagaya.ids(), nagaya, families })
     }
 
-    /// The events of todos, for a domain of one's own.
+    /// The events of todos, for a given domain type.
     pub(crate) fn events<S: Evolve>(&self) -> anyhow::Result<Events<S>> {
         Ok(Events::of(self.nagaya.design(), AGGREGATE, nagaya_events::EventsOptions::default())?)
     }
 
-    /// The handle of the family that an aggregate belongs to.
+    /// The handle of an aggregate's family.
     pub(crate) fn family(&self, number: u64) -> &Tenant {
         &self.families[(number % FAMILIES) as usize]
     }
 
-    /// What a request over HTTP knows.
+    /// The context of an HTTP request.
     fn context(&self) -> Context {
         let now = self.clock.millis();
         let request = self.ids.ulid(now);
@@ -62,7 +62,7 @@ impl House {
         }
     }
 
-    /// Carries out a command on an aggregate; its last event then.
+    /// Executes a command on an aggregate; its last event.
     pub(crate) async fn execute<S, C>(
         &self,
         events: &Events<S>,
@@ -92,14 +92,14 @@ pub(crate) fn family(number: u64) -> String {
     format!("family-{:04}", number % FAMILIES)
 }
 
-/// The id of an aggregate: as if one were made after the other, some in a millisecond.
+/// The id of an aggregate; ids increase, with some per millisecond.
 pub(crate) fn id(number: u64) -> String {
     ulid(EPOCH + number / 16, number)
 }
 
-/// A ULID of a moment that is always the same for a number.
+/// A ULID that depends only on time and number.
 pub(crate) fn ulid(millis: u64, number: u64) -> String {
-    // SplitMix64: the bits of numbers that follow each other have nothing to do with each other.
+    // SplitMix64: consecutive numbers give independent bits.
     let mix = |seed: u64| {
         let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -113,7 +113,7 @@ pub(crate) fn create(number: u64) -> Command {
     Command::Create { title: format!("Buy milk, bread and {number:09} eggs"), note: None }
 }
 
-/// The next command of a todo: one event, too.
+/// The second command of a todo, which gives one event, too.
 pub(crate) fn change(number: u64) -> Command {
     Command::Change { title: Some(format!("Buy soap, bread and {number:09} eggs")), completed: None, note: None }
 }
