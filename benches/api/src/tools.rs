@@ -53,7 +53,7 @@ impl Tools {
             versions.push(postgresql::version(folder));
         }
         versions.push(wrk.split(" [").next().unwrap_or_default().to_owned());
-        ensure!(versions.iter().all(|version| !version.is_empty()), "a tool does not tell its version: {versions:?}");
+        ensure!(versions.iter().all(|version| !version.is_empty()), "a tool does not report its version: {versions:?}");
         Ok(versions.join(", "))
     }
 }

@@ -72,7 +72,7 @@ impl Bar {
             (false, false) => format!("**not met, {:.0} % short**", (1.0 - by) * 100.0),
         };
         let apart = meets(rounds.least()) != meets(rounds.most());
-        let verdict = if apart { format!("{verdict}; rounds lie on both sides") } else { verdict };
+        let verdict = if apart { format!("{verdict}; rounds are on both sides") } else { verdict };
         let sign = if least { "≥" } else { "<" };
         Some(format!(
             "| {title} | {sign} {limit} | {figure:.decimals$} | {:.decimals$} – {:.decimals$} | {verdict} |",

@@ -151,7 +151,7 @@ impl Bar {
         };
         let least_met = if self.least { rounds.least() >= self.limit } else { rounds.least() <= self.limit };
         let most_met = if self.least { rounds.most() >= self.limit } else { rounds.most() <= self.limit };
-        let verdict = if least_met == most_met { verdict } else { format!("{verdict}; rounds lie on both sides") };
+        let verdict = if least_met == most_met { verdict } else { format!("{verdict}; rounds are on both sides") };
         let verdict = if self.large && size.items < LARGE { format!("({verdict})") } else { verdict };
         let decimals = if self.beside.is_some() { 2 } else { 0 };
         let sign = if self.least { "≥" } else { "≤" };

@@ -139,7 +139,7 @@ fn introduce(report: &Report, out: &mut String) -> std::fmt::Result {
          {CALLERS} connections. Reads are `GET /todos?limit=20` and `GET /todos/{{id}}` in turn, writes `POST /todos` and\n\
          `PATCH /todos/{{id}}` in turn. First as many as are answered; then {:.0} % of that at a constant rate, whether answers\n\
          come or not: a time counts from the moment at which its request was due, so waiting for a connection counts, and\n\
-         so does a late timer of the client. The list is in step again before the next measurement.\n\n\
+         so does a late timer of the client. The list has caught up before the next measurement.\n\n\
          Everything is measured in {rounds} rounds of {seconds} s ({} s for the list) after a quarter more that does not count,\n\
          the sides in turn. A figure is the median, a ratio is taken round by round, and the range is that of the rounds.\n",
         sizes.actions[0],
@@ -247,6 +247,6 @@ fn http(report: &Report, out: &mut String) -> std::fmt::Result {
             row(&format!("– {call}, p95, ms"), &each(rounds, |round| round.kinds[at].p95), 1, out)?;
         }
     }
-    row("the list in step after the most writes, s", &each(&report.writes, |round| round.behind[0]), 1, out)?;
+    row("the list caught up after the most writes, s", &each(&report.writes, |round| round.behind[0]), 1, out)?;
     row("– after writes at a constant rate, s", &each(&report.writes, |round| round.behind[1]), 1, out)
 }

@@ -128,7 +128,7 @@ fn an_earlier_run_is_found_on_another_day() {
 }
 
 #[test]
-fn more_items_are_added_to_those_that_are_there() {
+fn more_items_are_added_to_existing_ones() {
     let dir = tempfile::tempdir().expect("a directory");
     let args = ["management", "--data", text(dir.path()), "--items"];
     let first = seed(&[&args[..], &["12"]].concat());

@@ -88,7 +88,7 @@ impl Report {
              Calls through the engine, beside the same calls through the bare SDK with the same client settings and\n\
              expressions written by hand: on the same DynamoDB Local 3.3.0 in memory, on the same table with an index and\n\
              an expiry attribute, one after the other, taking turns call by call. Items have ten attributes and 300 bytes.\n\
-             Both have the server tell what each call consumed and which item a condition failed on. The engine also checks\n\
+             Both let the server report what each call consumed and which item a condition failed on. The engine also checks\n\
              the limits and keeps expired items out; by hand, that is not done. A time is the median of {rounds} rounds with {calls} calls of each kind and\n\
              side; a ratio is taken round by round.\n"
         )?;
@@ -109,7 +109,7 @@ impl Report {
         )?;
         for Row { call, engine, bare, ratio, least, most } in self.rows() {
             let verdict = if ratio <= BAR { "met" } else { "**not met**" };
-            let sides = if (least <= BAR) == (most <= BAR) { "" } else { "; rounds lie on both sides" };
+            let sides = if (least <= BAR) == (most <= BAR) { "" } else { "; rounds are on both sides" };
             let name = call.name();
             writeln!(
                 out,

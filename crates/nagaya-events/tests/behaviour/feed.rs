@@ -67,14 +67,14 @@ async fn a_returning_listener_gets_all_missed_events() {
     let feed = Feed::new(&design(), "todo").expect("an aggregate");
     run(&feed, &app);
     let events = app.with_snapshots(50);
-    let tell = async |command| {
+    let execute = async |command| {
         let done = events.execute(&app.family("f1"), &id(1), &command, &app.request()).await.expect("fine");
         app.clock.advance(Duration::from_secs(1));
         done.latest.expect("an event").id
     };
-    let mut known = tell(create("a")).await;
+    let mut known = execute(create("a")).await;
     for _ in 0..66 {
-        tell(Command::Many(90)).await;
+        execute(Command::Many(90)).await;
     }
     let all = 1 + 66 * 90;
     let (mut received, mut connections) = (BTreeSet::from([1]), 0);

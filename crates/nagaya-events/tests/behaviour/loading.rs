@@ -62,10 +62,11 @@ async fn snapshots_are_stored_and_used_and_not_needed() {
     assert_eq!(kept.get("aggregateVersion"), Some(&Value::from(20)));
 
     // It is used: a wrong state in it is loaded.
-    let lie = [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("applied", 70.into())];
-    let lie = lie.map(|(name, value): (&str, Value)| (name.into(), value)).into_iter().collect();
-    let lie = [("form".into(), 1.into()), ("state".into(), Value::Map(lie))].into_iter().collect();
-    app.write_directly(Write::put(EVENTS, kept.clone().with("state", Value::Map(lie)))).await;
+    let wrong_state =
+        [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("applied", 70.into())];
+    let wrong_state = wrong_state.map(|(name, value): (&str, Value)| (name.into(), value)).into_iter().collect();
+    let wrong_state = [("form".into(), 1.into()), ("state".into(), Value::Map(wrong_state))].into_iter().collect();
+    app.write_directly(Write::put(EVENTS, kept.clone().with("state", Value::Map(wrong_state)))).await;
     let believed = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((believed.version, believed.state.applied), (25, 75));
     app.write_directly(Write::put(EVENTS, kept)).await;

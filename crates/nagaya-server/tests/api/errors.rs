@@ -108,7 +108,7 @@ fn without_a_valid_token_every_route_answers_401_or_403() {
 }
 
 #[test]
-fn roles_allow_what_the_design_says_and_nothing_else() {
+fn roles_permit_only_what_the_design_says() {
     let server = desk();
     let (admin, viewer, stranger) = (
         server.user_with("t1", "u1", &["admin"]),

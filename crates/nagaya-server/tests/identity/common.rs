@@ -115,14 +115,14 @@ impl Provider {
 
     /// Serves this body instead of its keys.
     pub(crate) fn answer(&self, body: &str) {
-        *self.published.lock().expect("nobody has panicked") = body.to_owned();
+        *self.published.lock().expect("no panic") = body.to_owned();
     }
 
     /// Changes the discovery document.
     pub(crate) fn discover(&self, change: impl FnOnce(&mut Json)) {
         let mut document = json!({ "issuer": self.url(), "jwks_uri": format!("{}/keys", self.url()) });
         change(&mut document);
-        *self.discovery.lock().expect("nobody has panicked") = Some(document);
+        *self.discovery.lock().expect("no panic") = Some(document);
     }
 
     /// How often its keys have been fetched.
@@ -149,15 +149,13 @@ impl Provider {
         let router = Router::new()
             .route(
                 "/.well-known/openid-configuration",
-                get(async move || {
-                    discovery.lock().expect("nobody has panicked").clone().unwrap_or_default().to_string()
-                }),
+                get(async move || discovery.lock().expect("no panic").clone().unwrap_or_default().to_string()),
             )
             .route(
                 "/keys",
                 get(async move || {
                     asked.fetch_add(1, Ordering::SeqCst);
-                    published.lock().expect("nobody has panicked").clone()
+                    published.lock().expect("no panic").clone()
                 }),
             )
             .route(
@@ -227,7 +225,7 @@ pub(crate) fn verifier(issuer: &Issuer, hand: &TestClock) -> Verifier {
 }
 
 /// Status, code and detail of a problem.
-pub(crate) async fn told(problem: Problem) -> String {
+pub(crate) async fn problem_line(problem: Problem) -> String {
     let (status, code) = (problem.status().as_u16(), problem.code().to_owned());
     let body = problem.into_response("r-1").into_body().collect().await.expect("a problem has a body").to_bytes();
     let body: Json = serde_json::from_slice(&body).expect("a problem is JSON");
@@ -238,7 +236,7 @@ pub(crate) async fn told(problem: Problem) -> String {
 pub(crate) async fn outcome(verifier: &Verifier, token: &str) -> String {
     match verifier.caller(token).await {
         Ok(caller) => shown(&caller),
-        Err(problem) => told(problem).await,
+        Err(problem) => problem_line(problem).await,
     }
 }
 

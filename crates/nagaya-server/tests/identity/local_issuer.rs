@@ -180,7 +180,7 @@ fn published_documents_and_debug_output_have_no_private_keys() {
 }
 
 #[test]
-fn processes_that_start_at_once_create_one_key() {
+fn processes_that_start_concurrently_create_one_key() {
     for _ in 0..20 {
         let data = tempfile::tempdir().expect("a directory");
         let begin = Barrier::new(8);

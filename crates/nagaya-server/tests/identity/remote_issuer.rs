@@ -7,7 +7,7 @@ use nagaya_server::Issuer;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use crate::common::{Key, Provider, TestClock, eventually, outcome, told, verifier};
+use crate::common::{Key, Provider, TestClock, eventually, outcome, problem_line, verifier};
 
 const FINE: &str = "u1@t1 admin";
 const UNREACHABLE: &str = "503 issuer_unreachable: The keys of the token's issuer cannot be fetched.";
@@ -50,7 +50,7 @@ async fn without_any_keys_the_answer_is_503_with_retry_after() {
     let problem = verifier.caller(&token).await.expect_err("there are no keys");
     let response = problem.clone().into_response("r-1");
     assert_eq!(response.headers()["retry-after"], "5");
-    assert_eq!(told(problem).await, UNREACHABLE);
+    assert_eq!(problem_line(problem).await, UNREACHABLE);
     provider.restart().await;
     // A failed fetch is not repeated at once, so as not to overload the issuer.
     assert_eq!(outcome(&verifier, &token).await, UNREACHABLE);
@@ -152,8 +152,8 @@ async fn check_keys(body: String, expected: &str) {
     let key = Key::es256("a");
     let provider = Provider::start(&[]).await;
     provider.answer(&body);
-    let told = outcome(&verifier(&provider.issuer(), &TestClock::new()), &key.sign(&provider.claims())).await;
-    assert_eq!(told, expected, "{body:.300}");
+    let result = outcome(&verifier(&provider.issuer(), &TestClock::new()), &key.sign(&provider.claims())).await;
+    assert_eq!(result, expected, "{body:.300}");
 }
 
 #[tokio::test]

@@ -213,7 +213,7 @@ fn custom_routes_are_in_the_document() {
     assert_eq!(pin["parameters"][0]["schema"]["pattern"], "^(?:[0-7][0-9A-HJKMNP-TV-Z]{25})$");
     let data = &pin["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["data"];
     assert_eq!(data["$ref"], "#/components/schemas/Note");
-    assert!(pin["description"].as_str().is_some_and(|said| said.contains("`note.update`: the role `writer`")), "{pin}");
+    assert!(pin["description"].as_str().is_some_and(|text| text.contains("`note.update`: the role `writer`")), "{pin}");
     // It replaces the derived route.
     assert_eq!(document["paths"]["/notes"]["get"]["operationId"], "getNotes");
     assert_eq!(document["paths"]["/notes"]["get"]["tags"], json!(["notes"]));

@@ -173,7 +173,7 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
 }
 
 #[tokio::test]
-async fn the_log_comes_in_pages_between_two_instants() {
+async fn the_log_is_paged_between_two_instants() {
     let nagaya = open(design("todo/todo")).await;
     let before = now();
     let within = operator(&nagaya, "many").as_tenant("f-1").expect("a tenant");

@@ -185,7 +185,7 @@ async fn writes_behind_attribute_walls_have_the_tenant_as_a_condition() {
 }
 
 #[tokio::test]
-async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
+async fn each_handle_has_access_to_its_side_of_each_wall() {
     let (nagaya, _) = open(market()).await;
     let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
     let operator = nagaya.operator("a look around", &Principal::new("staff", "o-1"));

@@ -67,7 +67,7 @@ async fn an_idempotency_key_belongs_to_its_user() {
 
 /// Proves the race part of T8.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_concurrent_requests_with_one_key_one_happens_and_all_get_its_results() {
+async fn concurrent_requests_with_one_key_run_once_and_share_the_result() {
     let nagaya = open(design("aiagent/single")).await;
     let t1 = tenant(&nagaya, "t1");
     for round in 0..20 {

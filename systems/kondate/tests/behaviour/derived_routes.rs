@@ -8,10 +8,10 @@ use crate::harness::kondate_server;
 /// Proves K5.
 #[test]
 fn a_user_has_one_profile() {
-    a_profile_is_made_read_and_changed(&kondate_server());
+    a_profile_is_created_read_and_changed(&kondate_server());
 }
 
-pub(crate) fn a_profile_is_made_read_and_changed(server: &TestServer) {
+pub(crate) fn a_profile_is_created_read_and_changed(server: &TestServer) {
     let mio = server.user("u_prof", "u_prof");
     mio.get("/v1/profile").problem(404, "not_found");
     let profile = json!({ "displayName": "澪", "email": "mio@example.com", "householdSize": 3, "allergies": ["そば"] });
@@ -26,10 +26,10 @@ pub(crate) fn a_profile_is_made_read_and_changed(server: &TestServer) {
 /// Proves the settings part of K15.
 #[test]
 fn a_user_has_settings_of_notifications() {
-    settings_are_made_read_and_changed(&kondate_server());
+    settings_are_created_read_and_changed(&kondate_server());
 }
 
-pub(crate) fn settings_are_made_read_and_changed(server: &TestServer) {
+pub(crate) fn settings_are_created_read_and_changed(server: &TestServer) {
     let path = "/v1/notification-settings";
     check_singleton(server, "u_sets", path, &json!({}), &json!({ "catalogNews": true }));
     let settings = server.user("u_sets", "u_sets").get(path).data(200);
@@ -73,10 +73,10 @@ fn check_singleton(server: &TestServer, user: &str, path: &str, made: &Json, pat
 /// Proves K6, and K20's order.
 #[test]
 fn recipes_are_stored() {
-    recipes_are_made_read_changed_and_deleted_newest_first(&kondate_server());
+    recipes_are_created_read_changed_deleted_and_listed_newest_first(&kondate_server());
 }
 
-pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(server: &TestServer) {
+pub(crate) fn recipes_are_created_read_changed_deleted_and_listed_newest_first(server: &TestServer) {
     let body = |title: &str| {
         json!({
             "title": title, "servings": 2, "tags": ["肉"], "steps": ["焼く"],
@@ -99,10 +99,10 @@ pub(crate) fn recipes_are_made_read_changed_and_deleted_newest_first(server: &Te
 /// Proves K7, and K20's order.
 #[test]
 fn sets_are_stored() {
-    sets_are_made_read_changed_and_deleted_newest_first(&kondate_server());
+    sets_are_created_read_changed_deleted_and_listed_newest_first(&kondate_server());
 }
 
-pub(crate) fn sets_are_made_read_changed_and_deleted_newest_first(server: &TestServer) {
+pub(crate) fn sets_are_created_read_changed_deleted_and_listed_newest_first(server: &TestServer) {
     let body =
         |title: &str| json!({ "title": title, "items": [{ "recipeId": "r_01", "title": "生姜焼き", "servings": 2 }] });
     check_newest_first(
@@ -213,10 +213,10 @@ pub(crate) fn categories_of_both_scopes_are_separate(server: &TestServer) {
 /// Proves the listing and changing part of K9 and K10.
 #[test]
 fn shopping_and_fridge_items_are_stored() {
-    shopping_and_fridge_items_are_made_read_and_changed(&kondate_server());
+    shopping_and_fridge_items_are_created_read_and_changed(&kondate_server());
 }
 
-pub(crate) fn shopping_and_fridge_items_are_made_read_and_changed(server: &TestServer) {
+pub(crate) fn shopping_and_fridge_items_are_created_read_and_changed(server: &TestServer) {
     let mio = server.user("u_things", "u_things");
     for path in ["/v1/shopping-items", "/v1/fridge-items"] {
         let made = mio.post(path, &json!({ "name": "卵", "amount": 10, "unit": "個", "category": "乳卵" })).data(201);

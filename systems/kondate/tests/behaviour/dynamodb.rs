@@ -116,12 +116,12 @@ fn share_links_work_on_dynamodb() {
 #[test]
 fn derived_routes_are_the_same_on_dynamodb() {
     let server = on_server();
-    derived_routes::a_profile_is_made_read_and_changed(&server);
-    derived_routes::settings_are_made_read_and_changed(&server);
-    derived_routes::recipes_are_made_read_changed_and_deleted_newest_first(&server);
-    derived_routes::sets_are_made_read_changed_and_deleted_newest_first(&server);
+    derived_routes::a_profile_is_created_read_and_changed(&server);
+    derived_routes::settings_are_created_read_and_changed(&server);
+    derived_routes::recipes_are_created_read_changed_deleted_and_listed_newest_first(&server);
+    derived_routes::sets_are_created_read_changed_deleted_and_listed_newest_first(&server);
     derived_routes::categories_of_both_scopes_are_separate(&server);
-    derived_routes::shopping_and_fridge_items_are_made_read_and_changed(&server);
+    derived_routes::shopping_and_fridge_items_are_created_read_and_changed(&server);
     derived_routes::every_list_of_a_new_user_is_empty(&server);
 }
 
@@ -130,7 +130,7 @@ fn derived_routes_are_the_same_on_dynamodb() {
 fn custom_routes_are_the_same_on_dynamodb() {
     let server = on_server();
     plans::a_set_is_applied_to_either_plan(&server);
-    plans::promoting_moves_a_plan_and_logs_what_was_cooked(&server);
+    plans::promoting_moves_a_plan_and_logs_cooked_meals(&server);
     plans::concurrent_promotions_move_the_plan_once(&server);
     plans::a_change_during_a_promotion_is_not_lost(&server);
     shopping::completing_marks_all_or_none(&server);

@@ -77,10 +77,10 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
 /// Proves the moving part of K8.
 #[test]
 fn the_next_plan_can_be_promoted() {
-    promoting_moves_a_plan_and_logs_what_was_cooked(&kondate_server());
+    promoting_moves_a_plan_and_logs_cooked_meals(&kondate_server());
 }
 
-pub(crate) fn promoting_moves_a_plan_and_logs_what_was_cooked(server: &TestServer) {
+pub(crate) fn promoting_moves_a_plan_and_logs_cooked_meals(server: &TestServer) {
     let mio = server.user("u_promote", "u_promote");
     let promote = || mio.send("POST", "/v1/plans/promote", None);
     promote().problem(409, "nothing_next");
