@@ -1,4 +1,4 @@
-//! Whatever the file: a list of diagnostics, never a panic; and what passes can be documented, explained and compared.
+//! Any file gives a list of diagnostics, never a panic; a valid design can be documented, explained and compared.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the hot paths of keys, engines beside what they stand on, the API and event sourcing beside others.
+//! `cargo xtask bench`: keys, engines, the API and event sourcing, each compared with alternatives.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -14,30 +14,30 @@ use crate::{
 pub(crate) enum Task {
     /// Measure the hot paths of keys
     Keys,
-    /// Measure the embedded engine beside bare fjall, redb and SQLite
+    /// Compare the embedded engine with bare fjall, redb and SQLite
     Engine(Engine),
-    /// Measure the DynamoDB engine beside the bare SDK, on DynamoDB Local
+    /// Compare the DynamoDB engine with the bare SDK, on DynamoDB Local
     Dynamodb(Dynamodb),
-    /// Measure calls through the walls beside the bare port
+    /// Compare calls through a tenant's handle with calls on the bare store
     Walls(Output),
-    /// Measure the search of recipes beside a list of them
+    /// Compare the search of recipes with a list of them
     Search(Output),
-    /// Measure the API beside a bare axum handler, PocketBase and PostgreSQL
+    /// Compare the API with a bare axum handler, PocketBase and PostgreSQL
     Api(Api),
-    /// Measure event sourcing beside the engine and cqrs-es on PostgreSQL
+    /// Compare event sourcing with the bare engine and with cqrs-es on PostgreSQL
     Events(Events),
 }
 
 /// Arguments of the embedded engine's benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Engine {
-    /// Items in the directory, a multiple of 20000; several sizes with commas
+    /// Items in the directory, a multiple of 20000; several sizes separated by commas
     #[arg(long, default_value = "200000")]
     items: String,
     /// Seconds of each measurement
     #[arg(long, default_value = "5")]
     seconds: String,
-    /// MiB of the write buffers of the engine and of bare fjall; several sizes with commas
+    /// MiB of the write buffers of the engine and of bare fjall; several sizes separated by commas
     #[arg(long, default_value = "24")]
     write_buffer: String,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct Engine {
 /// Arguments of the DynamoDB engine's benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Dynamodb {
-    /// Rounds, in each of which every kind of call is measured
+    /// Rounds; each measures every kind of call
     #[arg(long, default_value = "9")]
     rounds: String,
     /// Calls of each kind and side in a round
@@ -63,13 +63,13 @@ pub(crate) struct Api {
     /// Seconds of each measurement
     #[arg(long, default_value = "5")]
     seconds: String,
-    /// Rounds, in each of which every server is measured
+    /// Rounds; each measures every server
     #[arg(long, default_value = "3")]
     rounds: String,
-    /// Connections that are busy at the same time
+    /// Concurrent connections
     #[arg(long, default_value = "64")]
     connections: String,
-    /// What nagaya is measured beside, with commas
+    /// The servers to compare with, separated by commas
     #[arg(long, default_value = "axum,pocketbase,postgresql")]
     beside: String,
     #[command(flatten)]
@@ -82,13 +82,13 @@ pub(crate) struct Events {
     /// Seconds of each measurement
     #[arg(long, default_value = "4")]
     seconds: String,
-    /// Rounds, in each of which everything is measured in turn
+    /// Rounds; each measures everything once
     #[arg(long, default_value = "3")]
     rounds: String,
-    /// Events that the list is built anew from, a multiple of 10
+    /// Events from which the projection is rebuilt, a multiple of 10
     #[arg(long, default_value = "1000000")]
     events: String,
-    /// What commands are measured beside: `cqrs-es`, or `none`
+    /// What to compare commands with: `cqrs-es` or `none`
     #[arg(long, default_value = "cqrs-es")]
     beside: String,
     #[command(flatten)]
@@ -97,10 +97,10 @@ pub(crate) struct Events {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
-    /// Print the figures as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Write the report to docs/benchmarks.md too
+    /// Also write the report to docs/benchmarks.md
     #[arg(long)]
     write: bool,
 }
@@ -110,12 +110,12 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::Keys => step("keys", cargo(["bench", "--package", "nagaya-design"])),
         Task::Engine(args) => engine(args),
         Task::Dynamodb(args) => dynamodb(args),
-        Task::Walls(output) => measured(
+        Task::Walls(output) => run_benchmark(
             "walls",
             cargo(["bench", "--quiet", "--package", "nagaya-tenancy", "--bench", "walls", "--"]),
             output,
         ),
-        Task::Search(output) => measured(
+        Task::Search(output) => run_benchmark(
             "search",
             cargo(["bench", "--quiet", "--package", "nagaya-kondate", "--bench", "search", "--"]),
             output,
@@ -129,7 +129,7 @@ fn engine(args: &Engine) -> anyhow::Result<()> {
     let mut command = benchmark("bench-engine");
     command.args(["--items", &args.items, "--seconds", &args.seconds, "--write-buffer", &args.write_buffer]);
     command.arg("--scratch").arg(root().join("target"));
-    measured("engine", command, &args.output)
+    run_benchmark("engine", command, &args.output)
 }
 
 fn dynamodb(args: &Dynamodb) -> anyhow::Result<()> {
@@ -137,45 +137,46 @@ fn dynamodb(args: &Dynamodb) -> anyhow::Result<()> {
     let mut command = cargo(["bench", "--quiet", "--package", "nagaya-dynamodb", "--features", "servers"]);
     command.args(["--bench", "overhead", "--", "--rounds", &args.rounds, "--calls", &args.calls]);
     command.envs(servers.variables());
-    measured("dynamodb", command, &args.output)
+    run_benchmark("dynamodb", command, &args.output)
 }
 
 fn api(args: &Api) -> anyhow::Result<()> {
-    let nagaya = released()?;
+    let nagaya = release_binary()?;
     let mut command = benchmark("bench-api");
     command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--connections", &args.connections]);
     command.args(["--beside", &args.beside]);
     command.arg("--nagaya").arg(nagaya);
     command.arg("--tools").arg(tools()).arg("--scratch").arg(root().join("target"));
-    measured("api", command, &args.output)
+    run_benchmark("api", command, &args.output)
 }
 
 fn events(args: &Events) -> anyhow::Result<()> {
-    let nagaya = released()?;
+    let nagaya = release_binary()?;
     let mut command = benchmark("bench-events");
     command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--events", &args.events]);
     command.args(["--beside", &args.beside]);
     command.arg("--nagaya").arg(nagaya).arg("--scratch").arg(root().join("target"));
-    measured("events", command, &args.output)
+    run_benchmark("events", command, &args.output)
 }
 
-/// Runs a package of the benchmarks' own workspace.
+/// Runs a package of the benchmark workspace.
 fn benchmark(package: &str) -> Command {
     let mut command = cargo(["run", "--release", "--locked", "--quiet", "--package", package]);
     command.args(["--manifest-path", "benches/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
     command
 }
 
-/// The binary with every engine, as it is released.
-fn released() -> anyhow::Result<PathBuf> {
-    let mut build = cargo(["build", "--profile", "dist", "--locked", "--quiet", "--package", "nagaya-cli", "--all-features"]);
+/// The release binary with every engine.
+fn release_binary() -> anyhow::Result<PathBuf> {
+    let mut build =
+        cargo(["build", "--profile", "dist", "--locked", "--quiet", "--package", "nagaya-cli", "--all-features"]);
     build.args(["--target-dir", "target/bench"]);
     step("build", build)?;
     Ok(root().join("target/bench/dist/nagaya"))
 }
 
-/// Runs a benchmark, and puts its report into the page if that is wanted.
-fn measured(name: &str, mut command: Command, output: &Output) -> anyhow::Result<()> {
+/// Runs a benchmark, and writes its report into the page on request.
+fn run_benchmark(name: &str, mut command: Command, output: &Output) -> anyhow::Result<()> {
     if output.json {
         command.arg("--json");
     }
@@ -198,7 +199,7 @@ fn report_of(name: &str) -> PathBuf {
     root().join(format!("target/bench-{name}.md"))
 }
 
-/// The page with this section instead of the one of the same name, or with one more.
+/// The page with the section of this name replaced or added.
 fn with_section(page: &str, name: &str, section: &str) -> String {
     let (open, close) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
     let section = format!("{open}\n{}\n{close}", section.trim());
@@ -213,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_takes_the_place_of_the_one_before() {
+    fn a_section_replaces_the_former_one() {
         let page = with_section("# Benchmarks\n", "one", "## One\n\n1\n");
         let page = with_section(&page, "two", "## Two\n\n2\n");
         let page = with_section(&page, "one", "## One\n\n3\n");

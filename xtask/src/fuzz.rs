@@ -14,7 +14,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure("fuzz", "cargo-fuzz")?;
     let seconds = format!("-max_total_time={}", args.seconds);
     let mut command = cargo(["fuzz", "run", "--sanitizer", "none", "check", "--", &seconds, "-max_len=8192"]);
-    // Coverage instrumentation is a compiler flag that only nightly takes otherwise.
+    // Coverage instrumentation needs a compiler flag that only nightly accepts otherwise.
     command.current_dir(root().join("fuzz")).env("RUSTC_BOOTSTRAP", "1");
     step("fuzz", command)
 }

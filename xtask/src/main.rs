@@ -28,20 +28,20 @@ enum Task {
     Test,
     /// Check links, code map and walks of the documentation
     Docs,
-    /// Start the servers that engines are tried on, and tell where they are
+    /// Start the servers that engines are tested on, and print their addresses
     Servers(servers::Args),
-    /// Hold the API of every system against its OpenAPI document
+    /// Test the API of every system against its OpenAPI document
     Schemathesis(schemathesis::Args),
     /// List every requirement with the tests that prove it, and those without one
     Mission(mission::Args),
-    /// Feed the checker with generated files until it panics or time is up
+    /// Run the checker on generated files until it panics or the time is up
     Fuzz(fuzz::Args),
-    /// Break the guards one by one, to see that the tests notice
+    /// Mutate the guards one by one, to verify that the tests notice
     #[command(subcommand)]
     Mutate(mutate::Task),
-    /// Try the embedded engine against simulated faults and kills, for long
+    /// Run the long fault simulation and kill tests of the embedded engine
     Soak(soak::Args),
-    /// Measure the hot paths of keys, or an engine
+    /// Run a benchmark
     #[command(subcommand)]
     Bench(bench::Task),
 }

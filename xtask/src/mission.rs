@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_claim_belongs_to_the_test_that_follows() {
-        // Put together here, so that this file itself claims nothing.
+        // Assembled at run time, so that this file itself claims nothing.
         let claim = |ids: &str, function: &str| format!("/// {} {ids}.\n#[test]\n{function}() {{}}\n", "Proves");
         let text = claim("A1, A2", "fn one")
             + &claim("nothing", "fn two")

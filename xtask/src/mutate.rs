@@ -1,4 +1,4 @@
-//! `cargo xtask mutate`: breaks the guards one by one, to see that the tests notice.
+//! `cargo xtask mutate`: mutates the guards one by one, to verify that the tests notice.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::run::{cargo, ensure, step};
 /// What is mutated.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Task {
-    /// The modules that keep tenants apart, against the tests of the walls
+    /// The modules that separate tenants, with the tests of the walls
     Walls(Args),
 }
 
@@ -19,18 +19,27 @@ pub(crate) struct Args {
     /// Only mutants whose name matches this
     #[arg(long)]
     only: Option<String>,
-    /// How many are tried at once
+    /// Mutants that are tested concurrently
     #[arg(long, default_value_t = 1)]
     jobs: u32,
 }
 
 /// The modules that hold the guards.
-const GUARDS: [&str; 5] = ["guard", "cursor", "unique", "draft", "list"];
+const GUARDS: [&str; 8] = [
+    "scope",
+    "read/guard",
+    "read/cursor",
+    "read/list",
+    "write/unique",
+    "write/plan",
+    "write/draft/fields",
+    "write/draft/checks",
+];
 
-/// Mutants that change nothing that anybody could see, each with the reason.
+/// Mutants without an observable effect, each with the reason.
 const EQUIVALENT: [(&str, &str); 0] = [];
 
-/// Tests that take no time; what they catch the attack suite need not.
+/// Fast tests; the attack suite runs only on the mutants that they miss.
 const QUICK: [&str; 10] = [
     "audit::",
     "drafts::",
@@ -50,7 +59,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     ensure("mutants", "cargo-mutants")?;
     let mut quick = mutants(args);
     quick.args(["--", "--test", "walls"]).args(QUICK);
-    // Exit codes 2 and 3: some survived or ran for ever, which is for the attack suite to catch.
+    // Exit codes 2 and 3: some mutants survived or timed out, and are left to the attack suite.
     let status = quick.status().context("cargo-mutants does not start")?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         bail!("cargo-mutants failed ({status})");
@@ -64,7 +73,7 @@ fn mutants(args: &Args) -> Command {
     let jobs = args.jobs.to_string();
     let mut command = cargo(["mutants", "--package", "nagaya-tenancy", "--jobs", &jobs]);
     command.args(["--test-tool", "nextest", "--minimum-test-timeout", "120", "--output", "target/mutants"]);
-    // Nobody debugs a mutant.
+    // Debug information is not needed, and slows down the build.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0");
     for guard in GUARDS {
         command.arg("--file").arg(format!("crates/nagaya-tenancy/src/{guard}.rs"));

@@ -18,7 +18,7 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
-    // Tools that a task installed are found before those of the machine.
+    // Tools that a task installed have precedence over those of the machine.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(tools().join("bin")).chain(std::env::split_paths(&path));
     if let Ok(path) = std::env::join_paths(paths) {
@@ -27,12 +27,12 @@ pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
-/// Where tasks install what they need.
+/// The folder into which tasks install tools.
 pub(crate) fn tools() -> PathBuf {
     root().join("target/tools")
 }
 
-/// Runs a command under a title, and fails if it does.
+/// Runs a command under a title; an error if the command fails.
 pub(crate) fn step(title: &str, mut command: Command) -> anyhow::Result<()> {
     eprintln!("== {title}");
     let start = Instant::now();
@@ -44,7 +44,7 @@ pub(crate) fn step(title: &str, mut command: Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs a cargo subcommand from the registry unless it is there.
+/// Installs a cargo subcommand from the registry if it is missing.
 pub(crate) fn ensure(subcommand: &str, package: &str) -> anyhow::Result<()> {
     let there = cargo([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if there.is_ok_and(|status| status.success()) {

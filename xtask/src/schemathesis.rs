@@ -1,7 +1,7 @@
-//! `cargo xtask schemathesis`: the API of every system held against its OpenAPI document by somebody else's program.
+//! `cargo xtask schemathesis`: tests the API of every system against its OpenAPI document with Schemathesis.
 //!
-//! Schemathesis reads the document, makes requests that fit it and requests that do not, and checks every answer. It runs
-//! with all of its checks against the server as people start it, on a store of its own on disk.
+//! Schemathesis reads the document, generates valid and invalid requests, and checks every response. It runs all of its
+//! checks against the server as users start it, on a new store on disk.
 
 use std::{
     fs::{self, File},
@@ -23,20 +23,20 @@ use crate::{
 /// Arguments of the task.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The system; without it, all of them
+    /// The system; all systems by default
     system: Option<String>,
     /// Cases of each operation, besides those at the limits of its schema
     #[arg(long, default_value_t = EXAMPLES)]
     max_examples: u32,
-    /// Where chance starts
+    /// The seed of the random generator
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Cases of each operation where nothing else is said: all systems together take some minutes then.
+/// The default number of cases of each operation: all systems together take some minutes.
 const EXAMPLES: u32 = 10;
 
-/// The systems, those that take longest first, each with a tenant that its design takes.
+/// The systems, slowest first, each with a tenant id that its design accepts.
 const SYSTEMS: [(&str, &str); 5] = [
     ("management", "tenant_demo"),
     ("kondate", "demo"),
@@ -45,7 +45,7 @@ const SYSTEMS: [(&str, &str); 5] = [
     ("todo", "demo"),
 ];
 
-/// Tests every system as `cargo xtask test` does.
+/// Tests every system, as `cargo xtask test` does.
 pub(crate) fn all() -> anyhow::Result<()> {
     run(&Args { system: None, max_examples: EXAMPLES, seed: 1 })
 }
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// A server that runs as long as this is there.
+/// A server that is killed when this is dropped.
 struct Server {
     url: String,
     child: Child,
@@ -88,21 +88,21 @@ impl Server {
     fn start(folder: &Path) -> anyhow::Result<Self> {
         let data = folder.join(format!("data-{}", std::process::id()));
         fs::create_dir_all(&data).with_context(|| format!("{} cannot be made", data.display()))?;
-        let (told, log) = (data.join("served.json"), folder.join("server.log"));
+        let (banner, log) = (data.join("served.json"), folder.join("server.log"));
         let create = |path: &Path| File::create(path).with_context(|| format!("{} cannot be written", path.display()));
         let mut serve = Command::new(nagaya());
         serve.args(["serve", "--json", "--listen", "127.0.0.1:0", "--tenant-rate", "0", "--log", "warn"]);
         serve.arg("--data").arg(data.join("store"));
-        let child = watched(&serve).stdout(create(&told)?).stderr(create(&log)?).spawn();
+        let child = watched(&serve).stdout(create(&banner)?).stderr(create(&log)?).spawn();
         let child = child.context("the server does not start")?;
         let mut server = Server { url: String::new(), child, folder: folder.to_path_buf(), data };
         let start = Instant::now();
         while server.url.is_empty() {
-            let first = fs::read_to_string(&told).unwrap_or_default();
+            let first = fs::read_to_string(&banner).unwrap_or_default();
             let first: Json = first.lines().next().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
             server.url = first["url"].as_str().unwrap_or_default().to_owned();
             if server.child.try_wait()?.is_some() || start.elapsed() > Duration::from_secs(60) {
-                bail!("the server does not start. It said:\n{}", fs::read_to_string(&log).unwrap_or_default());
+                bail!("the server does not start. Its output:\n{}", fs::read_to_string(&log).unwrap_or_default());
             }
             thread::sleep(Duration::from_millis(50));
         }
@@ -124,18 +124,18 @@ impl Server {
         command.env("NAGAYA_TEST_HOOKS", here.join("hooks.py")).env("PYTHONDONTWRITEBYTECODE", "1");
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let status = command.status().context("schemathesis does not start")?;
-        let said = fs::read_to_string(&log).unwrap_or_default();
+        let output = fs::read_to_string(&log).unwrap_or_default();
         if !status.success() {
-            // The failures come after a long list of what was fine.
-            let failures = said.find("= FAILURES =").or_else(|| said.find("= ERRORS =")).unwrap_or(0);
-            bail!("{system}: schemathesis found something ({status}); see {}\n{}", log.display(), &said[failures..]);
+            // The failures come after a long list of passed cases.
+            let failures = output.find("= FAILURES =").or_else(|| output.find("= ERRORS =")).unwrap_or(0);
+            bail!("{system}: schemathesis found something ({status}); see {}\n{}", log.display(), &output[failures..]);
         }
-        let cases = said.lines().find(|line| line.contains(" generated, ")).unwrap_or_default().trim();
+        let cases = output.lines().find(|line| line.contains(" generated, ")).unwrap_or_default().trim();
         eprintln!("== schemathesis {system}: fine after {:.0?}: {cases}", start.elapsed());
         Ok(())
     }
 
-    /// A token of somebody who may do everything, on the tenant's side of the walls and on the operators'.
+    /// A token with all roles, as a tenant and as an operator.
     fn token(&self, system: &str, tenant: &str) -> anyhow::Result<String> {
         let mut token = Command::new(nagaya());
         token
@@ -150,7 +150,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing can be done about a server that cannot be killed, or about files that cannot be removed.
+        // A server that cannot be killed or files that cannot be removed are ignored.
         let _ = self.child.kill();
         drop(self.child.stdin.take());
         let _ = self.child.wait();
@@ -162,13 +162,13 @@ fn nagaya() -> PathBuf {
     root().join("target/debug").join(format!("nagaya{}", std::env::consts::EXE_SUFFIX))
 }
 
-/// The program, installed into an environment of its own.
+/// The program, installed into a separate Python environment.
 fn install() -> anyhow::Result<PathBuf> {
     let wanted = root().join("xtask/src/schemathesis/requirements.txt");
     let wanted_text = fs::read_to_string(&wanted).with_context(|| format!("{} cannot be read", wanted.display()))?;
     let folder = tools().join("schemathesis");
     let program = folder.join("bin/schemathesis");
-    // Written last: what has it is whole, and of these versions.
+    // Written last: a folder with this file is complete, and has these versions.
     let mark = folder.join("installed.txt");
     if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted_text) && program.is_file() {
         return Ok(program);

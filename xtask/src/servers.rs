@@ -1,9 +1,8 @@
-//! `cargo xtask servers`: the real servers that engines are tried on, installed and started on ports of their own.
+//! `cargo xtask servers`: the real servers that engines are tested on, installed and started on free ports.
 //!
-//! A server lives as long as the task that started it, whatever ends the task. It runs in a process group of its own
-//! beside a watchdog that reads from a pipe; the task holds the other end and never writes. When the task is done, is
-//! interrupted or is killed, the pipe closes, and the watchdog kills its group: itself and what it started with, nobody
-//! else.
+//! A server ends with the task that started it, however the task ends. It runs in a separate process group together with
+//! a watchdog that reads from a pipe; the task holds the other end and never writes. When the task ends, is interrupted or
+//! is killed, the pipe closes, and the watchdog kills its own process group.
 
 mod install;
 
@@ -29,7 +28,7 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// Runs the servers until Ctrl-C, or until a command is done.
+/// Runs the servers until Ctrl-C, or until a command ends.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut servers = Servers::start(&Server::ALL)?;
     if let Some((program, rest)) = args.command.split_first() {
@@ -50,18 +49,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// A server that can be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Server {
-    /// AWS's own, on Java.
+    /// AWS's own server, on Java.
     DynamodbLocal,
-    /// Another in Rust, on SQLite.
+    /// An alternative in Rust, on SQLite.
     Dynoxide,
-    /// Another on Node.
+    /// An alternative on Node.
     Dynalite,
 }
 
 impl Server {
     pub(crate) const ALL: [Server; 3] = [Server::DynamodbLocal, Server::Dynoxide, Server::Dynalite];
 
-    /// The variable that tells tests where it is.
+    /// The environment variable with its address.
     fn variable(self) -> &'static str {
         match self {
             Server::DynamodbLocal => "NAGAYA_TEST_DYNAMODB_LOCAL",
@@ -78,7 +77,7 @@ impl Server {
         }
     }
 
-    /// The command that runs it on a port; installs what is missing.
+    /// The command that runs it on a port; installs it if it is missing.
     fn command(self, port: u16) -> anyhow::Result<Command> {
         let port = port.to_string();
         let mut command;
@@ -96,7 +95,7 @@ impl Server {
             Server::Dynalite => {
                 command = Command::new("node");
                 command.arg(install::dynalite()?).args(["--host", "127.0.0.1", "--port", &port]);
-                // Tables of tests need not pretend to take their time.
+                // Tables of tests are created without a simulated delay.
                 command.args(["--createTableMs", "0", "--deleteTableMs", "0", "--updateTableMs", "0"]);
             }
         }
@@ -104,7 +103,7 @@ impl Server {
     }
 }
 
-/// Servers that run. They stop when this goes out of scope.
+/// Running servers. They stop when this goes out of scope.
 pub(crate) struct Servers {
     running: Vec<Running>,
 }
@@ -117,26 +116,26 @@ struct Running {
 }
 
 impl Servers {
-    /// Installs what is missing, starts servers and waits until all answer.
+    /// Installs missing servers, starts them and waits until all are ready.
     pub(crate) fn start(which: &[Server]) -> anyhow::Result<Self> {
         let mut servers = Servers { running: Vec::new() };
         for server in which {
             servers.running.push(Running::start(*server)?);
         }
         for running in &mut servers.running {
-            running.wait_until_it_answers()?;
+            running.wait_until_ready()?;
             eprintln!("== {} answers on {}", running.server.name(), running.address());
         }
         Ok(servers)
     }
 
-    /// The variables that tell tests where the servers are.
+    /// The environment variables with the addresses of the servers.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let variable = |running: &Running| (running.server.variable(), format!("http://{}", running.address()));
         self.running.iter().map(variable).collect()
     }
 
-    /// Fails when one has stopped.
+    /// Fails if a server has stopped.
     fn check(&mut self) -> anyhow::Result<()> {
         self.running.iter_mut().try_for_each(Running::check)
     }
@@ -160,7 +159,7 @@ impl Running {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    fn wait_until_it_answers(&mut self) -> anyhow::Result<()> {
+    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let start = Instant::now();
         while !answers(self.address()) {
             self.check()?;
@@ -174,8 +173,8 @@ impl Running {
 
     fn check(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            let said = fs::read_to_string(&self.log).unwrap_or_default();
-            bail!("{} stopped ({status}). It said:\n{said}", self.server.name());
+            let output = fs::read_to_string(&self.log).unwrap_or_default();
+            bail!("{} stopped ({status}). Its output:\n{output}", self.server.name());
         }
         Ok(())
     }
@@ -183,14 +182,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing can be done about a server that cannot be killed, and one that is gone already is fine.
+        // A server that cannot be killed is ignored, and so is one that has already ended.
         let _ = self.child.kill();
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// The command with its watchdog: the shell starts that, then becomes the server.
+/// The command with its watchdog: the shell starts the watchdog, then becomes the server.
 pub(crate) fn watched(command: &Command) -> Command {
     const SCRIPT: &str = "exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec \"$@\" </dev/null 3<&-";
     let mut shell = Command::new("sh");
@@ -198,19 +197,19 @@ pub(crate) fn watched(command: &Command) -> Command {
     if let Some(folder) = command.get_current_dir() {
         shell.current_dir(folder);
     }
-    // In a group of its own it does not get the Ctrl-C of the terminal, and can be killed as a whole.
+    // A separate process group does not get the Ctrl-C of the terminal, and can be killed as a whole.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut shell, 0);
     shell
 }
 
-/// A port of the loopback that nobody listens on.
+/// A free port on the loopback address.
 fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port of the loopback is free")?;
     Ok(listener.local_addr()?.port())
 }
 
-/// Whether somebody speaks HTTP there.
+/// Whether an HTTP server answers there.
 fn answers(address: SocketAddr) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
@@ -223,7 +222,7 @@ fn answers(address: SocketAddr) -> bool {
     ask().unwrap_or(false)
 }
 
-/// Where a server's output goes; each run has a file of its own.
+/// The log file of a server; each run has its own.
 fn log_of(server: Server) -> anyhow::Result<PathBuf> {
     let folder = root().join("target/servers");
     fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
@@ -234,13 +233,13 @@ fn log_of(server: Server) -> anyhow::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// The process ids of a process group, by what the kernel tells.
+    /// The process ids of a process group, from `/proc`.
     fn members(group: u32) -> Vec<String> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").expect("there is /proc").flatten() {
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
             let fields: Vec<_> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-            // State, parent, group; one that is dead and only not yet buried does not count.
+            // State, parent, group; zombies do not count.
             if fields.get(2) == Some(&group.to_string().as_str()) && fields.first() != Some(&"Z") {
                 found.push(entry.file_name().to_string_lossy().into_owned());
             }
@@ -248,7 +247,7 @@ mod tests {
         found
     }
 
-    fn gone(group: u32) -> bool {
+    fn has_ended(group: u32) -> bool {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(10) {
             if members(group).is_empty() {
@@ -267,15 +266,15 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_server_and_its_watchdog_go_when_the_pipe_closes() {
+    fn a_server_and_its_watchdog_end_when_the_pipe_closes() {
         let mut child = sleeper();
         let group = child.id();
         while members(group).len() < 3 {
             thread::sleep(Duration::from_millis(5));
         }
-        // What happens when the task ends in whatever way.
+        // As when the task ends in any way.
         drop(child.stdin.take());
-        assert!(gone(group), "{:?} still run", members(group));
+        assert!(has_ended(group), "{:?} still run", members(group));
         child.wait().expect("it is ours");
     }
 
@@ -285,14 +284,14 @@ mod tests {
         let child = sleeper();
         let group = child.id();
         drop(Running { server: Server::Dynoxide, port: 0, child, log: "/dev/null".into() });
-        assert!(gone(group), "{:?} still run", members(group));
+        assert!(has_ended(group), "{:?} still run", members(group));
     }
 
     #[test]
     fn a_server_that_ends_on_its_own_is_noticed() {
         let child = watched(&Command::new("false")).spawn().expect("sh is there");
         let mut running = Running { server: Server::Dynalite, port: 0, child, log: "/dev/null".into() };
-        let error = running.wait_until_it_answers().expect_err("it ends");
+        let error = running.wait_until_ready().expect_err("it ends");
         assert!(error.to_string().starts_with("dynalite stopped (exit status: 1)"), "{error}");
     }
 }

@@ -14,13 +14,13 @@ use crate::run::{cargo, step};
 /// Arguments of the task.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Seeds of the simulation
+    /// Number of seeds of the simulation
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
-    /// Processes that are killed
+    /// Number of processes to kill
     #[arg(long, default_value_t = 1_000)]
     kills: u64,
-    /// Go on with other seeds and more kills until this many minutes are over
+    /// Continue with further seeds and kills until this many minutes have passed
     #[arg(long)]
     minutes: Option<u64>,
     /// The first seed of each test
@@ -28,9 +28,9 @@ pub(crate) struct Args {
     first: u64,
 }
 
-/// Seeds and kills of one run of the tests, so that there is something to tell in between.
-const SEEDS_AT_ONCE: u64 = 600;
-const KILLS_AT_ONCE: u64 = 100;
+/// Seeds and kills of one run of the tests; progress is printed after each run.
+const SEEDS_PER_RUN: u64 = 600;
+const KILLS_PER_RUN: u64 = 100;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut build = cargo(TESTS);
@@ -44,14 +44,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     loop {
         let (mut seeds, mut kills) = (args.seeds, args.kills);
         while (seeds > 0 || kills > 0) && !is_over() {
-            let now = seeds.min(SEEDS_AT_ONCE);
+            let now = seeds.min(SEEDS_PER_RUN);
             if now > 0 {
                 soak.simulate(first, now)?;
                 (first, seeds) = (first + now, seeds - now);
             }
-            // Kills keep up with the seeds, so that a soak that is stopped has tried both.
+            // Kills and seeds progress together, so that an interrupted soak has tried both.
             let due = if seeds == 0 { kills } else { kills.saturating_sub(args.kills * seeds / args.seeds.max(1)) };
-            let now = due.min(KILLS_AT_ONCE).min(kills);
+            let now = due.min(KILLS_PER_RUN).min(kills);
             if now > 0 && !is_over() {
                 soak.kill(now)?;
                 kills -= now;
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 const TESTS: [&str; 5] = ["test", "--release", "--quiet", "--package", "nagaya-embedded"];
 
-/// What has come out so far.
+/// The results so far.
 #[derive(Debug, Default)]
 struct Soak {
     seeds: u64,
@@ -116,7 +116,7 @@ impl Soak {
     }
 }
 
-/// Whether a command ended well, and the lines of its output; failures are shown as they come.
+/// Whether a command succeeded, and the lines of its output; failures are printed as they come.
 fn outputs(mut command: Command) -> anyhow::Result<(bool, Vec<String>)> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cargo does not start")?;
     let reader = |output: Option<Box<dyn Read + Send>>| {
@@ -138,10 +138,10 @@ fn outputs(mut command: Command) -> anyhow::Result<(bool, Vec<String>)> {
     Ok((status.success(), lines))
 }
 
-/// What the simulation writes in front of a seed that failed.
+/// What the simulation prints before a failed seed.
 const FAILED: &str = "failed: ";
 
-/// The failures that the simulation tells, each up to the line that repeats it.
+/// The failures in the output of the simulation, each up to the line with the command that repeats it.
 fn failures(lines: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut open = false;
@@ -159,9 +159,9 @@ fn failures(lines: &[String]) -> Vec<String> {
 }
 
 fn last_lines(lines: &[String]) -> String {
-    let told: Vec<_> =
+    let failed: Vec<_> =
         lines.iter().filter(|line| line.contains("FAILED") || line.contains("panicked")).cloned().collect();
-    let shown = if told.is_empty() { &lines[lines.len().saturating_sub(10)..] } else { &told };
+    let shown = if failed.is_empty() { &lines[lines.len().saturating_sub(10)..] } else { &failed };
     shown.join("\n")
 }
 

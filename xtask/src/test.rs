@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that has to hold before a change goes in.
+//! `cargo xtask test`: all checks that a change has to pass.
 
 use crate::{
     docs,
@@ -7,7 +7,7 @@ use crate::{
     servers::{Server, Servers},
 };
 
-/// Sets up what is missing and runs all checks; the tests come last, so that their summary closes the output.
+/// Installs missing tools and runs all checks; the tests run last, so that their summary ends the output.
 pub(crate) fn run() -> anyhow::Result<()> {
     step("format", cargo(["fmt", "--all", "--check"]))?;
     docs::run()?;

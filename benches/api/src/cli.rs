@@ -15,7 +15,7 @@ use crate::{
     wrk::THREADS,
 };
 
-/// The API beside a bare handler, PocketBase and PostgreSQL
+/// Compares the API with a bare handler, PocketBase and PostgreSQL
 #[derive(Debug, Parser)]
 #[command(name = "bench-api")]
 pub(crate) struct Cli {
@@ -27,7 +27,7 @@ pub(crate) struct Cli {
 pub(crate) enum Task {
     /// Measure, and print the report
     Run(Args),
-    /// Answer every read with the content of a file
+    /// Serve the content of a file for every read
     #[command(hide = true)]
     Axum { listen: SocketAddr, answer: PathBuf },
 }
@@ -37,28 +37,28 @@ pub(crate) struct Args {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Rounds, in each of which every server is measured
+    /// Rounds; each measures every server
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// Connections that are busy at the same time
+    /// Concurrent connections
     #[arg(long, default_value_t = 64)]
     connections: u64,
-    /// What nagaya is measured beside
+    /// The servers to compare with
     #[arg(long, value_delimiter = ',', default_value = "axum,pocketbase,postgresql")]
     beside: Vec<Name>,
-    /// Print the figures as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
     /// Also write the report to this page
     #[arg(long)]
     page: Option<PathBuf>,
-    /// The released binary
+    /// The release binary
     #[arg(long, default_value = "target/bench/release/nagaya")]
     nagaya: PathBuf,
-    /// Where tools are installed
+    /// The folder of installed tools
     #[arg(long, default_value = "target/tools")]
     tools: PathBuf,
-    /// Where the directories lie while it runs
+    /// The folder for temporary directories
     #[arg(long, default_value = "target")]
     scratch: PathBuf,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .with_context(|| format!("{} is not there; `cargo xtask bench api` builds it", args.nagaya.display()))?;
     let tools = Tools::ready(&args.tools, &args.beside)?;
     fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
-    // Removed when it goes out of scope, after an error too. PostgreSQL does not run as root, and has to get inside.
+    // Removed when it goes out of scope, also after an error. PostgreSQL does not run as root, and needs access to it.
     let scratch = tempfile::Builder::new()
         .prefix("bench-api-")
         .permissions(fs::Permissions::from_mode(0o755))

@@ -1,4 +1,4 @@
-//! A client for what is not measured: setting up, loading and looking.
+//! A client for requests that are not measured: setup, loading and checks.
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value as Json;
@@ -17,7 +17,7 @@ impl Client {
         Client { agent, base: base.to_owned(), token: token.to_owned() }
     }
 
-    /// The same place as somebody else.
+    /// The same API with another token.
     pub(crate) fn with(&self, token: &str) -> Self {
         Client::new(&self.base, token)
     }
@@ -45,7 +45,7 @@ impl Client {
     }
 }
 
-/// What a server said.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -57,7 +57,7 @@ impl Answer {
         Ok(Answer { status: response.status().as_u16(), body: response.body_mut().read_to_string()? })
     }
 
-    /// Its content, if it was not refused.
+    /// The body as JSON; an error if the request was refused.
     pub(crate) fn json(&self) -> anyhow::Result<Json> {
         ensure!((200..300).contains(&self.status), "the server answers {}: {}", self.status, self.body);
         serde_json::from_str(&self.body).context("the server does not answer with JSON")

@@ -1,7 +1,7 @@
-//! The API beside what else a team could have put there: the same calls, the same load, the same machine.
+//! Compares the API with alternatives: the same calls, the same load, the same machine.
 //!
-//! Each server runs in a process of its own and is idle while another one is measured. All are driven in short rounds,
-//! one server after another, so that a slow minute of the machine hits all of them alike.
+//! Each server runs in a separate process and is idle while another one is measured. All are measured in short rounds,
+//! one server after another, so that a slow minute of the machine affects all of them alike.
 
 mod cli;
 mod client;

@@ -1,4 +1,4 @@
-//! The rounds: every server in turn, one call after the other.
+//! The rounds: every server in turn, one kind of call after another.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     servers::{Call, Name, Server, Started},
 };
 
-/// How much is asked.
+/// The load of a measurement.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) seconds: u64,
@@ -19,33 +19,33 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Seconds before each measurement that do not count.
+    /// Seconds of warm-up before each measurement.
     pub(crate) fn warm(&self) -> u64 {
         self.seconds.div_ceil(4)
     }
 }
 
-/// What was measured of one server: each call, round by round.
+/// The results of one server: each call, round by round.
 pub(crate) type Figures = BTreeMap<Call, Vec<Pace>>;
 
-/// How fast one measurement went.
+/// The result of one measurement.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
     /// Microseconds.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Microseconds of processor time that the server took for each.
+    /// Processor time of the server per call, in microseconds.
     pub(crate) cpu: f64,
-    /// Of an answer with its head.
+    /// Bytes of a response with its head.
     pub(crate) bytes: Option<f64>,
 }
 
-/// Measures all servers, and ends them.
+/// Measures all servers, and stops them.
 pub(crate) fn all(servers: Started, load: &Load) -> anyhow::Result<BTreeMap<Name, Figures>> {
     let mut figures: BTreeMap<Name, Figures> = BTreeMap::new();
     servers.values().try_for_each(|server| server.process().settle())?;
-    // Creating comes last, so that everybody is asked about the same tasks before.
+    // Creates come last, so that the reads of all servers work on the same tasks.
     for calls in [&[Call::Read, Call::List][..], &[Call::Create]] {
         for round in 1..=load.rounds {
             for (name, server) in &servers {
@@ -65,12 +65,12 @@ fn measure(server: &dyn Server, call: Call, load: &Load) -> anyhow::Result<Pace>
     let warm = server.run(call, load.warm())?;
     let cpu = cpu_seconds(server.process().id())?;
     let counted = server.run(call, load.seconds)?;
-    // What is left to do in the background belongs to what was asked, and is not to slow the next one.
+    // Background work belongs to this measurement, and must not slow down the next one.
     server.process().settle()?;
     let cpu = cpu_seconds(server.process().id())? - cpu;
     if call == Call::Create {
-        let (said, made) = (warm.requests + counted.requests, server.count()? - before);
-        ensure!(made >= said, "{said} tasks were acknowledged, and {made} are there");
+        let (acknowledged, stored) = (warm.requests + counted.requests, server.count()? - before);
+        ensure!(stored >= acknowledged, "{acknowledged} tasks were acknowledged, and {stored} are stored");
     }
     Ok(Pace {
         per_second: counted.requests as f64 / counted.seconds,

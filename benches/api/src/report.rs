@@ -1,4 +1,4 @@
-//! The page: figures, ratios, and which bars are met.
+//! The report: results, ratios, and which targets are met.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
-    /// Microseconds: when it is far from the one before, somebody else was using the disk.
+    /// Microseconds; a large difference from the one before the run means that another process used the disk.
     pub(crate) sync_after: f64,
     pub(crate) load: Load,
     pub(crate) start: Start,
@@ -27,7 +27,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// A figure of a server, round by round; nothing where it was not measured.
+    /// A value of a server, round by round; empty where it was not measured.
     fn rounds(&self, name: Name, call: Call, of: impl Fn(&Pace) -> Option<f64>) -> Rounds {
         let paces = self.servers.get(&name).and_then(|figures| figures.get(&call));
         Rounds(paces.into_iter().flatten().filter_map(of).collect())
@@ -39,14 +39,14 @@ impl Report {
     }
 }
 
-/// A bar, and what is held to it.
-type Held = (Bar, fn(&Report) -> Rounds);
+/// A target, and the value that is compared with it.
+type BarCheck = (Bar, fn(&Report) -> Rounds);
 
 fn ratio(report: &Report, call: Call, other: Name) -> Rounds {
     report.paces(Name::Nagaya, call).over(&report.paces(other, call))
 }
 
-const BARS: [Held; 7] = [
+const BARS: [BarCheck; 7] = [
     (Bar::at_least("authenticated read by key beside bare axum", 0.5), |report| ratio(report, Call::Read, Name::Axum)),
     (Bar::at_least("authenticated list of 20 beside PocketBase", 8.0), |report| {
         ratio(report, Call::List, Name::Pocketbase)
@@ -62,7 +62,7 @@ const BARS: [Held; 7] = [
     (Bar::below("resident at rest with all systems, MB", 64.0), |report| Rounds(report.start.rest.clone())),
 ];
 
-/// Something that is told of every server.
+/// A value that is reported for every server.
 type Figure = (&'static str, fn(&Pace) -> Option<f64>, usize);
 
 const FIGURES: [Figure; 4] = [
@@ -75,7 +75,7 @@ const FIGURES: [Figure; 4] = [
 /// The section of the page.
 pub(crate) fn page(report: &Report) -> String {
     let mut out = String::new();
-    // Writing to a text does not fail.
+    // Writing to a String does not fail.
     let _ = write(report, &mut out);
     out
 }

@@ -1,4 +1,4 @@
-//! How long the released binary takes to start, and what it takes when nobody asks it anything.
+//! Start time and idle memory of the release binary.
 
 use std::{
     fs,
@@ -18,15 +18,15 @@ use crate::{
 };
 
 const STARTS: usize = 7;
-/// How many of them are let rest.
+/// In how many of them the idle memory is measured.
 const RESTS: usize = 3;
 const REST: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Start {
-    /// Milliseconds from the start of the process to the first answer that it is ready.
+    /// Milliseconds from the start of the process to the first successful readiness probe.
     pub(crate) ready: Vec<f64>,
-    /// Resident memory after a rest, in MB.
+    /// Resident memory after an idle period, in MB.
     pub(crate) rest: Vec<f64>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn measure(binary: &Path, scratch: &Path) -> anyhow::Result<Start> {
     Ok(start)
 }
 
-/// Asks once, without the weight of a client.
+/// Sends one request, without the overhead of a client.
 fn is_ready(address: SocketAddr) -> std::io::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

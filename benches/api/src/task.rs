@@ -2,17 +2,17 @@
 
 use serde_json::{Value as Json, json};
 
-/// Tasks that are there before anything is measured.
+/// Tasks that exist before the measurements.
 pub(crate) const ITEMS: u64 = 10_000;
-/// Users that they belong to, each with as many.
+/// Users of these tasks, with equal shares.
 pub(crate) const USERS: u64 = 50;
-/// Tasks of a list.
+/// Tasks on a page.
 pub(crate) const PAGE: usize = 20;
-/// Tasks that are created over and over, each under a new id.
+/// Bodies that are used in turn, each task with a new id.
 pub(crate) const NEW: u64 = 1_000;
-/// The tenant that everything belongs to.
+/// The tenant of all tasks.
 pub(crate) const TENANT: &str = "t1";
-/// The tenant that is to see nothing of it.
+/// A tenant without access to them.
 pub(crate) const OTHER: &str = "t2";
 
 pub(crate) fn id(n: u64) -> String {
@@ -27,7 +27,7 @@ pub(crate) fn title(n: u64) -> String {
     format!("Answer the mail of customer {n}")
 }
 
-/// What a caller sends to create a task; the server gives the rest.
+/// The body that creates a task; the server adds the rest.
 pub(crate) fn fields(n: u64) -> Json {
     json!({
         "userId": user(n),
@@ -39,9 +39,9 @@ pub(crate) fn fields(n: u64) -> Json {
     })
 }
 
-/// All numbers from 1 to `count`, in an order that jumps about.
+/// All numbers from 1 to `count`, shuffled.
 pub(crate) fn shuffled(count: u64) -> impl Iterator<Item = u64> {
-    // A prime that no count here is a multiple of, so that every number comes once.
+    // A prime that does not divide any count here, so that every number occurs once.
     (0..count).map(move |at| 1 + at * 7919 % count)
 }
 

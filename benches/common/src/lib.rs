@@ -1,4 +1,4 @@
-//! What the benchmarks share: the machine, child processes that end with a run, PostgreSQL, and the tables of the report.
+//! Shared code of the benchmarks: the machine, child processes that end with a run, PostgreSQL, and report tables.
 
 pub mod machine;
 pub mod postgresql;

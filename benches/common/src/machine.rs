@@ -20,16 +20,16 @@ pub struct Machine {
     pub memory_mib: u64,
     pub kernel: String,
     pub filesystem: String,
-    /// As [`sync`] says, before the run.
+    /// The result of [`sync`] before the run.
     pub sync: f64,
-    /// Processes that wanted to run in the minute before.
+    /// The load average of the minute before.
     pub load: String,
-    /// What else took part.
+    /// Versions of the other programs.
     pub versions: String,
 }
 
 impl Machine {
-    /// The rows of a page about it, with what a sync took after the run.
+    /// The table rows about it, with the sync time after the run.
     pub fn rows(&self, sync_after: f64) -> String {
         format!(
             "| | |\n|---|---|\n| date | {} |\n| revision | {} |\n| processor | {}, {} cores |\n| memory | {} MiB |\n\
@@ -49,7 +49,7 @@ impl Machine {
         )
     }
 
-    /// What is known before a run.
+    /// The description before a run.
     pub fn here(scratch: &Path, versions: &str) -> anyhow::Result<Self> {
         let processor = fs::read_to_string("/proc/cpuinfo")?;
         let processor = field(&processor, "model name").unwrap_or("unknown").to_owned();
@@ -71,13 +71,13 @@ impl Machine {
     }
 }
 
-/// What a program says; nothing when it cannot be asked.
+/// The output of a program; empty if it fails.
 pub fn output(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// The version of a package that the benchmarks are built with.
+/// The version of a dependency of the benchmarks.
 pub fn version(package: &str) -> &'static str {
     let lock = include_str!("../../Cargo.lock");
     let after = lock.split_once(&format!("name = \"{package}\"\nversion = \"")).map_or("", |(_, after)| after);
@@ -118,12 +118,12 @@ pub fn resident_mb(pid: u32) -> anyhow::Result<f64> {
     megabytes(pid, "VmRSS")
 }
 
-/// The most resident memory that a process has had since it was told to [forget](forget_peak) that, in MB.
+/// The peak resident memory of a process since the last [reset](forget_peak), in MB.
 pub fn peak_mb(pid: u32) -> anyhow::Result<f64> {
     megabytes(pid, "VmHWM")
 }
 
-/// Has this process forget the most resident memory that it has had.
+/// Resets the peak resident memory of this process.
 pub fn forget_peak() -> anyhow::Result<()> {
     Ok(fs::write("/proc/self/clear_refs", "5")?)
 }
@@ -133,18 +133,18 @@ fn megabytes(pid: u32, name: &str) -> anyhow::Result<f64> {
     Ok(kib(&status, name)? as f64 * 1024.0 / 1e6)
 }
 
-/// Processor time of a process so far, in seconds, with that of the processes it has started.
+/// Processor time of a process and its children so far, in seconds.
 pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
-    // Those that have ended are in its own account; those that run are its children still.
+    // Ended children are included in its own counters; running ones are read separately.
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let running = children.split_whitespace().filter_map(|child| ticks(child, 2).ok());
     Ok((ticks(&pid.to_string(), 4)? + running.sum::<f64>()) / 100.0)
 }
 
-/// The first so many of: user and system time, and those of children that have ended, in hundredths of a second.
+/// The sum of the first `fields` of: user and system time, and those of ended children, in hundredths of a second.
 fn ticks(pid: &str, fields: usize) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name in brackets may have spaces; the times are the 14th field and those after it.
+    // The name in brackets may contain spaces; the times are the 14th field and those after it.
     let (_, rest) = stat.rsplit_once(')').context("/proc/…/stat looks different")?;
     Ok(rest.split_whitespace().skip(11).take(fields).map(str::parse::<f64>).sum::<Result<f64, _>>()?)
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL as Debian has it: found or installed, and a server of it that is ours.
+//! PostgreSQL from Debian: found or installed, and a server for the benchmark.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     tools::{apt, is_root},
 };
 
-/// The folder with the programs of PostgreSQL: the newest that Debian has there, else where `pg_ctl` is found.
+/// The folder with the programs of PostgreSQL: the newest version of Debian, or else that of `pg_ctl`.
 pub fn programs() -> anyhow::Result<PathBuf> {
     if let Some(folder) = find_postgresql() {
         return Ok(folder);
@@ -38,28 +38,28 @@ fn find_postgresql() -> Option<PathBuf> {
     debian.chain(std::env::split_paths(&path)).find(all)
 }
 
-/// Its version, for the page.
+/// Its version, for the report.
 pub fn version(programs: &Path) -> String {
     output(programs.join("postgres"), &["--version"]).replace("postgres (PostgreSQL)", "PostgreSQL")
 }
 
-/// A server with nothing in it yet. It ends when this goes out of scope.
+/// An empty server. It ends when this goes out of scope.
 #[derive(Debug)]
 pub struct Postgresql {
     pub process: Process,
     programs: PathBuf,
-    /// With the socket. Not in the folder, whose path may be too long for one.
+    /// The folder of the socket; not the data folder, whose path may be too long for one.
     socket: TempDir,
 }
 
-/// Whom the server runs as: nobody important, which it insists on.
+/// The user of the server, who must not be root.
 struct Owner {
     uid: u32,
     gid: u32,
 }
 
 impl Owner {
-    /// `None`: as who we are.
+    /// `None`: the current user.
     fn find() -> anyhow::Result<Option<Self>> {
         if !is_root() {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Owner {
 }
 
 impl Postgresql {
-    /// Starts a server with its data in a folder, durable as by default.
+    /// Starts a server with its data in a folder, with the default durability.
     pub fn start(programs: &Path, folder: &Path, connections: u64) -> anyhow::Result<Self> {
         let owner = Owner::find()?;
         let socket = tempfile::Builder::new().prefix("bench-").tempdir()?;
@@ -96,18 +96,18 @@ impl Postgresql {
             command
         };
         let mut make = command("initdb");
-        // Texts are compared byte by byte, which is what costs it least.
+        // The C locale compares texts byte by byte, which is fastest.
         make.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
         run(make.stdin(Stdio::null()))?;
 
         let mut serve = command("postgres");
         serve.arg("-k").arg(socket.path()).args(["-c", "listen_addresses="]);
-        // As they are by default, and would be even if somebody's defaults were not.
+        // The defaults, set explicitly in case that the machine has others.
         serve.args(["-c", "fsync=on", "-c", "synchronous_commit=on"]);
         if connections > 90 {
             serve.args(["-c", &format!("max_connections={}", connections + 10)]);
         }
-        // "Immediate shutdown": its processes go, its memory is given back, and nothing is written.
+        // "Immediate shutdown": its processes end, its shared memory is freed, and nothing is written.
         let process = Process::start_with("PostgreSQL", serve, &folder.join("log"), "QUIT")?;
         let mut server = Postgresql { process, programs: programs.to_owned(), socket };
         let ready = {
@@ -118,12 +118,12 @@ impl Postgresql {
         Ok(server)
     }
 
-    /// The folder with its socket, by which it is reached.
+    /// The folder with its socket.
     pub fn socket(&self) -> &Path {
         self.socket.path()
     }
 
-    /// What it says to a statement; `options` as in `PGOPTIONS`.
+    /// The result of a statement; `options` as in `PGOPTIONS`.
     pub fn ask(&self, role: &str, options: &str, sql: &str) -> anyhow::Result<String> {
         psql(&self.programs, self.socket.path(), role, options, sql)
     }
@@ -137,9 +137,9 @@ fn psql(programs: &Path, socket: &Path, role: &str, options: &str, sql: &str) ->
     Ok(run(command.stdin(Stdio::null()))?.trim().to_owned())
 }
 
-/// What a command says.
+/// The output of a command.
 pub fn run(command: &mut Command) -> anyhow::Result<String> {
-    // Of the variables of psql and pgbench, only those that are set here count.
+    // Variables of psql and pgbench from the environment are removed.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         if name != "PGOPTIONS" {
             command.env_remove(name);
@@ -147,10 +147,10 @@ pub fn run(command: &mut Command) -> anyhow::Result<String> {
     }
     let output = command.output().with_context(|| format!("{:?} does not start", command.get_program()))?;
     if !output.status.success() {
-        // Every client says the same.
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said: Vec<_> = said.lines().take(5).collect();
-        bail!("{:?}: {}", command.get_program(), said.join("\n"));
+        // All clients report the same error, so the first lines suffice.
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr: Vec<_> = stderr.lines().take(5).collect();
+        bail!("{:?}: {}", command.get_program(), stderr.join("\n"));
     }
     Ok(String::from_utf8(output.stdout)?)
 }

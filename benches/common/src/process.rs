@@ -1,4 +1,4 @@
-//! A server as a process that does not outlive the benchmark, however that ends.
+//! A child process that ends with the benchmark, however that ends.
 
 use std::{
     fs::{self, File},
@@ -14,19 +14,19 @@ use anyhow::{Context as _, bail};
 
 use crate::machine::cpu_seconds;
 
-/// How long a server may take to start, or to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time limit of a server's start and end.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process of ours. It ends when this goes out of scope.
+/// A child process. It ends when this goes out of scope.
 ///
-/// Beside it runs a watchdog that reads from a pipe, of which this holds the other end and never writes. When the benchmark
-/// is interrupted or killed, the pipe closes, and the watchdog ends the one process whose id it was told.
+/// A watchdog runs beside it and reads from a pipe whose other end this holds and never writes. When the benchmark is
+/// interrupted or killed, the pipe closes, and the watchdog ends the one process whose id it was given.
 #[derive(Debug)]
 pub struct Process {
     name: &'static str,
     child: Child,
     watchdog: Child,
-    /// What ends it.
+    /// The signal that ends it.
     signal: &'static str,
     log: PathBuf,
 }
@@ -37,7 +37,7 @@ impl Process {
         Process::start_with(name, command, log, "KILL")
     }
 
-    /// Starts a process that is ended by another signal.
+    /// Starts a process that ends by another signal.
     pub fn start_with(
         name: &'static str,
         mut command: Command,
@@ -46,7 +46,7 @@ impl Process {
     ) -> anyhow::Result<Self> {
         let output = File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        // In a group of its own, the Ctrl-C of the terminal is not for it.
+        // A separate process group does not get the Ctrl-C of the terminal.
         let mut child = command.process_group(0).spawn().with_context(|| format!("{name} does not start"))?;
         let watchdog = Command::new("sh")
             .args(["-c", "cat >/dev/null; kill -s \"$1\" \"$0\"", &child.id().to_string(), signal])
@@ -67,23 +67,23 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until a check of the server says that it is there, and looks every so often.
+    /// Polls a check until it succeeds.
     pub fn wait_until(&mut self, every: Duration, is_there: impl Fn() -> bool) -> anyhow::Result<()> {
         let start = Instant::now();
         while !is_there() {
             let ended = self.child.try_wait()?;
-            if ended.is_some() || start.elapsed() > PATIENCE {
+            if ended.is_some() || start.elapsed() > TIMEOUT {
                 let why = ended.map_or("does not answer".to_owned(), |status| format!("has stopped ({status})"));
-                let said = fs::read_to_string(&self.log).unwrap_or_default();
-                bail!("{} {why}. It said:\n{said}", self.name);
+                let output = fs::read_to_string(&self.log).unwrap_or_default();
+                bail!("{} {why}. Its output:\n{output}", self.name);
             }
             thread::sleep(every);
         }
         Ok(())
     }
 
-    /// Waits until it has used next to no processor time for a while, at most ten seconds: what is left to do in the
-    /// background is not to slow the next one.
+    /// Waits until it uses almost no processor time, at most ten seconds: background work must not slow down the next
+    /// measurement.
     pub fn settle(&self) -> anyhow::Result<()> {
         let end = Instant::now() + Duration::from_secs(10);
         let mut before = cpu_seconds(self.id())?;
@@ -101,8 +101,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The watchdog first: it is not to know an id that may soon be somebody else's. Nothing can be done about a process
-        // that cannot be ended, and one that is gone already is fine.
+        // Stop the watchdog first: the process id may be reused soon. A process that cannot be ended is ignored, and so is one
+        // that has already ended.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         if self.signal != "KILL" && matches!(self.child.try_wait(), Ok(None)) {
@@ -110,7 +110,7 @@ impl Drop for Process {
                 .args(["-c", "kill -s \"$1\" \"$0\"", &self.child.id().to_string(), self.signal])
                 .status();
             let start = Instant::now();
-            while start.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
+            while start.elapsed() < TIMEOUT && matches!(self.child.try_wait(), Ok(None)) {
                 thread::sleep(Duration::from_millis(10));
             }
         }
@@ -119,7 +119,7 @@ impl Drop for Process {
     }
 }
 
-/// An address of the loopback that nobody listens on.
+/// A free address on the loopback interface.
 pub fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port of the loopback is free")?;
     Ok(listener.local_addr()?)

@@ -1,6 +1,6 @@
-//! Figures of several rounds, and the bars that they are held to.
+//! Values of several rounds, and their targets.
 
-/// A figure of each round; what counts is the median.
+/// A value of each round; the median counts.
 #[derive(Debug, Clone)]
 pub struct Rounds(pub Vec<f64>);
 
@@ -28,26 +28,26 @@ impl Rounds {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Round by round, so that a slow minute of the machine is in both.
+    /// The ratio round by round, so that a slow minute of the machine affects both.
     pub fn over(&self, other: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
     }
 }
 
-/// What has to be reached.
+/// A target.
 #[derive(Debug, Clone, Copy)]
 pub struct Bar {
     pub title: &'static str,
     pub limit: f64,
     /// Whether more is better.
     pub least: bool,
-    /// Whether it is only hoped for.
+    /// Whether it is only desired, not required.
     pub goal: bool,
     pub decimals: usize,
 }
 
 impl Bar {
-    /// So much or more.
+    /// At least this value.
     pub const fn at_least(title: &'static str, limit: f64) -> Self {
         Bar { title, limit, least: true, goal: false, decimals: 2 }
     }
@@ -57,7 +57,7 @@ impl Bar {
         Bar { title, limit, least: false, goal: false, decimals: 0 }
     }
 
-    /// The row of a page; `None` when what it is about was not measured.
+    /// The row of a table; `None` if the value was not measured.
     pub fn row(&self, rounds: &Rounds) -> Option<String> {
         let Bar { title, limit, least, goal, decimals } = *self;
         if rounds.is_empty() {
@@ -72,7 +72,7 @@ impl Bar {
             (false, false) => format!("**not met, {:.0} % short**", (1.0 - by) * 100.0),
         };
         let apart = meets(rounds.least()) != meets(rounds.most());
-        let verdict = if apart { format!("{verdict}; rounds lie on both sides") } else { verdict };
+        let verdict = if apart { format!("{verdict}; rounds are on both sides") } else { verdict };
         let sign = if least { "≥" } else { "<" };
         Some(format!(
             "| {title} | {sign} {limit} | {figure:.decimals$} | {:.decimals$} – {:.decimals$} | {verdict} |",
@@ -82,7 +82,7 @@ impl Bar {
     }
 }
 
-/// A number with commas.
+/// A number with thousands separators.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

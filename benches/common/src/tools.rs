@@ -1,4 +1,4 @@
-//! Installing what is missing, where that can be done without asking.
+//! Installation of missing tools, where that is possible without asking.
 
 use std::{
     fs,
@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-/// Whether this process may do everything.
+/// Whether this process runs as root.
 pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0)
 }
 
-/// Installs packages of Debian, where that is possible without asking.
+/// Installs Debian packages, where that is possible without asking.
 pub fn apt(what: &str, packages: &[&str]) -> anyhow::Result<()> {
     let line = format!("apt-get install -y {}", packages.join(" "));
     ensure!(is_root(), "{what} is missing; install it: `{line}` as root");
@@ -22,7 +22,7 @@ pub fn apt(what: &str, packages: &[&str]) -> anyhow::Result<()> {
     step(install).with_context(|| format!("{what} is missing; install it: `apt-get update && {line}`"))
 }
 
-/// Runs a command whose output is only told when it fails.
+/// Runs a command; its output is shown only if it fails.
 pub fn step(mut command: Command) -> anyhow::Result<()> {
     eprintln!("{command:?}");
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} does not start"))?;

@@ -1,4 +1,4 @@
-//! The child process: one engine, open in one directory, doing what the parent says.
+//! The child process: one engine with one open directory, controlled by the parent.
 
 use std::{
     io::{BufRead as _, Write as _, stdin, stdout},
@@ -22,9 +22,9 @@ use crate::{
     workload::{DAY, Picks},
 };
 
-/// Tasks that write at the same time.
+/// Concurrent writers.
 pub(crate) const WRITERS: usize = 64;
-/// The part of a phase that warms up and does not count.
+/// The warm-up, as a part of a phase.
 const WARM: f64 = 0.25;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,12 +33,12 @@ pub(crate) enum Command {
     Load {
         items: u64,
     },
-    /// Many writers, each waiting for its own item to be on disk.
+    /// Many concurrent writers, each waiting until its item is on disk.
     Write {
         from: u64,
         seconds: f64,
     },
-    /// One caller that commits 64 items at a time.
+    /// One writer that commits 64 items at a time.
     Straight {
         from: u64,
         seconds: f64,
@@ -58,26 +58,26 @@ pub(crate) enum Command {
     Memory,
 }
 
-/// What a command gives.
+/// The result of a command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// The directory is open, and how many milliseconds that took.
+    /// The directory is open; the milliseconds that it took.
     Open(f64),
     Done,
     Pace(Pace),
     Memory(Memory),
 }
 
-/// How fast a phase went.
+/// The result of a phase.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
     /// Microseconds.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Microseconds of processor time for each, background work included.
+    /// Processor time per operation in microseconds, background work included.
     pub(crate) cpu: f64,
-    /// The first item that has not been created, after a phase that creates.
+    /// The number of the next item to create, after a phase that creates.
     pub(crate) next: u64,
 }
 
@@ -104,14 +104,14 @@ async fn serve<E: Engine>(directory: &Path, settings: Settings) -> anyhow::Resul
                 Reply::Done
             }
             Command::Write { from, seconds } => Reply::Pace(write(&engine, from, seconds).await?),
-            Command::Straight { from, seconds } => Reply::Pace(straight(&*engine, from, seconds).await?),
+            Command::Straight { from, seconds } => Reply::Pace(write_batches(&*engine, from, seconds).await?),
             Command::Read { items, seed, seconds } => {
                 let mut picks = Picks::new(seed);
                 let read = async || {
                     ensure!(engine.read(picks.below(items)).await?, "an item is missing");
                     Ok(())
                 };
-                Reply::Pace(alone(read, seconds).await?)
+                Reply::Pace(repeat(read, seconds).await?)
             }
             Command::Query { items, seed, seconds } => {
                 let mut picks = Picks::new(seed);
@@ -120,7 +120,7 @@ async fn serve<E: Engine>(directory: &Path, settings: Settings) -> anyhow::Resul
                     ensure!(found == DAY as usize, "a query found {found} items");
                     Ok(())
                 };
-                Reply::Pace(alone(query, seconds).await?)
+                Reply::Pace(repeat(query, seconds).await?)
             }
             Command::Settle => {
                 settle().await?;
@@ -141,12 +141,12 @@ fn answer(reply: &Reply) -> anyhow::Result<()> {
 
 async fn load<E: Engine>(engine: &E, items: u64) -> anyhow::Result<()> {
     const STEP: u64 = 5_000;
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     for from in (0..items).step_by(STEP as usize) {
         engine.load(from..items.min(from + STEP)).await?;
-        if told.elapsed() > Duration::from_secs(10) {
+        if reported.elapsed() > Duration::from_secs(10) {
             eprintln!("    {} of {items} items", from + STEP);
-            told = Instant::now();
+            reported = Instant::now();
         }
     }
     Ok(())
@@ -183,19 +183,19 @@ async fn write<E: Engine>(engine: &Arc<E>, from: u64, seconds: f64) -> anyhow::R
     Ok(pace(&times, seconds, cpu, next.load(Ordering::Relaxed)))
 }
 
-async fn straight<E: Engine>(engine: &E, from: u64, seconds: f64) -> anyhow::Result<Pace> {
+async fn write_batches<E: Engine>(engine: &E, from: u64, seconds: f64) -> anyhow::Result<Pace> {
     let mut next = from;
     let commit = async || {
         let first = next;
         next += GROUP as u64;
         engine.load(first..next).await
     };
-    let pace = alone(commit, seconds).await?;
+    let pace = repeat(commit, seconds).await?;
     Ok(Pace { per_second: pace.per_second * GROUP as f64, cpu: pace.cpu / GROUP as f64, next, ..pace })
 }
 
-/// One caller, again and again.
-async fn alone(mut call: impl AsyncFnMut() -> anyhow::Result<()>, seconds: f64) -> anyhow::Result<Pace> {
+/// One caller that repeats its call.
+async fn repeat(mut call: impl AsyncFnMut() -> anyhow::Result<()>, seconds: f64) -> anyhow::Result<Pace> {
     let counted = Instant::now() + Duration::from_secs_f64(seconds * WARM);
     while Instant::now() < counted {
         call().await?;
@@ -224,7 +224,7 @@ fn pace(times: &Histogram, seconds: f64, cpu: f64, next: u64) -> Pace {
     }
 }
 
-/// Waits until the process has used next to no processor time for a while, at most half a minute.
+/// Waits until the process uses almost no processor time, at most half a minute.
 async fn settle() -> anyhow::Result<()> {
     let end = Instant::now() + Duration::from_secs(30);
     let mut before = machine::cpu_seconds(std::process::id())?;

@@ -17,7 +17,7 @@ use crate::{
     workload,
 };
 
-/// The embedded engine beside fjall, redb and SQLite
+/// Compares the embedded engine with fjall, redb and SQLite
 #[derive(Debug, Parser)]
 #[command(name = "bench-engine")]
 pub(crate) struct Cli {
@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 pub(crate) enum Task {
     /// Measure, and print the report
     Run(Args),
-    /// Have one engine open and do what the standard input says
+    /// Open one engine and execute the commands on standard input
     #[command(hide = true)]
     Child {
         engine: Name,
@@ -41,25 +41,25 @@ pub(crate) enum Task {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Items in the directory; several sizes with commas
+    /// Items in the directory; several sizes separated by commas
     #[arg(long, value_delimiter = ',', default_value = "200000")]
     items: Vec<u64>,
     /// Seconds of each measurement
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// MiB of the write buffers of the engine and of bare fjall; several sizes with commas
+    /// MiB of the write buffers of the engine and of bare fjall; several sizes separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [ENGINE.write_buffer])]
     write_buffer: Vec<u64>,
     /// MiB of the journals of both
     #[arg(long, default_value_t = ENGINE.journals)]
     journals: u64,
-    /// Print the figures as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
     /// Also write the report to this page
     #[arg(long)]
     page: Option<PathBuf>,
-    /// Where the directories lie while it runs
+    /// The folder for temporary directories
     #[arg(long, default_value = "target")]
     scratch: PathBuf,
 }
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     ensure!(args.seconds > 0.0, "--seconds has to be more than nothing");
     fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
-    // Removed when it goes out of scope, after an error too.
+    // Removed when it goes out of scope, also after an error.
     let scratch = tempfile::Builder::new().prefix("bench-engine-").tempdir_in(&args.scratch)?;
     let versions = ["fjall", "redb", "rusqlite"].map(|name| format!("{name} {}", version(name)));
     let versions = format!("{}, SQLite {}", versions.join(", "), rusqlite::version());

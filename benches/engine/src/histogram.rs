@@ -1,4 +1,4 @@
-//! Times in buckets: little memory, whatever is measured, and at most 2 % off.
+//! Latencies in buckets: constant memory, and an error of at most 2 %.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Histogram {
         self.total
     }
 
-    /// The time in microseconds that this part of all times is not above.
+    /// The quantile in microseconds.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let rank = (self.total as f64 * part).ceil() as u64;
         let mut seen = 0;

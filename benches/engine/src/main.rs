@@ -1,7 +1,7 @@
-//! The engine beside the libraries it could stand on: the same bytes, the same durability, the same machine.
+//! Compares the engine with libraries that it could be built on: the same bytes, the same durability, the same machine.
 //!
-//! Each engine runs in a child process of its own, so that caches and memory do not mix. The parent drives all children
-//! in short rounds, one engine after another, so that a slow minute of the machine hits all of them alike.
+//! Each engine runs in a separate child process, so that caches and memory do not mix. The parent drives all children
+//! in short rounds, one engine after another, so that a slow minute of the machine affects all of them alike.
 
 mod child;
 mod cli;

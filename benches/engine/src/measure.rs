@@ -1,4 +1,4 @@
-//! The parent: starts children, has them work in rounds, and gathers what they say.
+//! The parent: starts children, lets them work in rounds, and collects the results.
 
 use std::{
     collections::BTreeMap,
@@ -19,12 +19,12 @@ use crate::{
     settings::Settings,
 };
 
-/// How often each measurement is taken, all engines in turn each time.
+/// Rounds; each measures all engines in turn.
 const ROUNDS: u64 = 3;
 /// How often the directory is opened.
 const OPENINGS: u64 = 5;
 
-/// All that is known about one size of the directory.
+/// The results for one size of the directory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Size {
     pub(crate) items: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Size {
     pub(crate) engines: BTreeMap<Name, Figures>,
 }
 
-/// What was measured of one engine, round by round.
+/// The results of one engine, round by round.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// Durable writes of 64 writers into an empty directory.
@@ -97,7 +97,7 @@ pub(crate) fn size(directory: &Path, items: u64, seconds: f64, settings: Setting
         children.insert(name, Child::start(name, &place(&name), settings)?.0);
     }
     children.values_mut().try_for_each(|child| child.ask(&Command::Settle).map(drop))?;
-    // Whose files were written last must not matter: all of them are in the system's cache before anything is measured.
+    // Read all files first, so that all of them are in the page cache, whichever were written last.
     Name::ALL.iter().try_for_each(|name| read_through(&place(name)))?;
     for round in 1..=ROUNDS {
         eprintln!("{items} items: reads and queries, round {round}");
@@ -116,12 +116,12 @@ pub(crate) fn size(directory: &Path, items: u64, seconds: f64, settings: Setting
     for round in 1..=ROUNDS {
         for (name, child) in &mut children {
             let from = next.entry(*name).or_default();
-            // Twice as long: flushes and compactions come in waves.
+            // Twice as long: flushes and compactions are periodic.
             let pace = child.pace(&Command::Write { from: *from, seconds: seconds * 2.0 })?;
             eprintln!("  round {round}: {name} {:.0}/s", pace.per_second);
             *from = pace.next;
             engines.entry(*name).or_default().sustained.push(pace);
-            // What is left to do in the background is not to slow the next one.
+            // Background work must not slow down the next measurement.
             child.ask(&Command::Settle)?;
         }
     }
@@ -133,16 +133,16 @@ pub(crate) fn size(directory: &Path, items: u64, seconds: f64, settings: Setting
 
 struct Child {
     process: process::Child,
-    /// `None` only while it is dropped: the end of its input ends the child.
+    /// `None` only while it is dropped: closing its input ends the child.
     commands: Option<ChildStdin>,
     replies: BufReader<ChildStdout>,
 }
 
 impl Child {
-    /// Starts a child; how many milliseconds opening took.
+    /// Starts a child; the milliseconds that opening took.
     fn start(name: Name, directory: &Path, settings: Settings) -> anyhow::Result<(Self, f64)> {
         let name = name.to_string().to_lowercase();
-        // Not by its path: a build in between may have put another one there.
+        // Not by its path: a later build may have replaced the file there.
         let mut process = process::Command::new("/proc/self/exe")
             .args(["child", &name])
             .arg(directory)
@@ -206,7 +206,7 @@ fn read_through(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The bytes that the files below a directory take on disk.
+/// The disk space of the files below a directory, in bytes.
 fn bytes(directory: &Path) -> anyhow::Result<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let mut sum = 0;

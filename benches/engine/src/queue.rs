@@ -1,4 +1,4 @@
-//! Group commit for the bare libraries, as the engine does it: one thread commits whatever is queued.
+//! Group commit for the bare libraries, like the engine's: one thread commits all queued writes.
 
 use std::{
     sync::mpsc::{Receiver, Sender, channel},
@@ -14,7 +14,7 @@ use crate::workload::Entries;
 /// Write sets in one commit.
 pub(crate) const GROUP: usize = 64;
 
-/// A library that makes a group of writes durable at once.
+/// A library that commits a group of writes durably.
 pub(crate) trait Commit: Send + 'static {
     /// Commits; `sequence` is the number of the first change.
     fn commit(&mut self, group: Vec<Entries>, sequence: u64) -> anyhow::Result<()>;
@@ -28,7 +28,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// `sequence`: the highest that has been given out.
+    /// `sequence`: the highest number in use.
     pub(crate) fn start(library: impl Commit, sequence: u64) -> Self {
         let (requests, incoming) = channel();
         let thread = std::thread::spawn(move || serve(library, sequence, &incoming));
@@ -74,7 +74,7 @@ fn serve(mut library: impl Commit, mut sequence: u64, requests: &Receiver<Waitin
     }
 }
 
-/// Milliseconds since 1970, as a change has them.
+/// Milliseconds since 1970, as in a change.
 pub(crate) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
 }

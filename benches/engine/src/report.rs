@@ -1,4 +1,4 @@
-//! The page: figures, ratios, and which bars are met.
+//! The report: results, ratios, and which targets are met.
 
 use std::fmt::Write as _;
 
@@ -16,25 +16,25 @@ use crate::{
     workload::Bytes,
 };
 
-/// The size that the bars about large directories are set at.
+/// The size at which the targets for large directories apply.
 const LARGE: u64 = 2_000_000;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
-    /// Microseconds: when it is far from the one before, somebody else was using the disk.
+    /// Microseconds; a large difference from the one before the run means that another process used the disk.
     pub(crate) sync_after: f64,
     pub(crate) seconds: f64,
     pub(crate) bytes: Bytes,
     pub(crate) sizes: Vec<Size>,
 }
 
-/// Something that is measured of every engine.
+/// A value that is measured for every engine.
 struct Measure {
     title: &'static str,
     of: fn(&Figures) -> Rounds,
     decimals: usize,
-    /// Whether the mean counts and not the median: what comes in waves is not noise.
+    /// Whether the mean counts instead of the median: periodic work is not noise.
     waves: bool,
 }
 
@@ -47,7 +47,7 @@ impl Measure {
         if self.waves { rounds.mean() } else { rounds.median() }
     }
 
-    /// What one engine's rounds come to beside another's, and the range of the rounds.
+    /// The ratio of two engines, and the range of the rounds.
     fn ratio(&self, mine: &Rounds, theirs: &Rounds) -> (f64, Rounds) {
         let each = mine.over(theirs);
         let figure = if self.waves { mine.mean() / theirs.mean() } else { each.median() };
@@ -101,16 +101,16 @@ const MEASURES: [Measure; 18] = [
     Measure::new("on disk, MiB", |f| Rounds(vec![f.disk_mib]), 0),
 ];
 
-/// What the engine has to reach.
+/// A target of the engine.
 struct Bar {
     title: &'static str,
     measure: Measure,
-    /// The other engine; `None`: the figure itself counts.
+    /// The other engine; `None`: the value itself counts.
     beside: Option<Name>,
     limit: f64,
     /// Whether more is better.
     least: bool,
-    /// Whether it is set for large directories only.
+    /// Whether it applies to large directories only.
     large: bool,
 }
 
@@ -151,7 +151,7 @@ impl Bar {
         };
         let least_met = if self.least { rounds.least() >= self.limit } else { rounds.least() <= self.limit };
         let most_met = if self.least { rounds.most() >= self.limit } else { rounds.most() <= self.limit };
-        let verdict = if least_met == most_met { verdict } else { format!("{verdict}; rounds lie on both sides") };
+        let verdict = if least_met == most_met { verdict } else { format!("{verdict}; rounds are on both sides") };
         let verdict = if self.large && size.items < LARGE { format!("({verdict})") } else { verdict };
         let decimals = if self.beside.is_some() { 2 } else { 0 };
         let sign = if self.least { "≥" } else { "≤" };
@@ -168,7 +168,7 @@ impl Bar {
 /// The section of the page.
 pub(crate) fn page(report: &Report) -> String {
     let mut out = String::new();
-    // Writing to a text does not fail.
+    // Writing to a String does not fail.
     let _ = write(report, &mut out);
     out
 }
@@ -189,7 +189,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
          The embedded engine through its port, beside bare fjall (the library below it), redb and SQLite: in the same\n\
          run, on the same workload, with the same bytes, the same cache size and the same durability; fjall also with the engine's write buffers\n\
          and journals. An item has 300\n\
-         bytes and lies in one of 1,000 partitions; a write is the item, two index entries with a copy of it, and a\n\
+         bytes and is in one of 1,000 partitions; a write is the item, two index entries with a copy of it, and a\n\
          change record. {WRITERS} writers at once each wait until their item is synced; the engine creates on absence, the\n\
          others write without asking. One thread commits what is queued, up to 64 writes to a sync: fjall with\n\
          `SyncData`, redb with `Durability::Immediate`, SQLite with WAL and `synchronous=FULL`. Reads and queries come\n\

@@ -1,4 +1,4 @@
-//! What the engine and the bare library below it are both set to, so that neither has more memory than the other.
+//! Settings of both the engine and bare fjall, so that both have the same memory.
 
 use clap::Args;
 use nagaya_embedded::Options;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// Sizes in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    /// What each key space holds in memory before it goes to files
+    /// The size of a keyspace's memtable before it is flushed to files
     #[arg(long, default_value_t = ENGINE.write_buffer)]
     pub(crate) write_buffer: u64,
-    /// Journals before rarely written key spaces are flushed for their sake
+    /// The size of the journals before rarely written keyspaces are flushed to free them
     #[arg(long, default_value_t = ENGINE.journals)]
     pub(crate) journals: u64,
 }
 
-/// What the engine does by default.
+/// The default settings of the engine.
 pub(crate) const ENGINE: Settings = Settings { write_buffer: 24, journals: 192 };
 
 impl Settings {

@@ -1,4 +1,4 @@
-//! The items of the benchmark, for the port and as the bytes that the engine makes of them.
+//! The items of the benchmark, for the store port and as the bytes that the engine stores.
 
 use std::{path::Path, sync::LazyLock};
 
@@ -10,9 +10,9 @@ use nagaya_store::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Partitions that all items lie in.
+/// The number of partitions.
 pub(crate) const PARTITIONS: u64 = 1_000;
-/// Items of a partition with the same beginning of the sort key: what a query reads.
+/// Items of a partition with the same prefix of the sort key: what a query reads.
 pub(crate) const DAY: u64 = 20;
 /// Bytes of an item, as stores count them.
 const ITEM_BYTES: usize = 300;
@@ -25,9 +25,9 @@ pub(crate) fn table() -> TableSpec {
         .with_index("GSI2", KeySchema::strings("GSI2PK", "GSI2SK"))
 }
 
-/// The texts of the item with a number.
+/// The text attributes of an item.
 struct Texts {
-    /// Names and values, in the order of the names.
+    /// Names and values, ordered by name.
     attributes: [(&'static str, String); 7],
 }
 
@@ -68,13 +68,13 @@ fn day(number: u64) -> String {
     format!("DAY#{:07}#", number / PARTITIONS / DAY)
 }
 
-/// Text without repetitions that a compressor would find.
+/// Random letters, which do not compress.
 static POOL: LazyLock<String> = LazyLock::new(|| {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .";
     (0..1 << 20).map(|at| char::from(LETTERS[(mix(at) % 64) as usize])).collect()
 });
 
-/// A number that looks random: splitmix64.
+/// A pseudo-random number: splitmix64.
 fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -82,7 +82,7 @@ fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The same items in the same order in every run and for every engine.
+/// Random numbers, the same in every run and for every engine.
 pub(crate) struct Picks(u64);
 
 impl Picks {
@@ -107,13 +107,13 @@ pub(crate) fn key(number: u64) -> Key {
     Key::new(partition(number), sort(number))
 }
 
-/// The query of the day of an item: 20 items.
+/// The query of an item's day: 20 items.
 pub(crate) fn query(number: u64) -> Query {
     let day = SortCondition::BeginsWith(KeyValue::from(day(number)));
     Query::table(TABLE, partition(number)).sort(day).limit(DAY as usize)
 }
 
-/// The bytes of one write: the item, its two index entries, and the change with its key left to the committing thread.
+/// The bytes of one write: the item, its two index entries, and the change; the committing thread adds the change's key.
 pub(crate) struct Entries {
     pub(crate) item_key: Vec<u8>,
     pub(crate) index_keys: [Vec<u8>; 2],
@@ -159,7 +159,7 @@ pub(crate) fn item_key(number: u64) -> Vec<u8> {
     ordered(&[0, 0], &[&partition(number), &sort(number)])
 }
 
-/// What the keys of the items of a day begin with.
+/// The key prefix of the items of a day.
 pub(crate) fn day_prefix(number: u64) -> Vec<u8> {
     let mut prefix = ordered(&[0, 0], &[&partition(number)]);
     prefix.extend(day(number).as_bytes());
@@ -193,18 +193,18 @@ fn push_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// What a write comes to in bytes of keys and values.
+/// The size of one write in bytes of keys and values.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Bytes {
-    /// What the engine stores for one item, read from its directory.
+    /// The bytes that the engine stores for one item, read from its directory.
     pub(crate) engine: usize,
-    /// What the others are given.
+    /// The bytes that the other libraries store.
     pub(crate) references: usize,
-    /// Whether both are the same to the byte.
+    /// Whether both are equal.
     pub(crate) same: bool,
 }
 
-/// Writes an item through the engine and looks at what lies in its directory, so that the others get the same.
+/// Writes an item with the engine and reads the stored bytes, so that the other libraries store the same.
 pub(crate) fn probe(directory: &Path) -> anyhow::Result<Bytes> {
     const MILLIS: i64 = 1_790_000_000_000;
     let number = 123_456;

@@ -1,4 +1,4 @@
-//! The API of the released binary under load: its most, and how long answers take at 80 % of that.
+//! The API of the release binary under load: its maximum throughput, and the latency at 80 % of that.
 
 use std::{
     fs,
@@ -19,25 +19,25 @@ use crate::{
     client::{Connection, Load, Speed, load, request},
 };
 
-/// Families that are there.
+/// The number of families.
 pub(crate) const FAMILIES: usize = 8;
-/// Todos of all of them.
+/// The number of todos of all families.
 pub(crate) const TODOS: u64 = 4_000;
-/// The part of the most that is asked for at a constant rate.
+/// The constant rate, as a part of the maximum.
 pub(crate) const PART: f64 = 0.8;
-/// How long the list may take to have all events.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The time limit for the projection to have all events.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What was measured of reads, or of writes.
+/// The results of reads, or of writes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Loaded {
-    /// Answers of a second, as many as can be.
+    /// The maximum number of responses per second.
     pub(crate) most: f64,
-    /// At 80 % of that: answers of a second, and the times of all, of the first kind and of the second.
+    /// At 80 % of that: responses per second, and latencies of all requests, of the first kind and of the second kind.
     pub(crate) rate: f64,
     pub(crate) all: Latency,
     pub(crate) kinds: [Latency; 2],
-    /// Seconds until the list had everything, after the most and after 80 %.
+    /// Seconds until the projection had all events, after the maximum and after 80 %.
     pub(crate) behind: [f64; 2],
 }
 
@@ -57,36 +57,36 @@ impl Latency {
     }
 }
 
-/// The server, with todos in it.
+/// The server, with todos.
 pub(crate) struct Site {
     process: Process,
     address: SocketAddr,
-    made: Arc<Made>,
+    made: Arc<RequestData>,
 }
 
-/// What requests are made of.
-struct Made {
-    /// Of each family.
+/// The data of requests.
+struct RequestData {
+    /// The token of each family.
     tokens: Vec<String>,
     /// The todos of each family.
     todos: Vec<Vec<String>>,
 }
 
-/// Which requests are sent.
+/// The kind of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Lists of 20, and todos by their ids, in turn.
+    /// Lists of 20 and single todos, in turn.
     Reads,
-    /// New todos, and new titles of those that are there, in turn.
+    /// New todos and changes of titles, in turn.
     Writes,
 }
 
-impl Made {
+impl RequestData {
     fn request(&self, kind: Kind, number: u64) -> Vec<u8> {
         let (turn, even) = (number / 2, number.is_multiple_of(2));
         let family = turn as usize % FAMILIES;
         let (token, todos) = (&self.tokens[family], &self.todos[family]);
-        // A prime that the number of todos is no multiple of: every one comes, and they jump about.
+        // A prime that does not divide the number of todos, so that all are requested in a shuffled order.
         let todo = &todos[(turn / FAMILIES as u64 * 7919) as usize % todos.len()];
         match (kind, even) {
             (Kind::Reads, true) => request("GET", "/todos?limit=20", token, None),
@@ -97,7 +97,7 @@ impl Made {
     }
 }
 
-/// A number that is never the same again, so that a change is one.
+/// A unique number, so that a change of title is never a no-op.
 fn unique() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64
@@ -113,7 +113,7 @@ impl Site {
         fs::create_dir_all(&data)?;
         let address = free_address()?;
         let mut serve = Command::new(binary);
-        // Few families make all calls, whose rate is limited otherwise.
+        // A few families make all calls, so the rate limit is turned off.
         serve.args(["serve", "todo", "--listen", &address.to_string(), "--tenant-rate", "0", "--log", "warn"]);
         serve.arg("--data").arg(&data);
         let mut process = Process::start("nagaya", serve, &folder.join("log"))?;
@@ -127,16 +127,16 @@ impl Site {
         };
         let tokens = (0..FAMILIES).map(token).collect::<Result<Vec<_>, _>>()?;
         let todos = seed(address, &tokens).await?;
-        let mut site = Site { process, address, made: Arc::new(Made { tokens, todos }) };
-        site.in_step().await?;
+        let mut site = Site { process, address, made: Arc::new(RequestData { tokens, todos }) };
+        site.wait_for_projection().await?;
         site.check().await?;
         Ok(site)
     }
 
-    /// Checks that every request does what it should, and that another family gets nothing.
+    /// Checks the response to every request, and that another family has no access.
     async fn check(&mut self) -> anyhow::Result<()> {
         let mut connection = Connection::open(self.address).await?;
-        let Made { tokens, todos } = &*self.made;
+        let RequestData { tokens, todos } = &*self.made;
         let listed = connection.send(&self.made.request(Kind::Reads, 0)).await?.json()?;
         ensure!(listed["data"].as_array().is_some_and(|list| list.len() == 20), "a list says {listed}");
         let read = connection.send(&self.made.request(Kind::Reads, 1)).await?.json()?;
@@ -150,8 +150,8 @@ impl Site {
         Ok(())
     }
 
-    /// Waits until the list has all events; how many seconds.
-    async fn in_step(&mut self) -> anyhow::Result<f64> {
+    /// Waits until the projection has all events; the seconds that it took.
+    async fn wait_for_projection(&mut self) -> anyhow::Result<f64> {
         let start = Instant::now();
         let mut connection = Connection::open(self.address).await?;
         for token in &self.made.tokens {
@@ -161,20 +161,20 @@ impl Site {
                 if answer.header("nagaya-projection-lag").context("a list does not say how far it is behind")? == "0" {
                     break;
                 }
-                ensure!(start.elapsed() < PATIENCE, "the list does not have all events after {PATIENCE:?}");
+                ensure!(start.elapsed() < TIMEOUT, "the list does not have all events after {TIMEOUT:?}");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// As many requests as can be answered, and then 80 % of that.
+    /// The maximum load, then 80 % of that.
     pub(crate) async fn measure(&mut self, kind: Kind, seconds: f64) -> anyhow::Result<Loaded> {
         let most = self.load(kind, Speed::Most(seconds)).await?.per_second;
-        let first = self.in_step().await?;
+        let first = self.wait_for_projection().await?;
         self.process.settle()?;
         let Load { per_second, times } = self.load(kind, Speed::Constant(most * PART, seconds)).await?;
-        let behind = [first, self.in_step().await?];
+        let behind = [first, self.wait_for_projection().await?];
         self.process.settle()?;
         let of = |odd| Latency::of(times.iter().filter(|(number, _)| number % 2 == odd).map(|(_, time)| *time));
         let all = Latency::of(times.iter().map(|(_, time)| *time));
@@ -187,7 +187,7 @@ impl Site {
     }
 }
 
-/// Makes the todos that are there from the beginning.
+/// Creates the initial todos.
 async fn seed(address: SocketAddr, tokens: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
     let loaders = tokens.iter().map(|token| {
         let token = token.clone();

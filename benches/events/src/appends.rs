@@ -1,4 +1,4 @@
-//! Durable appends of one event on different aggregates: through the layer, and as write sets on the engine alone.
+//! Durable appends of one event to different aggregates: through the events layer, and as write sets on the bare engine.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     callers::{Pace, busy, settle},
-    house::{House, change, create, open},
     replay::Templates,
+    todo_app::{TodoApp, change, create, open},
 };
 
-/// How fast first events of new aggregates, and second ones of existing ones, are appended.
+/// Throughput of first events of new aggregates, and of second events of existing ones.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Appends {
     pub(crate) new: Pace,
@@ -20,12 +20,12 @@ pub(crate) struct Appends {
 }
 
 impl Appends {
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         format!("new {:6.0}/s, next {:6.0}/s", self.new.per_second, self.next.per_second)
     }
 }
 
-/// The engine alone, in an empty directory.
+/// The bare engine, in an empty directory.
 pub(crate) async fn engine(directory: &Path, templates: &Arc<Templates>, seconds: f64) -> anyhow::Result<Appends> {
     let store = Arc::new(open(directory)?);
     store.ensure_tables(&templates.tables).await?;
@@ -48,21 +48,21 @@ pub(crate) async fn engine(directory: &Path, templates: &Arc<Templates>, seconds
     Ok(Appends { new, next })
 }
 
-/// Commands through the layer, in an empty directory.
+/// Commands through the events layer, in an empty directory.
 pub(crate) async fn events(directory: &Path, seconds: f64) -> anyhow::Result<Appends> {
-    let house = Arc::new(House::open(directory).await?);
-    let events = house.events::<Todo>()?;
+    let app = Arc::new(TodoApp::open(directory).await?);
+    let events = app.events::<Todo>()?;
     let call = |command: fn(u64) -> nagaya_todo::Command| {
-        let (house, events) = (Arc::clone(&house), events.clone());
+        let (app, events) = (Arc::clone(&app), events.clone());
         move |number| {
-            let (house, events) = (Arc::clone(&house), events.clone());
-            async move { house.execute(&events, number, &command(number)).await.map(drop) }
+            let (app, events) = (Arc::clone(&app), events.clone());
+            async move { app.execute(&events, number, &command(number)).await.map(drop) }
         }
     };
     let new = busy(seconds, u64::MAX, call(create)).await?;
     settle().await?;
     let next = busy(seconds, new.next, call(change)).await?;
-    drop(house);
+    drop(app);
     fs::remove_dir_all(directory)?;
     settle().await?;
     Ok(Appends { new, next })

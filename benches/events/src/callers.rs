@@ -1,4 +1,4 @@
-//! Many callers at once, each with one call after the other.
+//! Concurrent callers, each with one call after another.
 
 use std::{
     future::Future,
@@ -12,25 +12,25 @@ use std::{
 use bench_common::machine::cpu_seconds;
 use serde::{Deserialize, Serialize};
 
-/// Callers at once.
+/// The number of concurrent callers.
 pub(crate) const CALLERS: usize = 64;
-/// The part of a measurement that comes before it and does not count.
+/// The warm-up, as a part of a measurement.
 const WARM: f64 = 0.25;
 
-/// How fast it went.
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
     /// Microseconds.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Microseconds of this process's time for each, background work included.
+    /// Processor time of this process per call in microseconds, background work included.
     pub(crate) cpu: f64,
-    /// The first number that nobody was called with.
+    /// The next unused number.
     pub(crate) next: u64,
 }
 
-/// Has all callers call with numbers that nobody else has, for a while, or until there are none left below `limit`.
+/// Lets all callers call with unique numbers for some seconds, or until the numbers reach `limit`.
 pub(crate) async fn busy<F, W>(seconds: f64, limit: u64, call: F) -> anyhow::Result<Pace>
 where
     F: Fn(u64) -> W + Send + Sync + 'static,
@@ -84,7 +84,7 @@ impl Times {
         Times(times)
     }
 
-    /// The time that this part of all times is not above.
+    /// The quantile of the times.
     pub(crate) fn at(&self, part: f64) -> f64 {
         let rank = (self.0.len() as f64 * part).ceil() as usize;
         self.0.get(rank.saturating_sub(1)).copied().map_or(f64::NAN, f64::from)
@@ -95,8 +95,8 @@ pub(crate) fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// Waits until this process has used next to no processor time for a while, at most some seconds: what is left to do in the
-/// background is not to slow what comes next.
+/// Waits until this process uses almost no processor time, at most some seconds: background work must not slow down the
+/// next measurement.
 pub(crate) async fn settle() -> anyhow::Result<()> {
     let mut before = cpu_seconds(std::process::id())?;
     for _ in 0..40 {

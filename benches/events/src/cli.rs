@@ -20,7 +20,7 @@ use crate::{
     report::{Report, page},
 };
 
-/// Event sourcing on the embedded engine, beside the engine and beside cqrs-es
+/// Compares event sourcing on the embedded engine with the bare engine and with cqrs-es
 #[derive(Debug, Parser)]
 #[command(name = "bench-events")]
 pub(crate) struct Cli {
@@ -32,16 +32,16 @@ pub(crate) struct Cli {
 pub(crate) enum Task {
     /// Measure, and print the report
     Run(Args),
-    /// Build the list of a directory anew, and tell how that went
+    /// Rebuild the projection of a directory, and print the results
     #[command(hide = true)]
     Rebuild { directory: PathBuf, rounds: u64 },
 }
 
-/// What commands are measured beside.
+/// What commands are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Beside {
     CqrsEs,
-    /// Nothing but the engine
+    /// Only the engine
     None,
 }
 
@@ -50,25 +50,25 @@ pub(crate) struct Args {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Rounds, in each of which everything is measured in turn
+    /// Rounds; each measures everything once
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// Events that the list is built anew from, a multiple of 10
+    /// Events from which the projection is rebuilt, a multiple of 10
     #[arg(long, default_value_t = 1_000_000)]
     events: u64,
-    /// What commands are measured beside
+    /// What to compare commands with
     #[arg(long, default_value = "cqrs-es")]
     beside: Beside,
-    /// Print the figures as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
     /// Also write the report to this page
     #[arg(long)]
     page: Option<PathBuf>,
-    /// The released binary
+    /// The release binary
     #[arg(long, default_value = "target/bench/release/nagaya")]
     nagaya: PathBuf,
-    /// Where the directories lie while it runs
+    /// The folder for temporary directories
     #[arg(long, default_value = "target")]
     scratch: PathBuf,
 }
@@ -94,14 +94,14 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     let nagaya = fs::canonicalize(&args.nagaya)
         .with_context(|| format!("{} is not there; `cargo xtask bench events` builds it", args.nagaya.display()))?;
     fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
-    // Removed when it goes out of scope, after an error too. PostgreSQL does not run as root, and has to get inside.
+    // Removed when it goes out of scope, also after an error. PostgreSQL does not run as root, and needs access to it.
     let scratch = tempfile::Builder::new()
         .prefix("bench-events-")
         .permissions(fs::Permissions::from_mode(0o755))
         .tempdir_in(fs::canonicalize(&args.scratch)?)?;
     let at = |name: &str| scratch.path().join(name);
     let (seconds, rounds) = (args.seconds, args.rounds);
-    // Before anything of ours runs.
+    // Measured while nothing else runs.
     let mut machine = Machine::here(scratch.path(), "the engine alone")?;
     let cqrs = match args.beside {
         Beside::CqrsEs => Some(Cqrs::start(&at("postgresql")).await?),
@@ -115,14 +115,14 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     let (mut engine, mut events, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=rounds {
         let measured = appends::engine(&at("engine"), &templates, seconds).await?;
-        eprintln!("  round {round}: the engine alone  {}", measured.told());
+        eprintln!("  round {round}: the engine alone  {}", measured.summary());
         engine.push(measured);
         let measured = appends::events(&at("events"), seconds).await?;
-        eprintln!("  round {round}: nagaya            {}", measured.told());
+        eprintln!("  round {round}: nagaya            {}", measured.summary());
         events.push(measured);
         if let Some(cqrs) = &cqrs {
             let measured = cqrs.measure(seconds).await?;
-            eprintln!("  round {round}: cqrs-es           {}", measured.told());
+            eprintln!("  round {round}: cqrs-es           {}", measured.summary());
             others.push(measured);
         }
     }

@@ -1,4 +1,4 @@
-//! A small HTTP client, and a load that it makes: as much as can be answered, or a constant rate.
+//! A small HTTP client, and its load: at maximum speed, or at a constant rate.
 
 use std::{
     net::SocketAddr,
@@ -18,13 +18,13 @@ use tokio::{
 
 use crate::callers::{CALLERS, micros};
 
-/// A connection that is kept.
+/// A persistent connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// What was answered.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     head: String,
@@ -33,9 +33,9 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn json(&self) -> anyhow::Result<Json> {
-        let said = || format!("the answer is {}: {}", self.status, String::from_utf8_lossy(&self.body));
-        ensure!((200..300).contains(&self.status), said());
-        serde_json::from_slice(&self.body).with_context(said)
+        let failure = || format!("the answer is {}: {}", self.status, String::from_utf8_lossy(&self.body));
+        ensure!((200..300).contains(&self.status), failure());
+        serde_json::from_slice(&self.body).with_context(failure)
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -51,7 +51,7 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// Sends a request and reads its answer, whose head says how long it is.
+    /// Sends a request and reads its response, which has a content length.
     pub(crate) async fn send(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         self.stream.write_all(request).await?;
         let buffer = &mut self.buffer;
@@ -77,7 +77,7 @@ impl Connection {
     }
 }
 
-/// A request of the API, ready to be sent.
+/// A serialized request of the API.
 pub(crate) fn request(method: &str, path: &str, token: &str, body: Option<&Json>) -> Vec<u8> {
     let head = format!("{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n");
     match body.map(Json::to_string) {
@@ -89,20 +89,20 @@ pub(crate) fn request(method: &str, path: &str, token: &str, body: Option<&Json>
     }
 }
 
-/// What is asked how fast.
+/// The speed of a load.
 #[derive(Clone, Copy)]
 pub(crate) enum Speed {
-    /// As soon as the answer before has come, for so many seconds.
+    /// Each request right after the response to the one before, for so many seconds.
     Most(f64),
-    /// So many of a second, whether there are answers or not, for so many seconds.
+    /// So many requests per second, independent of the responses, for so many seconds.
     Constant(f64, f64),
 }
 
-/// What came of a load.
+/// The result of a load.
 pub(crate) struct Load {
-    /// Requests that were answered of each second.
+    /// Responses per second.
     pub(crate) per_second: f64,
-    /// The number of each request, and the microseconds of its answer: since it was to be sent, not since it was.
+    /// The number of each request, and its latency in microseconds from the time at which it was due.
     pub(crate) times: Vec<(u64, u32)>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn load(
         Speed::Most(seconds) | Speed::Constant(_, seconds) => seconds,
     };
     let start = Instant::now();
-    // A quarter more, before what counts.
+    // A warm-up of a quarter of the time.
     let counted = start + Duration::from_secs_f64(seconds / 4.0);
     let end = counted + Duration::from_secs_f64(seconds);
     let asked = connections.into_iter().map(|mut connection| {
@@ -141,7 +141,7 @@ pub(crate) async fn load(
                 let answer = connection.send(&make(number)).await?;
                 let ended = Instant::now();
                 ensure!((200..300).contains(&answer.status), "an answer is {:?}", answer.json());
-                // At a constant rate everything that was due counts, however late; else what was answered in time.
+                // At a constant rate all due requests count, however late; otherwise those with a response in time.
                 let counts = match speed {
                     Speed::Most(_) => ended >= counted && ended < end,
                     Speed::Constant(..) => due >= counted,

@@ -1,4 +1,4 @@
-//! The same todos and commands on `cqrs-es` with `postgres-es`, on a PostgreSQL of our own.
+//! The same todos and commands on `cqrs-es` with `postgres-es`, on a PostgreSQL server of the benchmark.
 
 use std::{collections::HashMap, fmt, path::Path, sync::Arc};
 
@@ -17,10 +17,10 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use crate::{
     appends::Appends,
     callers::{CALLERS, busy, settle},
-    house::{change, create, family, id, ulid},
+    todo_app::{change, create, family, id, ulid},
 };
 
-/// As `postgres-es` has it in its `db/init.sql`.
+/// As in `db/init.sql` of `postgres-es`.
 const SCHEMA: &str = "CREATE TABLE events (
     aggregate_type text                         NOT NULL,
     aggregate_id   text                         NOT NULL,
@@ -32,9 +32,9 @@ const SCHEMA: &str = "CREATE TABLE events (
     PRIMARY KEY (aggregate_type, aggregate_id, sequence)
 )";
 
-/// `cqrs-es` on a PostgreSQL that runs.
+/// `cqrs-es` on a running PostgreSQL server.
 pub(crate) struct Cqrs {
-    framework: Arc<PostgresCqrs<Same>>,
+    framework: Arc<PostgresCqrs<CqrsTodo>>,
     server: Postgresql,
     pub(crate) versions: String,
 }
@@ -47,7 +47,7 @@ impl Cqrs {
         server.ask("postgres", "", SCHEMA)?;
         let options = PgConnectOptions::new_without_pgpass().socket(server.socket());
         let options = options.username("postgres").database("postgres");
-        // A connection for each caller, all of them open before anything is measured.
+        // One connection per caller, opened before the measurement.
         let pool = PgPoolOptions::new().min_connections(CALLERS as u32).max_connections(CALLERS as u32);
         let pool = pool.connect_with(options).await.context("PostgreSQL cannot be reached")?;
         let framework = Arc::new(postgres_cqrs(pool, Vec::new(), nagaya_events::testing::context()));
@@ -56,7 +56,7 @@ impl Cqrs {
         Ok(Cqrs { framework, server, versions })
     }
 
-    /// Commands from all callers, on a table with nothing in it.
+    /// Commands of all callers, on an empty table.
     pub(crate) async fn measure(&self, seconds: f64) -> anyhow::Result<Appends> {
         self.server.ask("postgres", "", "TRUNCATE events")?;
         let call = |command: fn(u64) -> Command| {
@@ -70,7 +70,7 @@ impl Cqrs {
             }
         };
         let new = busy(seconds, u64::MAX, call(create)).await?;
-        // It would do so by itself within a minute; the events of an aggregate are found by the index then.
+        // Autovacuum would do this within a minute; then the events of an aggregate are found by the index.
         self.server.ask("postgres", "", "VACUUM ANALYZE events")?;
         self.server.process.settle()?;
         let next = busy(seconds, new.next, call(change)).await?;
@@ -86,7 +86,7 @@ impl Cqrs {
     }
 }
 
-/// What the events of nagaya have in their metadata, too.
+/// The same metadata as nagaya's events.
 fn metadata(number: u64) -> HashMap<String, String> {
     let request = ulid(1_770_000_000_000, number);
     let facts = [
@@ -99,15 +99,15 @@ fn metadata(number: u64) -> HashMap<String, String> {
     facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
 }
 
-/// The same todo: it decides and evolves by the same code.
+/// The same aggregate: it decides and evolves with the same code.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Same(Todo);
+struct CqrsTodo(Todo);
 
 /// The same event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Happened(TodoEvent);
+struct CqrsEvent(TodoEvent);
 
-impl DomainEvent for Happened {
+impl DomainEvent for CqrsEvent {
     fn event_type(&self) -> String {
         let name = match self.0 {
             TodoEvent::TodoCreated { .. } => "TodoCreated",
@@ -136,21 +136,21 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-impl Aggregate for Same {
+impl Aggregate for CqrsTodo {
     const TYPE: &'static str = "todo";
     type Command = Command;
-    type Event = Happened;
+    type Event = CqrsEvent;
     type Error = Refused;
     type Services = Context;
 
     async fn handle(&mut self, command: Command, context: &Context, sink: &EventSink<Self>) -> Result<(), Refused> {
         for event in self.0.decide(&command, context).map_err(Refused)? {
-            sink.write(Happened(event), self).await;
+            sink.write(CqrsEvent(event), self).await;
         }
         Ok(())
     }
 
-    fn apply(&mut self, event: Happened) {
+    fn apply(&mut self, event: CqrsEvent) {
         self.0.evolve(&event.0);
     }
 }

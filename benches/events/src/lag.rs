@@ -1,4 +1,4 @@
-//! How long after its acknowledgement an event is in the list, while others are appended at a constant rate.
+//! The lag of the projection behind an acknowledged event, while others are appended at a constant rate.
 
 use std::{
     fs,
@@ -17,22 +17,22 @@ use tokio::sync::watch;
 
 use crate::{
     callers::{CALLERS, Times, micros, settle},
-    house::{House, create, id},
+    todo_app::{TodoApp, create, id},
 };
 
-/// How many events of a second are waited for, about.
+/// About how many events per second are sampled.
 const SAMPLED: f64 = 200.0;
-/// How long an event is waited for at most; it counts as so late then.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for a sampled event; it counts as this late then.
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// As in `nagaya serve`.
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Lag {
-    /// Appends of a second that were wanted, and that were.
+    /// The target rate of appends per second, and the actual one.
     pub(crate) wanted: f64,
     pub(crate) appended: f64,
-    /// Events that were waited for.
+    /// The number of sampled events.
     pub(crate) samples: usize,
     /// Milliseconds.
     pub(crate) p50: f64,
@@ -40,21 +40,21 @@ pub(crate) struct Lag {
     pub(crate) most: f64,
 }
 
-/// Appends first events of new aggregates at a rate, with everything running that `nagaya serve` has running.
+/// Appends first events of new aggregates at a rate, with the background work of `nagaya serve`.
 pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow::Result<Lag> {
-    let house = Arc::new(House::open(directory).await?);
+    let app = Arc::new(TodoApp::open(directory).await?);
     let (stop, stopped) = watch::channel(false);
-    let background = tokio::spawn(background(Arc::clone(&house), stopped));
-    // The processor has begun before the first event.
+    let background = tokio::spawn(background(Arc::clone(&app), stopped));
+    // Wait until the processor has started.
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let events = house.events::<Todo>()?;
+    let events = app.events::<Todo>()?;
     let every = (rate / SAMPLED).round().max(1.0) as u64;
     let total = (rate * seconds) as u64;
-    // The first quarter does not count.
+    // The first quarter is the warm-up.
     let counted = total / 4;
     let (next, start) = (Arc::new(AtomicU64::new(0)), Instant::now());
     let caller = || {
-        let (house, events, next) = (Arc::clone(&house), events.clone(), Arc::clone(&next));
+        let (app, events, next) = (Arc::clone(&app), events.clone(), Arc::clone(&next));
         async move {
             let mut waiting = Vec::new();
             loop {
@@ -63,9 +63,9 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
                     return anyhow::Ok((waiting, start.elapsed()));
                 }
                 tokio::time::sleep_until((start + Duration::from_secs_f64(number as f64 / rate)).into()).await;
-                let event = house.execute(&events, number, &create(number)).await?;
+                let event = app.execute(&events, number, &create(number)).await?;
                 if number >= counted && number.is_multiple_of(every) {
-                    waiting.push(tokio::spawn(listed(Arc::clone(&house), number, event.id, Instant::now())));
+                    waiting.push(tokio::spawn(listed(Arc::clone(&app), number, event.id, Instant::now())));
                 }
             }
         }
@@ -81,7 +81,7 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
     }
     stop.send_replace(true);
     background.await??;
-    drop(house);
+    drop(app);
     fs::remove_dir_all(directory)?;
     settle().await?;
     let times = Times::of(times);
@@ -90,11 +90,11 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
     Ok(Lag { wanted: rate, appended, samples: times.0.len(), p50: at(0.5), p99: at(0.99), most: at(1.0) })
 }
 
-/// Waits until the list has an event; microseconds since it was acknowledged.
-async fn listed(house: Arc<House>, number: u64, event: String, acknowledged: Instant) -> anyhow::Result<u32> {
+/// Waits until the projection has an event; microseconds since it was acknowledged.
+async fn listed(app: Arc<TodoApp>, number: u64, event: String, acknowledged: Instant) -> anyhow::Result<u32> {
     let id = id(number);
     loop {
-        let found = house.family(number).get("todo", &[&id]).await;
+        let found = app.family(number).get("todo", &[&id]).await;
         match found {
             Ok(item) if item.text("lastEventId").is_some_and(|last| last >= event.as_str()) => {
                 return Ok(micros(acknowledged.elapsed()));
@@ -104,20 +104,20 @@ async fn listed(house: Arc<House>, number: u64, event: String, acknowledged: Ins
             }
             _ => {}
         }
-        if acknowledged.elapsed() >= PATIENCE {
-            return Ok(micros(PATIENCE));
+        if acknowledged.elapsed() >= TIMEOUT {
+            return Ok(micros(TIMEOUT));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// What `nagaya serve` does beside answering.
-async fn background(house: Arc<House>, stop: watch::Receiver<bool>) -> anyhow::Result<()> {
-    let nagaya = &house.nagaya;
+/// The background work of `nagaya serve`.
+async fn background(app: Arc<TodoApp>, stop: watch::Receiver<bool>) -> anyhow::Result<()> {
+    let nagaya = &app.nagaya;
     let feed = Feed::new(nagaya.design(), AGGREGATE)?;
-    let told = || {
+    let stopped_signal = || {
         let mut stop = stop.clone();
-        // Whoever would tell is gone: that is to stop, too.
+        // A dropped sender means stop, too.
         async move { drop(stop.wait_for(|stop| *stop).await) }
     };
     let options = ProcessorOptions { pause: PAUSE, ..ProcessorOptions::default() };
@@ -131,10 +131,10 @@ async fn background(house: Arc<House>, stop: watch::Receiver<bool>) -> anyhow::R
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    tokio::join!(processor.run(told()), feed.run(nagaya, PAUSE, told()), async {
+    tokio::join!(processor.run(stopped_signal()), feed.run(nagaya, PAUSE, stopped_signal()), async {
         tokio::select! {
             () = generations => {}
-            () = told() => {}
+            () = stopped_signal() => {}
         }
     });
     Ok(())

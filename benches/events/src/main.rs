@@ -1,5 +1,5 @@
-//! Event sourcing on the embedded engine: appends beside the engine itself and beside `cqrs-es`, how far the list is behind,
-//! how fast it is built anew, and the API under load.
+//! Event sourcing on the embedded engine: appends compared with the bare engine and with `cqrs-es`, the lag of the projection,
+//! the speed of a rebuild, and the API under load.
 
 mod api;
 mod appends;
@@ -7,16 +7,16 @@ mod callers;
 mod cli;
 mod client;
 mod cqrs;
-mod house;
 mod lag;
 mod many;
 mod rebuild;
 mod replay;
 mod report;
+mod todo_app;
 
 use clap::Parser as _;
 
-/// As in the released binary.
+/// As in the release binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,22 +1,22 @@
-//! A domain that makes many events at once: the same events as a todo's, ten to a command.
+//! A domain that decides ten events per command, with the events of a todo.
 
 use nagaya_events::{Context, Decide, Evolve};
 use nagaya_todo::{Todo, TodoEvent};
 use serde::{Deserialize, Serialize};
 
-/// Events of an aggregate.
+/// Events per aggregate.
 pub(crate) const EACH: u64 = 10;
 
-/// A todo that goes through much at once.
+/// A todo with many events per command.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Busy(Todo);
+pub(crate) struct ManyEventsTodo(Todo);
 
-/// A todo that is made, renamed, completed and reopened.
-pub(crate) struct Live {
+/// Creates, renames, completes and reopens a todo.
+pub(crate) struct RunThroughStates {
     pub(crate) title: String,
 }
 
-impl Evolve for Busy {
+impl Evolve for ManyEventsTodo {
     type Event = TodoEvent;
 
     fn evolve(&mut self, event: &TodoEvent) {
@@ -24,11 +24,11 @@ impl Evolve for Busy {
     }
 }
 
-impl Decide<Live> for Busy {
+impl Decide<RunThroughStates> for ManyEventsTodo {
     type Reply = ();
     type Refusal = std::convert::Infallible;
 
-    fn decide(&self, command: &Live, _: &Context) -> Result<Vec<TodoEvent>, Self::Refusal> {
+    fn decide(&self, command: &RunThroughStates, _: &Context) -> Result<Vec<TodoEvent>, Self::Refusal> {
         let made = |at: u64| match at % 3 {
             _ if at == 0 => TodoEvent::TodoCreated { title: command.title.clone() },
             0 => TodoEvent::TodoReopened {},
@@ -38,5 +38,5 @@ impl Decide<Live> for Busy {
         Ok((0..EACH).map(made).collect())
     }
 
-    fn reply(&self, _: &Live) {}
+    fn reply(&self, _: &RunThroughStates) {}
 }

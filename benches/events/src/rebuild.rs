@@ -1,4 +1,4 @@
-//! Building the list anew from many events, in a process of its own whose memory is looked at.
+//! Rebuilds of the projection from many events, in a separate process whose memory is measured.
 
 use std::{
     path::Path,
@@ -18,42 +18,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     callers::CALLERS,
-    house::House,
-    many::{Busy, EACH, Live},
+    many::{EACH, ManyEventsTodo, RunThroughStates},
+    todo_app::TodoApp,
 };
 
-/// One building of the list.
+/// The result of one rebuild.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Rebuild {
     pub(crate) events: u64,
     pub(crate) aggregates: u64,
-    /// Seconds of building, and of checking what was built.
+    /// Seconds of building, and of checking.
     pub(crate) building: f64,
     pub(crate) checking: f64,
-    /// Resident memory with only the directory open, and the most while it was built and checked, in MB.
+    /// Resident memory with only the directory open, and the peak during the rebuild, in MB.
     pub(crate) before: f64,
     pub(crate) peak: f64,
 }
 
 impl Rebuild {
-    /// Events of a second, checking included.
+    /// Events per second, checking included.
     pub(crate) fn per_second(&self) -> f64 {
         self.events as f64 / (self.building + self.checking)
     }
 
-    /// Events of a second while building.
+    /// Events per second while building.
     pub(crate) fn built_per_second(&self) -> f64 {
         self.events as f64 / self.building
     }
 }
 
-/// Makes so many events in a directory; how many of a second.
+/// Creates so many events in a directory; events per second.
 pub(crate) async fn fill(directory: &Path, events: u64) -> anyhow::Result<f64> {
-    let house = Arc::new(House::open(directory).await?);
-    let domain = house.events::<Busy>()?;
+    let app = Arc::new(TodoApp::open(directory).await?);
+    let domain = app.events::<ManyEventsTodo>()?;
     let (next, start) = (Arc::new(AtomicU64::new(0)), Instant::now());
     let caller = || {
-        let (house, domain, next) = (Arc::clone(&house), domain.clone(), Arc::clone(&next));
+        let (app, domain, next) = (Arc::clone(&app), domain.clone(), Arc::clone(&next));
         async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -61,7 +61,7 @@ pub(crate) async fn fill(directory: &Path, events: u64) -> anyhow::Result<f64> {
                     return anyhow::Ok(());
                 }
                 let title = format!("Buy milk, bread and {number:09} eggs");
-                house.execute(&domain, number, &Live { title }).await?;
+                app.execute(&domain, number, &RunThroughStates { title }).await?;
             }
         }
     };
@@ -72,23 +72,23 @@ pub(crate) async fn fill(directory: &Path, events: u64) -> anyhow::Result<f64> {
     Ok(events as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Builds the list anew in a process of its own.
+/// Rebuilds in a separate process.
 pub(crate) fn measure(directory: &Path, rounds: u64) -> anyhow::Result<Vec<Rebuild>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("rebuild").arg(directory).arg(rounds.to_string()).stderr(std::process::Stdio::inherit());
-    let output = command.output().context("the process that builds anew does not start")?;
-    ensure!(output.status.success(), "the process that builds anew failed ({})", output.status);
+    let output = command.output().context("the rebuild process does not start")?;
+    ensure!(output.status.success(), "the rebuild process failed ({})", output.status);
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// What that process does.
+/// The separate process.
 pub(crate) fn child(directory: &Path, rounds: u64) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let found = runtime.block_on(async {
-        let house = House::open(directory).await?;
+        let app = TodoApp::open(directory).await?;
         let mut found = Vec::new();
         for _ in 0..rounds {
-            found.push(once(&house).await?);
+            found.push(once(&app).await?);
         }
         anyhow::Ok(found)
     })?;
@@ -96,20 +96,20 @@ pub(crate) fn child(directory: &Path, rounds: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn once(house: &House) -> anyhow::Result<Rebuild> {
+async fn once(app: &TodoApp) -> anyhow::Result<Rebuild> {
     let [projection] = <[_; 1]>::try_from(projections()).map_err(|_| anyhow::anyhow!("there is more than one list"))?;
-    let processor = Processor::new(&house.nagaya, projection, ProcessorOptions::default())?;
+    let processor = Processor::new(&app.nagaya, projection, ProcessorOptions::default())?;
     let this = std::process::id();
     let before = resident_mb(this)?;
     forget_peak()?;
-    // Building tells how far it is, and then checking: the last time that building does so, it is done.
+    // Progress is reported while building and then while checking: the last report of building is its end.
     let (start, built) = (Instant::now(), Mutex::new(Instant::now()));
-    let told = |progress: Progress| {
+    let report_progress = |progress: Progress| {
         if !progress.checking {
             *built.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         }
     };
-    let verified = processor.rebuild(&told).await?;
+    let verified = processor.rebuild(&report_progress).await?;
     let end = Instant::now();
     ensure!(verified.is_consistent(), "what was built is not what its events give: {verified:?}");
     let built = *built.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The write sets of commands, for the engine alone: what the events layer writes for one todo, with other ids in it.
+//! The write sets of commands for the bare engine: those of the events layer for one todo, with other ids.
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use nagaya_testing::{Call, InstrumentedStore};
 use nagaya_todo::Todo;
 use serde::{Deserialize, Serialize};
 
-use crate::house::{House, change, create, family, id, ulid};
+use crate::todo_app::{TodoApp, change, create, family, id, ulid};
 
 /// The write sets of the first and of the second command of a todo.
 pub(crate) struct Templates {
@@ -19,31 +19,31 @@ pub(crate) struct Templates {
     pub(crate) sizes: Sizes,
     first: WriteSet,
     second: WriteSet,
-    /// The texts in which something is a todo's own: where, how long it is, and which of [`Own`] it is.
+    /// The texts that differ between todos: position, length, and index in [`Own`].
     places: HashMap<String, (usize, usize, usize)>,
 }
 
-/// What is a todo's own: its id, its family, its two events and the two requests that caused them.
+/// The values that differ between todos: its id, its family, its two events and the two requests that caused them.
 type Own = [String; 6];
 
-/// What a write set comes to.
+/// The size of the write sets.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Sizes {
-    /// Actions of the set of a first and of a second event.
+    /// Actions in the set of a first and of a second event.
     pub(crate) actions: [usize; 2],
-    /// Bytes of the items that they put.
+    /// Bytes of the items in them.
     pub(crate) bytes: [usize; 2],
 }
 
 impl Templates {
-    /// Looks at what two commands write.
+    /// Records the write sets of two commands.
     pub(crate) async fn make() -> anyhow::Result<Self> {
         const NUMBER: u64 = 0;
         let store = InstrumentedStore::new(Arc::new(EmbeddedStore::in_memory(Options::default())?));
-        let house = House::on(store.clone()).await?;
-        let events = house.events::<Todo>()?;
-        let one = house.execute(&events, NUMBER, &create(NUMBER)).await?;
-        let other = house.execute(&events, NUMBER, &change(NUMBER)).await?;
+        let app = TodoApp::on(store.clone()).await?;
+        let events = app.events::<Todo>()?;
+        let one = app.execute(&events, NUMBER, &create(NUMBER)).await?;
+        let other = app.execute(&events, NUMBER, &change(NUMBER)).await?;
         let tables = |call| if let Call::Ensure(tables) = call { tables } else { Vec::new() };
         let tables = store.take(|call| matches!(call, Call::Ensure(_))).into_iter().flat_map(tables).collect();
         let set = |call| if let Call::Write(set) = call { Some(set) } else { None };
@@ -79,7 +79,7 @@ impl Templates {
     }
 
     fn made(&self, template: &WriteSet, number: u64) -> WriteSet {
-        // Ids of one moment after the other, as in life.
+        // Ids increase in time, as in production.
         let event = |which: u64| ulid(1_770_000_000_000 + which * 1_000_000_000 + number / 16, 4 * number + which);
         let own: Own = [id(number), family(number), event(0), event(1), event(2), event(3)];
         let swap = Swap(|text: &str| {
@@ -90,7 +90,7 @@ impl Templates {
     }
 }
 
-/// Puts other texts in the place of some; `None`: it stays.
+/// Replaces texts; `None`: unchanged.
 struct Swap<F>(F);
 
 impl<F: Fn(&str) -> Option<String>> Swap<F> {
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// What is given to the engine alone is, for the same todo, what the events layer gives it.
+    /// The bare engine gets the write sets of the events layer for the same todo.
     #[tokio::test(flavor = "current_thread")]
     async fn sets_have_the_size_of_what_the_layer_writes_and_their_conditions_hold() -> anyhow::Result<()> {
         let templates = Templates::make().await?;

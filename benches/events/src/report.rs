@@ -1,4 +1,4 @@
-//! The page: figures, ratios, and which bars are met.
+//! The report: results, ratios, and which targets are met.
 
 use std::fmt::Write as _;
 
@@ -21,24 +21,24 @@ use crate::{
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
-    /// Microseconds: when it is far from the one before, somebody else was using the disk.
+    /// Microseconds; a large difference from the one before the run means that another process used the disk.
     pub(crate) sync_after: f64,
     pub(crate) seconds: f64,
     pub(crate) rounds: u64,
     pub(crate) sizes: Sizes,
-    /// Write sets on the engine alone, commands through the layer, and commands on `cqrs-es`, round by round.
+    /// Write sets on the bare engine, commands through the events layer, and commands on `cqrs-es`, round by round.
     pub(crate) engine: Vec<Appends>,
     pub(crate) events: Vec<Appends>,
     pub(crate) others: Vec<Appends>,
     pub(crate) lags: Vec<Lag>,
-    /// Events of a second, many to a command, while those for the rebuild were made.
+    /// Events per second while those for the rebuild were created, many per command.
     pub(crate) filled: f64,
     pub(crate) rebuilds: Vec<Rebuild>,
     pub(crate) reads: Vec<Loaded>,
     pub(crate) writes: Vec<Loaded>,
 }
 
-/// A figure, round by round.
+/// A value, round by round.
 fn each<T>(rounds: &[T], of: impl Fn(&T) -> f64) -> Rounds {
     Rounds(rounds.iter().map(of).collect())
 }
@@ -52,17 +52,17 @@ fn next(rounds: &[Appends]) -> Rounds {
 }
 
 impl Report {
-    /// How often the append rate a rebuild is. They are measured one after the other: its rounds beside the median rate.
+    /// The speed of a rebuild as a multiple of the append rate. Its rounds are compared with the median rate.
     fn rebuilt(&self, of: fn(&Rebuild) -> f64) -> Rounds {
         let appended = new(&self.events).median();
         each(&self.rebuilds, |round| of(round) / appended)
     }
 }
 
-/// A bar, and what is held to it.
-type Held = (Bar, fn(&Report) -> Rounds);
+/// A target, and the value that is compared with it.
+type BarCheck = (Bar, fn(&Report) -> Rounds);
 
-const BARS: [Held; 8] = [
+const BARS: [BarCheck; 8] = [
     (Bar::at_least("first events of new aggregates beside the engine's write sets", 0.5), |report| {
         new(&report.events).over(&new(&report.engine))
     }),
@@ -73,7 +73,7 @@ const BARS: [Held; 8] = [
         Bar { decimals: 1, ..Bar::below("the list behind the events at half of the append rate, p99, ms", 100.0) },
         |report| each(&report.lags, |round| round.p99),
     ),
-    (Bar::at_least("building the list anew, with checking, beside the append rate", 5.0), |report| {
+    (Bar::at_least("rebuild of the list with checking, compared with the append rate", 5.0), |report| {
         report.rebuilt(Rebuild::per_second)
     }),
     (Bar { decimals: 1, ..Bar::below("reads over HTTP at 80 % of the most, p95, ms", 200.0) }, |report| {
@@ -93,7 +93,7 @@ const BARS: [Held; 8] = [
 /// The section of the page.
 pub(crate) fn page(report: &Report) -> String {
     let mut out = String::new();
-    // Writing to a text does not fail.
+    // Writing to a String does not fail.
     let _ = write(report, &mut out);
     out
 }
@@ -131,7 +131,7 @@ fn introduce(report: &Report, out: &mut String) -> std::fmt::Result {
          The list is behind: with the event processor, the feed and the look at generations running as in `nagaya serve`,\n\
          first events are appended at a constant rate, half of the median most from above; some 200 a second are watched,\n\
          from their acknowledgement until their todo is read from the list, looked for every millisecond.\n\n\
-         Building anew: {} events, {EACH} an aggregate, made by a domain that decides {EACH} events at once; then\n\
+         Rebuild: {} events, {EACH} an aggregate, made by a domain that decides {EACH} events at once; then\n\
          `Processor::rebuild` in a process of its own, which builds the list beside the one that is read, checks it against\n\
          its events, and switches. Its rounds follow each other in one directory, and are held against the median of\n\
          first appends. Memory is what is resident with the directory open, and the most until the end.\n\n\
@@ -139,7 +139,7 @@ fn introduce(report: &Report, out: &mut String) -> std::fmt::Result {
          {CALLERS} connections. Reads are `GET /todos?limit=20` and `GET /todos/{{id}}` in turn, writes `POST /todos` and\n\
          `PATCH /todos/{{id}}` in turn. First as many as are answered; then {:.0} % of that at a constant rate, whether answers\n\
          come or not: a time counts from the moment at which its request was due, so waiting for a connection counts, and\n\
-         so does a late timer of the client. The list is in step again before the next measurement.\n\n\
+         so does a late timer of the client. The list has caught up before the next measurement.\n\n\
          Everything is measured in {rounds} rounds of {seconds} s ({} s for the list) after a quarter more that does not count,\n\
          the sides in turn. A figure is the median, a ratio is taken round by round, and the range is that of the rounds.\n",
         sizes.actions[0],
@@ -153,15 +153,15 @@ fn introduce(report: &Report, out: &mut String) -> std::fmt::Result {
     )
 }
 
-/// Which appends are told of.
+/// A kind of append.
 type Appended = (&'static str, fn(&Appends) -> Pace);
-/// Something that is told of them.
+/// A value that is reported for it.
 type Figure = (&'static str, fn(&Pace) -> f64, usize);
 
 const FIGURES: [Figure; 3] = [
     ("– p50, µs", |pace| pace.p50, 0),
     ("– p99, µs", |pace| pace.p99, 0),
-    // That of PostgreSQL is another process's.
+    // For PostgreSQL it is another process.
     ("– processor time of the process for each, µs", |pace| pace.cpu, 1),
 ];
 
@@ -222,9 +222,9 @@ fn list(report: &Report, out: &mut String) -> std::fmt::Result {
     row("behind, p50, ms", &each(lags, |round| round.p50), 1, out)?;
     row("behind, p99, ms", &each(lags, |round| round.p99), 1, out)?;
     row("behind, most, ms", &each(lags, |round| round.most), 1, out)?;
-    row("building anew with checking, events/s", &each(rebuilds, Rebuild::per_second), 0, out)?;
+    row("rebuild with checking, events/s", &each(rebuilds, Rebuild::per_second), 0, out)?;
     row("– beside first appends", &report.rebuilt(Rebuild::per_second), 2, out)?;
-    row("building anew without checking, events/s", &each(rebuilds, Rebuild::built_per_second), 0, out)?;
+    row("rebuild without checking, events/s", &each(rebuilds, Rebuild::built_per_second), 0, out)?;
     row("– beside first appends", &report.rebuilt(Rebuild::built_per_second), 2, out)?;
     row("resident before, MB", &each(rebuilds, |round| round.before), 0, out)?;
     row("most resident while building and checking, MB", &each(rebuilds, |round| round.peak), 0, out)?;
@@ -247,6 +247,6 @@ fn http(report: &Report, out: &mut String) -> std::fmt::Result {
             row(&format!("– {call}, p95, ms"), &each(rounds, |round| round.kinds[at].p95), 1, out)?;
         }
     }
-    row("the list in step after the most writes, s", &each(&report.writes, |round| round.behind[0]), 1, out)?;
+    row("the list caught up after the most writes, s", &each(&report.writes, |round| round.behind[0]), 1, out)?;
     row("– after writes at a constant rate, s", &each(&report.writes, |round| round.behind[1]), 1, out)
 }

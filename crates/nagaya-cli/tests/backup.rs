@@ -1,4 +1,4 @@
-//! Backups of a running server, and what is restored from them.
+//! Backups of a running server, and restores from them.
 
 #![cfg(unix)]
 
@@ -19,7 +19,7 @@ use nagaya_store::{Key, Scan, Store as _, Write};
 use nagaya_testing::ServeProcess;
 use serde_json::{Value, json};
 
-/// Starts a server of the todos, which is killed at the end of its test.
+/// Starts a todo server, which is killed at the end of the test.
 fn serve(data: &Path) -> ServeProcess {
     ServeProcess::start(Command::new(env!("CARGO_BIN_EXE_nagaya")), &["todo", "--data", text(data)])
 }
@@ -32,14 +32,14 @@ fn ask(serving: &ServeProcess, token: &str, method: &str, path: &str, body: Opti
     serving.send_with(token, "todo", method, path, body)
 }
 
-/// Creates a todo, and waits until the list has it.
+/// Creates a todo, and waits until the projection has it.
 fn post(serving: &ServeProcess, token: &str, body: &Value) -> Value {
     let (status, made) = ask(serving, token, "POST", "/todos", Some(body));
     assert_eq!(status, 201, "{made}");
     let made = made["data"].clone();
     let after = made["lastEventId"].as_str().expect("an event");
     let (status, listed) = ask(serving, token, "GET", &format!("{}?after={after}", path(&made)), None);
-    assert_eq!(status, 200, "the list does not follow: {listed}");
+    assert_eq!(status, 200, "the list lacks the todo: {listed}");
     made
 }
 
@@ -56,11 +56,11 @@ fn json_of(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).expect("--json prints JSON")
 }
 
-struct Home(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Home {
+impl TestDirectory {
     fn new() -> Self {
-        let home = Home(tempfile::tempdir().expect("a directory"));
+        let home = TestDirectory(tempfile::tempdir().expect("a directory"));
         fs::write(home.path("secret.txt"), "correct horse battery\n").expect("a file");
         home
     }
@@ -69,7 +69,7 @@ impl Home {
         self.0.path().join(name)
     }
 
-    /// Runs `nagaya store` with names below this directory where the arguments begin with `@`.
+    /// Runs `nagaya store`; arguments that begin with `@` are paths below this directory.
     fn store(&self, args: &[&str]) -> Run {
         let named =
             |arg: &&str| arg.strip_prefix('@').map_or((*arg).to_owned(), |name| text(&self.path(name)).to_owned());
@@ -80,8 +80,8 @@ impl Home {
 }
 
 #[test]
-fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
-    let home = Home::new();
+fn a_running_server_is_backed_up_and_the_restored_data_works() {
+    let home = TestDirectory::new();
     let long = "牛乳を買う。".repeat(3_000);
     let (token, first, second, counted) = {
         let serving = serve(&home.path("data"));
@@ -114,7 +114,7 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
         assert_eq!((&more["parent"], &more["objects"], &more["items"]), (&full["id"], &json!(1), &json!(0)), "{more}");
         assert!(more["changes"].as_u64() > Some(0), "{more}");
 
-        // The server is asked for these too.
+        // These commands also go through the running server.
         let verified = home.store(&["verify", "--data", "@data"]);
         assert_eq!((verified.status, verified.stdout.as_str()), (0, "everything agrees\n"), "{verified}");
         let counted = json_of(&home.store(&["stat", "--json", "--data", "@data"]));
@@ -135,19 +135,19 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
         "--passphrase-file",
         "@secret.txt",
     ]);
-    let told = json_of(&restored);
-    assert_eq!((&told["objects"], &told["keys"]), (&json!(2), &json!(3)), "{told}");
-    assert_eq!(told["contentHash"], counted["contentHash"]);
+    let result = json_of(&restored);
+    assert_eq!((&result["objects"], &result["keys"]), (&json!(2), &json!(3)), "{result}");
+    assert_eq!(result["contentHash"], counted["contentHash"]);
 
-    // The checks that it names work, and find nothing.
-    let next: Vec<_> = told["next"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    // The checks that the output recommends work, and find nothing.
+    let next: Vec<_> = result["next"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     assert!(next.iter().any(|step| step.contains("events rebuild todo todo --verify-only")), "{next:?}");
     for step in next.iter().filter(|step| !step.starts_with("nagaya serve")) {
         let run = nagaya(&step.split(' ').skip(1).collect::<Vec<_>>());
         assert_eq!(run.status, 0, "{step}: {run}");
     }
 
-    // A token of before the restore is good, the notes are there, and what is new is projected.
+    // A token from before the restore is still valid, the notes are there, and new todos are projected.
     let serving = serve(&home.path("restored"));
     for (todo, note) in [(&first, &long), (&second, &"x".repeat(2_000))] {
         let (status, found) = ask(&serving, &token, "GET", &path(todo), None);
@@ -159,7 +159,7 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
     let (status, listed) = ask(&serving, &token, "GET", "/todos", None);
     assert_eq!((status, listed["data"].as_array().map(Vec::len)), (200, Some(3)), "{listed}");
     drop(serving);
-    // And its events are still what its list shows.
+    // The projection still agrees with the events.
     let verify = ["events", "rebuild", "todo", "todo", "--verify-only", "--data", text(&home.path("restored"))]
         .map(str::to_owned);
     let run = nagaya(&verify.iter().map(String::as_str).collect::<Vec<_>>());
@@ -167,8 +167,8 @@ fn a_running_server_is_backed_up_and_everything_works_in_what_is_restored() {
 }
 
 #[test]
-fn writes_go_on_while_a_backup_is_made_and_it_shows_one_moment() {
-    let home = Home::new();
+fn a_backup_is_a_consistent_snapshot_while_writes_continue() {
+    let home = TestDirectory::new();
     let serving = serve(&home.path("data"));
     let token = token(&serving);
     let before: Vec<_> = (0..10).map(|n| post(&serving, &token, &json!({ "title": format!("before {n}") }))).collect();
@@ -192,7 +192,7 @@ fn writes_go_on_while_a_backup_is_made_and_it_shows_one_moment() {
         done.store(true, Ordering::SeqCst);
         writing.join().expect("no panic")
     });
-    assert!(written > 0, "nothing was written meanwhile");
+    assert!(written > 0, "no writes during the backup");
     drop(serving);
     let restored =
         home.store(&["restore", "--from", "@backup-4.nagaya", "--to", "@restored", "--passphrase-file", "@secret.txt"]);
@@ -203,7 +203,7 @@ fn writes_go_on_while_a_backup_is_made_and_it_shows_one_moment() {
     for todo in &before {
         assert_eq!(ask(&serving, &token, "GET", &path(todo), None).0, 200);
     }
-    // Every note that the snapshot names is there.
+    // Every note that the snapshot refers to is there.
     let (_, listed) = ask(&serving, &token, "GET", "/todos?limit=100", None);
     for todo in listed["data"].as_array().expect("a list") {
         let (status, note) = ask(&serving, &token, "GET", &format!("{}/note", path(todo)), None);
@@ -212,8 +212,8 @@ fn writes_go_on_while_a_backup_is_made_and_it_shows_one_moment() {
 }
 
 #[test]
-fn keys_are_sealed_or_left_out_knowingly() {
-    let home = Home::new();
+fn a_backup_without_its_keys_sealed_needs_an_explicit_flag() {
+    let home = TestDirectory::new();
     let token = {
         let serving = serve(&home.path("data"));
         token(&serving)
@@ -235,7 +235,7 @@ fn keys_are_sealed_or_left_out_knowingly() {
     let (data, file) = (home.path("data"), home.path("variable.nagaya"));
     let args = ["store", "backup", "--data", text(&data), text(&file)];
     assert_eq!(nagaya_in(&args, "", &[("NAGAYA_BACKUP_PASSPHRASE", "correct horse battery")]).status, 0);
-    // No secret is in a file, and no file is replaced.
+    // No backup contains a secret in clear text, and no file is overwritten.
     let secret = fs::read_to_string(home.path("data/cursor.key")).expect("a key");
     for name in ["key.nagaya", "bare.nagaya", "variable.nagaya"] {
         let bytes = fs::read(home.path(name)).expect("a file");
@@ -269,8 +269,8 @@ fn keys_are_sealed_or_left_out_knowingly() {
 }
 
 #[test]
-fn damaged_backups_and_those_that_do_not_follow_end_with_1() {
-    let home = Home::new();
+fn damaged_backups_and_broken_backup_chains_exit_with_1() {
+    let home = TestDirectory::new();
     drop(serve(&home.path("data")));
     for name in ["@one.nagaya", "@two.nagaya"] {
         assert_eq!(home.store(&["backup", name, "--data", "@data", "--without-keys"]).status, 0);
@@ -293,27 +293,28 @@ fn damaged_backups_and_those_that_do_not_follow_end_with_1() {
 }
 
 #[test]
-fn the_control_socket_is_for_its_owner_and_survives_what_is_said_to_it() {
-    let home = Home::new();
+fn the_control_socket_is_private_and_survives_malformed_requests() {
+    let home = TestDirectory::new();
     let socket = home.path("data/control.sock");
     // Twice: the second start finds the socket of a server that was killed.
     for _ in 0..2 {
         let serving = serve(&home.path("data"));
         assert_eq!(fs::metadata(&socket).expect("a socket").permissions().mode() & 0o777, 0o600);
-        for said in
+        for request in
             [&b""[..], b"\n", b"{}\n", b"{\"version\":1,\"do\":\"dance\"}\n", b"{\"version\":2}\n", &[b'x'; 100_000]]
         {
-            let mut stream = UnixStream::connect(&socket).expect("it listens");
-            // It may stop to listen before all is said.
-            let _ = stream.write_all(said);
+            let mut stream = UnixStream::connect(&socket).expect("the server accepts the connection");
+            // The server may close the connection before everything is written.
+            let _ = stream.write_all(request);
             let _ = stream.shutdown(std::net::Shutdown::Write);
             let mut answer = String::new();
             let _ = stream.read_to_string(&mut answer);
             assert!(answer.is_empty() || answer.starts_with("{\"error\":"), "{answer}");
         }
         let since = json!({ "incarnation": "00", "sequence": 1 });
-        let mut stream = UnixStream::connect(&socket).expect("it listens");
-        writeln!(stream, "{}", json!({ "version": 1, "do": "backup", "since": since })).expect("it listens");
+        let mut stream = UnixStream::connect(&socket).expect("the server accepts the connection");
+        writeln!(stream, "{}", json!({ "version": 1, "do": "backup", "since": since }))
+            .expect("the server accepts the connection");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
         assert!(String::from_utf8_lossy(&answer).contains("of another directory"));
@@ -326,8 +327,8 @@ fn the_control_socket_is_for_its_owner_and_survives_what_is_said_to_it() {
 }
 
 #[test]
-fn a_server_that_cannot_be_asked_says_so_and_serves_all_the_same() {
-    let home = Home::new();
+fn a_server_without_a_control_socket_reports_it_and_still_serves() {
+    let home = TestDirectory::new();
     let data = home.path(&"deep/".repeat(30)).join("data");
     fs::create_dir_all(&data).expect("folders");
     let mut serving = serve(&data);
@@ -336,14 +337,14 @@ fn a_server_that_cannot_be_asked_says_so_and_serves_all_the_same() {
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("is in use by process") && run.stderr.contains("too long for a socket"), "{run}");
     serving.process.kill();
-    let said = serving.process.rest_of_stderr();
-    assert!(said.contains("no control socket"), "{said}");
+    let stderr = serving.process.rest_of_stderr();
+    assert!(stderr.contains("no control socket"), "{stderr}");
 }
 
-/// A backup of the format before has no sequences: what follows the changes begins anew, and goes on.
+/// A backup of the previous format has no sequence numbers: subscriptions start again from the beginning.
 #[test]
-fn what_is_restored_from_the_format_before_is_projected_too() {
-    let home = Home::new();
+fn a_backup_of_the_previous_format_is_restored_and_projected() {
+    let home = TestDirectory::new();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/backups/todo-1.nagaya");
     let restored = home.store(&["restore", "--from", text(&file), "--to", "@restored"]);
     assert_eq!(restored.status, 0, "{restored}");
@@ -354,10 +355,10 @@ fn what_is_restored_from_the_format_before_is_projected_too() {
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(4), "{listed}");
 }
 
-/// What the documentation says to run after a restore finds a directory whose list does not follow its events.
+/// The check that the documentation recommends after a restore finds a projection behind its events.
 #[tokio::test]
-async fn the_documented_check_finds_a_list_that_does_not_follow() {
-    let home = Home::new();
+async fn the_documented_check_finds_a_projection_behind_its_events() {
+    let home = TestDirectory::new();
     let lost = {
         let serving = serve(&home.path("data"));
         let token = token(&serving);
@@ -367,7 +368,7 @@ async fn the_documented_check_finds_a_list_that_does_not_follow() {
     let data = home.path("data");
     let check = || nagaya(&["events", "rebuild", "todo", "todo", "--verify-only", "--data", text(&data)]);
     assert_eq!(check().status, 0);
-    // The list without one todo, and the processor behind the change that would bring it: what a wrong position gives.
+    // The projection lacks one todo, and the processor's position is after the missing change.
     {
         let store = EmbeddedStore::open(&data, Options::default()).expect("the directory opens");
         let id = lost["todoId"].as_str().expect("an id");

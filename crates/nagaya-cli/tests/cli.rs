@@ -1,4 +1,4 @@
-//! What the command says and how it ends, as a person or a script sees it.
+//! Output and exit codes of the command.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn json(args: &[&str]) -> Value {
 }
 
 #[test]
-fn help_tells_what_there_is() {
+fn help_lists_commands_and_options() {
     for command in ["", "check", "explain", "docs", "diff", "schema", "store"] {
         let args: Vec<_> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let name = if command.is_empty() { "help".to_owned() } else { format!("help_{command}") };
@@ -28,7 +28,7 @@ fn help_tells_what_there_is() {
 }
 
 #[test]
-fn wrong_usage_ends_with_2() {
+fn wrong_usage_exits_with_2() {
     let dir = std::env::temp_dir().join(format!("nagaya-cli-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a directory can be made");
     let latin = dir.join("latin1.toml");
@@ -110,16 +110,16 @@ fn a_key_is_explained() {
 }
 
 #[test]
-fn a_partition_alone_shows_who_lies_in_it() {
+fn a_partition_alone_shows_its_entities() {
     let found = json(&["explain", TODO, "TODO#01KG9S5Q60T4N2Y8ZC3M7VXR1E", "--json"]);
     let entities: Vec<_> = found.as_array().expect("a list").iter().map(|each| each["entity"].clone()).collect();
     assert_eq!(entities, ["event", "head", "snapshot"]);
 }
 
 #[test]
-fn a_key_of_nothing_is_told_so() {
+fn a_key_that_matches_no_entity_is_reported() {
     assert_snapshot!(nagaya(&["explain", SINGLE, "TENANT#t1", "WIDGET#w1"]));
-    // An unescaped delimiter inside a value is no key of this design.
+    // A value with an unescaped delimiter does not match any key of this design.
     assert_eq!(nagaya(&["explain", SINGLE, "TENANT#t1", "USER#a#b"]).status, 1);
 }
 
@@ -187,7 +187,7 @@ fn every_design_is_documented() {
 }
 
 #[test]
-fn the_html_page_needs_nothing_else() {
+fn the_html_page_has_no_external_resources() {
     let page = nagaya(&["docs", "--html", TODO]).stdout;
     assert!(page.starts_with("<!doctype html>"));
     for outside in ["http://", "https://", "<script", "@import", "url("] {
@@ -210,7 +210,7 @@ fn markup_in_a_design_stays_text() {
 }
 
 #[test]
-fn a_diff_tells_breaking_changes_apart() {
+fn a_diff_separates_breaking_changes() {
     let old = fs::read_to_string(root().join(MANAGEMENT)).expect("the design can be read");
     let dir = std::env::temp_dir().join(format!("nagaya-diff-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a directory can be made");
@@ -253,7 +253,7 @@ fn the_split_into_twelve_tables_is_a_breaking_change() {
 }
 
 #[test]
-fn output_to_a_closed_pipe_is_no_error() {
+fn output_to_a_closed_pipe_is_not_an_error() {
     let shell = format!("{} docs {MANAGEMENT} | head -n 1", env!("CARGO_BIN_EXE_nagaya"));
     let output = Command::new("sh").args(["-c", &shell]).current_dir(root()).output().expect("a shell runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "# management\n");

@@ -1,4 +1,4 @@
-//! Bad designs and what is said of them; good ones and that nothing is.
+//! Bad designs with their diagnostics, and good designs without any.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{nagaya, root};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-/// The code that a file's name starts with.
+/// The diagnostic code at the start of a file name.
 fn code(path: &Path) -> String {
     let stem = path.file_stem().expect("a file has a name").to_string_lossy();
     stem.split('-').next().expect("a name has a first part").to_owned()
@@ -23,7 +23,7 @@ fn arguments<'a>(path: &'a str, text: &'a str) -> Vec<&'a str> {
     arguments
 }
 
-/// Every bad design gives the diagnostic that its name promises and nothing else; `many-*` give all of theirs at once.
+/// Every bad design gives exactly the diagnostic in its file name; `many-*` give several at once.
 ///
 /// Proves N1.
 #[test]
@@ -36,8 +36,8 @@ fn each_bad_design_gives_its_diagnostic() {
 
         let mut with_json = arguments.clone();
         with_json.push("--json");
-        let told: Value = serde_json::from_str(&nagaya(&with_json).stdout).expect("--json prints JSON");
-        let diagnostics = told["files"][0]["diagnostics"].as_array().expect("a list");
+        let result: Value = serde_json::from_str(&nagaya(&with_json).stdout).expect("--json prints JSON");
+        let diagnostics = result["files"][0]["diagnostics"].as_array().expect("a list");
         let open: Vec<_> = diagnostics.iter().filter(|each| each["explained"].is_null()).collect();
         let errors = open.iter().any(|each| each["severity"] == "error");
         assert_eq!(shown.status, i32::from(errors), "{relative}");
@@ -49,7 +49,7 @@ fn each_bad_design_gives_its_diagnostic() {
                 assert_eq!(each["code"], code(path), "{relative}: {}", each["message"]);
             }
         }
-        // The snapshot lies beside its design.
+        // The snapshot is stored beside its design.
         let mut settings = insta::Settings::clone_current();
         settings.set_snapshot_path(path.parent().expect("the design is in a folder"));
         settings.set_prepend_module_to_snapshot(false);

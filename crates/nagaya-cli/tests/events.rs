@@ -1,4 +1,4 @@
-//! `nagaya events`, as somebody uses it who looks after an event-sourced system.
+//! `nagaya events`, as an operator of an event-sourced system uses it.
 
 mod common;
 
@@ -25,17 +25,17 @@ use serde_json::{Value, json};
 const EVENTS: &str = "todo/EventsTable";
 const TODOS: &str = "todo/TodosProjection";
 
-/// A directory with the todos of one test.
-struct House {
+/// A data directory of the todo system.
+struct DataDirectory {
     _directory: tempfile::TempDir,
     data: PathBuf,
 }
 
-impl House {
+impl DataDirectory {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
-        House { _directory: directory, data }
+        DataDirectory { _directory: directory, data }
     }
 
     fn data(&self) -> &str {
@@ -48,22 +48,22 @@ impl House {
         nagaya(&args)
     }
 
-    /// The same, with its result as JSON and how it ended.
+    /// Runs `nagaya events --json`: its exit code and result.
     fn json(&self, line: &str) -> (i32, Value) {
         let run = self.events(&format!("{line} --json"));
-        let told = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("--json prints JSON: {run}"));
-        (run.status, told)
+        let result = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("--json prints JSON: {run}"));
+        (run.status, result)
     }
 
-    /// The same for people, without what is different each time.
-    fn told(&self, line: &str) -> String {
-        let told = masked(&format!("$ nagaya events {line}\n{}", self.events(line))).replace(self.data(), "<data>");
-        // Which events there are is not what this is about.
-        let lines = told.lines().map(|line| line.split(", expected one of").next().unwrap_or_default());
+    /// The text output with ids, timestamps and hashes replaced.
+    fn masked_output(&self, line: &str) -> String {
+        let result = masked(&format!("$ nagaya events {line}\n{}", self.events(line))).replace(self.data(), "<data>");
+        // The list of valid event types is not under test here.
+        let lines = result.lines().map(|line| line.split(", expected one of").next().unwrap_or_default());
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Serves the todos for a moment.
+    /// Serves the todo system while the closure runs.
     fn serve<T>(&self, work: impl FnOnce(&Serving) -> T) -> T {
         let serving = Serving::start(&["--data", self.data()], &[]);
         let done = work(&serving);
@@ -71,25 +71,25 @@ impl House {
         done
     }
 
-    /// Makes todos over HTTP, the first of which is renamed and completed, and gives their ids.
+    /// Creates todos over HTTP, renames and completes the first one, and returns their ids.
     fn with_todos(titles: &[&str]) -> (Self, Vec<String>) {
-        let house = House::new();
-        let ids = house.serve(|serving| {
+        let directory = DataDirectory::new();
+        let ids = directory.serve(|serving| {
             let ids: Vec<String> = titles.iter().map(|title| serving.make(title)).collect();
             let path = format!("/todos/{}", ids[0]);
             let (status, changed) = serving.ask("PATCH", &path, Some(&json!({ "title": "bread", "completed": true })));
             assert_eq!(status, 200, "{changed}");
-            serving.settled();
+            serving.wait_for_projection();
             ids
         });
-        (house, ids)
+        (directory, ids)
     }
 
     fn open(&self) -> EmbeddedStore {
         EmbeddedStore::open(&self.data, Options::default()).expect("the directory opens")
     }
 
-    /// Changes items behind everybody's back.
+    /// Changes items directly in the store.
     async fn tamper(&self, table: &str, change: impl Fn(&Item) -> Option<Write>) -> usize {
         let store = self.open();
         let mut changed = 0;
@@ -102,7 +102,7 @@ impl House {
         changed
     }
 
-    /// Writes events after the last one of a todo, with a head that fits, as another program would.
+    /// Appends events to a todo directly in the store, with a matching head.
     async fn append(&self, id: &str, types: &[&str]) {
         let store = self.open();
         let items = store.scan(Scan::table(EVENTS)).await.expect("a page").items;
@@ -129,12 +129,12 @@ impl House {
         store.write(Write::put(EVENTS, head).into()).await.expect("a put");
     }
 
-    /// Lets the processor of this directory work until it says something.
-    fn run_until(&self, said: &str) {
+    /// Runs the event processor until it logs this text.
+    fn run_until(&self, text_in_log: &str) {
         let mut process = start(&["events", "run", "todo", "--json", "--data", self.data()], &[]);
-        let told: Value = serde_json::from_str(&process.line()).expect("it tells what it does");
-        assert_eq!(told, json!({ "system": "todo", "projections": ["todo"] }));
-        process.wait_for(said);
+        let result: Value = serde_json::from_str(&process.line()).expect("a line of JSON");
+        assert_eq!(result, json!({ "system": "todo", "projections": ["todo"] }));
+        process.wait_for(text_in_log);
         assert_eq!(process.stop(), Some(0));
     }
 }
@@ -145,14 +145,14 @@ fn text<'i>(item: &'i Item, name: &str) -> &'i str {
 
 /// A greater ULID.
 fn after(id: &str, by: u8) -> String {
-    // One of the same moment would do as well; a later one is easier to make.
+    // A later timestamp makes the id greater.
     let mut letters = id.as_bytes().to_vec();
     letters[1] += 1;
     letters[25] = b'0' + by;
     String::from_utf8(letters).expect("letters")
 }
 
-/// A text without ids, moments, hashes and process numbers.
+/// A text with ids, timestamps, hashes and process ids replaced.
 fn masked(text: &str) -> String {
     let mut known: Vec<String> = Vec::new();
     let mut name = |word: &str| {
@@ -165,7 +165,9 @@ fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
     for letter in text.chars().chain(['\n']) {
-        if letter.is_ascii_alphanumeric() || (letter == ':' || letter == '-' || letter == '.') && is_moment(&word) {
+        if letter.is_ascii_alphanumeric()
+            || (letter == ':' || letter == '-' || letter == '.') && is_timestamp_prefix(&word)
+        {
             word.push(letter);
             continue;
         }
@@ -175,7 +177,7 @@ fn masked(text: &str) -> String {
                 out += &name(&word);
             }
             64 if word.bytes().all(hex) => out += &"h".repeat(64),
-            _ if is_moment(&word) && word.ends_with('Z') => out += "2026-01-31T09:30:00.000Z",
+            _ if is_timestamp_prefix(&word) && word.ends_with('Z') => out += "2026-01-31T09:30:00.000Z",
             _ => out += &word,
         }
         word.clear();
@@ -185,8 +187,8 @@ fn masked(text: &str) -> String {
     out
 }
 
-/// Whether a text is the beginning of a moment.
-fn is_moment(word: &str) -> bool {
+/// Whether a text is the beginning of a timestamp.
+fn is_timestamp_prefix(word: &str) -> bool {
     word.len() >= 4
         && word.starts_with("20")
         && word.bytes().all(|letter| letter.is_ascii_digit() || b"T:-.Z".contains(&letter))
@@ -197,7 +199,7 @@ fn start(args: &[&str], env: &[(&str, &str)]) -> Process {
     Process::start(command.args(args).current_dir(root()).envs(env.iter().copied()))
 }
 
-/// The todos, served.
+/// A running todo server.
 struct Serving(ServeProcess);
 
 impl Serving {
@@ -221,15 +223,15 @@ impl Serving {
         made["data"]["todoId"].as_str().expect("an id").to_owned()
     }
 
-    /// The titles that the list has.
+    /// The titles in the projection.
     fn titles(&self) -> Vec<String> {
         let (_, listed) = self.ask("GET", "/todos?status=all", None);
         let all = listed["data"].as_array().expect("a list").iter();
         all.map(|todo| todo["title"].as_str().expect("a title").to_owned()).collect()
     }
 
-    /// Waits until the list has everything.
-    fn settled(&self) {
+    /// Waits until the projection has every event.
+    fn wait_for_projection(&self) {
         eventually(|| {
             let titles = self.titles();
             let done = titles.iter().any(|title| title == "bread");
@@ -239,7 +241,7 @@ impl Serving {
 }
 
 #[test]
-fn help_tells_what_there_is() {
+fn help_lists_commands_and_options() {
     assert_snapshot!(nagaya(&["events", "--help"]).stdout);
     for verb in ["run", "tail", "show", "verify", "dlq", "rebuild"] {
         assert_snapshot!(format!("help-{verb}"), nagaya(&["events", verb, "--help"]).stdout);
@@ -251,33 +253,33 @@ fn help_tells_what_there_is() {
 
 #[test]
 fn the_history_of_a_todo_is_shown_checked_and_tailed() {
-    let (house, ids) = House::with_todos(&["milk", "tea"]);
+    let (directory, ids) = DataDirectory::with_todos(&["milk", "tea"]);
     let milk = &ids[0];
-    assert_snapshot!("show", house.told(&format!("show todo --tenant demo {milk}")));
-    assert_snapshot!("verify", house.told("verify todo"));
-    assert_snapshot!("tail", house.told("tail todo --tenant demo --from-start"));
+    assert_snapshot!("show", directory.masked_output(&format!("show todo --tenant demo {milk}")));
+    assert_snapshot!("verify", directory.masked_output("verify todo"));
+    assert_snapshot!("tail", directory.masked_output("tail todo --tenant demo --from-start"));
 
-    let (status, shown) = house.json(&format!("show todo --tenant demo {milk}"));
+    let (status, shown) = directory.json(&format!("show todo --tenant demo {milk}"));
     assert_eq!(status, 0);
     let types: Vec<_> = shown["events"].as_array().expect("a list").iter().map(|event| &event["eventType"]).collect();
     assert_eq!(types, ["TodoCreated", "TodoTitleChanged", "TodoCompleted"]);
     assert_eq!(shown["causes"][0]["causedBy"], json!({ "cause": "request-1", "correlationId": "request-1" }));
 
-    // The end of the chain is the same however it is asked for, and can be held against one that was kept.
-    let (_, verified) = house.json(&format!("verify todo --tenant demo {milk}"));
+    // All commands give the same hash for the end of the chain, and it can be compared with a stored one.
+    let (_, verified) = directory.json(&format!("verify todo --tenant demo {milk}"));
     assert_eq!((&verified["end"], &verified["events"]), (&shown["end"], &json!(3)));
     let end = shown["end"].as_str().expect("a hash");
-    assert_eq!(house.events(&format!("verify todo --tenant demo {milk} --expect {end}")).status, 0);
-    assert_snapshot!("expect", house.told(&format!("verify todo --tenant demo {milk} --expect 0123")));
+    assert_eq!(directory.events(&format!("verify todo --tenant demo {milk} --expect {end}")).status, 0);
+    assert_snapshot!("expect", directory.masked_output(&format!("verify todo --tenant demo {milk} --expect 0123")));
 
-    // What belongs to another tenant is not there.
-    assert_snapshot!("show-another", house.told(&format!("show todo --tenant other {milk}")));
-    assert_eq!(house.events(&format!("verify todo --tenant other {milk}")).status, 1);
-    assert_eq!(house.events("tail todo --tenant other --from-start").stdout, "");
+    // Todos of another tenant are not found.
+    assert_snapshot!("show-another", directory.masked_output(&format!("show todo --tenant other {milk}")));
+    assert_eq!(directory.events(&format!("verify todo --tenant other {milk}")).status, 1);
+    assert_eq!(directory.events("tail todo --tenant other --from-start").stdout, "");
 
-    // The file of the design does as well, and everybody's events come with their tenant.
-    assert_eq!(house.events("verify systems/todo/design/todo.toml").status, 0);
-    let all = house.events("tail todo --all-tenants --reason audit --from-start --json");
+    // The design file works like the system's name; without a tenant, each event is printed with its tenant.
+    assert_eq!(directory.events("verify systems/todo/design/todo.toml").status, 0);
+    let all = directory.events("tail todo --all-tenants --reason audit --from-start --json");
     let lines: Vec<Value> = all.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 4, "{all}");
     assert!(lines.iter().all(|event| event["tenant"] == "demo"));
@@ -285,48 +287,48 @@ fn the_history_of_a_todo_is_shown_checked_and_tailed() {
 
 /// Proves the commands' part of tamper evidence.
 #[tokio::test]
-async fn a_changed_event_is_shown_by_the_chain() {
-    let (house, ids) = House::with_todos(&["milk", "tea", "salt"]);
+async fn a_changed_event_breaks_the_hash_chain() {
+    let (directory, ids) = DataDirectory::with_todos(&["milk", "tea", "salt"]);
     let renamed = |item: &Item| {
         let mine = text(item, "PK") == format!("TODO#{}", ids[0]) && text(item, "eventType") == "TodoCreated";
         let data = nagaya::store::Value::Map([("title".to_owned(), "gold".into())].into());
         mine.then(|| Write::put(EVENTS, item.clone().with("data", data)))
     };
-    assert_eq!(house.tamper(EVENTS, renamed).await, 1);
+    assert_eq!(directory.tamper(EVENTS, renamed).await, 1);
     let of_tea = |item: &Item| {
         let gone = text(item, "PK") == format!("TODO#{}", ids[1]) && text(item, "SK").starts_with("EVENT#");
         gone.then(|| Write::delete(EVENTS, nagaya::store::Key::new(text(item, "PK"), text(item, "SK"))))
     };
-    assert_eq!(house.tamper(EVENTS, of_tea).await, 1);
+    assert_eq!(directory.tamper(EVENTS, of_tea).await, 1);
 
-    assert_snapshot!("tampered", house.told("verify todo"));
-    let (status, told) = house.json("verify todo");
-    let broken = told["aggregates"][0]["broken"].as_array().expect("a list").clone();
+    assert_snapshot!("tampered", directory.masked_output("verify todo"));
+    let (status, result) = directory.json("verify todo");
+    let broken = result["aggregates"][0]["broken"].as_array().expect("a list").clone();
     let mut found: Vec<_> = broken.iter().map(|each| each["id"].as_str().expect("an id")).collect();
     let mut expected = [ids[0].as_str(), ids[1].as_str()];
     found.sort_unstable();
     expected.sort_unstable();
     assert_eq!((status, found.as_slice()), (1, &expected[..]));
-    assert_eq!(house.events(&format!("verify todo --tenant demo {}", ids[0])).status, 1);
-    assert_eq!(house.events(&format!("show todo --tenant demo {}", ids[0])).status, 1);
-    assert_eq!(house.events(&format!("verify todo --tenant demo {}", ids[2])).status, 0);
+    assert_eq!(directory.events(&format!("verify todo --tenant demo {}", ids[0])).status, 1);
+    assert_eq!(directory.events(&format!("show todo --tenant demo {}", ids[0])).status, 1);
+    assert_eq!(directory.events(&format!("verify todo --tenant demo {}", ids[2])).status, 0);
 }
 
 #[tokio::test]
-async fn a_poisonous_event_is_parked_tried_again_and_left_out() {
-    let (house, ids) = House::with_todos(&["milk", "tea"]);
-    assert_snapshot!("no-dead-letters", house.told("dlq list todo"));
+async fn an_event_that_cannot_be_applied_is_parked_retried_and_dropped() {
+    let (directory, ids) = DataDirectory::with_todos(&["milk", "tea"]);
+    assert_snapshot!("no-dead-letters", directory.masked_output("dlq list todo"));
     let milk = &ids[0];
-    house.append(milk, &["TodoExploded", "TodoReopened"]).await;
-    house.run_until("its aggregate is parked");
+    directory.append(milk, &["TodoExploded", "TodoReopened"]).await;
+    directory.run_until("its aggregate is parked");
 
-    assert_snapshot!("dlq-list", house.told("dlq list todo"));
-    assert_snapshot!("dlq-show", house.told(&format!("dlq show todo {milk}")));
-    let (status, listed) = house.json("dlq list todo --projection todo");
+    assert_snapshot!("dlq-list", directory.masked_output("dlq list todo"));
+    assert_snapshot!("dlq-show", directory.masked_output(&format!("dlq show todo {milk}")));
+    let (status, listed) = directory.json("dlq list todo --projection todo");
     assert_eq!((status, listed["deadLetters"].as_array().map(Vec::len)), (1, Some(1)));
     assert_eq!(listed["deadLetters"][0]["version"], 4);
-    // The others go on meanwhile.
-    house.serve(|serving| {
+    // Other todos are still projected.
+    directory.serve(|serving| {
         serving.make("sugar");
         eventually(|| match serving.titles() {
             titles if titles.contains(&"sugar".to_owned()) => Ok(()),
@@ -334,49 +336,49 @@ async fn a_poisonous_event_is_parked_tried_again_and_left_out() {
         });
     });
 
-    assert_snapshot!("dlq-retry", house.told("dlq retry todo --all"));
-    assert_eq!(house.json(&format!("dlq retry todo {milk}")).0, 1);
-    assert_eq!(house.json("dlq list todo").0, 1);
-    assert_snapshot!("dlq-drop-preview", house.told(&format!("dlq drop todo {milk}")));
-    assert_eq!(house.json("dlq list todo").0, 1, "a preview changes nothing");
-    assert_snapshot!("dlq-drop", house.told(&format!("dlq drop todo {milk} --yes")));
-    assert_eq!(house.json("dlq list todo").0, 0);
-    assert_eq!(house.events(&format!("dlq drop todo {milk} --yes")).status, 1, "it is not there any more");
-    let (_, read) = house.serve(|serving| serving.ask("GET", &format!("/todos/{milk}"), None));
+    assert_snapshot!("dlq-retry", directory.masked_output("dlq retry todo --all"));
+    assert_eq!(directory.json(&format!("dlq retry todo {milk}")).0, 1);
+    assert_eq!(directory.json("dlq list todo").0, 1);
+    assert_snapshot!("dlq-drop-preview", directory.masked_output(&format!("dlq drop todo {milk}")));
+    assert_eq!(directory.json("dlq list todo").0, 1, "a preview changes nothing");
+    assert_snapshot!("dlq-drop", directory.masked_output(&format!("dlq drop todo {milk} --yes")));
+    assert_eq!(directory.json("dlq list todo").0, 0);
+    assert_eq!(directory.events(&format!("dlq drop todo {milk} --yes")).status, 1, "it is not there any more");
+    let (_, read) = directory.serve(|serving| serving.ask("GET", &format!("/todos/{milk}"), None));
     assert_eq!((&read["data"]["version"], &read["data"]["completed"]), (&json!(5), &json!(false)), "{read}");
 
-    // The event is still among the events: what is built anew meets it again, and is not read.
-    assert_snapshot!("dropped-verify", house.told("rebuild todo todo --verify-only"));
-    assert_snapshot!("dropped-rebuild", house.told("rebuild todo todo"));
-    assert_snapshot!("abandon-preview", house.told("rebuild todo todo --abandon"));
-    assert_snapshot!("abandon", house.told("rebuild todo todo --abandon --yes"));
-    assert_eq!(house.events("rebuild todo todo --abandon").stdout, "no generation of `todo` is being built\n");
+    // The event is still in the log: a rebuild meets it again and skips it.
+    assert_snapshot!("dropped-verify", directory.masked_output("rebuild todo todo --verify-only"));
+    assert_snapshot!("dropped-rebuild", directory.masked_output("rebuild todo todo"));
+    assert_snapshot!("abandon-preview", directory.masked_output("rebuild todo todo --abandon"));
+    assert_snapshot!("abandon", directory.masked_output("rebuild todo todo --abandon --yes"));
+    assert_eq!(directory.events("rebuild todo todo --abandon").stdout, "no generation of `todo` is being built\n");
 }
 
 #[tokio::test]
-async fn a_damaged_projection_is_found_mended_built_anew_and_rolled_back() {
-    let (house, _) = House::with_todos(&["milk", "tea"]);
-    assert_snapshot!("sound", house.told("rebuild todo todo --verify-only"));
+async fn a_damaged_projection_is_found_repaired_rebuilt_and_rolled_back() {
+    let (directory, _) = DataDirectory::with_todos(&["milk", "tea"]);
+    assert_snapshot!("sound", directory.masked_output("rebuild todo todo --verify-only"));
     let damage =
         |item: &Item| (text(item, "title") == "tea").then(|| Write::put(TODOS, item.clone().with("title", "coffee")));
-    assert_eq!(house.tamper(TODOS, damage).await, 1);
+    assert_eq!(directory.tamper(TODOS, damage).await, 1);
 
-    assert_snapshot!("damaged", house.told("rebuild todo todo --verify-only"));
-    assert_snapshot!("repair-preview", house.told("rebuild todo todo --tenant demo"));
-    assert_eq!(house.json("rebuild todo todo --verify-only").0, 1, "a preview changes nothing");
-    assert_eq!(house.json("rebuild todo todo --verify-only --tenant other").0, 0);
-    assert_snapshot!("repair", house.told("rebuild todo todo --tenant demo --yes"));
-    assert_eq!(house.json("rebuild todo todo --verify-only").0, 0);
+    assert_snapshot!("damaged", directory.masked_output("rebuild todo todo --verify-only"));
+    assert_snapshot!("repair-preview", directory.masked_output("rebuild todo todo --tenant demo"));
+    assert_eq!(directory.json("rebuild todo todo --verify-only").0, 1, "a preview changes nothing");
+    assert_eq!(directory.json("rebuild todo todo --verify-only --tenant other").0, 0);
+    assert_snapshot!("repair", directory.masked_output("rebuild todo todo --tenant demo --yes"));
+    assert_eq!(directory.json("rebuild todo todo --verify-only").0, 0);
 
-    assert_eq!(house.tamper(TODOS, damage).await, 1);
-    assert_eq!(house.serve(Serving::titles).len(), 2);
-    assert_snapshot!("rebuild", house.told("rebuild todo todo"));
-    let mut titles = house.serve(|serving| {
+    assert_eq!(directory.tamper(TODOS, damage).await, 1);
+    assert_eq!(directory.serve(Serving::titles).len(), 2);
+    assert_snapshot!("rebuild", directory.masked_output("rebuild todo todo"));
+    let mut titles = directory.serve(|serving| {
         eventually(|| match serving.titles() {
             titles if titles.contains(&"tea".to_owned()) => Ok(()),
             titles => Err(format!("{titles:?}")),
         });
-        // Both generations are fed.
+        // Both generations are updated.
         serving.make("salt");
         eventually(|| if serving.titles().len() == 3 { Ok(()) } else { Err("the list has no salt".to_owned()) });
         serving.titles()
@@ -384,17 +386,16 @@ async fn a_damaged_projection_is_found_mended_built_anew_and_rolled_back() {
     titles.sort();
     assert_eq!(titles, ["bread", "salt", "tea"]);
 
-    assert_snapshot!("rollback-preview", house.told("rebuild todo todo --rollback"));
-    assert_snapshot!("rollback", house.told("rebuild todo todo --rollback --yes"));
-    house.serve(|serving| {
+    assert_snapshot!("rollback-preview", directory.masked_output("rebuild todo todo --rollback"));
+    assert_snapshot!("rollback", directory.masked_output("rebuild todo todo --rollback --yes"));
+    directory.serve(|serving| {
         eventually(|| match serving.titles() {
             titles if titles.len() == 3 && titles.contains(&"coffee".to_owned()) => Ok(()),
             titles => Err(format!("{titles:?}")),
         });
     });
-    // And back again.
-    assert_eq!(house.json("rebuild todo todo --rollback --yes").1["current"], 2);
-    assert_eq!(house.json("rebuild todo todo --verify-only").0, 0);
+    assert_eq!(directory.json("rebuild todo todo --rollback --yes").1["current"], 2);
+    assert_eq!(directory.json("rebuild todo todo --verify-only").0, 0);
 }
 
 /// Fills a directory with todos without a server.
@@ -422,38 +423,38 @@ async fn fill(data: &Path, count: usize) {
 }
 
 #[tokio::test]
-async fn a_rebuild_that_is_killed_goes_on_when_it_is_started_again() {
-    let house = House::new();
-    fill(&house.data, 2_000).await;
+async fn a_killed_rebuild_resumes_when_it_is_restarted() {
+    let directory = DataDirectory::new();
+    fill(&directory.data, 2_000).await;
     let mut killed = 0;
     for patience in [5, 100, 200, 400] {
-        let args = ["events", "rebuild", "todo", "todo", "--data", house.data()];
+        let args = ["events", "rebuild", "todo", "todo", "--data", directory.data()];
         let mut process = start(&args, &[]);
         process.wait_for("is read meanwhile");
         std::thread::sleep(Duration::from_millis(patience));
-        // SIGKILL: it ends wherever it is.
+        // SIGKILL stops it at an arbitrary point.
         process.kill();
         killed += usize::from(process.wait().is_none());
     }
     assert!(killed > 0, "it was always faster");
-    let (status, told) = house.json("rebuild todo todo");
-    assert_eq!((status, &told["ok"], &told["found"]["items"]), (0, &json!(true), &json!(2_000)), "{told}");
-    assert_eq!(told["expected"], told["found"]);
-    assert_eq!((&told["generations"]["building"], &told["events"]), (&Value::Null, &json!(2_000)));
-    assert_eq!(house.json("verify todo").0, 0);
-    assert_eq!(nagaya(&["store", "verify", "--data", house.data()]).status, 0);
+    let (status, result) = directory.json("rebuild todo todo");
+    assert_eq!((status, &result["ok"], &result["found"]["items"]), (0, &json!(true), &json!(2_000)), "{result}");
+    assert_eq!(result["expected"], result["found"]);
+    assert_eq!((&result["generations"]["building"], &result["events"]), (&Value::Null, &json!(2_000)));
+    assert_eq!(directory.json("verify todo").0, 0);
+    assert_eq!(nagaya(&["store", "verify", "--data", directory.data()]).status, 0);
 }
 
 #[test]
-fn what_cannot_be_done_is_told() {
-    let house = House::new();
+fn impossible_requests_are_refused_with_a_reason() {
+    let directory = DataDirectory::new();
     let check = |line: &str, status: i32, expected: &str| {
-        let run = house.events(line);
+        let run = directory.events(line);
         assert_eq!((run.status, run.stdout.as_str()), (status, ""), "{line}: {run}");
         assert!(run.stderr.contains(expected), "{line}: {run}");
     };
     check("verify todo", 2, "is not the directory of a store");
-    assert!(!house.data.exists(), "looking at events does not make a store");
+    assert!(!directory.data.exists(), "looking at events does not make a store");
     check("verify tudo", 2, "there is no system `tudo`");
     check("verify kondate", 2, "has no aggregate");
     check("run kondate", 2, "has no aggregate");
@@ -469,10 +470,10 @@ fn what_cannot_be_done_is_told() {
     check("rebuild todo", 2, "<PROJECTION>");
     check("rebuild todo todo --rollback --abandon", 2, "cannot be used with");
 
-    // A directory without the system's tables, and one that a server has.
-    drop(house.open());
+    // A directory without the system's tables, and one that is in use by a server.
+    drop(directory.open());
     check("verify todo", 2, "there are no tables of todo");
-    house.serve(|serving| {
+    directory.serve(|serving| {
         let id = serving.0.process.id();
         check("verify todo", 2, &format!("in use by process {id}"));
         check("run todo", 2, "`nagaya serve` processes its events itself");
@@ -482,45 +483,45 @@ fn what_cannot_be_done_is_told() {
     check("dlq show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 1, "is not a dead letter");
     check("rebuild todo todo --rollback --yes", 2, "has no previous generation");
     let reasonless = nagaya_in(
-        &["events", "tail", "todo", "--all-tenants", "--reason", " ", "--from-start", "--data", house.data()],
+        &["events", "tail", "todo", "--all-tenants", "--reason", " ", "--from-start", "--data", directory.data()],
         "",
         &[],
     );
     assert_eq!(reasonless.status, 2, "{reasonless}");
 }
 
-/// Every command of the runbook, as it is written there, on what its section is about.
+/// Runs every command of the runbook on the situation that its section describes.
 #[cfg(unix)]
 #[tokio::test]
-async fn the_runbook_works_as_it_is_written() {
+async fn every_command_of_the_runbook_works() {
     let page = fs::read_to_string(root().join("docs/how-to/run-event-sourcing.md")).expect("the page");
     let mut tried = 0;
     for section in page.split("\n## ").skip(1) {
         let (title, _) = section.split_once('\n').expect("a title");
-        let (house, ids) = House::with_todos(&["milk", "tea"]);
+        let (directory, ids) = DataDirectory::with_todos(&["milk", "tea"]);
         match title {
             "Dead letters" => {
-                house.append(&ids[0], &["TodoExploded", "TodoReopened"]).await;
-                house.run_until("its aggregate is parked");
+                directory.append(&ids[0], &["TodoExploded", "TodoReopened"]).await;
+                directory.run_until("its aggregate is parked");
             }
             "Rebuild" => {
                 let damage = |item: &Item| {
                     (text(item, "title") == "tea").then(|| Write::put(TODOS, item.clone().with("title", "x")))
                 };
-                assert_eq!(house.tamper(TODOS, damage).await, 1);
+                assert_eq!(directory.tamper(TODOS, damage).await, 1);
             }
             _ => {}
         }
         let mut ended = Vec::new();
         for block in section.split("```sh\n").skip(1) {
             for line in block.split("```").next().expect("a block").lines().filter(|line| !line.trim().is_empty()) {
-                ended.push(shell(&house, &ids[0], line));
+                ended.push(shell(&directory, &ids[0], line));
                 tried += 1;
             }
         }
-        // What it begins with is a problem, and what it ends with is none.
+        // The first command of a section reports the problem, the last one reports none.
         let expected: &[i32] = match title {
-            // The event was put in around the chain, which `show` tells.
+            // The event was inserted without a chain hash, which `show` reports.
             "Dead letters" => &[1, 0, 1, 1, 0, 0],
             "Rebuild" => &[1, 0, 0, 0, 0, 0],
             _ => &[0; 8],
@@ -530,33 +531,33 @@ async fn the_runbook_works_as_it_is_written() {
     assert!(tried >= 16, "{tried}");
 }
 
-/// Types a line into a shell in whose directory the data is, and how it ended.
+/// Runs a line in a shell whose directory contains the data; its exit code.
 #[cfg(unix)]
-fn shell(house: &House, id: &str, line: &str) -> i32 {
+fn shell(directory: &DataDirectory, id: &str, line: &str) -> i32 {
     let bin = Path::new(env!("CARGO_BIN_EXE_nagaya")).parent().expect("the command is in a directory");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let run = Command::new("sh")
         .args(["-c", line])
         .env("PATH", path)
         .env("ID", id)
-        .env("NAGAYA_DATA", house.data())
+        .env("NAGAYA_DATA", directory.data())
         .stdin(Stdio::null())
         .output()
         .expect("a shell");
-    let said = String::from_utf8_lossy(&run.stderr);
+    let stderr = String::from_utf8_lossy(&run.stderr);
     let status = run.status.code().expect("it ends");
-    assert!(status < 2 && !run.stdout.is_empty(), "{line}: {status} {said}");
+    assert!(status < 2 && !run.stdout.is_empty(), "{line}: {status} {stderr}");
     status
 }
 
-/// The processor beside a server, and everything else beside both.
+/// The processor runs beside a server, and commands run beside both.
 #[cfg(feature = "dynamodb")]
 #[test]
-fn on_dynamodb_processes_work_side_by_side() {
+fn on_dynamodb_processor_and_server_run_side_by_side() {
     let endpoint =
         std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
-    let house = House::new();
-    // A region is a database of its own in DynamoDB Local.
+    let directory = DataDirectory::new();
+    // Each region is a separate database in DynamoDB Local.
     let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     let region = format!("events-{nanos:x}");
     let env = [
@@ -565,7 +566,7 @@ fn on_dynamodb_processes_work_side_by_side() {
         ("AWS_REGION", region.as_str()),
         ("AWS_ACCESS_KEY_ID", "local"),
         ("AWS_SECRET_ACCESS_KEY", "local"),
-        ("NAGAYA_DATA", house.data()),
+        ("NAGAYA_DATA", directory.data()),
     ];
     let events = |line: &str| {
         let args: Vec<&str> = ["events"].into_iter().chain(line.split(' ')).collect();
@@ -582,21 +583,21 @@ fn on_dynamodb_processes_work_side_by_side() {
     let ids: Vec<_> = ["milk", "tea", "salt"].map(|title| serving.make(title)).into();
     let (status, _) = serving.ask("PATCH", &format!("/todos/{}", ids[0]), Some(&json!({ "title": "bread" })));
     assert_eq!(status, 200);
-    serving.settled();
-    let told: Vec<Value> = (0..4).map(|_| serde_json::from_str(&tail.line()).expect("JSON")).collect();
-    assert!(told.iter().all(|event| event["tenant"] == "demo"), "{told:?}");
+    serving.wait_for_projection();
+    let result: Vec<Value> = (0..4).map(|_| serde_json::from_str(&tail.line()).expect("JSON")).collect();
+    assert!(result.iter().all(|event| event["tenant"] == "demo"), "{result:?}");
     tail.stop();
 
     assert_eq!(events(&format!("show todo --tenant demo {}", ids[0])).status, 0);
     let verified = events("verify todo");
     assert_eq!(verified.stdout, "4 events of 3 todos: nothing is missing or changed\n", "{verified}");
     assert_eq!(events("dlq list todo").status, 0);
-    // Built anew while it is served, and while others write.
+    // A rebuild while the server runs and clients write.
     let rebuilt = events("rebuild todo todo");
     assert_eq!(rebuilt.status, 0, "{rebuilt}");
     serving.make("sugar");
     eventually(|| if serving.titles().len() == 4 { Ok(()) } else { Err(format!("{:?}", serving.titles())) });
-    // An event without data, which DynamoDB Local tells of in a way of its own.
+    // DynamoDB Local reports an event without data in its own way.
     assert_eq!(serving.ask("DELETE", &format!("/todos/{}", ids[1]), None).0, 204);
     eventually(|| if serving.titles().len() == 3 { Ok(()) } else { Err(format!("{:?}", serving.titles())) });
     let checked = events("rebuild todo todo --verify-only");

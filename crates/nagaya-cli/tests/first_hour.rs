@@ -1,4 +1,4 @@
-//! What a newcomer tries in the first hour.
+//! What a new user tries in the first hour.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn design(directory: &Path, name: &str) -> String {
 }
 
 #[test]
-fn a_name_without_its_extension_is_asked_about() {
+fn a_name_without_its_extension_suggests_the_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = design(directory.path(), "desk");
     let name = file.strip_suffix(".toml").expect("a design file");
@@ -45,7 +45,7 @@ fn several_designs_are_served_below_their_names() {
         for name in ["desk", "shop"] {
             let (status, made) = serving.send(name, "POST", "/items", Some(&json!({ "title": "First" })));
             assert_eq!(status, 201, "{made}");
-            // The id alone is the path.
+            // The path needs only the id.
             let path = format!("/items/{}", made["data"]["itemId"].as_str().expect("an id"));
             assert_eq!(serving.send(name, "GET", &path, None).0, 200);
             let api = serving.system(name)["api"].as_str().expect("a URL");
@@ -56,7 +56,7 @@ fn several_designs_are_served_below_their_names() {
 }
 
 #[test]
-fn designs_that_cannot_be_told_apart_are_refused() {
+fn designs_with_the_same_name_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let [one, other] = ["one", "other"].map(|folder| design(&directory.path().join(folder), "desk"));
     let refused = nagaya(&["serve", &one, &other, "--store", "memory", "--listen", "127.0.0.1:0"]);
@@ -81,7 +81,7 @@ fn an_engine_that_does_not_exist_is_not_offered() {
 }
 
 #[test]
-fn built_in_systems_stand_wherever_a_design_file_does() {
+fn built_in_system_names_are_accepted_like_design_files() {
     for args in [
         vec!["check", "todo", "kondate"],
         vec!["docs", "todo"],
@@ -118,7 +118,7 @@ fn shells_complete_the_command_and_man_pages_are_written() {
 }
 
 #[test]
-fn help_has_no_words_of_its_own() {
+fn help_uses_the_terms_of_the_glossary() {
     for command in ["", "serve", "seed", "smoke", "token", "store", "tables", "events", "lambda", "new"] {
         let args: Vec<_> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let help = nagaya(&args).stdout.to_lowercase();

@@ -1,4 +1,4 @@
-//! A system as functions of AWS Lambda: the released program between a runtime that gives it events and takes its answers.
+//! A system as AWS Lambda functions: the binary against a simulated Lambda runtime API.
 
 mod common;
 
@@ -17,7 +17,7 @@ use nagaya::{
 };
 use serde_json::{Value, json};
 
-/// What Lambda is to a function: it gives one event after the other, and takes an answer to each.
+/// A simulated Lambda runtime: it hands out one event at a time, and takes the response to it.
 struct Runtime {
     listener: TcpListener,
     function: Child,
@@ -43,7 +43,7 @@ impl Runtime {
         Runtime { listener, function, given: 0 }
     }
 
-    /// The answer of the function to an event.
+    /// The function's response to an event.
     fn invoke(&mut self, event: &Value) -> Value {
         self.given += 1;
         let id = format!("8476a536-e9f4-11e8-9739-{:012}", self.given);
@@ -63,12 +63,12 @@ impl Drop for Runtime {
     }
 }
 
-/// Talks to the function on one connection; its answer to the event with this id, if it comes.
+/// Handles one connection; the response to the event with this id, if it arrives.
 fn exchange(mut stream: &TcpStream, id: &str, event: &Value) -> Option<Value> {
     let mut reader = BufReader::new(stream);
     loop {
         let (path, body) = request(&mut reader)?;
-        // One event a time: the function asks again on the connection of the next one.
+        // One event at a time: the function polls again on a new connection.
         if path.ends_with("/invocation/next") {
             let event = event.to_string();
             let head = format!(
@@ -116,7 +116,7 @@ fn event(file: &str) -> String {
     fs::read_to_string(root().join("crates/nagaya-cli/tests/lambda").join(file)).expect("the event is there")
 }
 
-/// A request as an HTTP API of API Gateway hands it on.
+/// A request in the format of an API Gateway HTTP API.
 fn http(token: &str, method: &str, path: &str, body: &Value) -> Value {
     let body = Value::from(body.to_string()).to_string();
     let text = event("http-api.json").replace("TOKEN", token).replace("METHOD", method).replace("PATH", path);
@@ -125,7 +125,7 @@ fn http(token: &str, method: &str, path: &str, body: &Value) -> Value {
 
 /// Proves T26.
 #[test]
-fn the_api_answers_as_a_function() {
+fn the_api_runs_as_a_lambda_function() {
     let data = tempfile::tempdir().expect("a directory");
     let place = data.path().to_str().expect("a path");
     let token =
@@ -149,14 +149,14 @@ fn the_api_answers_as_a_function() {
 
     let stranger = runtime.invoke(&http("nonsense", "GET", "/todos", &json!({})));
     assert_eq!(stranger["statusCode"], 401, "{stranger}");
-    // What never ends a function cannot answer.
+    // A function cannot answer with an endless stream.
     let stream = runtime.invoke(&http(token, "GET", "/events", &json!({})));
     assert_eq!(stream["statusCode"], 501, "{stream}");
 }
 
 /// Proves the function part of T10.
 #[tokio::test]
-async fn the_stream_keeps_the_list_in_step_and_tells_what_has_to_come_again() {
+async fn stream_records_update_the_projection_and_failures_are_reported_for_retry() {
     let data = tempfile::tempdir().expect("a directory");
     let records: Value = serde_json::from_str(&event("stream.json")).expect("an event is JSON");
     let damaged = event("stream.json")
@@ -166,7 +166,7 @@ async fn the_stream_keeps_the_list_in_step_and_tells_what_has_to_come_again() {
         let mut runtime = Runtime::start("todo.stream", data.path());
         let failed = runtime.invoke(&damaged);
         assert_eq!(failed, json!({ "batchItemFailures": [{ "itemIdentifier": "4421584500000000017450439092" }] }));
-        // The same again, now as it should be, and once more: what is known already changes nothing.
+        // The corrected event, then the same once more: a repeated event changes nothing.
         for _ in 0..2 {
             assert_eq!(runtime.invoke(&records), json!({ "batchItemFailures": [] }));
         }
@@ -183,21 +183,21 @@ async fn the_stream_keeps_the_list_in_step_and_tells_what_has_to_come_again() {
 }
 
 #[test]
-fn what_cannot_run_says_why() {
-    let check = |args: &[&str], said: &str| {
+fn a_function_that_cannot_start_reports_the_reason() {
+    let check = |args: &[&str], reason: &str| {
         let run = nagaya(args);
         assert_eq!(run.status, 2, "{run}");
-        assert!(run.stderr.contains(said), "{run}");
+        assert!(run.stderr.contains(reason), "{run}");
     };
     check(&["lambda", "todo"], "name a system and a function of it");
     check(&["lambda", "todo.cron"], "there is `todo.api` and `todo.stream`");
     check(&["lambda", "todo.api"], "AWS_LAMBDA_RUNTIME_API is not set");
 
-    // Under the name that Lambda gives it, the program needs no arguments.
+    // Lambda starts the program under a fixed name and without arguments.
     let directory = tempfile::tempdir().expect("a directory");
     let bootstrap = directory.path().join("bootstrap");
     fs::copy(env!("CARGO_BIN_EXE_nagaya"), &bootstrap).expect("a copy");
     let run = Command::new(&bootstrap).env("_HANDLER", "todo.cron").output().expect("it starts");
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("there is `todo.api` and `todo.stream`"), "{said}");
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert!(stderr.contains("there is `todo.api` and `todo.stream`"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! `nagaya new`, as somebody uses it who has nothing yet.
+//! `nagaya new`, as a new user runs it.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn the_design_passes_whatever_its_name_is() {
+fn a_new_design_is_valid_for_any_name() {
     let dir = tempfile::tempdir().expect("a directory");
     let longest = "x".repeat(64);
     for name in ["a", "desk", "my-shop-2", "x--", longest.as_str()] {
@@ -27,7 +27,7 @@ fn the_design_passes_whatever_its_name_is() {
 }
 
 #[test]
-fn it_says_what_to_do_next() {
+fn new_prints_the_next_steps() {
     let dir = tempfile::tempdir().expect("a directory");
     let deep = dir.path().join("deep/down");
     let made = nagaya(&["new", "desk", "--dir", text(&deep)]);
@@ -35,7 +35,7 @@ fn it_says_what_to_do_next() {
 }
 
 #[test]
-fn what_is_there_stays_as_it_is() {
+fn an_existing_file_is_not_overwritten() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("desk.toml");
     fs::write(&file, "mine").expect("a file");
@@ -46,7 +46,7 @@ fn what_is_there_stays_as_it_is() {
 }
 
 #[test]
-fn it_can_be_printed() {
+fn new_can_print_to_standard_output() {
     let printed = nagaya(&["new", "desk", "--print"]);
     assert_eq!((printed.status, printed.stderr.as_str()), (0, ""));
     assert_eq!(nagaya_with(&["check", "-", "--deny-warnings"], &printed.stdout).status, 0);
@@ -57,7 +57,7 @@ fn a_bad_name_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().expect("a directory");
     let too_long = "x".repeat(65);
     let names = ["", "Desk", "2desk", "-desk", "my desk", "../desk", "desk.toml", "かんばん", "todo", &too_long];
-    let told: Vec<String> = names
+    let outputs: Vec<String> = names
         .iter()
         .map(|name| {
             let refused = nagaya(&["new", "--dir", text(dir.path()), "--", name]);
@@ -66,5 +66,5 @@ fn a_bad_name_is_refused_with_the_reason() {
         })
         .collect();
     assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 0);
-    assert_snapshot!(told.concat());
+    assert_snapshot!(outputs.concat());
 }

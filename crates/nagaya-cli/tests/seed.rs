@@ -1,4 +1,4 @@
-//! `nagaya seed`: what it makes, and that it makes nothing twice.
+//! `nagaya seed`: what it creates, and that it creates nothing twice.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn run(args: &[&str]) -> Run {
     nagaya(&[&["seed", "--json"], args].concat())
 }
 
-/// What there is to be read of a directory that has been filled.
+/// Opens a seeded directory as a tenant.
 async fn tenant(data: &Path, system: &str, design: &str, name: &str) -> Tenant {
     let text = fs::read_to_string(root().join("systems").join(design)).expect("a design");
     let design = design::check(&text, &[]).design.expect("sound");
@@ -50,7 +50,7 @@ async fn all(tenant: &Tenant, access: &str) -> Vec<Record> {
     tenant.list(&List::by(access).limit(1_000)).await.expect("a page").records
 }
 
-/// All items of a directory but for what the clock has to do with, and what the layer keeps for itself.
+/// All items of a directory without timestamps and without the internal items of the tenancy layer.
 async fn items(data: &Path, system: &str, tables: &[&str]) -> BTreeSet<String> {
     let store = EmbeddedStore::open(data, Options::default()).expect("the directory opens");
     let mut found = BTreeSet::new();
@@ -66,7 +66,7 @@ async fn items(data: &Path, system: &str, tables: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_built_in_system_is_filled_and_nothing_is_made_twice() {
+fn every_built_in_system_is_seeded_and_a_second_run_adds_nothing() {
     for (system, design) in SYSTEMS {
         let dir = tempfile::tempdir().expect("a directory");
         let args = [system, "--data", text(dir.path()), "--tenants", "2", "--items", "6"];
@@ -109,7 +109,7 @@ async fn the_same_number_gives_the_same_data() {
     assert!(found[0].len() > 300, "{}", found[0].len());
     let differ: Vec<_> = found[0].symmetric_difference(&found[1]).take(5).collect();
     assert!(differ.is_empty(), "{differ:?}");
-    // Nothing but settings, which can be the same by chance.
+    // Only settings can be equal by chance.
     assert!(found[0].intersection(&found[2]).count() < 5);
 }
 
@@ -128,7 +128,7 @@ fn an_earlier_run_is_found_on_another_day() {
 }
 
 #[test]
-fn more_items_are_added_to_those_that_are_there() {
+fn more_items_are_added_to_existing_ones() {
     let dir = tempfile::tempdir().expect("a directory");
     let args = ["management", "--data", text(dir.path()), "--items"];
     let first = seed(&[&args[..], &["12"]].concat());
@@ -138,7 +138,7 @@ fn more_items_are_added_to_those_that_are_there() {
 }
 
 #[tokio::test]
-async fn what_is_made_hangs_together() {
+async fn seeded_items_are_consistent_with_each_other() {
     let dir = tempfile::tempdir().expect("a directory");
     seed(&["aiagent", "--data", text(dir.path())]);
     let tenant = tenant(dir.path(), "aiagent", "aiagent/design/single.toml", "demo").await;
@@ -151,7 +151,7 @@ async fn what_is_made_hangs_together() {
     for user in &users {
         let (id, created) = (user.text("userId").expect("an id"), user.text("createdAt").expect("an instant"));
         let created: jiff::Timestamp = created.parse().expect("an instant");
-        // The id tells the same second as the instant.
+        // The timestamp in the id is that of the field.
         assert_eq!(ulid_seconds(id), created.as_second(), "{id} {created}");
         let ago = jiff::Timestamp::now().as_second() - created.as_second();
         assert!((0..=91 * 86_400).contains(&ago), "{created}");
@@ -164,7 +164,7 @@ async fn what_is_made_hangs_together() {
         assert!(account.text("createdAt") >= user.text("createdAt"));
     }
     let tasks = all(&tenant, "tasks").await;
-    // `userId` of a task is no declared reference, and names a user all the same.
+    // `userId` of a task is not a declared reference, but still names a user.
     assert!(tasks.iter().all(|task| task.text("userId").and_then(of).is_some()));
     let states: BTreeSet<_> = tasks.iter().filter_map(|task| task.text("status")).collect();
     assert_eq!(states.len(), 4, "{states:?}");
@@ -178,19 +178,19 @@ async fn what_is_made_hangs_together() {
     let sessions = tenant.list(&List::by("sessions_of_user").with("userId", first)).await.expect("a page").records;
     let now = jiff::Timestamp::now().as_second();
     assert!(sessions.iter().all(|session| session.to_json()["expiresAt"].as_i64() > Some(now)));
-    // Every change is written down, as always.
+    // Every change has an audit entry.
     assert!(all(&tenant, "audits").await.iter().all(|entry| entry.text("actorUserId") == Some("seed")));
 }
 
 #[tokio::test]
-async fn todos_have_a_history_and_are_in_the_list_at_once() {
+async fn seeded_todos_have_a_history_and_are_projected() {
     let dir = tempfile::tempdir().expect("a directory");
-    let told = seed(&["todo", "--data", text(dir.path()), "--items", "60"]);
-    assert_eq!((&told["made"], &told["entities"][0]["entity"]), (&Value::from(180), &Value::from("todo")));
+    let result = seed(&["todo", "--data", text(dir.path()), "--items", "60"]);
+    assert_eq!((&result["made"], &result["entities"][0]["entity"]), (&Value::from(180), &Value::from("todo")));
     let tenant = tenant(dir.path(), "todo", "todo/design/todo.toml", "demo").await;
 
     let todos = all(&tenant, "todos").await;
-    // Some have been deleted again.
+    // Some todos are deleted.
     assert!((40..60).contains(&todos.len()), "{}", todos.len());
     let (active, completed) = (all(&tenant, "todos_active").await.len(), all(&tenant, "todos_completed").await.len());
     assert!(active > 5 && completed > 5 && active + completed == todos.len(), "{active} {completed}");
@@ -204,7 +204,7 @@ async fn todos_have_a_history_and_are_in_the_list_at_once() {
         assert_eq!(last.text("eventId"), todo.text("lastEventId"));
         assert_eq!(todo.to_json()["version"], events.len());
         assert_eq!(last.to_json()["metadata"]["timestamp"], todo.to_json()["updatedAt"]);
-        // The id tells the moment at which it was made.
+        // The id contains the creation time.
         let made: jiff::Timestamp =
             events[0].to_json()["metadata"]["timestamp"].as_str().expect("text").parse().expect("an instant");
         assert_eq!(ulid_seconds(id), made.as_second());
@@ -213,20 +213,20 @@ async fn todos_have_a_history_and_are_in_the_list_at_once() {
     }
     let events = all(&tenant, "family_events").await;
     let kinds: BTreeSet<_> = events.iter().filter_map(|event| event.text("eventType")).collect();
-    let said = "TodoCompleted TodoCreated TodoDeleted TodoNoteChanged TodoReopened TodoTitleChanged";
-    assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), said);
+    let expected = "TodoCompleted TodoCreated TodoDeleted TodoNoteChanged TodoReopened TodoTitleChanged";
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), expected);
     assert_eq!(events.iter().filter(|event| event.text("eventType") == Some("TodoCreated")).count(), 60);
 }
 
 #[tokio::test]
-async fn the_file_of_a_design_is_no_system_that_is_built_in_whatever_it_is_called() {
+async fn a_design_file_with_the_name_of_a_built_in_system_is_not_that_system() {
     let dir = tempfile::tempdir().expect("a directory");
-    let told = seed(&[text(&root().join("systems/todo/design/todo.toml")), "--data", text(dir.path())]);
-    // Nobody knows its commands, and without them there is nothing to be made.
-    assert_eq!((&told["made"], told["skipped"].as_array().map(Vec::len)), (&Value::from(0), Some(5)));
+    let result = seed(&[text(&root().join("systems/todo/design/todo.toml")), "--data", text(dir.path())]);
+    // Its commands are unknown, and without commands nothing can be created.
+    assert_eq!((&result["made"], result["skipped"].as_array().map(Vec::len)), (&Value::from(0), Some(5)));
 }
 
-/// The instant in a ULID, in seconds.
+/// The timestamp of a ULID, in seconds.
 fn ulid_seconds(id: &str) -> i64 {
     let digit =
         |each: u8| b"0123456789ABCDEFGHJKMNPQRSTVWXYZ".iter().position(|digit| *digit == each).expect("a digit");
@@ -234,7 +234,7 @@ fn ulid_seconds(id: &str) -> i64 {
 }
 
 #[test]
-fn a_design_of_ones_own_is_filled() {
+fn a_custom_design_is_seeded() {
     let dir = tempfile::tempdir().expect("a directory");
     assert_eq!(nagaya(&["new", "desk", "--dir", text(dir.path())]).status, 0);
     let design = dir.path().join("desk.toml");
@@ -243,13 +243,13 @@ fn a_design_of_ones_own_is_filled() {
     let first = seed(&args);
     assert_eq!((&first["system"], &first["made"]), (&Value::from("desk"), &Value::from(300)));
 
-    // No two open tickets have the same title: what is taken is made up anew.
+    // Titles of open tickets are unique: a taken one is generated again.
     let other = seed(&[&args[..], &["--seed", "2"]].concat());
     assert_eq!((&other["made"], &other["present"]), (&Value::from(300), &Value::from(0)));
 }
 
 #[test]
-fn every_example_of_the_reference_can_be_filled() {
+fn every_example_of_the_reference_can_be_seeded() {
     let page = fs::read_to_string(root().join("docs/reference/design.md")).expect("the page");
     let mut tried = 0;
     for block in page.split("```toml\n").skip(1) {
@@ -257,8 +257,8 @@ fn every_example_of_the_reference_can_be_filled() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("design.toml");
         fs::write(&file, design).expect("a file");
-        let told = seed(&[text(&file), "--store", "memory", "--items", "5"]);
-        for each in told["entities"].as_array().expect("a list") {
+        let result = seed(&[text(&file), "--store", "memory", "--items", "5"]);
+        for each in result["entities"].as_array().expect("a list") {
             assert!(each["made"].as_u64() >= Some(if each["operator"] == true { 5 } else { 3 }), "{design}\n{each}");
         }
         tried += 1;
@@ -266,7 +266,7 @@ fn every_example_of_the_reference_can_be_filled() {
     assert!(tried > 15, "only {tried} examples");
 }
 
-/// Tenants that are UUIDs, a pattern, ids that the layer makes, what belongs to the system, what cannot be made at all.
+/// UUID tenants, a pattern, generated ids, system entities, and entities that cannot be generated.
 const ODD: &str = r#"
 name    = "odd"
 version = "1.0"
@@ -341,7 +341,7 @@ entity = "node"
 "#;
 
 #[test]
-fn odd_designs_are_filled_as_far_as_they_can_be() {
+fn unusual_designs_are_seeded_as_far_as_possible() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("odd.toml");
     fs::write(&file, ODD).expect("a file");
@@ -351,18 +351,18 @@ fn odd_designs_are_filled_as_far_as_they_can_be() {
 }
 
 #[test]
-fn people_see_a_table_and_what_is_left_out() {
+fn the_text_output_is_a_table_with_the_skipped_entities() {
     assert_snapshot!(nagaya(&["seed", "todo", "--store", "memory", "--items", "5"]).to_string());
 }
 
 #[test]
-fn help_tells_what_there_is() {
+fn help_lists_commands_and_options() {
     assert_snapshot!(nagaya(&["seed", "--help"]).stdout);
     assert_snapshot!(nagaya(&["new", "--help"]).stdout);
 }
 
 #[test]
-fn what_cannot_be_done_is_told() {
+fn impossible_requests_are_refused_with_a_reason() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = text(dir.path());
     for args in [

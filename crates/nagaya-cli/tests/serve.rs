@@ -1,4 +1,4 @@
-//! `nagaya serve` and `nagaya token`, as a newcomer uses them.
+//! `nagaya serve` and `nagaya token`, as a new user runs them.
 
 mod common;
 
@@ -43,15 +43,15 @@ fn one_command_serves_every_system_with_documentation_and_a_token() {
     }
     let url = serving.url().to_owned();
     assert_eq!(send("GET", &format!("{url}/readyz"), None, None).0, 200);
-    // A token is good for its own system only.
+    // A token is valid for its own system only.
     let token = serving.token("aiagent");
     assert_eq!(send("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
     assert_eq!(serving.process.stop(), Some(0));
 }
 
-/// What was acknowledged is there after the next start, for whoever it belongs to.
+/// Acknowledged data is there after a restart, for its own tenant only.
 #[test]
-fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
+fn a_single_system_is_served_at_the_root_and_keeps_its_data() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let at = ["todo", "--data", text(&data)];
@@ -59,7 +59,7 @@ fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
         let serving = serve(&at, &[]);
         let (status, body) = serving.send("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
         assert_eq!(status, 201, "{body}");
-        // A second server on the same data says who has it.
+        // A second server on the same data names the process that holds it.
         let second = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&data)]);
         assert_ne!(second.status, 0);
         assert!(second.stderr.contains(&serving.process.id().to_string()), "{second}");
@@ -68,11 +68,11 @@ fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
     };
     let serving = serve(&at, &[]);
     let path = format!("/todos/{}", made["todoId"].as_str().expect("an id"));
-    // The server may have been stopped before the list had it: then the next one builds it from the event.
+    // If the server stopped before the projection was updated, the next one updates it.
     let after = format!("{path}?after={}", made["lastEventId"].as_str().expect("an event"));
     assert_eq!(serving.send("todo", "GET", &after, None), (200, json!({ "data": made })));
 
-    // `nagaya token` prints a token and nothing else; another tenant's sees nothing.
+    // `nagaya token` prints only a token; the token of another tenant lists nothing.
     let ask = |tenant: &str| {
         let run = nagaya(&["token", "--system", "todo", "--tenant", tenant, "--user", "u", "--data", text(&data)]);
         assert_eq!((run.status, run.stdout.lines().count()), (0, 1), "{run}");
@@ -84,10 +84,10 @@ fn a_system_alone_is_at_the_root_and_keeps_what_it_was_given() {
     assert_eq!((status, &theirs["code"]), (404, &json!("not_found")));
 }
 
-/// The lines of the first screen that are to be pasted do what they say.
+/// The commands in the banner work when they are pasted into a shell.
 #[cfg(unix)]
 #[test]
-fn the_lines_on_the_first_screen_can_be_pasted() {
+fn the_commands_of_the_banner_work_when_pasted() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("my data");
     for system in ["aiagent", "aiagent-multi", "todo", "kondate", "management", ""] {
@@ -108,9 +108,9 @@ fn the_lines_on_the_first_screen_can_be_pasted() {
         let (status, body) = send("GET", url, Some(&made), None);
         assert_eq!(status, 200, "{system}: {token}\n{curl}\n{body}");
     }
-    // The keys of a server that keeps nothing are nowhere to be found.
+    // The keys of a server without a data directory are not on disk.
     let mut serving = serve(&["todo", "--store", "memory", "--log", "off"], &[]);
-    // Whoever is answered comes after the first screen.
+    // The banner is printed before the first response.
     let url = serving.url();
     assert_eq!(send("GET", &format!("{url}/healthz"), None, None).0, 200);
     serving.process.terminate();
@@ -121,7 +121,7 @@ fn the_lines_on_the_first_screen_can_be_pasted() {
 /// Load balancers see that the server stops before it refuses connections.
 #[cfg(unix)]
 #[test]
-fn a_server_that_is_told_to_stop_says_so_before_it_does() {
+fn a_stopping_server_reports_not_ready_before_it_closes() {
     let serving = serve(&["todo", "--store", "memory"], &[("NAGAYA_GRACE", "600")]);
     let url = serving.url();
     let ask = |path: &str| send("GET", &format!("{url}{path}"), None, None);
@@ -135,16 +135,16 @@ fn a_server_that_is_told_to_stop_says_so_before_it_does() {
         other => Err(format!("{other:?}")),
     });
     assert_eq!(ask("/healthz").0, 200);
-    assert_eq!(serving.send("todo", "GET", "/todos", None).0, 200, "whoever still comes is still served");
+    assert_eq!(serving.send("todo", "GET", "/todos", None).0, 200, "requests are still answered");
 }
 
-/// A limit on the size of files is a fault of the store, not the end of the server.
+/// A limit on the file size is an error of the store, not the end of the server.
 #[cfg(unix)]
 #[test]
-fn a_server_whose_files_may_not_grow_goes_on_answering() {
+fn a_server_that_hits_the_file_size_limit_keeps_answering() {
     let directory = tempfile::tempdir().expect("a directory");
     let args = ["todo", "--data", text(directory.path())];
-    // The journal takes its room when the directory is made.
+    // The journal reserves its space when the directory is created.
     assert_eq!(serve(&args, &[]).process.stop(), Some(0));
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
@@ -152,19 +152,19 @@ fn a_server_whose_files_may_not_grow_goes_on_answering() {
     let todo = json!({ "title": "x".repeat(200) });
     let create = |_| serving.send("todo", "POST", "/todos", Some(&todo));
     let refused = (0..5_000).map(create).find(|(status, _)| *status != 201).expect("the files are full at some time");
-    // The write that fails may have happened; those after it have not.
+    // The failed write may have been committed; later ones were not.
     assert!([503, 504].contains(&refused.0), "{refused:?}");
-    // Reads are refused only for the moments in which the store tries to open again.
+    // Reads are refused only while the store reopens.
     eventually(|| match serving.send("todo", "GET", "/todos", None).0 {
         200 => Ok(()),
         status => Err(status.to_string()),
     });
 }
 
-/// The lines that a server logs from its start to its end.
+/// The log lines of a server from start to stop.
 #[cfg(unix)]
 #[test]
-fn a_server_logs_when_it_started_is_ready_and_has_stopped() {
+fn a_server_logs_start_readiness_and_stop() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let mut serving = serve(&["--data", text(&data)], &[("NAGAYA_LOG_FORMAT", "json")]);
@@ -173,7 +173,7 @@ fn a_server_logs_when_it_started_is_ready_and_has_stopped() {
         200 => Ok(()),
         status => Err(status.to_string()),
     });
-    let (mut told, mut asked) = (Vec::new(), false);
+    let (mut logged, mut asked) = (Vec::new(), false);
     while let Some(line) = serving.process.stderr_line() {
         let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
         if line["target"] == "nagaya::server" {
@@ -181,22 +181,22 @@ fn a_server_logs_when_it_started_is_ready_and_has_stopped() {
                 asked = true;
                 serving.process.terminate();
             }
-            told.push(line);
+            logged.push(line);
         }
     }
-    let said: Vec<_> = told.iter().map(|line| line["message"].as_str().expect("a text")).collect();
-    assert_eq!(said, ["started", "ready", "stopping", "stopped"], "{told:?}");
-    let started = &told[0];
+    let messages: Vec<_> = logged.iter().map(|line| line["message"].as_str().expect("a text")).collect();
+    assert_eq!(messages, ["started", "ready", "stopping", "stopped"], "{logged:?}");
+    let started = &logged[0];
     assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
     assert!(started["store"].as_str().is_some_and(|store| store.contains(text(&data))), "{started}");
     assert!(url.ends_with(started["address"].as_str().expect("an address")), "{started}");
-    assert_eq!(told[1]["systems"], 5);
-    assert!(told[1]["ms"].is_u64() && told[3]["ms"].is_u64(), "{told:?}");
+    assert_eq!(logged[1]["systems"], 5);
+    assert!(logged[1]["ms"].is_u64() && logged[3]["ms"].is_u64(), "{logged:?}");
     assert_eq!(serving.process.wait(), Some(0));
 }
 
 #[test]
-fn a_refusal_names_the_roles_that_would_do() {
+fn a_403_names_the_roles_that_would_be_accepted() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let serving = serve(&["aiagent", "--data", text(&data)], &[]);
@@ -207,9 +207,9 @@ fn a_refusal_names_the_roles_that_would_do() {
     assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("`admin`")), "{refused}");
 }
 
-/// What somebody who watches the server wants to know is among the figures, and little else.
+/// The metrics contain what monitoring needs, and their number is bounded.
 #[test]
-fn the_figures_of_all_systems_fit_on_a_few_pages() {
+fn the_number_of_metrics_of_all_systems_is_bounded() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let serving = serve(&["--data", text(&data), "--max-requests", "77", "--max-connections", "55"], &[]);
@@ -221,7 +221,7 @@ fn the_figures_of_all_systems_fit_on_a_few_pages() {
     let (status, made) = serving.send("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
     assert_eq!(status, 201, "{made}");
     let has = |figures: &str, start: &str| figures.lines().any(|line| line.starts_with(start));
-    // The follower has to have had its turn.
+    // The subscription must have run once.
     eventually(|| {
         let figures = figures();
         let lines = [
@@ -244,9 +244,9 @@ fn the_figures_of_all_systems_fit_on_a_few_pages() {
     assert!(!figures().contains("demo"), "no tenant is among them");
 }
 
-/// A typo in the directory is told, and nothing is made there.
+/// A typo in the directory is reported, and nothing is created there.
 #[test]
-fn a_token_is_not_made_of_keys_that_no_server_has() {
+fn a_token_is_not_issued_for_a_directory_without_keys() {
     let directory = tempfile::tempdir().expect("a directory");
     let typo = directory.path().join("nagaya-dtaa");
     let run = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(&typo)]);
@@ -279,7 +279,7 @@ entity = "note"
 "##;
 
 #[test]
-fn a_design_of_ones_own_is_served_and_its_changes_are_taken_over() {
+fn a_custom_design_is_served_and_reloaded_when_it_changes() {
     let directory = tempfile::tempdir().expect("a directory");
     let design = directory.path().join("notes.toml");
     fs::write(&design, NOTES).expect("a file");
@@ -288,7 +288,7 @@ fn a_design_of_ones_own_is_served_and_its_changes_are_taken_over() {
     assert_eq!(post(json!({ "text": "a" })).0, 201);
     assert_eq!(post(json!({ "text": "a", "pinned": true })).0, 422);
 
-    // A new optional field breaks nothing.
+    // A new optional field is not a breaking change.
     let more = format!("{NOTES}\n[entity.note.fields.pinned]\ntype = \"boolean\"\ndefault = false\n");
     let more = more.replace("[access.notes]\nentity = \"note\"\n\n[entity", "[entity")
         + "\n[access.notes]\nentity = \"note\"\n";
@@ -300,7 +300,7 @@ fn a_design_of_ones_own_is_served_and_its_changes_are_taken_over() {
     let (_, listed) = serving.send("notes", "GET", "/notes", None);
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(2), "what was there still is: {listed}");
 
-    // What breaks, and what is no design, is refused: the API stays as it was.
+    // A breaking change and an invalid design are refused: the API stays unchanged.
     for wrong in [more.replace("NOTE#", "N#"), "name = ".to_owned()] {
         fs::write(&design, wrong).expect("a file");
         std::thread::sleep(Duration::from_millis(1_000));
@@ -314,7 +314,7 @@ fn a_design_of_ones_own_is_served_and_its_changes_are_taken_over() {
 }
 
 #[test]
-fn what_was_seeded_is_found_and_counted_at_once() {
+fn seeded_data_is_searchable_and_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let args = ["seed", "kondate", "--tenants", "2", "--until", "2026-11-12", "--data", text(dir.path())];
     let seeded = nagaya(&args);
@@ -327,10 +327,10 @@ fn what_was_seeded_is_found_and_counted_at_once() {
         let found = found["data"].as_array().expect("a list").clone();
         found.iter().map(|each| each["title"].as_str().expect("a title").to_owned()).collect()
     };
-    // カレー, as it stands in an address.
+    // カレー, URL-encoded.
     let curries = titles("/recipes?q=%E3%82%AB%E3%83%AC%E3%83%BC&limit=2");
     assert!(curries.len() == 2 && curries.iter().all(|title| title.contains("カレー")), "{curries:?}");
-    // 献立 is what no set is called, and 夕食 what many are for.
+    // No set has 献立 in its title, and many have 夕食.
     assert!(titles("/sets?q=%E5%A4%95%E9%A3%9F").len() > 3);
     let published = titles("/catalog/recipes?limit=100");
     assert_eq!(published.len(), 20);
@@ -338,7 +338,7 @@ fn what_was_seeded_is_found_and_counted_at_once() {
     let counts: Vec<_> = popular["data"].as_array().expect("a list").iter().map(|each| &each["savedCount"]).collect();
     assert!(counts.len() == 20 && *counts[0] == json!(1) && *counts[19] == json!(0), "{counts:?}");
 
-    // It is what the product itself would have written: it can be gone on with.
+    // Seeded data is like that of the product: users can continue with it.
     let plan = |slot: &str| serving.send("kondate", "GET", &format!("/plans/{slot}"), None).1["data"].clone();
     let cooked =
         plan("CURRENT")["items"].as_array().expect("a list").iter().filter(|item| item["cooked"] == true).count();
@@ -358,7 +358,7 @@ fn what_was_seeded_is_found_and_counted_at_once() {
 }
 
 #[test]
-fn what_cannot_be_served_says_why() {
+fn a_server_that_cannot_start_reports_the_reason() {
     let check = |args: &[&str], expected: &str| {
         let run = nagaya(args);
         assert_ne!(run.status, 0, "{run}");
@@ -392,9 +392,9 @@ fn what_cannot_be_served_says_why() {
     assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");
 }
 
-/// A server of the API of DynamoDB that has no tables; the operations that it was asked for.
+/// A server of the DynamoDB API without tables, and the operations that it received.
 #[cfg(feature = "dynamodb")]
-fn without_tables() -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+fn dynamodb_server_without_tables() -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
     use std::io::Write as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
@@ -424,17 +424,17 @@ fn without_tables() -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
 
 #[cfg(feature = "dynamodb")]
 #[test]
-fn a_typo_in_the_name_of_tables_is_told_and_makes_none() {
-    let (endpoint, asked) = without_tables();
+fn a_wrong_table_name_is_reported_and_creates_no_tables() {
+    let (endpoint, asked) = dynamodb_server_without_tables();
     let directory = tempfile::tempdir().expect("a directory");
     let env = [("DYNAMODB_ENDPOINT", endpoint.as_str()), ("DYNAMODB_TABLE_NAME", "prodd")];
     let at = ["--store", "dynamodb", "--data", text(directory.path())];
     let run = nagaya_in(&[&["serve", "aiagent", "--listen", "127.0.0.1:0"][..], &at].concat(), "", &env);
     assert_eq!(run.status, 2, "{run}");
-    for told in ["`prodd-app`", "DYNAMODB_TABLE_NAME", "nagaya tables apply", "--create-tables"] {
-        assert!(run.stderr.contains(told), "{told} is not in {run}");
+    for part in ["`prodd-app`", "DYNAMODB_TABLE_NAME", "nagaya tables apply", "--create-tables"] {
+        assert!(run.stderr.contains(part), "{part} is not in {run}");
     }
-    // What has no such flag does not speak of it.
+    // Commands without the flag do not mention it.
     let run = nagaya_in(&[&["events", "run", "todo"][..], &at].concat(), "", &env);
     assert!(run.status == 2 && run.stderr.contains("nagaya tables apply"), "{run}");
     assert!(!run.stderr.contains("--create-tables"), "{run}");
@@ -442,10 +442,10 @@ fn a_typo_in_the_name_of_tables_is_told_and_makes_none() {
     assert!(!asked.is_empty() && asked.iter().all(|operation| !operation.contains("createtable")), "{asked:?}");
 }
 
-/// A name with a typo in it must not end in new tables, and in a server that has none of its data.
+/// A typo in the name must not create new tables and serve an empty system.
 #[cfg(feature = "dynamodb")]
 #[test]
-fn tables_in_the_cloud_are_made_only_when_that_is_asked_for() {
+fn tables_in_the_cloud_are_created_only_with_the_flag() {
     let endpoint =
         std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
     let directory = tempfile::tempdir().expect("a directory");
@@ -465,14 +465,14 @@ fn tables_in_the_cloud_are_made_only_when_that_is_asked_for() {
     let before = status();
     let run = nagaya_in(&["serve", "aiagent", "--listen", "127.0.0.1:0", "--data", text(&data)], "", &dynamodb);
     assert_eq!(run.status, 2, "{run}");
-    for told in [&format!("`{base}-app`"), &base, "nagaya tables apply", "--create-tables"] {
-        assert!(run.stderr.contains(told), "{told} is not in {run}");
+    for part in [&format!("`{base}-app`"), &base, "nagaya tables apply", "--create-tables"] {
+        assert!(run.stderr.contains(part), "{part} is not in {run}");
     }
     assert_eq!(status().stdout, before.stdout, "nothing was made");
 
     let args = ["aiagent", "--data", text(&data), "--create-tables"];
     assert_eq!(serve(&args, &dynamodb).send("aiagent", "GET", "/agents", None).0, 200);
-    // Once they are there, the flag is not needed.
+    // Once the tables exist, the flag is not needed.
     assert_eq!(serve(&args[..3], &dynamodb).send("aiagent", "GET", "/agents", None).0, 200);
 }
 
@@ -484,7 +484,7 @@ fn the_driver_is_chosen_by_the_environment() {
         std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    // A region is a database of its own in DynamoDB Local; keys and region are what the environment says.
+    // Each region is a separate database in DynamoDB Local; credentials and region come from the environment.
     let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     let (region, base) = (format!("serve-{nanos:x}"), format!("base-{nanos:x}"));
     let dynamodb = [
@@ -498,7 +498,7 @@ fn the_driver_is_chosen_by_the_environment() {
     let file = [("DATA_STORE_DRIVER", "file")];
     for (system, env) in [("aiagent", &dynamodb[..]), ("kondate", &dynamodb[..]), ("kondate", &file[..])] {
         let (list, title) = if system == "kondate" { ("/recipes", "title") } else { ("/agents", "name") };
-        // The seed command makes the tables too.
+        // The seed command creates the tables too.
         let args = ["seed", system, "--tenants", "1", "--items", "2", "--data", text(&data)];
         let run = nagaya_in(&args, "", env);
         assert_eq!(run.status, 0, "{run}");
@@ -508,11 +508,11 @@ fn the_driver_is_chosen_by_the_environment() {
         let (_, listed) = serving.send(system, "GET", list, None);
         assert_eq!(listed["data"].as_array().map(Vec::len), Some(3), "{system}: {listed}");
     }
-    // The tables are where the environment says, under the base that it says.
+    // The tables are at the endpoint and under the base name of the environment.
     let args = ["tables", "status", "systems/aiagent/design/single.toml", "--store", "dynamodb", "--json"];
     let run = nagaya_in(&args, "", &dynamodb);
     assert!(run.status == 0 && run.stdout.contains(&format!("{base}-app")), "{run}");
-    // Nothing of it is in the directory of the other driver.
+    // The directory of the embedded store contains nothing of it.
     let run = nagaya(&["store", "stat", "--data", text(&data)]);
     assert!(run.stdout.contains("kondate/MainTable") && !run.stdout.contains("aiagent"), "{run}");
 }
@@ -522,11 +522,11 @@ fn the_driver_is_chosen_by_the_environment() {
 fn the_smoke_test_of_kondate_passes() {
     let alone = nagaya(&["smoke", "kondate", "--json"]);
     assert_eq!(alone.status, 0, "{alone}");
-    let told: Value = serde_json::from_str(&alone.stdout).expect("JSON");
-    let steps = told["steps"].as_array().expect("steps");
-    assert!(steps.len() > 15 && steps.iter().all(|step| step["ok"] == true && step["note"].is_null()), "{told:#}");
+    let result: Value = serde_json::from_str(&alone.stdout).expect("JSON");
+    let steps = result["steps"].as_array().expect("steps");
+    assert!(steps.len() > 15 && steps.iter().all(|step| step["ok"] == true && step["note"].is_null()), "{result:#}");
 
-    // With other systems it is served below its name, and the server has its directory open.
+    // With other systems it is served below its name, and the server holds its directory.
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let serving = serve(&["--data", text(&data)], &[]);
@@ -536,10 +536,10 @@ fn the_smoke_test_of_kondate_passes() {
     assert_eq!(beside.status, 0, "{beside}");
     assert_eq!(beside.stdout.lines().filter(|line| line.trim_start().starts_with("skipped")).count(), 1, "{beside}");
     assert!(beside.stderr.contains("steps, 1 skipped, all others fine"), "{beside}");
-    // Nothing is left of it.
+    // It removes everything that it created.
     assert_eq!(serving.send("kondate", "GET", "/catalog/recipes", None), (200, json!({ "data": [] })));
 
-    // The token of another system is taken nowhere, and it says at which step it ended.
+    // The token of another system is refused, and the output names the step that failed.
     let other = serving.token("todo").to_owned();
     let refused = nagaya(&["smoke", "kondate", "--url", url, "--token", &other]);
     assert_eq!(refused.status, 1, "{refused}");
@@ -558,7 +558,7 @@ fn the_smoke_test_refuses_a_user_with_data() {
     let url = system["api"].as_str().expect("a URL").trim_end_matches("/v1");
     let token = system["token"].as_str().expect("a token");
     let go = || nagaya(&["smoke", "kondate", "--url", url, "--token", token]);
-    let skipped = |told: &str| told.lines().filter(|line| line.trim_start().starts_with("skipped")).count();
+    let skipped = |output: &str| output.lines().filter(|line| line.trim_start().starts_with("skipped")).count();
 
     // A user without data can run it repeatedly; steps for two users are skipped.
     for _ in 0..2 {
@@ -593,7 +593,7 @@ fn the_smoke_test_refuses_a_user_with_data() {
 }
 
 #[test]
-fn a_smoke_test_that_cannot_run_says_why() {
+fn a_smoke_test_that_cannot_run_reports_the_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = text(directory.path());
     let unknown = nagaya(&["smoke", "todo"]);
@@ -611,7 +611,7 @@ fn the_smoke_test_of_kondate_passes_on_dynamodb() {
     let endpoint =
         std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect("run `cargo xtask test`, or `cargo xtask servers`");
     let directory = tempfile::tempdir().expect("a directory");
-    // A region is a database of its own in DynamoDB Local.
+    // Each region is a separate database in DynamoDB Local.
     let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     let region = format!("smoke-{nanos:x}");
     let env = [
@@ -626,6 +626,9 @@ fn the_smoke_test_of_kondate_passes_on_dynamodb() {
     let api = serving.system("kondate")["api"].as_str().expect("a URL");
     let gone = nagaya_in(&["smoke", "kondate", "--url", api.trim_end_matches("/v1"), "--json"], "", &env);
     assert_eq!(gone.status, 0, "{gone}");
-    let told: Value = serde_json::from_str(&gone.stdout).expect("JSON");
-    assert!(told["steps"].as_array().is_some_and(|steps| steps.iter().all(|step| step["note"].is_null())), "{told:#}");
+    let result: Value = serde_json::from_str(&gone.stdout).expect("JSON");
+    assert!(
+        result["steps"].as_array().is_some_and(|steps| steps.iter().all(|step| step["note"].is_null())),
+        "{result:#}"
+    );
 }

@@ -49,7 +49,7 @@ async fn a_store_is_counted_verified_copied_and_compacted() {
     assert_eq!(back["contentHash"], stat["contentHash"]);
     assert_eq!(json(&["store", "stat", "--json", "--data", &restored])["contentHash"], stat["contentHash"]);
 
-    // Both are refused: nobody knows what will be, nor what was before the changes that are kept.
+    // A future moment and one before the retained changes are both refused.
     for (at, why) in [("2999-01-01T00:00:00Z", "in the future"), ("2000-01-01T00:00:00Z", "the first change is of")] {
         let refused = nagaya(&["store", "restore", "--data", &data, "--at", at, "--to", &past]);
         assert!(refused.status == 2 && refused.stderr.contains(why), "{refused}");
@@ -64,7 +64,7 @@ async fn a_store_is_counted_verified_copied_and_compacted() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_told() {
+async fn impossible_requests_are_refused_with_a_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let name = data.to_string_lossy().into_owned();
@@ -87,7 +87,7 @@ async fn what_cannot_be_done_is_told() {
 }
 
 #[tokio::test]
-async fn indexes_are_built_anew_and_a_damaged_journal_is_given_up() {
+async fn indexes_are_rebuilt_and_a_damaged_journal_is_abandoned() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let name = data.to_string_lossy().into_owned();
@@ -101,7 +101,7 @@ async fn indexes_are_built_anew_and_a_damaged_journal_is_given_up() {
     let whole = nagaya(&["store", "recover", "--data", &name]);
     assert!(whole.status == 0 && whole.stdout.contains("the journals are whole"), "{whole}");
 
-    // A byte in the middle of the journal.
+    // Damage a byte in the middle of the journal.
     let journals = std::fs::read_dir(data.join("data")).expect("a folder").flatten().map(|entry| entry.path());
     let mut journals: Vec<_> =
         journals.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).collect();
@@ -151,7 +151,7 @@ async fn damaged_files_and_objects_are_named() {
     assert!(checked.status == 1 && checked.stdout.contains(hash.as_str()), "{checked}");
     std::fs::write(folder.join(hash.as_str()), "a long note").expect("it can be written");
 
-    // A byte in the middle of each sorted file.
+    // Damage a byte in the middle of each sorted file.
     let mut files = Vec::new();
     for space in std::fs::read_dir(data.join("data/keyspaces")).expect("a folder").flatten() {
         files.extend(

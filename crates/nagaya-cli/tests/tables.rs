@@ -17,30 +17,30 @@ const DESIGNS: [(&str, &str); 5] = [
     ("todo", "systems/todo/design/todo.toml"),
 ];
 
-/// Tables on the server that no other test and no earlier run has used.
+/// A region and a base name that no other test and no earlier run has used.
 ///
-/// Each has a region of its own, which is a database of its own in DynamoDB Local: not all designs put the base into the
-/// names of their tables, and a database with many expiring tables never fills an index that is added.
-struct Place {
+/// Each region is a separate database in DynamoDB Local: not all designs put the base into the names of their tables,
+/// and a database with many tables that expire items never fills a new index.
+struct TestTables {
     endpoint: String,
     base: String,
 }
 
-impl Place {
+impl TestTables {
     fn new(test: &str) -> Self {
         let endpoint = std::env::var("NAGAYA_TEST_DYNAMODB_LOCAL").expect(
             "NAGAYA_TEST_DYNAMODB_LOCAL is not set: run `cargo xtask test`, \
              or `cargo xtask servers` and set the variables it prints",
         );
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        Place { endpoint, base: format!("{test}-{nanos:x}") }
+        TestTables { endpoint, base: format!("{test}-{nanos:x}") }
     }
 
-    /// Runs `nagaya tables`, with the names of this place taken out of what it says.
+    /// Runs `nagaya tables`, with the region and the base name removed from its output.
     fn tables(&self, verb: &str, design: &str, args: &[&str]) -> Run {
         let Run { status, stdout, stderr } = self.run(verb, design, args);
-        let same = |text: String| text.replace(&self.base, "<base>").replace(&self.endpoint, "<endpoint>");
-        Run { status, stdout: same(stdout), stderr: same(stderr) }
+        let normalized = |text: String| text.replace(&self.base, "<base>").replace(&self.endpoint, "<endpoint>");
+        Run { status, stdout: normalized(stdout), stderr: normalized(stderr) }
     }
 
     fn run(&self, verb: &str, design: &str, args: &[&str]) -> Run {
@@ -63,10 +63,10 @@ impl Place {
 
 /// Proves the tables' part of A12. Proves the store's part of M1.
 #[test]
-fn the_tables_of_each_design_are_planned_made_looked_at_and_dropped() {
+fn the_tables_of_each_design_are_planned_applied_inspected_and_dropped() {
     for (name, design) in DESIGNS {
-        let place = Place::new(name);
-        let run = |verb: &str, args: &[&str]| place.tables(verb, design, args);
+        let tables = TestTables::new(name);
+        let run = |verb: &str, args: &[&str]| tables.tables(verb, design, args);
         insta::assert_snapshot!(format!("{name}-plan"), run("plan", &[]));
 
         let pending = run("plan", &["--exit-code"]);
@@ -76,8 +76,8 @@ fn the_tables_of_each_design_are_planned_made_looked_at_and_dropped() {
         let settled = run("plan", &["--exit-code"]);
         assert_eq!(settled.status, 0, "{settled}");
         assert!(settled.stdout.ends_with("nothing to do\n"), "{settled}");
-        // Doing it again does nothing.
-        let again = place.json("apply", design, &["--yes"]);
+        // A second run does nothing.
+        let again = tables.json("apply", design, &["--yes"]);
         assert_eq!(again["done"], 0);
         insta::assert_snapshot!(format!("{name}-status"), run("status", &[]));
 
@@ -89,19 +89,19 @@ fn the_tables_of_each_design_are_planned_made_looked_at_and_dropped() {
 
 /// Proves the store's part of K17.
 #[tokio::test]
-async fn indexes_come_stage_by_stage_and_are_told_as_missing_before() {
-    let (place, design) = (Place::new("staged"), "systems/kondate/design/kondate.toml");
-    let store = place.store().await;
-    let mut told = Vec::new();
+async fn indexes_are_created_in_stages_and_missing_ones_are_reported() {
+    let (tables, design) = (TestTables::new("staged"), "systems/kondate/design/kondate.toml");
+    let store = tables.store().await;
+    let mut outputs = Vec::new();
     for stage in ["0", "1", "2", "3"] {
-        told.push(format!("$ plan --stage {stage}\n{}", place.tables("plan", design, &["--stage", stage])));
-        let applied = place.tables("apply", design, &["--stage", stage, "--yes"]);
+        outputs.push(format!("$ plan --stage {stage}\n{}", tables.tables("plan", design, &["--stage", stage])));
+        let applied = tables.tables("apply", design, &["--stage", stage, "--yes"]);
         assert_eq!(applied.status, 0, "{applied}");
-        told.push(format!("$ status\n{}", place.tables("status", design, &[])));
+        outputs.push(format!("$ status\n{}", tables.tables("status", design, &[])));
 
-        // Callers see what is there and what is not yet, without a restart.
-        let fresh = place.store().await;
-        let planned = place.json("plan", design, &["--stage", stage]);
+        // Callers see which indexes are active without a restart.
+        let fresh = tables.store().await;
+        let planned = tables.json("plan", design, &["--stage", stage]);
         for next in planned["next"].as_array().expect("a list") {
             let (table, index) = (next["table"].as_str().expect("a name"), next["index"].as_str().expect("a name"));
             for store in [&store, &fresh] {
@@ -110,7 +110,7 @@ async fn indexes_come_stage_by_stage_and_are_told_as_missing_before() {
                 assert_eq!(error.to_string(), format!("the table `{table}` has no index `{index}` yet"));
             }
         }
-        for table in place.json("status", design, &[])["tables"].as_array().expect("a list") {
+        for table in tables.json("status", design, &[])["tables"].as_array().expect("a list") {
             for index in table["indexes"].as_array().expect("a list").iter().filter(|index| index["state"] == "active")
             {
                 let name = |value: &Value| value.as_str().expect("a name").to_owned();
@@ -121,69 +121,69 @@ async fn indexes_come_stage_by_stage_and_are_told_as_missing_before() {
             }
         }
     }
-    // All stages are all indexes.
-    told.push(format!("$ plan --exit-code\n{}", place.tables("plan", design, &["--exit-code"])));
-    insta::assert_snapshot!("stages", told.join("\n\n"));
-    assert_eq!(place.tables("drop", design, &["--yes"]).status, 0);
+    // After all stages every index is active.
+    outputs.push(format!("$ plan --exit-code\n{}", tables.tables("plan", design, &["--exit-code"])));
+    insta::assert_snapshot!("stages", outputs.join("\n\n"));
+    assert_eq!(tables.tables("drop", design, &["--yes"]).status, 0);
 }
 
 #[tokio::test]
-async fn tables_with_items_are_dropped_only_when_told_to() {
-    let (place, design) = (Place::new("filled"), "systems/todo/design/todo.toml");
-    assert_eq!(place.tables("apply", design, &["--yes"]).status, 0);
-    let first = place.json("status", design, &[])["tables"][0]["table"].as_str().expect("a name").to_owned();
+async fn tables_with_items_are_dropped_only_with_the_flag() {
+    let (tables, design) = (TestTables::new("filled"), "systems/todo/design/todo.toml");
+    assert_eq!(tables.tables("apply", design, &["--yes"]).status, 0);
+    let first = tables.json("status", design, &[])["tables"][0]["table"].as_str().expect("a name").to_owned();
     let item = Item::new().with("PK", "TODO#1").with("SK", "EVENT#1");
-    place.store().await.write(Write::put(&first, item).into()).await.expect("a put");
+    tables.store().await.write(Write::put(&first, item).into()).await.expect("a put");
 
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for args in [&["--yes"][..], &["--drop"], &["--drop", "--yes"], &["--drop", "--yes"]] {
-        told.push(format!("$ drop {}\n{}", args.join(" "), place.tables("drop", design, args)));
+        outputs.push(format!("$ drop {}\n{}", args.join(" "), tables.tables("drop", design, args)));
     }
-    insta::assert_snapshot!("drop", told.join("\n\n"));
+    insta::assert_snapshot!("drop", outputs.join("\n\n"));
 }
 
 #[tokio::test]
-async fn what_contradicts_the_design_is_told_and_nothing_is_done() {
-    let (place, design) = (Place::new("other"), "systems/todo/design/todo.toml");
-    let names = place.json("plan", design, &[]);
+async fn tables_that_contradict_the_design_are_reported_and_not_changed() {
+    let (tables, design) = (TestTables::new("other"), "systems/todo/design/todo.toml");
+    let names = tables.json("plan", design, &[]);
     let name = |at: usize| names["tables"][at]["table"].as_str().expect("a name").to_owned();
-    let store = place.store().await;
+    let store = tables.store().await;
     let other = TableSpec::new(name(0), KeySchema::strings("id", "at"))
         .with_index("mine", KeySchema::strings("a", "b"))
         .with_ttl("until");
     store.ensure_tables(&[other]).await.expect("the table is made");
 
-    let mut told = vec![format!("$ plan\n{}", place.tables("plan", design, &[]))];
-    told.push(format!("$ apply --yes\n{}", place.tables("apply", design, &["--yes"])));
-    insta::assert_snapshot!("conflicts", told.join("\n\n"));
-    assert_eq!(place.tables("drop", design, &["--yes"]).status, 0);
+    let mut outputs = vec![format!("$ plan\n{}", tables.tables("plan", design, &[]))];
+    outputs.push(format!("$ apply --yes\n{}", tables.tables("apply", design, &["--yes"])));
+    insta::assert_snapshot!("conflicts", outputs.join("\n\n"));
+    assert_eq!(tables.tables("drop", design, &["--yes"]).status, 0);
 }
 
 #[tokio::test]
 async fn an_index_that_the_design_does_not_have_stays_unless_pruned() {
-    let (place, design) = (Place::new("extra"), "systems/kondate/design/kondate.toml");
-    assert_eq!(place.tables("apply", design, &["--yes"]).status, 0);
-    let status = place.json("status", design, &[]);
+    let (tables, design) = (TestTables::new("extra"), "systems/kondate/design/kondate.toml");
+    assert_eq!(tables.tables("apply", design, &["--yes"]).status, 0);
+    let status = tables.json("status", design, &[]);
     let table = status["tables"][0]["table"].as_str().expect("a name");
-    let store = place.store().await;
+    let store = tables.store().await;
     let wide = TableSpec::new(table, KeySchema::strings("PK", "SK"))
         .with_index("mine", KeySchema::strings("a", "b"))
         .with_ttl("expiresAt");
     store.ensure_tables(&[wide]).await.expect("the index is made");
 
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for (verb, args) in [("plan", &[][..]), ("status", &[]), ("plan", &["--prune"]), ("apply", &["--prune", "--yes"])] {
-        told.push(format!("$ {verb} {}\n{}", args.join(" "), place.tables(verb, design, args)));
+        outputs.push(format!("$ {verb} {}\n{}", args.join(" "), tables.tables(verb, design, args)));
     }
-    insta::assert_snapshot!("prune", told.join("\n\n"));
-    assert_eq!(place.tables("plan", design, &["--exit-code"]).status, 0);
-    assert_eq!(place.tables("drop", design, &["--yes"]).status, 0);
+    insta::assert_snapshot!("prune", outputs.join("\n\n"));
+    assert_eq!(tables.tables("plan", design, &["--exit-code"]).status, 0);
+    assert_eq!(tables.tables("drop", design, &["--yes"]).status, 0);
 }
 
 #[tokio::test]
-async fn several_that_make_the_same_tables_at_once_all_succeed() {
-    let place = Place::new("together");
-    let stores = [place.store().await, place.store().await, place.store().await];
+async fn concurrent_creation_of_the_same_tables_succeeds() {
+    let tables = TestTables::new("together");
+    let stores = [tables.store().await, tables.store().await, tables.store().await];
     let key = || KeySchema::strings("PK", "SK");
     let narrow = TableSpec::new("together", key()).with_ttl("expiresAt");
     let wide = narrow
@@ -205,14 +205,14 @@ async fn several_that_make_the_same_tables_at_once_all_succeed() {
 }
 
 #[tokio::test]
-async fn a_table_without_a_stream_tells_how_to_get_one() {
-    let (place, design) = (Place::new("still"), "systems/kondate/design/kondate.toml");
-    assert_eq!(place.tables("apply", design, &["--yes"]).status, 0);
+async fn a_table_without_a_stream_is_reported_with_the_remedy() {
+    let (tables, design) = (TestTables::new("still"), "systems/kondate/design/kondate.toml");
+    assert_eq!(tables.tables("apply", design, &["--yes"]).status, 0);
     let error =
-        place.store().await.changes("MainTable", StartPosition::Oldest, 10).await.expect_err("it has no stream");
-    let told =
+        tables.store().await.changes("MainTable", StartPosition::Oldest, 10).await.expect_err("it has no stream");
+    let outputs =
         "the table `MainTable` has no stream: write `stream = true` for it in the design and run `nagaya tables apply`";
-    assert_eq!((error.code(), error.to_string().as_str()), ("invalid", told));
+    assert_eq!((error.code(), error.to_string().as_str()), ("invalid", outputs));
 }
 
 #[test]
@@ -229,9 +229,9 @@ fn missing_credentials_are_one_sentence_with_the_remedy() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
-    let (place, design) = (Place::new("unasked"), "systems/todo/design/todo.toml");
-    insta::assert_snapshot!("unasked", place.tables("apply", design, &[]));
+fn missing_configuration_is_reported() {
+    let (tables, design) = (TestTables::new("unasked"), "systems/todo/design/todo.toml");
+    insta::assert_snapshot!("unasked", tables.tables("apply", design, &[]));
     let args = ["tables", "plan", design, "--store", "dynamodb"];
     let unreachable = [("DYNAMODB_ENDPOINT", "http://127.0.0.1:9")];
     let run = nagaya_in(&args, "", &unreachable);
@@ -240,11 +240,11 @@ fn what_is_missing_is_told() {
 }
 
 #[test]
-fn the_base_is_told_by_the_environment_or_the_design() {
-    let (place, design) = (Place::new("base"), "systems/aiagent/design/single.toml");
+fn the_base_name_comes_from_the_environment_or_the_design() {
+    let (tables, design) = (TestTables::new("base"), "systems/aiagent/design/single.toml");
     let args = ["tables", "plan", design, "--store", "dynamodb", "--json"];
     let first = |variables: &[(&str, &str)]| {
-        let run = nagaya_in(&args, "", &[variables, &[("DYNAMODB_ENDPOINT", place.endpoint.as_str())]].concat());
+        let run = nagaya_in(&args, "", &[variables, &[("DYNAMODB_ENDPOINT", tables.endpoint.as_str())]].concat());
         let plan: Value = serde_json::from_str(&run.stdout).expect("--json prints JSON");
         plan["tables"][0]["table"].as_str().expect("a name").to_owned()
     };

@@ -1,6 +1,6 @@
-//! The tutorial "Your first API", command by command, against a server that runs.
+//! Runs the tutorial "Your first API" command by command against a running server.
 //!
-//! What a reader does by hand stands in the page as a comment: `<!-- run: … -->`, `<!-- stop -->`, `<!-- start -->`.
+//! Manual steps are comments in the page: `<!-- run: … -->`, `<!-- stop -->`, `<!-- start -->`.
 #![cfg(unix)]
 
 use std::{
@@ -15,13 +15,13 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorials/fi
 
 /// A piece of the page.
 enum Step {
-    /// Something to type.
+    /// A command.
     Type(String),
-    /// What comes of it.
+    /// The expected output of the command before.
     Expect(String),
-    /// A piece of a design.
+    /// A fragment of a design.
     Fragment(String),
-    /// Something that the reader does otherwise.
+    /// A manual step, from a comment.
     Do(String),
 }
 
@@ -43,8 +43,8 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// A text without what is different every time: ids, instants, cursors.
-fn same(text: &str) -> String {
+/// A text without ids, timestamps and cursors.
+fn normalized(text: &str) -> String {
     let mut before = "";
     let mut pieces = Vec::new();
     for piece in text.trim().split('"') {
@@ -62,15 +62,15 @@ fn same(text: &str) -> String {
     pieces.join("\"")
 }
 
-/// The reader: a directory, a shell, a server.
+/// The state of a reader: a directory, shell variables, a server.
 struct Reader<'d> {
     directory: &'d Path,
     port: u16,
-    /// Variables that have been set.
+    /// Shell variables that have been set.
     variables: String,
     server: Option<Child>,
-    /// How much of what the server has said has been read.
-    heard: usize,
+    /// How many bytes of the server's log have been read.
+    read_bytes: usize,
 }
 
 impl Reader<'_> {
@@ -101,21 +101,21 @@ impl Reader<'_> {
         let log = fs::File::create(self.directory.join("server.log")).expect("a file");
         let mut command = self.shell("exec nagaya serve desk.toml --watch");
         self.server = Some(command.stdout(Stdio::null()).stderr(log).spawn().expect("the server starts"));
-        self.heard = 0;
-        self.hear("curl -H ");
+        self.read_bytes = 0;
+        self.wait_for_log("curl -H ");
     }
 
-    /// Waits until the server says something.
-    fn hear(&mut self, expected: &str) {
+    /// Waits until the server logs this text.
+    fn wait_for_log(&mut self, expected: &str) {
         let begun = Instant::now();
         loop {
             let log = fs::read_to_string(self.directory.join("server.log")).expect("a file");
             let log = log.replace(&format!("127.0.0.1:{}", self.port), "127.0.0.1:8080");
-            if let Some(at) = log[self.heard..].find(expected) {
-                self.heard += at + expected.len();
+            if let Some(at) = log[self.read_bytes..].find(expected) {
+                self.read_bytes += at + expected.len();
                 return;
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "not heard: {expected}\n{}", &log[self.heard..]);
+            assert!(begun.elapsed() < Duration::from_secs(30), "not logged: {expected}\n{}", &log[self.read_bytes..]);
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -138,8 +138,8 @@ impl Drop for Reader<'_> {
 }
 
 #[test]
-fn the_first_tutorial_works_as_it_is_written() {
-    // `--json` came with 7.82.
+fn every_command_of_the_first_tutorial_works() {
+    // curl has `--json` since 7.82.
     if !Command::new("curl").args(["--json", "", "--version"]).output().is_ok_and(|curl| curl.status.success()) {
         eprintln!("skipped: it needs curl");
         return;
@@ -147,7 +147,8 @@ fn the_first_tutorial_works_as_it_is_written() {
     let page = fs::read_to_string(PAGE).expect("the page");
     let directory = tempfile::tempdir().expect("a directory");
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    let mut reader = Reader { directory: directory.path(), port, variables: String::new(), server: None, heard: 0 };
+    let mut reader =
+        Reader { directory: directory.path(), port, variables: String::new(), server: None, read_bytes: 0 };
     let mut printed = None;
     let mut checked = 0;
     let mut item = (String::new(), String::new());
@@ -169,8 +170,8 @@ fn the_first_tutorial_works_as_it_is_written() {
                 checked += 1;
                 match printed.take() {
                     Some(printed) => {
-                        assert_eq!(same(&printed), same(&expected));
-                        // The reader has an id of their own.
+                        assert_eq!(normalized(&printed), normalized(&expected));
+                        // The reader's id differs from the one in the page.
                         let id = |text: &str| Some(text.split("\"itemId\":\"").nth(1)?.split('"').next()?.to_owned());
                         if item.0.is_empty()
                             && let (Some(theirs), Some(ours)) = (id(&expected), id(&printed))
@@ -178,13 +179,13 @@ fn the_first_tutorial_works_as_it_is_written() {
                             item = (theirs, ours);
                         }
                     }
-                    // The first screen has a token, of which the page shows the beginning.
+                    // The banner contains a token; the page shows its beginning.
                     None if expected.contains("A token for") => {
                         let log = fs::read_to_string(directory.path().join("server.log")).expect("a file");
                         let log = log.replace(&format!("127.0.0.1:{port}"), "127.0.0.1:8080");
                         assert!(log.starts_with(expected.split("eyJ").next().expect("a start")), "{log}");
                     }
-                    None => reader.hear(&expected),
+                    None => reader.wait_for_log(&expected),
                 }
             }
             Step::Fragment(fragment) => fs::write(directory.path().join("fragment"), fragment).expect("a file"),

@@ -119,7 +119,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
     #[test]
-    fn a_range_finds_exactly_what_lies_in_it(
+    fn a_range_finds_exactly_the_items_in_it(
         kind in proptest::sample::select(KINDS.to_vec()),
         place in proptest::sample::select(vec!["key", "inner", "bare"]),
         (from, to) in (proptest::option::of(number()), proptest::option::of(number())),

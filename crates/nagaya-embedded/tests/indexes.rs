@@ -126,7 +126,7 @@ async fn an_index_can_be_rebuilt() {
         let set: WriteSet = (0..100).map(|n| Write::put(TABLE, note(n))).collect();
         store.write(set).await.expect("a set");
         for index in [None, Some("GSI1")] {
-            store.reindex(TABLE, index).await.expect("it is built anew");
+            store.reindex(TABLE, index).await.expect("it is rebuilt");
             assert_eq!(in_index(&store).await, names(0..100));
             assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), []);
         }
@@ -146,7 +146,7 @@ async fn a_query_during_a_rebuild_never_sees_a_partial_index() {
         let store = Arc::clone(&store);
         async move {
             for _ in 0..300 {
-                store.reindex(TABLE, None).await.expect("it is built anew");
+                store.reindex(TABLE, None).await.expect("it is rebuilt");
             }
         }
     });

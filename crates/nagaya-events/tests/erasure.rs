@@ -177,14 +177,14 @@ impl Projection for Letters {
     }
 }
 
-struct House {
+struct App {
     store: Arc<EmbeddedStore>,
     nagaya: Nagaya,
     events: Events<Letter>,
     processor: Processor,
 }
 
-impl House {
+impl App {
     async fn open() -> Self {
         let checked = check(DESIGN, &[]);
         let design = checked.design.unwrap_or_else(|| panic!("{:?}", checked.diagnostics));
@@ -193,7 +193,7 @@ impl House {
         let nagaya = Nagaya::open(design, Arc::clone(&store));
         nagaya.ensure_tables().await.expect("the tables are made");
         let processor = Processor::new(&nagaya, Arc::new(Letters), ProcessorOptions::default()).expect("a processor");
-        House { store, nagaya, events, processor }
+        App { store, nagaya, events, processor }
     }
 
     fn tenant(&self, home: &str, user: &str) -> Tenant {
@@ -206,7 +206,7 @@ impl House {
     }
 
     /// Everything that is stored, as text.
-    async fn everything(&self) -> String {
+    async fn stored_text(&self) -> String {
         let mut text = String::new();
         for table in ["letters-events", "letters-list"] {
             text += &format!("{:?}", self.store.scan(Scan::table(table)).await.expect("a page").items);
@@ -214,7 +214,7 @@ impl House {
         text
     }
 
-    async fn in_step(&self) {
+    async fn project_all(&self) {
         while self.processor.step().await.expect("a step").read > 0 {}
     }
 }
@@ -236,30 +236,30 @@ const TWO: &str = "01HARX5BD7F8G9H0J1K2M3N4PR";
 /// Proves the events part of C20.
 #[tokio::test]
 async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
-    let house = House::open().await;
-    assert_eq!(house.write("h-1", "ann", ONE, "Dear Bob").await, "Dear Bob");
-    let (ann, bob) = (house.tenant("h-1", "ann"), house.tenant("h-1", "bob"));
-    house.events.execute(&bob, ONE, &Send, &request("bob")).await.expect("it is sent");
-    house.write("h-1", "bob", TWO, "Dear Ann").await;
-    house.in_step().await;
-    assert_eq!(house.events.load(&ann, ONE).await.expect("a letter").state.text, "Dear Bob");
+    let app = App::open().await;
+    assert_eq!(app.write("h-1", "ann", ONE, "Dear Bob").await, "Dear Bob");
+    let (ann, bob) = (app.tenant("h-1", "ann"), app.tenant("h-1", "bob"));
+    app.events.execute(&bob, ONE, &Send, &request("bob")).await.expect("it is sent");
+    app.write("h-1", "bob", TWO, "Dear Ann").await;
+    app.project_all().await;
+    assert_eq!(app.events.load(&ann, ONE).await.expect("a letter").state.text, "Dear Bob");
     assert_eq!(ann.get("letter", &[ONE]).await.expect("a letter").text("text"), Some("Dear Bob"));
-    let stored = house.store.scan(Scan::table("letters-events")).await.expect("a page").items;
+    let stored = app.store.scan(Scan::table("letters-events")).await.expect("a page").items;
     assert!(!format!("{stored:?}").contains("Dear Bob"), "events have it encrypted only");
 
     // It is erased with its key, and a repair removes it from the projection.
-    let inspector = Inspector::new(&house.nagaya, "letter").expect("an inspector");
+    let inspector = Inspector::new(&app.nagaya, "letter").expect("an inspector");
     assert!(inspector.erase(&ann, "ann").await.expect("it is erased"));
     assert!(!inspector.erase(&ann, "ann").await.expect("there is none any more"));
-    assert_eq!(house.processor.repair("h-1", &|_| {}).await.expect("it is repaired"), 1);
+    assert_eq!(app.processor.repair("h-1", &|_| {}).await.expect("it is repaired"), 1);
     let letter = ann.get("letter", &[ONE]).await.expect("a letter");
     assert_eq!((letter.text("text"), &letter.to_json()["words"]), (Some(ERASED), &json!(0)));
     assert_eq!(letter.to_json()["sent"], true, "what is not personal stays");
-    assert!(!house.everything().await.contains("Dear Bob"));
+    assert!(!app.stored_text().await.contains("Dear Bob"));
 
     // Other users' fields stay, and the events are complete.
     assert_eq!(ann.get("letter", &[TWO]).await.expect("a letter").text("text"), Some("Dear Ann"));
-    let (history, _) = house.events.history(&ann, ONE, None, None).await.expect("a history");
+    let (history, _) = app.events.history(&ann, ONE, None, None).await.expect("a history");
     assert_eq!(history.iter().map(|event| event.erased).collect::<Vec<_>>(), [true, false]);
     assert_eq!(
         history[0].raw.data,
@@ -268,31 +268,31 @@ async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
     assert!(inspector.verify(&ann, ONE).await.expect("it is checked").1.is_ok(), "the chain holds");
 
     // A rebuild works, and so do new events: a new key decrypts nothing older.
-    assert!(house.processor.rebuild(&|_| {}).await.expect("it is rebuilt").is_consistent());
-    assert_eq!(house.write("h-1", "ann", ONE, "Dear all").await, "Dear all");
-    let (history, _) = house.events.history(&ann, ONE, None, None).await.expect("a history");
+    assert!(app.processor.rebuild(&|_| {}).await.expect("it is rebuilt").is_consistent());
+    assert_eq!(app.write("h-1", "ann", ONE, "Dear all").await, "Dear all");
+    let (history, _) = app.events.history(&ann, ONE, None, None).await.expect("a history");
     assert_eq!(history[0].raw.data["text"], ERASED);
     assert_eq!(history[2].raw.data["text"], "Dear all");
 }
 
 #[tokio::test]
 async fn an_encrypted_value_cannot_be_moved_and_a_key_belongs_to_one_tenant() {
-    let house = House::open().await;
-    house.write("h-1", "ann", ONE, "Dear Bob").await;
-    house.write("h-2", "ann", TWO, "Dear Eve").await;
-    let other = house.tenant("h-2", "ann");
-    let inspector = Inspector::new(&house.nagaya, "letter").expect("an inspector");
+    let app = App::open().await;
+    app.write("h-1", "ann", ONE, "Dear Bob").await;
+    app.write("h-2", "ann", TWO, "Dear Eve").await;
+    let other = app.tenant("h-2", "ann");
+    let inspector = Inspector::new(&app.nagaya, "letter").expect("an inspector");
     assert!(inspector.erase(&other, "ann").await.expect("it is erased"));
-    let ann = house.tenant("h-1", "ann");
+    let ann = app.tenant("h-1", "ann");
     assert_eq!(
-        house.events.load(&ann, ONE).await.expect("a letter").state.text,
+        app.events.load(&ann, ONE).await.expect("a letter").state.text,
         "Dear Bob",
         "another tenant's key stays"
     );
 
     // An encrypted value in another event is not decrypted.
-    house.write("h-1", "ann", ONE, "Dear Cat").await;
-    let items = house.store.scan(Scan::table("letters-events")).await.expect("a page").items;
+    app.write("h-1", "ann", ONE, "Dear Cat").await;
+    let items = app.store.scan(Scan::table("letters-events")).await.expect("a page").items;
     let mut events: Vec<_> = items
         .into_iter()
         .filter(|item| format!("{:?}", item.get("PK")).contains(ONE) && item.get("eventType").is_some())
@@ -301,7 +301,7 @@ async fn an_encrypted_value_cannot_be_moved_and_a_key_belongs_to_one_tenant() {
     let moved = events[0].get("data").cloned().expect("data");
     events[1].insert("data", moved);
     let forged = nagaya_store::Write::put("letters-events", events[1].clone());
-    house.store.write(forged.into()).await.expect("written around the walls");
-    let refused = house.events.load(&ann, ONE).await.expect_err("it does not open");
+    app.store.write(forged.into()).await.expect("written around the walls");
+    let refused = app.events.load(&ann, ONE).await.expect_err("it does not open");
     assert_eq!(refused.code(), "damaged");
 }

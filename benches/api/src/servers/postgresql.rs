@@ -1,4 +1,4 @@
-//! PostgreSQL with row-level security, spoken to in its own protocol by its own load generator.
+//! PostgreSQL with row-level security, measured in its own protocol with `pgbench`.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     wrk::THREADS,
 };
 
-/// The role that everything is asked as, and that the policy holds for.
+/// The role of all queries, to which the policy applies.
 const ROLE: &str = "app";
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Postgresql {
         let fill = fill.replace(":items", &ITEMS.to_string()).replace(":users", &USERS.to_string());
         self.ask("postgres", "", include_str!("../../postgresql/schema.sql"))?;
         self.ask(ROLE, task::TENANT, &fill)?;
-        // It would do so by itself within minutes.
+        // Autovacuum would do this within minutes.
         self.ask("postgres", "", "VACUUM ANALYZE task")?;
         for (call, script) in [
             (Call::Read, include_str!("../../postgresql/read.sql")),
@@ -56,7 +56,7 @@ impl Postgresql {
         Ok(())
     }
 
-    /// Checks that the tenant sees what it should, and another one nothing.
+    /// Checks that the tenant sees its tasks, and another one none.
     fn check(&self) -> anyhow::Result<()> {
         let read = format!("SELECT title FROM task WHERE task_id = '{}'", task::id(7));
         let user = task::user(7);
@@ -96,14 +96,14 @@ impl Server for Postgresql {
         command.args(["--client", &self.connections.to_string(), "--jobs", &THREADS.to_string()]);
         command.args(["--time", &seconds.to_string(), "--define", &format!("items={ITEMS}")]);
         command.args(["--define", &format!("users={USERS}"), "--log", "--file"]).arg(self.script(call)).arg("postgres");
-        // Once for each connection, which is more than an application with a pool of connections can do.
+        // Once per connection, which favours PostgreSQL: an application with a connection pool cannot do this.
         command.env("PGOPTIONS", format!("-c app.tenant={}", task::TENANT));
-        let said = run(command.current_dir(times.path()).stdin(Stdio::null()))?;
+        let output = run(command.current_dir(times.path()).stdin(Stdio::null()))?;
         let per_second =
-            said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
-        let per_second = per_second.with_context(|| format!("pgbench says {said}"))?;
-        let failed = said.lines().find_map(|line| line.strip_prefix("number of failed transactions: "));
-        ensure!(failed.is_none_or(|failed| failed.starts_with("0 ")), "pgbench says {said}");
+            output.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
+        let per_second = per_second.with_context(|| format!("pgbench reports {output}"))?;
+        let failed = output.lines().find_map(|line| line.strip_prefix("number of failed transactions: "));
+        ensure!(failed.is_none_or(|failed| failed.starts_with("0 ")), "pgbench reports {output}");
         let times = read_times(times.path())?;
         let at = |part: f64| times.get((times.len() as f64 * part) as usize).copied().unwrap_or_default() as f64;
         let requests = times.len() as u64;
@@ -116,13 +116,13 @@ impl Server for Postgresql {
     }
 }
 
-/// The microseconds of each transaction, sorted, from the logs that `pgbench` leaves: client, number, microseconds and more.
+/// The microseconds of each transaction, sorted, from the logs of `pgbench`: client, number, microseconds and more.
 fn read_times(folder: &Path) -> anyhow::Result<Vec<u64>> {
     let mut times = Vec::new();
     for entry in fs::read_dir(folder)? {
         for line in fs::read_to_string(entry?.path())?.lines() {
             let time = line.split(' ').nth(2).and_then(|time| time.parse().ok());
-            times.push(time.with_context(|| format!("a log of pgbench says {line}"))?);
+            times.push(time.with_context(|| format!("a log of pgbench reports {line}"))?);
         }
     }
     times.sort_unstable();

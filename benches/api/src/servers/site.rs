@@ -1,4 +1,4 @@
-//! An HTTP API with tasks: the same steps in each dialect.
+//! An HTTP API with tasks: the same steps for each dialect.
 
 use std::{net::SocketAddr, path::Path, thread};
 
@@ -13,31 +13,31 @@ use crate::{
     wrk::Wrk,
 };
 
-/// Callers that load at the same time.
+/// Concurrent requests while loading.
 const LOADERS: u64 = 16;
 
-/// How an API says things.
+/// Paths, bodies and responses of an API.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dialect {
     /// The path of a task.
     pub(super) read: fn(id: &str) -> String,
     /// The path of the newest tasks of a user.
     pub(super) list: fn(user: &str) -> String,
-    /// Where tasks are created.
+    /// The path that creates tasks.
     pub(super) create: &'static str,
-    /// What a task is created with; with an id only while loading.
+    /// The body that creates a task; with an id only while loading.
     pub(super) body: fn(n: u64, id: Option<&str>) -> Json,
-    /// What the id of a task is called.
+    /// The name of the id field.
     pub(super) id: &'static str,
-    /// The task in an answer.
+    /// The task in a response.
     pub(super) item: fn(&Json) -> &Json,
     /// The tasks in a list.
     pub(super) items: fn(&Json) -> &Json,
-    /// How many tasks there are.
+    /// The number of tasks.
     pub(super) count: fn(&Client) -> anyhow::Result<u64>,
 }
 
-/// An API that runs.
+/// A running API.
 #[derive(Debug)]
 pub(super) struct Site {
     process: Process,
@@ -48,7 +48,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// An API with nothing in it yet, as a caller with this token sees it.
+    /// An empty API and the token of a caller.
     pub(super) fn new(
         process: Process,
         address: SocketAddr,
@@ -59,7 +59,7 @@ impl Site {
     ) -> anyhow::Result<Self> {
         let client = Client::new(&format!("http://{address}"), token);
         let wrk = Wrk::new(&folder.join("load"), address, token, connections)?;
-        // All that a bare handler has; those who load it have more.
+        // A bare handler supports only this; loading adds the others.
         wrk.gets(Call::Read, task::shuffled(ITEMS).map(|n| (dialect.read)(&task::id(n))))?;
         Ok(Site { process, client, wrk, dialect, calls: &[Call::Read] })
     }
@@ -68,7 +68,7 @@ impl Site {
         self.client.token()
     }
 
-    /// Creates the tasks, and prepares the calls about them.
+    /// Creates the tasks, and prepares the calls.
     pub(super) fn load(mut self) -> anyhow::Result<Self> {
         let Site { dialect, client, wrk, .. } = &self;
         let load = |part: u64| -> anyhow::Result<()> {
@@ -89,7 +89,7 @@ impl Site {
         Ok(self)
     }
 
-    /// Checks that every call does what it should, and that another tenant gets nothing by it. What a read says.
+    /// Checks the responses to every call, and that another tenant has no access. Returns the response to a read.
     pub(super) fn check(&self, other: &str) -> anyhow::Result<String> {
         let Site { dialect, client, .. } = self;
         let path = (dialect.read)(&task::id(7));

@@ -1,4 +1,4 @@
-//! The bare library below the engine, with the cache, the write buffers and the journals of the engine.
+//! The bare library below the engine, with the engine's sizes of cache, write buffers and journals.
 
 use std::{hint::black_box, ops::Range, path::Path};
 
@@ -44,7 +44,7 @@ impl Engine for Fjall {
     }
 
     async fn load(&self, numbers: Range<u64>) -> anyhow::Result<()> {
-        // As large as the engine's write sets, so that journals and levels look alike afterwards.
+        // The engine's size of write sets, so that journals and levels are alike.
         for first in numbers.clone().step_by(limits::MAX_ACTIONS) {
             let group = first..numbers.end.min(first + limits::MAX_ACTIONS as u64);
             let group = group.map(|number| Entries::of(number, now())).collect();

@@ -1,4 +1,4 @@
-//! What is measured: the engine, and the libraries beside it.
+//! The engine, and the libraries that it is compared with.
 
 mod fjall;
 mod nagaya;
@@ -37,25 +37,25 @@ impl fmt::Display for Name {
     }
 }
 
-/// A library or engine that has a directory open.
+/// An engine or library with an open directory.
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
-    /// Opens a directory, or makes one.
+    /// Opens or creates a directory.
     async fn open(directory: &Path, settings: Settings) -> anyhow::Result<Self>;
 
-    /// Creates an item; when it answers, the item is on disk.
+    /// Creates an item, which is on disk when this returns.
     fn create(&self, number: u64) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// Creates many items at once: in one commit, or in commits that leave the directory as the engine's do.
+    /// Creates many items: in one commit, or in commits like the engine's.
     async fn load(&self, numbers: Range<u64>) -> anyhow::Result<()>;
 
-    /// Reads an item; whether it is there.
+    /// Reads an item; whether it exists.
     async fn read(&self, number: u64) -> anyhow::Result<bool>;
 
-    /// Reads the items of the day of an item; how many there are.
+    /// Reads the items of an item's day; their number.
     async fn query(&self, number: u64) -> anyhow::Result<usize>;
 }
 
-/// Bytes of cache that every engine gets: the default of ours.
+/// Bytes of cache of every engine: the default of the embedded engine.
 fn cache_bytes() -> u64 {
     nagaya_embedded::Options::default().cache_bytes
 }

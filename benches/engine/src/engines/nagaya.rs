@@ -1,4 +1,4 @@
-//! The embedded engine, through the port, with the settings of the run.
+//! The embedded engine, through the store port, with the settings of the run.
 
 use std::{ops::Range, path::Path};
 

@@ -30,7 +30,7 @@ impl Engine for Redb {
         std::fs::create_dir_all(directory)?;
         let database = Database::builder().set_cache_size(cache_bytes() as usize).create(directory.join("data"))?;
         let library = Library(Arc::new(database));
-        // Makes the tables.
+        // Creates the tables.
         library.clone().commit(Vec::new(), 0)?;
         let changes = library.0.begin_read()?.open_table(CHANGES)?;
         let newest = changes.last()?;

@@ -32,7 +32,7 @@ impl Engine for Sqlite {
         std::fs::create_dir_all(directory)?;
         let path = directory.join("data");
         let writer = connect(&path)?;
-        // Clustered by key, as the others are.
+        // Clustered by key, like the others.
         writer.execute_batch(
             "CREATE TABLE IF NOT EXISTS items (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
              CREATE TABLE IF NOT EXISTS indexes (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;

@@ -11,7 +11,7 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")
 }
 
-/// What a run of the command gave.
+/// Exit code and output of one run of the command.
 pub(crate) struct Run {
     pub status: i32,
     pub stdout: String,
@@ -39,7 +39,7 @@ pub(crate) fn nagaya_with(args: &[&str], input: &str) -> Run {
 /// Runs `nagaya` with a text on its standard input and variables in its environment.
 pub(crate) fn nagaya_in(args: &[&str], input: &str, variables: &[(&str, &str)]) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
-    // Nothing that happens to be set for whoever runs the tests.
+    // Clear the variables that may be set on the developer's machine.
     let ours = |(name, _): &(String, String)| name.starts_with("AWS_") || name.starts_with("DYNAMODB_");
     for (name, _) in std::env::vars().filter(ours) {
         command.env_remove(name);

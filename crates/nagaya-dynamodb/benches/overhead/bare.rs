@@ -1,5 +1,5 @@
-//! The same calls by hand, through the bare SDK: the same requests for the same answers, the item that a condition failed
-//! for and the capacity that was consumed among them.
+//! The same calls through the bare SDK: equal requests for equal results, including the item that a condition failed on and
+//! the consumed capacity.
 
 use std::{collections::HashMap, time::Duration};
 

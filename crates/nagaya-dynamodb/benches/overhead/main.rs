@@ -1,6 +1,6 @@
-//! What a call through the engine takes beside the same call through the bare SDK, on the same DynamoDB Local.
+//! Latency of calls through the engine compared with the bare SDK, on the same DynamoDB Local.
 //!
-//! Both sides take turns call by call, so that a slow moment of the machine or of the server hits both alike.
+//! Both sides alternate call by call, so that a slow moment of the machine or of the server affects both alike.
 
 mod bare;
 mod report;
@@ -18,31 +18,31 @@ use nagaya_store::{Condition, Item, Key, KeySchema, Query, SortCondition, Store 
 
 use self::{bare::Bare, report::Report};
 
-/// The DynamoDB engine beside the bare SDK
+/// Compares the DynamoDB engine with the bare SDK
 #[derive(Debug, Parser)]
 struct Args {
-    /// Rounds, in each of which every kind of call is measured
+    /// Rounds; each measures every kind of call
     #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// Calls of each kind and side in a round
     #[arg(long, default_value_t = 300)]
     calls: usize,
-    /// Print the figures as JSON
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
     /// Also write the report to this file
     #[arg(long)]
     page: Option<PathBuf>,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 pub(crate) const TABLE: &str = "bench";
-/// Items of a partition that queries read all of.
+/// The number of items of a partition that queries read.
 pub(crate) const QUERIED: usize = 20;
 const PARTITIONS: usize = 50;
-/// Bytes of a note, which make an item about 300 bytes long.
+/// Bytes of a note, which makes an item about 300 bytes long.
 pub(crate) const NOTE: usize = 173;
 
 /// A kind of call.
@@ -80,7 +80,7 @@ async fn main() -> anyhow::Result<()> {
     fill(&engine).await?;
 
     let mut bench = Bench { engine, bare, next: 0 };
-    // The server compiles what it runs often.
+    // Warm-up: the server compiles hot code.
     bench.round(args.calls.max(1_000)).await?;
     let mut report = Report::here(args.rounds, args.calls);
     for _ in 0..args.rounds {
@@ -115,7 +115,7 @@ pub(crate) fn sort_key(at: usize) -> String {
     format!("ORDER#{at:06}")
 }
 
-/// An item as systems have them: ten attributes, 300 bytes.
+/// A typical item: ten attributes, 300 bytes.
 pub(crate) fn item(partition: &str, sort: &str) -> Item {
     Item::new()
         .with("PK", partition)
@@ -136,7 +136,7 @@ pub(crate) type Times = (Call, Vec<f64>, Vec<f64>);
 struct Bench {
     engine: Dynamodb,
     bare: Bare,
-    /// Keys are given out once.
+    /// The next unused key.
     next: usize,
 }
 
@@ -146,7 +146,7 @@ impl Bench {
         for call in Call::ALL {
             let (mut engine, mut bare) = (Vec::with_capacity(calls), Vec::with_capacity(calls));
             for at in 0..calls {
-                // Neither is always the one that follows the other.
+                // Alternate which side is first.
                 if at % 2 == 0 {
                     engine.push(self.engine(call).await?);
                     bare.push(self.bare(call).await?);

@@ -1,4 +1,4 @@
-//! The section of the page: medians, ratios, and whether the bar is met.
+//! The section of the report: medians, ratios, and whether the target is met.
 
 use std::{fmt::Write as _, fs, process::Command};
 
@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::{Call, Times};
 
-/// The engine may take so many times the time of the bare SDK.
+/// The target: the engine may take this many times the time of the bare SDK.
 const BAR: f64 = 1.1;
 
-/// What was measured, and where.
+/// The measurements, and the machine.
 pub(crate) struct Report {
     rounds: usize,
     calls: usize,
@@ -74,7 +74,7 @@ impl Report {
 
     pub(crate) fn section(&self) -> String {
         let mut out = String::new();
-        // Writing to a text does not fail.
+        // Writing to a String does not fail.
         let _ = self.write(&mut out);
         out
     }
@@ -88,7 +88,7 @@ impl Report {
              Calls through the engine, beside the same calls through the bare SDK with the same client settings and\n\
              expressions written by hand: on the same DynamoDB Local 3.3.0 in memory, on the same table with an index and\n\
              an expiry attribute, one after the other, taking turns call by call. Items have ten attributes and 300 bytes.\n\
-             Both have the server tell what each call consumed and which item a condition failed on. The engine also checks\n\
+             Both let the server report what each call consumed and which item a condition failed on. The engine also checks\n\
              the limits and keeps expired items out; by hand, that is not done. A time is the median of {rounds} rounds with {calls} calls of each kind and\n\
              side; a ratio is taken round by round.\n"
         )?;
@@ -109,7 +109,7 @@ impl Report {
         )?;
         for Row { call, engine, bare, ratio, least, most } in self.rows() {
             let verdict = if ratio <= BAR { "met" } else { "**not met**" };
-            let sides = if (least <= BAR) == (most <= BAR) { "" } else { "; rounds lie on both sides" };
+            let sides = if (least <= BAR) == (most <= BAR) { "" } else { "; rounds are on both sides" };
             let name = call.name();
             writeln!(
                 out,

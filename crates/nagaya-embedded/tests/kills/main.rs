@@ -99,7 +99,7 @@ async fn a_killed_restore_is_never_opened_as_a_store() {
         store.backup(&base.path().join("whole.nagaya"), &mut |_| {}).expect("a backup");
         let whole = store.stats().expect("it can be counted").content_hash;
         drop(store);
-        let said = kill(Activity::Restore, 0, delay(round, 60), base.path());
+        let output = kill(Activity::Restore, 0, delay(round, 60), base.path());
         let restored = base.path().join("restored");
         if round % 2 == 1 {
             // It may be refused or repeated; the checks below must hold in both cases.
@@ -113,7 +113,7 @@ async fn a_killed_restore_is_never_opened_as_a_store() {
                 }
                 // Refused, which is right unless the process had reported success.
                 Err(error) => {
-                    assert!(!said.iter().any(|line| line == "restored"), "round {round}: {error}");
+                    assert!(!output.iter().any(|line| line == "restored"), "round {round}: {error}");
                 }
             }
         }
@@ -164,12 +164,12 @@ async fn kills(activity: Activity) {
         drop(filled(base.path()).await);
         let mut acknowledged = Acknowledged::new();
         for round in 0..left.min(SAME_DIRECTORY) {
-            let said = kill(activity, round, delay(left - round, 120), base.path());
-            acknowledge(&said, &mut acknowledged);
-            let indexed = said.iter().any(|line| *line == format!("indexed {}", round + 1));
+            let output = kill(activity, round, delay(left - round, 120), base.path());
+            acknowledge(&output, &mut acknowledged);
+            let indexed = output.iter().any(|line| *line == format!("indexed {}", round + 1));
             check(base.path(), round, indexed, &acknowledged).await;
             if activity == Activity::Backup {
-                check_backup(base.path(), round, said.contains(&"backed up".to_owned()));
+                check_backup(base.path(), round, output.contains(&"backed up".to_owned()));
             }
         }
         left -= left.min(SAME_DIRECTORY);
@@ -226,8 +226,8 @@ fn check_backup(base: &Path, round: u32, made: bool) {
     assert!(back.items >= load::BALLAST_ITEMS as u64, "round {round}: {back:?}");
 }
 
-fn acknowledge(said: &[String], acknowledged: &mut Acknowledged) {
-    for line in said.iter().filter_map(|line| line.strip_prefix("ack ")) {
+fn acknowledge(output: &[String], acknowledged: &mut Acknowledged) {
+    for line in output.iter().filter_map(|line| line.strip_prefix("ack ")) {
         let mut words = line.split(' ').map(str::parse::<i64>);
         // The kill may have cut the last line; a cut number can only be smaller.
         if let (Some(Ok(writer)), Some(Ok(n))) = (words.next(), words.next()) {
@@ -243,9 +243,9 @@ fn kill(activity: Activity, round: u32, delay: Duration, base: &Path) -> Vec<Str
     // A process that ends before it has begun closes the channel.
     let _ = process.lines.iter().find(|line| line == "begun");
     std::thread::sleep(delay);
-    let said = process.kill();
-    assert!(said.contains(&"begun".to_owned()), "{activity:?}: the process ended before it had begun: {said:?}");
-    said
+    let output = process.kill();
+    assert!(output.contains(&"begun".to_owned()), "{activity:?}: the process ended before it had begun: {output:?}");
+    output
 }
 
 /// Kills a process some time after its start, and after some writes; records what was acknowledged.

@@ -137,7 +137,7 @@ impl App {
                 return;
             }
         }
-        panic!("it does not come to an end");
+        panic!("the projection does not catch up");
     }
 
     /// The list as readers see it: one line for each todo, in order.

@@ -10,12 +10,12 @@ use crate::{
 };
 
 /// A todo with so many events.
-async fn long(app: &App, events: &Events<Todo>, n: u64, many: u64) {
+async fn create_long_todo(app: &App, events: &Events<Todo>, n: u64, many: u64) {
     let family = app.family("f1");
-    let told = |command| async move { events.execute(&app.family("f1"), &id(n), &command, &app.request()).await };
-    told(create("a")).await.expect("fine");
+    let execute = |command| async move { events.execute(&app.family("f1"), &id(n), &command, &app.request()).await };
+    execute(create("a")).await.expect("fine");
     for number in 2..=many {
-        told(Command::Number(number)).await.expect("fine");
+        execute(Command::Number(number)).await.expect("fine");
     }
     let loaded = events.load(&family, &id(n)).await.expect("loaded");
     assert_eq!((loaded.version, loaded.state.applied), (many, many));
@@ -57,15 +57,16 @@ async fn snapshot(app: &App, n: u64) -> Option<Item> {
 async fn snapshots_are_stored_and_used_and_not_needed() {
     let app = App::new().await;
     let events = app.with_snapshots(10);
-    long(&app, &events, 1, 25).await;
+    create_long_todo(&app, &events, 1, 25).await;
     let kept = snapshot(&app, 1).await.expect("a snapshot");
     assert_eq!(kept.get("aggregateVersion"), Some(&Value::from(20)));
 
     // It is used: a wrong state in it is loaded.
-    let lie = [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("applied", 70.into())];
-    let lie = lie.map(|(name, value): (&str, Value)| (name.into(), value)).into_iter().collect();
-    let lie = [("form".into(), 1.into()), ("state".into(), Value::Map(lie))].into_iter().collect();
-    app.write_directly(Write::put(EVENTS, kept.clone().with("state", Value::Map(lie)))).await;
+    let wrong_state =
+        [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("applied", 70.into())];
+    let wrong_state = wrong_state.map(|(name, value): (&str, Value)| (name.into(), value)).into_iter().collect();
+    let wrong_state = [("form".into(), 1.into()), ("state".into(), Value::Map(wrong_state))].into_iter().collect();
+    app.write_directly(Write::put(EVENTS, kept.clone().with("state", Value::Map(wrong_state)))).await;
     let believed = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((believed.version, believed.state.applied), (25, 75));
     app.write_directly(Write::put(EVENTS, kept)).await;
@@ -81,8 +82,8 @@ async fn snapshots_are_stored_and_used_and_not_needed() {
 async fn an_invalid_snapshot_is_ignored() {
     let app = App::new().await;
     let events = app.with_snapshots(10);
-    long(&app, &events, 1, 25).await;
-    long(&app, &events, 2, 3).await;
+    create_long_todo(&app, &events, 1, 25).await;
+    create_long_todo(&app, &events, 2, 3).await;
     let kept = snapshot(&app, 1).await.expect("a snapshot");
     let recorded = app.recorded(1).await;
     let other = app.recorded(2).await;

@@ -71,11 +71,11 @@ async fn of_concurrent_commands_with_one_expected_version_one_wins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_processors_run_during_commands() {
     let app = Arc::new(App::new().await);
-    let (tell, told) = tokio::sync::watch::channel(false);
+    let (stop_sender, stopped) = tokio::sync::watch::channel(false);
     let running: Vec<_> = (0..3)
         .map(|_| {
-            let (processor, mut told) = (app.restarted().processor(), told.clone());
-            tokio::spawn(async move { processor.run(async move { drop(told.wait_for(|stop| *stop).await) }).await })
+            let (processor, mut stopped) = (app.restarted().processor(), stopped.clone());
+            tokio::spawn(async move { processor.run(async move { drop(stopped.wait_for(|stop| *stop).await) }).await })
         })
         .collect();
     let commands = (1..=8_u64).map(|n| {
@@ -89,7 +89,7 @@ async fn several_processors_run_during_commands() {
     for command in commands.collect::<Vec<_>>() {
         command.await.expect("no panic");
     }
-    tell.send(true).expect("they listen");
+    stop_sender.send(true).expect("they listen");
     for processor in running {
         processor.await.expect("no panic");
     }

@@ -22,36 +22,36 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
     }
     app.project_all().await;
     let (writing, done) = (Arc::clone(&app), Arc::new(AtomicBool::new(false)));
-    let until = Arc::clone(&done);
+    let receive_until = Arc::clone(&done);
     let writer = tokio::spawn(async move {
         let mut number = 0;
-        while !until.load(Ordering::SeqCst) {
+        while !receive_until.load(Ordering::SeqCst) {
             writing.execute_all(1 + number % 30, [Command::Number(number)]).await;
             writing.execute_all(1_000 + number, [create("new")]).await;
             number += 1;
         }
         number
     });
-    let (follower, until) = (app.restarted(), Arc::clone(&done));
+    let (follower, receive_until) = (app.restarted(), Arc::clone(&done));
     let following = tokio::spawn(async move {
-        while !until.load(Ordering::SeqCst) {
+        while !receive_until.load(Ordering::SeqCst) {
             follower.processor().step().await.expect("a step");
         }
     });
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for generation in [2, 3] {
         let seen = std::sync::Mutex::new(Vec::new());
-        let tell = |progress| seen.lock().expect("nobody panics with it").push(progress);
-        let verified = app.restarted().processor().rebuild(&tell).await.expect("rebuilt");
+        let report = |progress| seen.lock().expect("no panic").push(progress);
+        let verified = app.restarted().processor().rebuild(&report).await.expect("rebuilt");
         assert!(verified.is_consistent(), "{verified:#?}");
         assert_eq!(verified.generation, generation);
         assert_eq!(verified.expected.hash(), verified.found.hash());
-        told.push(seen.into_inner().expect("nobody panics with it").last().copied().expect("progress"));
+        reported.push(seen.into_inner().expect("no panic").last().copied().expect("progress"));
     }
     done.store(true, Ordering::SeqCst);
     let written = writer.await.expect("no panic");
     following.await.expect("no panic");
-    assert!(told[0].aggregates >= 30 && told[0].events >= 60, "{told:?}");
+    assert!(reported[0].aggregates >= 30 && reported[0].events >= 60, "{reported:?}");
     app.project_all().await;
     assert_eq!(app.listed().await.len() as u64, 30 + written);
     assert_eq!(app.processor().generations().await.expect("read").current, 3);
@@ -62,7 +62,7 @@ async fn a_list_is_rebuilt_beside_the_live_one_while_writes_go_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_aggregate_is_built_completely_when_its_events_span_pages() {
     let app = App::new().await;
-    // Pages of 500 events: most end inside a todo, and one todo goes on over three of them.
+    // Pages of 500 events: most end inside a todo, and one todo spans three of them.
     let (mut all, counts) = (0, [7, 90, 33, 61, 99, 1_300, 64, 98, 1, 97, 96, 95, 500, 499]);
     for (n, many) in (1..).zip(counts) {
         app.execute_all(n, [create("a")]).await;
@@ -71,13 +71,13 @@ async fn an_aggregate_is_built_completely_when_its_events_span_pages() {
         }
         all += 1 + many;
     }
-    let told = std::sync::Mutex::new(None);
-    let tell = |progress| *told.lock().expect("nobody panics with it") = Some(progress);
-    let verified = app.processor().rebuild(&tell).await.expect("rebuilt");
+    let reported = std::sync::Mutex::new(None);
+    let report = |progress| *reported.lock().expect("no panic") = Some(progress);
+    let verified = app.processor().rebuild(&report).await.expect("rebuilt");
     assert!(verified.is_consistent(), "{verified:#?}");
     assert_eq!((verified.events, verified.aggregates, verified.found.items), (all, 14, 14));
     // The second pass, which compares each item, was not needed.
-    assert!(!told.into_inner().expect("nobody panics with it").expect("progress").checking);
+    assert!(!reported.into_inner().expect("no panic").expect("progress").checking);
     app.assert_consistent("after the rebuild").await;
 }
 

@@ -30,11 +30,11 @@ async fn a_todo_of_another_family_does_not_exist() {
 
     // It cannot be changed, and a todo with its id cannot be created: the call fails soon.
     for command in [rename("theirs"), Command::Complete(true), Command::Delete] {
-        let told = app.events.execute(&theirs, &id(1), &command, &app.request()).await;
-        assert!(matches!(told, Err(Failure::Refused("not there"))), "{told:?}");
+        let result = app.events.execute(&theirs, &id(1), &command, &app.request()).await;
+        assert!(matches!(result, Err(Failure::Refused("not there"))), "{result:?}");
     }
-    let told = app.events.execute(&theirs, &id(1), &create("theirs"), &app.request()).await;
-    let Err(Failure::Error(error)) = told else { panic!("{told:?}") };
+    let result = app.events.execute(&theirs, &id(1), &create("theirs"), &app.request()).await;
+    let Err(Failure::Error(error)) = result else { panic!("{result:?}") };
     assert_eq!(error.code(), "taken", "{error}");
     assert_eq!(app.recorded(1).await, before);
 
@@ -42,8 +42,8 @@ async fn a_todo_of_another_family_does_not_exist() {
     let done = app.events.execute(&theirs, &id(2), &create("theirs"), &request).await.expect("fine");
     assert_eq!((done.aggregate, done.reply.as_str()), (id(2), "theirs"));
     let request = CommandRequest { idempotency: Some(("key", b"another")), ..app.request() };
-    let told = app.events.execute(&ours, &id(3), &create("x"), &request).await;
-    assert!(matches!(told, Err(Failure::Error(error)) if matches!(error.kind(), ErrorKind::KeyReused)));
+    let result = app.events.execute(&ours, &id(3), &create("x"), &request).await;
+    assert!(matches!(result, Err(Failure::Error(error)) if matches!(error.kind(), ErrorKind::KeyReused)));
 
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/1 119 v121 active", "f2/2 theirs v1 active"]);
@@ -68,12 +68,12 @@ async fn a_listener_gets_events_of_its_own_family_only() {
         let family = if n % 2 == 0 { "f2" } else { "f1" };
         app.events.execute(&app.family(family), &id(10 + n), &create("now"), &app.request()).await.expect("fine");
     }
-    let mut heard = Vec::new();
-    while heard.last() != Some(&id(13)) {
-        heard.push(ours.next().await.expect("an event").aggregate.clone());
+    let mut received = Vec::new();
+    while received.last() != Some(&id(13)) {
+        received.push(ours.next().await.expect("an event").aggregate.clone());
     }
-    heard.dedup();
-    assert_eq!(heard, [id(9), id(11), id(13)]);
+    received.dedup();
+    assert_eq!(received, [id(9), id(11), id(13)]);
     drop(stop);
     running.await.expect("no panic");
     // The listener notices the end of the feed.

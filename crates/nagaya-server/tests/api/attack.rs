@@ -1,6 +1,6 @@
-//! The attack suite of the walls, through HTTP: every route from the wrong side of the wall.
+//! The attack suite through HTTP: every route, called from the wrong side of the wall.
 //!
-//! What the attacker sees of an answer is all of it: status, headers and body, but for the id of the request and the date.
+//! The attacker observes status, headers and body, except for the request id and the date.
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +29,7 @@ struct Http {
     /// Whether the attacker has no token.
     visitor: bool,
     /// The routes that were called.
-    asked: Arc<Mutex<BTreeSet<String>>>,
+    called_routes: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Gateway for Http {
@@ -63,7 +63,7 @@ impl Gateway for Http {
                 routes: routes(nagaya.design()),
                 design: nagaya.design().clone(),
                 sent: AtomicU64::new(0),
-                asked: Arc::clone(&self.asked),
+                called_routes: Arc::clone(&self.called_routes),
             });
             client
         })
@@ -77,15 +77,15 @@ struct Client {
     token: Option<String>,
     routes: Vec<Route>,
     design: Design,
-    /// Requests so far: the same number in both worlds, so that their audit records are equal.
+    /// The number of requests so far: equal in both environments, so that their audit records are equal.
     sent: AtomicU64,
-    asked: Arc<Mutex<BTreeSet<String>>>,
+    called_routes: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl AttackClient for Client {
     fn perform<'h>(&'h self, action: &'h Action) -> BoxFuture<'h, Option<Observation>> {
         Box::pin(async move {
-            // The client waits; the servers answer on other threads.
+            // The client blocks this thread; the servers run on others.
             tokio::task::block_in_place(|| self.answer(action))
         })
     }
@@ -116,7 +116,6 @@ impl Client {
                 Some(self.send(route, id, &[], None, *expected))
             }
             Action::List(list) => self.list(list),
-            // There is no route for these.
             Action::GetMany(_) | Action::Set(_) => None,
         }
     }
@@ -126,9 +125,9 @@ impl Client {
         let is_wanted = |route: &&Route| matches!(route.operation, Operation::List(id) if id.of(&self.design).name == list.access());
         let route = self.routes.iter().find(is_wanted)?;
         let mut text = String::new();
-        let mut asked = list.clone();
+        let mut current = list.clone();
         for _ in 0..MOST_PAGES {
-            let mut query = asked.to_parameters();
+            let mut query = current.to_parameters();
             // Parameters of the path are not sent in the query.
             let mut path = Vec::new();
             for name in route.parameters() {
@@ -140,7 +139,7 @@ impl Client {
             let next = page.text.rsplit('\n').next().and_then(|body| serde_json::from_str::<Json>(body).ok());
             let next = next.and_then(|body| body["nextCursor"].as_str().map(str::to_owned));
             match next {
-                Some(next) if page.code == "ok" => asked = list.clone().cursor(next),
+                Some(next) if page.code == "ok" => current = list.clone().cursor(next),
                 _ => return Some(Observation { code: page.code, text }),
             }
         }
@@ -155,9 +154,9 @@ impl Client {
         body: Option<&Json>,
         expected: Option<i64>,
     ) -> Observation {
-        self.asked.lock().expect("nobody panicked").insert(format!("{} {}", route.method, route.path));
+        self.called_routes.lock().expect("no panic").insert(format!("{} {}", route.method, route.path));
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        // An id of another length than the route has is sent anyway.
+        // An id with another number of parts than the route is sent anyway.
         let prefix = route.path.split("/{").next().unwrap_or_default();
         let mut uri = match path.len() == route.parameters().count() {
             true => {
@@ -207,9 +206,8 @@ impl Client {
             (200..=299, _) => "ok",
             // Names that differ between HTTP and tenancy.
             (_, Some("forbidden")) => "walled",
-            // Every other route needs a token.
             (_, Some("no_token")) => UNSUPPORTED,
-            // An id of another length leads to another route, or to none.
+            // An id with another number of parts leads to another route, or to none.
             (_, Some("no_such_method")) => "not_found",
             (_, Some("bad_parameter")) => "invalid",
             (_, code) => code.unwrap_or("none"),
@@ -233,17 +231,17 @@ impl Engine for Memory {
 async fn attack(system: &str, visitor: bool) {
     let design = system_design(system);
     let http = Http { visitor, ..Http::default() };
-    // Most routes refuse a visitor before they read anything: some of the attacks are enough.
+    // Most routes refuse a visitor before they read anything: a sample of the attacks is enough.
     let options = Options { one_in: if visitor { 5 } else { 1 }, ..Options::default() };
     attack::run_through(&http, &design, &Memory, options).await.assert();
     if visitor {
         return;
     }
-    let asked = http.asked.lock().expect("nobody panicked");
+    let called_routes = http.called_routes.lock().expect("no panic");
     let missed: Vec<_> = routes(&design)
         .iter()
         .map(|route| format!("{} {}", route.method, route.path))
-        .filter(|route| !asked.contains(route))
+        .filter(|route| !called_routes.contains(route))
         .collect();
     assert_eq!(missed, [""; 0], "every route is attacked");
 }

@@ -177,7 +177,7 @@ entity = "offer"
 entity = "trail"
 "##;
 
-/// The system, served.
+/// A test server of the system.
 pub(crate) fn desk() -> TestServer {
     TestServer::in_memory(System::plain(parse_design(DESK)))
 }

@@ -1,4 +1,4 @@
-//! Bad input: what is wrong, where, and what to do.
+//! Invalid requests: the problem names the error, its place and the remedy.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn all_errors_of_a_body_are_listed_with_their_pointers() {
     let t1 = server.user_with("t1", "u1", &["admin"]);
     let wrong = json!({ "subject": "", "status": "lost", "tags": ["a", 7], "colour": "red" });
     let answer = t1.post("/v1/tickets", &wrong);
-    answer.problem(422, "invalid");
+    answer.expect_problem(422, "invalid");
     let mut found = pointers(&answer.body);
     found.sort();
     assert_eq!(found, ["/colour", "/status", "/subject", "/tags/1"]);
@@ -29,49 +29,50 @@ fn the_tenant_comes_from_the_token_and_from_nowhere_else() {
     let t1 = server.user_with("t1", "u1", &["admin"]);
     for tenant in ["t2", "t1"] {
         let answer = t1.post("/v1/tickets", &json!({ "subject": "a", "tenantId": tenant }));
-        answer.problem(422, "invalid");
+        answer.expect_problem(422, "invalid");
         assert_eq!(pointers(&answer.body), ["/tenantId"]);
     }
-    let place = t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
-    t1.patch(&place, &json!({ "tenantId": "t2" })).problem(422, "invalid");
+    let location =
+        t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a location").to_owned();
+    t1.patch(&location, &json!({ "tenantId": "t2" })).expect_problem(422, "invalid");
     for query in ["tenantId=t2", "tenantId=t1"] {
-        t1.get(&format!("/v1/tickets?{query}")).problem(400, "bad_parameter");
-        t1.get(&format!("{place}?{query}")).problem(400, "bad_parameter");
+        t1.get(&format!("/v1/tickets?{query}")).expect_problem(400, "bad_parameter");
+        t1.get(&format!("{location}?{query}")).expect_problem(400, "bad_parameter");
     }
 }
 
 #[test]
-fn a_body_that_is_no_object_is_refused() {
+fn a_body_that_is_not_an_object_is_refused() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     for (body, code) in
         [("{", "bad_body"), ("[]", "bad_body"), ("7", "bad_body"), ("", "bad_body"), ("\u{0}", "bad_body")]
     {
-        t1.request_bytes("POST", "/v1/tickets", Some(body.as_bytes())).problem(400, code);
+        t1.request_bytes("POST", "/v1/tickets", Some(body.as_bytes())).expect_problem(400, code);
     }
-    t1.request_bytes("POST", "/v1/tickets", Some(b"{\"subject\": \"\xff\"}")).problem(400, "bad_body");
+    t1.request_bytes("POST", "/v1/tickets", Some(b"{\"subject\": \"\xff\"}")).expect_problem(400, "bad_body");
     let deep = "[".repeat(10_000);
-    t1.request_bytes("POST", "/v1/tickets", Some(deep.as_bytes())).problem(400, "bad_body");
+    t1.request_bytes("POST", "/v1/tickets", Some(deep.as_bytes())).expect_problem(400, "bad_body");
     let form = t1.with("content-type", "application/x-www-form-urlencoded");
-    form.request_bytes("POST", "/v1/tickets", Some(b"subject=a")).problem(415, "not_json");
+    form.request_bytes("POST", "/v1/tickets", Some(b"subject=a")).expect_problem(415, "not_json");
     let large = json!({ "subject": "a".repeat(2_000_000) });
-    t1.post("/v1/tickets", &large).problem(413, "too_large");
+    t1.post("/v1/tickets", &large).expect_problem(413, "too_large");
 }
 
 #[test]
 fn conflicts_name_the_fields() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
-    t1.post("/v1/teams", &json!({ "teamId": "a", "name": "A" })).data(201);
+    t1.post("/v1/teams", &json!({ "teamId": "a", "name": "A" })).expect_data(201);
     let again = t1.post("/v1/teams", &json!({ "name": "A" }));
-    assert_eq!(again.problem(409, "taken"), ["/name"]);
+    assert_eq!(again.expect_problem(409, "taken"), ["/name"]);
     let again = t1.post("/v1/teams", &json!({ "teamId": "a", "name": "B" }));
-    assert_eq!(again.problem(409, "taken"), ["/teamId"]);
+    assert_eq!(again.expect_problem(409, "taken"), ["/teamId"]);
     let astray = t1.post("/v1/tickets", &json!({ "subject": "a", "teamId": "b" }));
-    assert_eq!(astray.problem(409, "no_reference"), ["/teamId"]);
+    assert_eq!(astray.expect_problem(409, "no_reference"), ["/teamId"]);
     let ticket = t1.post("/v1/tickets", &json!({ "subject": "a", "teamId": "a" }));
-    t1.delete("/v1/teams/a").problem(409, "referenced");
-    assert_eq!(t1.delete(ticket.header("location").expect("a place")).status, 204);
+    t1.delete("/v1/teams/a").expect_problem(409, "referenced");
+    assert_eq!(t1.delete(ticket.header("location").expect("a location")).status, 204);
     assert_eq!(t1.delete("/v1/teams/a").status, 204);
 }
 
@@ -84,7 +85,7 @@ fn unknown_paths_and_methods_are_refused() {
         assert!(matches!(answer.status, 404 | 405 | 302 | 307), "{path}: {}", answer.status);
     }
     let answer = t1.request_bytes("PUT", "/v1/tickets/a", Some(b"{}"));
-    answer.problem(405, "no_such_method");
+    answer.expect_problem(405, "no_such_method");
     let allowed = answer.header("allow").expect("what is");
     assert!(["GET", "PATCH", "DELETE"].iter().all(|method| allowed.contains(method)), "{allowed}");
 }
@@ -94,36 +95,37 @@ fn without_a_valid_token_every_route_answers_401_or_403() {
     let server = desk();
     let anonymous = server.anonymous();
     let without = anonymous.get("/v1/tickets");
-    without.problem(401, "no_token");
+    without.expect_problem(401, "no_token");
     assert_eq!(without.header("www-authenticate"), Some("Bearer"));
-    anonymous.with("authorization", "Basic dXNlcjpwYXNz").get("/v1/tickets").problem(401, "bad_token");
-    anonymous.with_token("nonsense").get("/v1/tickets").problem(401, "bad_token");
+    anonymous.with("authorization", "Basic dXNlcjpwYXNz").get("/v1/tickets").expect_problem(401, "bad_token");
+    anonymous.with_token("nonsense").get("/v1/tickets").expect_problem(401, "bad_token");
     let elsewhere = desk().token(Some("t1"), "u1", &["admin"]);
-    anonymous.with_token(&elsewhere).get("/v1/tickets").problem(401, "bad_token");
+    anonymous.with_token(&elsewhere).get("/v1/tickets").expect_problem(401, "bad_token");
     let nowhere = server.token(None, "u1", &["admin"]);
-    anonymous.with_token(&nowhere).get("/v1/tickets").problem(403, "forbidden");
+    anonymous.with_token(&nowhere).get("/v1/tickets").expect_problem(403, "forbidden");
     let system = server.token(Some("system"), "u1", &["admin"]);
-    anonymous.with_token(&system).get("/v1/tickets").problem(403, "bad_tenant");
+    anonymous.with_token(&system).get("/v1/tickets").expect_problem(403, "bad_tenant");
 }
 
 #[test]
-fn roles_allow_what_the_design_says_and_nothing_else() {
+fn roles_permit_only_what_the_design_says() {
     let server = desk();
     let (admin, viewer, stranger) = (
         server.user_with("t1", "u1", &["admin"]),
         server.user_with("t1", "u1", &["viewer"]),
         server.user_with("t1", "u1", &["unheard-of"]),
     );
-    let place = admin.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a place").to_owned();
-    viewer.get("/v1/tickets").data(200);
-    viewer.get(&place).data(200);
-    viewer.post("/v1/tickets", &json!({ "subject": "b" })).problem(403, "forbidden");
-    viewer.patch(&place, &json!({ "subject": "b" })).problem(403, "forbidden");
-    viewer.delete(&place).problem(403, "forbidden");
-    viewer.get("/v1/seats").problem(403, "forbidden");
-    stranger.get("/v1/tickets").problem(403, "forbidden");
-    // A role that may do everything is no operator.
-    admin.with("nagaya-reason", "curiosity").get("/v1/regions").problem(403, "forbidden");
+    let location =
+        admin.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a location").to_owned();
+    viewer.get("/v1/tickets").expect_data(200);
+    viewer.get(&location).expect_data(200);
+    viewer.post("/v1/tickets", &json!({ "subject": "b" })).expect_problem(403, "forbidden");
+    viewer.patch(&location, &json!({ "subject": "b" })).expect_problem(403, "forbidden");
+    viewer.delete(&location).expect_problem(403, "forbidden");
+    viewer.get("/v1/seats").expect_problem(403, "forbidden");
+    stranger.get("/v1/tickets").expect_problem(403, "forbidden");
+    // A role with all permissions is not an operator.
+    admin.with("nagaya-reason", "curiosity").get("/v1/regions").expect_problem(403, "forbidden");
 }
 
 /// A client that sends its body after the head can reuse the connection, also where the body is not read.
@@ -134,7 +136,7 @@ fn a_connection_can_be_reused_after_a_refusal() {
     let server = desk();
     let token = server.token(Some("t1"), "u1", &["viewer"]);
     let mut stream = std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("a connection");
-    // Forbidden, no such path, no such method, no token: four answers on one connection.
+    // Forbidden, unknown path, unknown method, no token: four responses on one connection.
     for (line, token, status) in [
         ("POST /v1/tickets", Some(&token), "403"),
         ("POST /v1/nothing", Some(&token), "404"),
@@ -166,10 +168,9 @@ fn a_parameter_that_no_item_can_have_is_an_error_and_not_an_empty_page() {
     let t1 = server.user_with("t1", "u1", &["admin"]);
     let long = format!("/v1/tickets-of-team?teamId={}", "x".repeat(65));
     for query in ["/v1/tickets-by-status?status=lost", &long] {
-        t1.get(query).problem(400, "bad_parameter");
+        t1.get(query).expect_problem(400, "bad_parameter");
     }
-    // In a path it is 404.
     for path in ["/v1/tickets/lost/between", "/v1/tickets/%ff"] {
-        t1.get(path).problem(404, "not_found");
+        t1.get(path).expect_problem(404, "not_found");
     }
 }

@@ -1,4 +1,4 @@
-//! What a system adds to its derived routes.
+//! Extensions of derived routes, custom routes and background work.
 
 use std::{
     convert::Infallible,
@@ -68,27 +68,27 @@ impl Extension for Desk {
 fn an_extension_acts_before_after_and_instead_of_derived_routes() {
     let server = TestServer::in_memory(System::new("desk", parse_design(DESK), Desk));
     let t1 = server.user_with("t1", "u1", &["admin"]);
-    // Before: changed, or refused.
+    // Before the derived route: the call is changed or refused.
     let made = t1.post("/v1/tickets", &json!({ "ticketId": "a", "subject": "a" }));
-    assert_eq!(made.data(201)["tags"], json!(["new"]));
-    t1.post("/v1/tickets", &json!({ "subject": "forbidden" })).problem(403, "forbidden");
-    // After.
+    assert_eq!(made.expect_data(201)["tags"], json!(["new"]));
+    t1.post("/v1/tickets", &json!({ "subject": "forbidden" })).expect_problem(403, "forbidden");
+    // After the derived route.
     assert_eq!(made.header("x-desk"), Some("yes"));
-    // Instead: by hook, and by route.
-    assert_eq!(t1.get("/v1/seats").data(200), "sit anywhere");
-    assert_eq!(t1.get("/v1/teams").data(200), json!(["none"]));
-    t1.post("/v1/teams", &json!({ "name": "A" })).data(201);
+    // Instead of the derived route: by a hook, and by a custom route.
+    assert_eq!(t1.get("/v1/seats").expect_data(200), "sit anywhere");
+    assert_eq!(t1.get("/v1/teams").expect_data(200), json!(["none"]));
+    t1.post("/v1/teams", &json!({ "name": "A" })).expect_data(201);
     // A custom route, behind the wall and with the roles of the design.
-    assert_eq!(t1.post("/v1/tickets/a/close", &json!({})).data(200)["status"], "closed");
-    server.user_with("t2", "u1", &["admin"]).post("/v1/tickets/a/close", &json!({})).problem(404, "not_found");
-    server.user_with("t1", "u1", &["viewer"]).post("/v1/tickets/a/close", &json!({})).problem(403, "forbidden");
-    server.anonymous().post("/v1/tickets/a/close", &json!({})).problem(401, "no_token");
+    assert_eq!(t1.post("/v1/tickets/a/close", &json!({})).expect_data(200)["status"], "closed");
+    server.user_with("t2", "u1", &["admin"]).post("/v1/tickets/a/close", &json!({})).expect_problem(404, "not_found");
+    server.user_with("t1", "u1", &["viewer"]).post("/v1/tickets/a/close", &json!({})).expect_problem(403, "forbidden");
+    server.anonymous().post("/v1/tickets/a/close", &json!({})).expect_problem(401, "no_token");
 }
 
-/// Sends one event, and then nothing more; it never ends by itself.
-struct News;
+/// Sends one event, and keeps the stream open.
+struct NewsStream;
 
-impl Extension for News {
+impl Extension for NewsStream {
     fn routes(&self) -> Vec<CustomRoute> {
         let news = |_| async {
             let first = stream::once(async { Ok::<_, Infallible>("data: first\n\n") });
@@ -101,25 +101,25 @@ impl Extension for News {
 }
 
 #[test]
-fn a_stream_arrives_while_it_lasts() {
-    let server = TestServer::in_memory(System::new("desk", parse_design(DESK), News));
+fn a_stream_is_delivered_before_it_ends() {
+    let server = TestServer::in_memory(System::new("desk", parse_design(DESK), NewsStream));
     let token = server.token(Some("t1"), "u1", &["viewer"]);
-    let asked = ureq::get(format!("{}/v1/news", server.url)).header("authorization", format!("Bearer {token}"));
-    let mut answer = asked.call().expect("an answer");
+    let request = ureq::get(format!("{}/v1/news", server.url)).header("authorization", format!("Bearer {token}"));
+    let mut answer = request.call().expect("an answer");
     let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
     assert_eq!((header("content-type"), header("cache-control")), (Some("text/event-stream"), Some("no-store")));
     assert!(header("x-request-id").is_some() && header("content-length").is_none(), "{:?}", answer.headers());
-    let mut heard = [0; 13];
-    answer.body_mut().as_reader().read_exact(&mut heard).expect("the beginning");
-    assert_eq!(&heard, b"data: first\n\n");
+    let mut received = [0; 13];
+    answer.body_mut().as_reader().read_exact(&mut received).expect("the beginning");
+    assert_eq!(&received, b"data: first\n\n");
     // A caller without the role gets a problem, and no stream.
-    server.anonymous().get("/v1/news").problem(401, "no_token");
+    server.anonymous().get("/v1/news").expect_problem(401, "no_token");
 }
 
 /// Background work: 1 once it has started, 2 once it has ended after the stop signal.
-struct Work(Arc<AtomicUsize>);
+struct BackgroundWork(Arc<AtomicUsize>);
 
-impl Extension for Work {
+impl Extension for BackgroundWork {
     fn background(&self, nagaya: Nagaya, mut stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
         assert_eq!(nagaya.design().name, "desk");
         let stage = Arc::clone(&self.0);
@@ -135,7 +135,7 @@ impl Extension for Work {
 #[tokio::test]
 async fn background_work_gets_the_stop_signal_and_is_awaited() {
     let stage = Arc::new(AtomicUsize::new(0));
-    let system = System::new("desk", parse_design(DESK), Work(Arc::clone(&stage)));
+    let system = System::new("desk", parse_design(DESK), BackgroundWork(Arc::clone(&stage)));
     let nagaya = Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
     let mut server = Server::new(Limits::default());
     let verifier = Verifier::new(Claims::of(&system.design), Clock::system());

@@ -10,25 +10,25 @@ fn the_same_key_and_body_give_the_same_answer_and_one_item() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", "k-1");
     let first = t1.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
-    first.data(201);
+    first.expect_data(201);
     // The order of the fields does not matter.
     let again = t1.request_bytes("POST", "/v1/tickets", Some(br#"{ "status": "open", "subject": "a" }"#));
     assert_eq!((again.status, &again.body, again.header("location")), (201, &first.body, first.header("location")));
     assert_eq!(again.header("etag"), first.header("etag"));
-    assert_eq!(t1.get("/v1/tickets").data(200).as_array().map(Vec::len), Some(1));
+    assert_eq!(t1.get("/v1/tickets").expect_data(200).as_array().map(Vec::len), Some(1));
 
     let other = t1.post("/v1/tickets", &json!({ "subject": "b" }));
-    other.problem(422, "idempotency_key_reused");
-    t1.post("/v1/teams", &json!({ "name": "a" })).problem(422, "idempotency_key_reused");
+    other.expect_problem(422, "idempotency_key_reused");
+    t1.post("/v1/teams", &json!({ "name": "a" })).expect_problem(422, "idempotency_key_reused");
     // A failed request is not stored.
     let t1 = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", "k-2");
-    t1.post("/v1/tickets", &json!({})).problem(422, "invalid");
-    t1.post("/v1/tickets", &json!({ "subject": "b" })).data(201);
+    t1.post("/v1/tickets", &json!({})).expect_problem(422, "invalid");
+    t1.post("/v1/tickets", &json!({ "subject": "b" })).expect_data(201);
 
     // Another tenant has its own keys.
     let t2 = server.user_with("t2", "u1", &["admin"]).with("idempotency-key", "k-1");
     let theirs = t2.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
-    assert_ne!(theirs.data(201)["ticketId"], first.body["data"]["ticketId"]);
+    assert_ne!(theirs.expect_data(201)["ticketId"], first.body["data"]["ticketId"]);
     let long = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", &"k".repeat(256));
-    long.post("/v1/tickets", &json!({ "subject": "b" })).problem(400, "bad_idempotency_key");
+    long.post("/v1/tickets", &json!({ "subject": "b" })).expect_problem(400, "bad_idempotency_key");
 }

@@ -10,7 +10,7 @@ fn pages_follow_each_other_without_gap_or_duplicate() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     for n in 0..25 {
-        t1.post("/v1/tickets", &json!({ "ticketId": format!("k{n:02}"), "subject": n.to_string() })).data(201);
+        t1.post("/v1/tickets", &json!({ "ticketId": format!("k{n:02}"), "subject": n.to_string() })).expect_data(201);
     }
     for (order, first) in [("", "k24"), ("&order=desc", "k24"), ("&order=asc", "k00")] {
         let mut ids: Vec<String> = Vec::new();
@@ -36,7 +36,7 @@ fn an_access_pattern_takes_its_parameters_from_path_and_query() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);
     for (id, status) in [("a", "open"), ("b", "closed"), ("c", "open")] {
-        t1.post("/v1/tickets", &json!({ "ticketId": id, "subject": id, "status": status })).data(201);
+        t1.post("/v1/tickets", &json!({ "ticketId": id, "subject": id, "status": status })).expect_data(201);
     }
     let ids = |path: &str| -> Vec<String> {
         let answer = t1.get(path);
@@ -47,7 +47,7 @@ fn an_access_pattern_takes_its_parameters_from_path_and_query() {
     assert_eq!(ids("/v1/tickets-by-status?status=open&order=desc&limit=1"), ["c"]);
     assert_eq!(ids("/v1/tickets/open/between?from=2000-01-01T00:00:00.000Z"), ["a", "c"]);
     assert_eq!(ids("/v1/tickets/open/between?to=2000-01-01T00:00:00.000Z"), [""; 0]);
-    assert_eq!(t1.get("/v1/open-count?status=open").data(200), json!({ "count": 2 }));
+    assert_eq!(t1.get("/v1/open-count?status=open").expect_data(200), json!({ "count": 2 }));
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn wrong_parameters_are_named() {
         ("/v1/open-count?status=open&cursor=x", "cursor"),
     ] {
         let answer = t1.get(path);
-        answer.problem(400, "bad_parameter");
+        answer.expect_problem(400, "bad_parameter");
         assert_eq!(answer.body["errors"][0]["parameter"], parameter, "{path}");
     }
-    t1.get("/v1/tickets?cursor=nonsense").problem(400, "bad_cursor");
+    t1.get("/v1/tickets?cursor=nonsense").expect_problem(400, "bad_cursor");
 }

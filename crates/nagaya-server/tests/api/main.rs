@@ -4,7 +4,7 @@ mod attack;
 mod desk;
 mod errors;
 mod extension;
-mod given;
+mod extension_owned;
 mod idempotency;
 mod items;
 mod lists;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::desk::DESK;
 
-/// The desk, open to visitors.
+/// The design of the desk, with access for visitors.
 fn open_desk() -> String {
     DESK.replace("prefix = \"/v1\"", "prefix = \"/v1\"\nvisitors = true")
 }
@@ -16,61 +16,61 @@ fn open() -> TestServer {
 }
 
 #[test]
-fn visitors_read_what_is_public_and_nothing_else() {
+fn visitors_read_only_public_items() {
     let server = open();
     let (operator, t1, visitor) = (server.operator("op"), server.user_with("t1", "u1", &["admin"]), server.anonymous());
-    operator.post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
-    t1.post("/v1/offers", &json!({ "offerId": "o", "price": 7 })).data(201);
-    t1.post("/v1/tickets", &json!({ "ticketId": "t", "subject": "Mine" })).data(201);
-    assert_eq!(visitor.get("/v1/notices").data(200)[0]["text"], "Hello");
-    assert_eq!(visitor.get("/v1/notices/n").data(200)["text"], "Hello");
-    assert_eq!(visitor.get("/v1/offers/o").data(200)["price"], 7);
-    assert_eq!(visitor.get("/v1/offers?limit=1").data(200)[0]["offerId"], "o");
-    visitor.get("/v1/offers/none").problem(404, "not_found");
-    // Whether it exists or not.
+    operator.post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).expect_data(201);
+    t1.post("/v1/offers", &json!({ "offerId": "o", "price": 7 })).expect_data(201);
+    t1.post("/v1/tickets", &json!({ "ticketId": "t", "subject": "Mine" })).expect_data(201);
+    assert_eq!(visitor.get("/v1/notices").expect_data(200)[0]["text"], "Hello");
+    assert_eq!(visitor.get("/v1/notices/n").expect_data(200)["text"], "Hello");
+    assert_eq!(visitor.get("/v1/offers/o").expect_data(200)["price"], 7);
+    assert_eq!(visitor.get("/v1/offers?limit=1").expect_data(200)[0]["offerId"], "o");
+    visitor.get("/v1/offers/none").expect_problem(404, "not_found");
+    // The response does not depend on whether the item exists.
     for path in ["/v1/tickets", "/v1/tickets/t", "/v1/tickets/none", "/v1/settings", "/v1/regions", "/v1/trails"] {
-        visitor.get(path).problem(401, "no_token");
+        visitor.get(path).expect_problem(401, "no_token");
     }
-    visitor.post("/v1/offers", &json!({ "offerId": "x", "price": 1 })).problem(401, "no_token");
-    visitor.patch("/v1/offers/o", &json!({ "price": 1 })).problem(401, "no_token");
-    visitor.delete("/v1/offers/o").problem(401, "no_token");
+    visitor.post("/v1/offers", &json!({ "offerId": "x", "price": 1 })).expect_problem(401, "no_token");
+    visitor.patch("/v1/offers/o", &json!({ "price": 1 })).expect_problem(401, "no_token");
+    visitor.delete("/v1/offers/o").expect_problem(401, "no_token");
     // A reason does not make a visitor an operator.
-    visitor.with("nagaya-reason", "x").get("/v1/regions").problem(401, "no_token");
+    visitor.with("nagaya-reason", "x").get("/v1/regions").expect_problem(401, "no_token");
 }
 
 #[test]
-fn a_token_that_is_given_has_to_be_good() {
+fn an_invalid_token_is_refused_even_where_none_is_needed() {
     let server = open();
-    server.anonymous().with_token("nonsense").get("/v1/notices").problem(401, "bad_token");
-    server.anonymous().with("authorization", "Basic x").get("/v1/notices").problem(401, "bad_token");
+    server.anonymous().with_token("nonsense").get("/v1/notices").expect_problem(401, "bad_token");
+    server.anonymous().with("authorization", "Basic x").get("/v1/notices").expect_problem(401, "bad_token");
 }
 
 #[test]
-fn a_caller_without_roles_reads_what_visitors_read() {
+fn a_caller_without_roles_has_the_access_of_a_visitor() {
     let server = open();
-    server.operator("op").post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).data(201);
+    server.operator("op").post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).expect_data(201);
     for (tenant, roles) in [(Some("t1"), vec!["viewer"]), (Some("t1"), vec![]), (None, vec![])] {
         let client = server.anonymous().with_token(&server.token(tenant, "u", &roles));
-        assert_eq!(client.get("/v1/notices/n").data(200)["text"], "Hello", "{tenant:?} {roles:?}");
+        assert_eq!(client.get("/v1/notices/n").expect_data(200)["text"], "Hello", "{tenant:?} {roles:?}");
     }
 }
 
 #[test]
-fn cursors_of_visitors_and_tenants_are_not_each_others() {
+fn cursors_of_visitors_and_tenants_are_not_interchangeable() {
     let server = open();
     let (t1, visitor) = (server.user_with("t1", "u1", &["admin"]), server.anonymous());
     for id in ["a", "b"] {
-        t1.post("/v1/offers", &json!({ "offerId": id, "price": 7 })).data(201);
+        t1.post("/v1/offers", &json!({ "offerId": id, "price": 7 })).expect_data(201);
     }
     let next = |page: nagaya_testing::Response| page.body["nextCursor"].as_str().expect("there is more").to_owned();
     let (theirs, own) = (next(t1.get("/v1/offers?limit=1")), next(visitor.get("/v1/offers?limit=1")));
-    assert_eq!(visitor.get(&format!("/v1/offers?limit=1&cursor={own}")).data(200)[0]["offerId"], "b");
-    visitor.get(&format!("/v1/offers?limit=1&cursor={theirs}")).problem(400, "bad_cursor");
-    t1.get(&format!("/v1/offers?limit=1&cursor={own}")).problem(400, "bad_cursor");
+    assert_eq!(visitor.get(&format!("/v1/offers?limit=1&cursor={own}")).expect_data(200)[0]["offerId"], "b");
+    visitor.get(&format!("/v1/offers?limit=1&cursor={theirs}")).expect_problem(400, "bad_cursor");
+    t1.get(&format!("/v1/offers?limit=1&cursor={own}")).expect_problem(400, "bad_cursor");
 }
 
 #[test]
-fn the_document_says_where_no_token_is_needed() {
+fn the_openapi_document_marks_routes_without_a_token() {
     let document = document(&System::plain(parse_design(&open_desk())), "", 0);
     assert_eq!(document["paths"]["/v1/notices"]["get"]["security"], json!([{}, { "token": [] }]));
     assert_eq!(document["paths"]["/v1/notices"]["post"].get("security"), None);

@@ -1,16 +1,16 @@
-//! From claims to a caller.
+//! The caller from the claims of a token.
 
 use jsonwebtoken::Algorithm;
 use nagaya_server::{Claims, Verifier};
 use serde_json::{Value as Json, json};
 
-use crate::common::{AUDIENCE, Hand, Key, Provider, claims, outcome, verifier};
+use crate::common::{AUDIENCE, Key, Provider, TestClock, claims, outcome, verifier};
 
-/// Checks who asks with these claims, in a design that names those.
+/// Checks the caller that these claims give, with the claim names of a design.
 async fn check(names: Claims, changes: Json, expected: &str) {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = Verifier::new(names, Hand::new().clock()).trust(&provider.issuer(), AUDIENCE);
+    let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), AUDIENCE);
     let token = key.sign(&provider.claims_with(changes.clone()));
     assert_eq!(outcome(&verifier, &token).await, expected, "{changes}");
 }
@@ -34,7 +34,7 @@ async fn the_tenant_is_in_the_claim_that_the_design_names() {
     check(tenant_in("custom:familyId"), json!({ "custom:familyId": "f1" }), "u1@f1 admin").await;
     check(tenant_in("https://a.example/tenant"), json!({ "https://a.example/tenant": "f1" }), "u1@f1 admin").await;
     check(tenant_in("app.tenant"), json!({ "app": { "tenant": "f1" } }), "u1@f1 admin").await;
-    // The name as it is comes before the way to it.
+    // A claim with the exact name has precedence over a path into a claim.
     check(tenant_in("app.tenant"), json!({ "app": { "tenant": "f1" }, "app.tenant": "f2" }), "u1@f2 admin").await;
     check(tenant_in("sub"), json!({}), "u1@u1 admin").await;
 }
@@ -52,7 +52,7 @@ async fn a_token_may_name_no_tenant_but_not_an_unusable_one() {
 }
 
 #[tokio::test]
-async fn roles_are_a_list_or_words() {
+async fn roles_are_a_list_or_a_space_separated_string() {
     check(claims(), json!({ "roles": ["admin", "editor of things"] }), "u1@t1 admin,editor of things").await;
     check(claims(), json!({ "roles": "admin  editor" }), "u1@t1 admin,editor").await;
     check(claims(), json!({ "roles": "" }), "u1@t1 ").await;
@@ -74,15 +74,15 @@ async fn a_user_has_to_belong_to_the_tenant_of_the_token() {
     check(claims(), json!({ "memberOf": "t0 t1" }), stranger).await;
     check(claims(), json!({ "memberOf": [] }), stranger).await;
     check(claims(), json!({ "memberOf": 1 }), &unusable("memberOf")).await;
-    // Who acts for no tenant needs to belong to none.
+    // A caller without a tenant needs no membership.
     check(claims(), json!({ "memberOf": ["t2"], "tenantId": null }), "u1@- admin").await;
-    // A design that does not name the claim does not ask for it.
+    // A design without the membership claim does not check it.
     let unasked = Claims { member_of: None, ..claims() };
     check(unasked, json!({ "memberOf": ["t2"] }), "u1@t1 admin").await;
 }
 
 #[tokio::test]
-async fn tokens_of_cognito_are_understood() {
+async fn tokens_of_cognito_are_accepted() {
     let key = Key::rsa("abcdefgh=", Algorithm::RS256);
     let provider = Provider::start(&[&key]).await;
     let names = Claims {
@@ -90,7 +90,7 @@ async fn tokens_of_cognito_are_understood() {
         roles: "cognito:groups".to_owned(),
         member_of: Some("custom:memberOf".to_owned()),
     };
-    let verifier = Verifier::new(names, Hand::new().clock()).trust(&provider.issuer(), "1example23456789");
+    let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), "1example23456789");
     let common = json!({
         "tenantId": null,
         "roles": null,
@@ -127,7 +127,7 @@ async fn every_accepted_algorithm_works() {
         Key::ed25519("e"),
     ];
     let provider = Provider::start(&keys.each_ref()).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     for key in &keys {
         assert_eq!(outcome(&verifier, &key.sign(&provider.claims())).await, "u1@t1 admin", "{:?}", key.algorithm);
     }
@@ -139,7 +139,7 @@ async fn each_issuer_has_audiences_of_its_own() {
     let (one, other) = (Key::es256("a"), Key::other("a"));
     let (first, second) = (Provider::start(&[&one]).await, Provider::start(&[&other]).await);
     let (first_issuer, second_issuer) = (first.issuer(), second.issuer());
-    let verifier = Verifier::new(claims(), Hand::new().clock())
+    let verifier = Verifier::new(claims(), TestClock::new().clock())
         .trust(&first_issuer, "web")
         .trust(&second_issuer, "todo")
         .trust(&first_issuer, "mobile");
@@ -152,6 +152,6 @@ async fn each_issuer_has_audiences_of_its_own() {
     assert_eq!(check(&other, &second, "todo").await, "u1@t1 admin");
     let expected = "401 bad_token: The token is for another audience than `web` or `mobile`.";
     assert_eq!(check(&one, &first, "todo").await, expected);
-    // The keys of one issuer are not those of another, whatever they are called.
+    // Keys of one issuer are not accepted from another, even with the same id.
     assert_eq!(check(&one, &second, "todo").await, "401 bad_token: The signature of the token is wrong.");
 }

@@ -1,4 +1,4 @@
-//! An issuer on this machine, and a verifier that trusts it, both in the hands of the test.
+//! A test issuer, and a verifier that trusts it.
 
 use std::{
     net::SocketAddr,
@@ -17,9 +17,9 @@ use nagaya_store::Clock;
 use serde_json::{Value as Json, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// The second at which tests begin.
+/// The time at which tests start, in seconds.
 pub(crate) const NOW: i64 = 1_900_000_000;
-/// What the verifier of a test is for.
+/// The audience of the verifier.
 pub(crate) const AUDIENCE: &str = "todo";
 
 /// A key of an issuer.
@@ -73,7 +73,7 @@ impl Key {
     }
 }
 
-/// An issuer that answers by HTTP.
+/// An issuer that serves its keys by HTTP.
 pub(crate) struct Provider {
     address: SocketAddr,
     published: Arc<Mutex<String>>,
@@ -113,24 +113,24 @@ impl Provider {
         self.answer(&json!({ "keys": keys }).to_string());
     }
 
-    /// Answers with this where its keys should be.
+    /// Serves this body instead of its keys.
     pub(crate) fn answer(&self, body: &str) {
-        *self.published.lock().expect("nobody has panicked") = body.to_owned();
+        *self.published.lock().expect("no panic") = body.to_owned();
     }
 
     /// Changes the discovery document.
     pub(crate) fn discover(&self, change: impl FnOnce(&mut Json)) {
         let mut document = json!({ "issuer": self.url(), "jwks_uri": format!("{}/keys", self.url()) });
         change(&mut document);
-        *self.discovery.lock().expect("nobody has panicked") = Some(document);
+        *self.discovery.lock().expect("no panic") = Some(document);
     }
 
-    /// How often its keys have been asked for.
+    /// How often its keys have been fetched.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Goes down: connections are refused.
+    /// Stops the server: connections are refused.
     pub(crate) async fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.abort();
@@ -138,8 +138,7 @@ impl Provider {
         }
     }
 
-    /// Comes back.
-    pub(crate) async fn start_again(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         let listener = TcpListener::bind(self.address).await.expect("the port is still free");
         self.serve(listener);
     }
@@ -150,15 +149,13 @@ impl Provider {
         let router = Router::new()
             .route(
                 "/.well-known/openid-configuration",
-                get(async move || {
-                    discovery.lock().expect("nobody has panicked").clone().unwrap_or_default().to_string()
-                }),
+                get(async move || discovery.lock().expect("no panic").clone().unwrap_or_default().to_string()),
             )
             .route(
                 "/keys",
                 get(async move || {
                     asked.fetch_add(1, Ordering::SeqCst);
-                    published.lock().expect("nobody has panicked").clone()
+                    published.lock().expect("no panic").clone()
                 }),
             )
             .route(
@@ -173,7 +170,7 @@ impl Provider {
         }));
     }
 
-    /// Claims that are all in order.
+    /// Valid claims.
     pub(crate) fn claims(&self) -> Json {
         json!({
             "iss": self.url(),
@@ -185,7 +182,7 @@ impl Provider {
         })
     }
 
-    /// Claims with some changed; `null` takes one away.
+    /// Valid claims with changes; `null` removes a claim.
     pub(crate) fn claims_with(&self, changes: Json) -> Json {
         let mut claims = self.claims();
         let (Some(claims_), Json::Object(changes)) = (claims.as_object_mut(), changes) else { return claims };
@@ -200,13 +197,13 @@ impl Provider {
     }
 }
 
-/// A clock that the test moves.
+/// A clock that the test advances.
 #[derive(Clone)]
-pub(crate) struct Hand(Arc<AtomicI64>);
+pub(crate) struct TestClock(Arc<AtomicI64>);
 
-impl Hand {
+impl TestClock {
     pub(crate) fn new() -> Self {
-        Hand(Arc::new(AtomicI64::new(NOW * 1000)))
+        TestClock(Arc::new(AtomicI64::new(NOW * 1000)))
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -223,23 +220,23 @@ pub(crate) fn claims() -> Claims {
     Claims { tenant: "tenantId".to_owned(), roles: "roles".to_owned(), member_of: Some("memberOf".to_owned()) }
 }
 
-pub(crate) fn verifier(issuer: &Issuer, hand: &Hand) -> Verifier {
+pub(crate) fn verifier(issuer: &Issuer, hand: &TestClock) -> Verifier {
     Verifier::new(claims(), hand.clock()).trust(issuer, AUDIENCE)
 }
 
-/// What the caller is told: status, code and detail.
-pub(crate) async fn told(problem: Problem) -> String {
+/// Status, code and detail of a problem.
+pub(crate) async fn problem_line(problem: Problem) -> String {
     let (status, code) = (problem.status().as_u16(), problem.code().to_owned());
     let body = problem.into_response("r-1").into_body().collect().await.expect("a problem has a body").to_bytes();
     let body: Json = serde_json::from_slice(&body).expect("a problem is JSON");
     format!("{status} {code}: {}", body["detail"].as_str().expect("a problem has a detail"))
 }
 
-/// The caller in one line, or what it is told.
+/// The caller in one line, or the problem.
 pub(crate) async fn outcome(verifier: &Verifier, token: &str) -> String {
     match verifier.caller(token).await {
         Ok(caller) => shown(&caller),
-        Err(problem) => told(problem).await,
+        Err(problem) => problem_line(problem).await,
     }
 }
 
@@ -247,7 +244,7 @@ pub(crate) fn shown(caller: &Caller) -> String {
     format!("{}@{} {}", caller.user, caller.tenant.as_deref().unwrap_or("-"), caller.roles.join(","))
 }
 
-/// Waits for what happens in the background.
+/// Waits for background work.
 pub(crate) async fn eventually(what: impl Fn() -> bool) {
     for _ in 0..500 {
         if what() {

@@ -2,9 +2,9 @@
 
 mod caller;
 mod common;
-mod known;
-mod local;
-mod mutated;
+mod local_issuer;
 mod refusals;
-mod remote;
+mod remote_issuer;
 mod rotation;
+mod token_cache;
+mod token_mutation;

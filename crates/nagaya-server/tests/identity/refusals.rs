@@ -1,26 +1,26 @@
-//! Tokens that are refused, and what their bearers are told.
+//! Refused tokens, and their problems.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value as Json, json};
 
-use crate::common::{Hand, Key, NOW, Provider, outcome, verifier};
+use crate::common::{Key, NOW, Provider, TestClock, outcome, verifier};
 
-/// Checks a token with these claims changed.
+/// Checks a token with these changed claims.
 async fn check(changes: Json, expected: &str) {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
     let token = key.sign(&provider.claims_with(changes.clone()));
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     assert_eq!(outcome(&verifier, &token).await, expected, "{changes}");
 }
 
-/// Checks a token of any form.
+/// Checks a token of any shape.
 async fn check_token(token: impl FnOnce(&Provider, &Key) -> String, expected: &str) {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
     let token = token(&provider, &key);
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     assert_eq!(outcome(&verifier, &token).await, expected, "{token:.200}");
 }
 
@@ -56,7 +56,7 @@ async fn a_token_has_to_be_for_this_audience() {
     check(json!({ "aud": null }), expected).await;
     check(json!({ "aud": 1 }), expected).await;
     check(json!({ "aud": ["todo", 1] }), expected).await;
-    // Only where there is no audience does the client of an access token count as one.
+    // The client id counts as an audience only where a token has none.
     check(
         json!({ "aud": "other", "client_id": "todo", "token_use": "access" }),
         "401 bad_token: The token is for another audience than `todo`.",
@@ -68,7 +68,7 @@ async fn a_token_has_to_be_for_this_audience() {
 
 /// Proves T15.
 #[tokio::test]
-async fn a_token_counts_in_its_time_give_or_take_half_a_minute() {
+async fn a_token_is_valid_in_its_period_with_half_a_minute_of_leeway() {
     check(json!({ "exp": NOW + 1 }), FINE).await;
     check(json!({ "exp": NOW - 29 }), FINE).await;
     check(json!({ "exp": NOW - 29 + 1, "nbf": NOW + 30 }), FINE).await;
@@ -87,8 +87,8 @@ async fn a_token_counts_in_its_time_give_or_take_half_a_minute() {
 }
 
 #[tokio::test]
-async fn the_difference_of_clocks_can_be_set() {
-    let (key, hand) = (Key::es256("a"), Hand::new());
+async fn the_leeway_is_configurable() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
     let provider = Provider::start(&[&key]).await;
     let strict = verifier(&provider.issuer(), &hand).skew(std::time::Duration::ZERO);
     let token = key.sign(&provider.claims_with(json!({ "exp": NOW + 1 })));
@@ -100,11 +100,11 @@ async fn the_difference_of_clocks_can_be_set() {
 /// Proves T15.
 #[tokio::test]
 async fn a_token_has_to_be_signed_by_its_issuer() {
-    // By somebody else, in the name of the issuer's key.
+    // Signed by another key under the id of the issuer's key.
     check_token(|provider, _| Key::other("a").sign(&provider.claims()), WRONG).await;
-    // By a key that the issuer does not have.
+    // Signed by a key that the issuer does not have.
     check_token(|provider, _| Key::other("b").sign(&provider.claims()), NOT_PUBLISHED).await;
-    // By nobody.
+    // Not signed.
     check_token(
         |provider, key| {
             let token = key.sign(&provider.claims());
@@ -113,7 +113,7 @@ async fn a_token_has_to_be_signed_by_its_issuer() {
         WRONG,
     )
     .await;
-    // For another content.
+    // The signature of another payload.
     check_token(
         |provider, key| {
             let (fine, other) =
@@ -143,7 +143,7 @@ async fn a_token_without_a_signature_is_refused() {
 
 /// Proves T15.
 #[tokio::test]
-async fn a_public_key_is_no_shared_secret() {
+async fn a_public_key_is_not_accepted_as_an_hmac_secret() {
     for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
         check_token(
             |provider, key| {
@@ -160,25 +160,25 @@ async fn a_public_key_is_no_shared_secret() {
 }
 
 #[tokio::test]
-async fn the_algorithm_is_the_key_s_to_say() {
+async fn the_key_determines_the_algorithm() {
     let rsa = Key::rsa("r", Algorithm::RS256);
     let provider = Provider::start(&[&rsa]).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     assert_eq!(outcome(&verifier, &rsa.sign(&provider.claims())).await, FINE);
     let other = Key::rsa("r", Algorithm::PS256);
     assert_eq!(outcome(&verifier, &other.sign(&provider.claims())).await, NOT_PUBLISHED);
     let longer = Key::rsa("r", Algorithm::RS512);
     assert_eq!(outcome(&verifier, &longer.sign(&provider.claims())).await, NOT_ACCEPTED);
-    // A key of another kind under the same name.
+    // A key of another type under the same id.
     assert_eq!(outcome(&verifier, &Key::es256("r").sign(&provider.claims())).await, NOT_PUBLISHED);
 }
 
 #[tokio::test]
-async fn a_key_that_the_token_brings_along_is_not_used() {
+async fn a_key_inside_the_token_is_not_used() {
     let own = Key::es256("a");
     let attacker = Provider::start(&[&Key::other("b")]).await;
     let provider = Provider::start(&[&own]).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     let key = Key::other("a");
     let jwk = serde_json::from_value(key.jwk()).expect("it is a key");
     let header = Header { jwk: Some(jwk), jku: Some(format!("{}/keys", attacker.url())), ..key.header() };
@@ -193,13 +193,13 @@ async fn a_token_without_a_key_id_needs_a_single_key() {
     let (one, other) = (Key::es256("a"), Key::other("b"));
     let provider = Provider::start(&[&one]).await;
     let token = one.sign_as(&Header { kid: None, ..one.header() }, &provider.claims());
-    assert_eq!(outcome(&verifier(&provider.issuer(), &Hand::new()), &token).await, FINE);
+    assert_eq!(outcome(&verifier(&provider.issuer(), &TestClock::new()), &token).await, FINE);
     provider.publish(&[&one, &other]);
-    assert_eq!(outcome(&verifier(&provider.issuer(), &Hand::new()), &token).await, NOT_PUBLISHED);
+    assert_eq!(outcome(&verifier(&provider.issuer(), &TestClock::new()), &token).await, NOT_PUBLISHED);
 }
 
 #[tokio::test]
-async fn a_token_for_something_else_is_refused() {
+async fn a_token_of_another_type_is_refused() {
     let typed = |typ: &'static str| {
         move |provider: &Provider, key: &Key| {
             key.sign_as(&Header { typ: Some(typ.to_owned()), ..key.header() }, &provider.claims())
@@ -225,10 +225,10 @@ async fn a_token_has_to_name_its_user() {
 }
 
 #[tokio::test]
-async fn what_is_no_token_is_refused() {
+async fn malformed_tokens_are_refused() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = verifier(&provider.issuer(), &Hand::new());
+    let verifier = verifier(&provider.issuer(), &TestClock::new());
     let header = BASE64.encode(r#"{"alg":"ES256","kid":"a"}"#);
     let fine = key.sign(&provider.claims());
     let mut tokens = ["", ".", "..", "...", "a", "a.b", "a.b.c", "e30.e30.e30", "長屋.長屋.長屋", "\0", "Bearer x"]
@@ -245,17 +245,17 @@ async fn what_is_no_token_is_refused() {
         format!("{fine} "),
         format!(" {fine}"),
     ]);
-    // Brackets without end.
+    // Unclosed brackets.
     tokens.push(format!("{header}.{}.AAAA", BASE64.encode("[".repeat(4_000))));
     for token in tokens {
-        let told = outcome(&verifier, &token).await;
-        assert!(told.starts_with("401 bad_token: "), "{token}: {told}");
+        let result = outcome(&verifier, &token).await;
+        assert!(result.starts_with("401 bad_token: "), "{token}: {result}");
     }
     assert_eq!(provider.asked(), 0, "nothing is fetched for such tokens");
 }
 
 #[tokio::test]
-async fn a_huge_token_is_refused_unread() {
+async fn a_huge_token_is_refused_before_parsing() {
     let expected = "401 bad_token: The token is longer than 8192 bytes.";
     check_token(|provider, key| key.sign(&provider.claims_with(json!({ "more": "x".repeat(8_192) }))), expected).await;
     check_token(|_, _| "x".repeat(1_000_000), expected).await;

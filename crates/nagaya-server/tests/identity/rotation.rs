@@ -1,11 +1,11 @@
-//! Keys come and go.
+//! Key rotation.
 
 use std::sync::Arc;
 
 use nagaya_server::{Grant, Issuer, LocalIssuer};
 use serde_json::json;
 
-use crate::common::{Hand, Key, Provider, claims, eventually, outcome, verifier};
+use crate::common::{Key, Provider, TestClock, claims, eventually, outcome, verifier};
 
 const FINE: &str = "u1@t1 admin";
 const NOT_PUBLISHED: &str = "401 bad_token: The token is signed by a key that its issuer does not publish.";
@@ -13,7 +13,7 @@ const NOT_PUBLISHED: &str = "401 bad_token: The token is signed by a key that it
 /// Proves T15.
 #[tokio::test]
 async fn a_new_key_is_found_by_the_first_token_that_it_signs() {
-    let (old, new, hand) = (Key::es256("old"), Key::other("new"), Hand::new());
+    let (old, new, hand) = (Key::es256("old"), Key::other("new"), TestClock::new());
     let provider = Provider::start(&[&old]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     assert_eq!(outcome(&verifier, &old.sign(&provider.claims())).await, FINE);
@@ -25,8 +25,8 @@ async fn a_new_key_is_found_by_the_first_token_that_it_signs() {
 }
 
 #[tokio::test]
-async fn unknown_keys_cause_one_question_in_half_a_minute() {
-    let (key, hand) = (Key::es256("a"), Hand::new());
+async fn unknown_keys_cause_one_refresh_per_half_minute() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
     let provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     for id in ["b", "c", "d", "e"] {
@@ -39,17 +39,17 @@ async fn unknown_keys_cause_one_question_in_half_a_minute() {
     hand.pass(1);
     assert_eq!(outcome(&verifier, &Key::other("g").sign(&provider.claims())).await, NOT_PUBLISHED);
     assert_eq!(provider.asked(), 2);
-    // A clock that is set back does not stop the questions.
+    // A clock that goes back does not stop refreshes.
     hand.pass(-3600);
     assert_eq!(outcome(&verifier, &Key::other("h").sign(&provider.claims())).await, NOT_PUBLISHED);
     assert_eq!(provider.asked(), 3);
 }
 
 #[tokio::test]
-async fn many_callers_at_once_cause_one_question() {
+async fn concurrent_callers_cause_one_refresh() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = Arc::new(verifier(&provider.issuer(), &Hand::new()));
+    let verifier = Arc::new(verifier(&provider.issuer(), &TestClock::new()));
     let callers: Vec<_> = (0..20)
         .map(|user| {
             let token = key.sign(&provider.claims_with(json!({ "sub": format!("u{user}") })));
@@ -65,38 +65,38 @@ async fn many_callers_at_once_cause_one_question() {
 
 /// Proves T15.
 #[tokio::test]
-async fn a_key_that_is_published_no_more_takes_its_tokens_with_it() {
-    let (old, new, hand) = (Key::es256("old"), Key::other("new"), Hand::new());
+async fn tokens_of_a_removed_key_are_refused() {
+    let (old, new, hand) = (Key::es256("old"), Key::other("new"), TestClock::new());
     let provider = Provider::start(&[&old, &new]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let (by_old, by_new) = (old.sign(&provider.claims()), new.sign(&provider.claims()));
     assert_eq!(outcome(&verifier, &by_old).await, FINE);
     assert_eq!(outcome(&verifier, &by_new).await, FINE);
 
-    // Known tokens alone keep the keys fresh: every ten minutes, in the background.
+    // Cached tokens alone refresh the keys every ten minutes, in the background.
     provider.publish(&[&new]);
     hand.pass(599);
     assert_eq!(outcome(&verifier, &by_old).await, FINE);
     hand.pass(1);
     assert_eq!(outcome(&verifier, &by_new).await, FINE);
     eventually(|| provider.asked() == 2).await;
-    let mut told = outcome(&verifier, &by_old).await;
+    let mut result = outcome(&verifier, &by_old).await;
     for _ in 0..500 {
-        if told != FINE {
+        if result != FINE {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        told = outcome(&verifier, &by_old).await;
+        result = outcome(&verifier, &by_old).await;
     }
-    assert_eq!(told, NOT_PUBLISHED);
+    assert_eq!(result, NOT_PUBLISHED);
     let checked = verifier.checked();
     assert_eq!(outcome(&verifier, &by_new).await, FINE);
     assert_eq!(verifier.checked(), checked, "the tokens of the other key stay known");
 }
 
 #[tokio::test]
-async fn after_a_long_silence_the_first_token_waits_for_the_keys() {
-    let (old, new, hand) = (Key::es256("old"), Key::other("new"), Hand::new());
+async fn after_a_long_pause_the_first_token_waits_for_a_refresh() {
+    let (old, new, hand) = (Key::es256("old"), Key::other("new"), TestClock::new());
     let provider = Provider::start(&[&old]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let token = old.sign(&provider.claims());
@@ -108,23 +108,23 @@ async fn after_a_long_silence_the_first_token_waits_for_the_keys() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_replaced_under_its_name_takes_its_tokens_with_it() {
-    let (old, new, hand) = (Key::es256("a"), Key::other("a"), Hand::new());
+async fn tokens_of_a_replaced_key_are_refused() {
+    let (old, new, hand) = (Key::es256("a"), Key::other("a"), TestClock::new());
     let provider = Provider::start(&[&old]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let token = old.sign(&provider.claims());
     assert_eq!(outcome(&verifier, &token).await, FINE);
     provider.publish(&[&new]);
     hand.pass(30);
-    // Any token with an unknown key makes the verifier ask.
+    // Any token with an unknown key triggers a refresh.
     assert_eq!(outcome(&verifier, &new.sign_as(&Key::es256("b").header(), &provider.claims())).await, NOT_PUBLISHED);
     assert_eq!(outcome(&verifier, &token).await, "401 bad_token: The signature of the token is wrong.");
     assert_eq!(outcome(&verifier, &new.sign(&provider.claims())).await, FINE);
 }
 
 #[tokio::test]
-async fn the_local_issuer_signs_with_its_newest_key_and_knows_the_older_ones() {
-    let hand = Hand::new();
+async fn the_local_issuer_signs_with_its_newest_key_and_verifies_with_all() {
+    let hand = TestClock::new();
     let local = Arc::new(LocalIssuer::in_memory().expect("keys can be made").with_clock(hand.clock()));
     let verifier = verifier(&Issuer::local(&local), &hand);
     let names = claims();

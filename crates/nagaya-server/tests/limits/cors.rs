@@ -1,4 +1,4 @@
-//! Pages of other origins.
+//! Requests from other origins.
 
 use axum::{body::Body, http::Method};
 use nagaya_server::{Cors, Limits};
@@ -25,12 +25,12 @@ async fn get(client: &mut Connection, origin: &str) -> RawResponse {
     client.send(Method::GET, "/notes", &[("origin", origin)], Body::empty()).await
 }
 
-/// The names of all headers that have to do with CORS.
+/// The names of all CORS headers.
 fn cors_headers(got: &RawResponse) -> Vec<&str> {
     got.headers.keys().map(|name| name.as_str()).filter(|name| name.starts_with("access-control-")).collect()
 }
 
-/// The parts of a list, in order.
+/// The elements of a list, sorted.
 fn list(got: &RawResponse, name: &str) -> Vec<String> {
     let mut parts: Vec<_> =
         got.header(name).unwrap_or_default().split(',').map(|part| part.trim().to_owned()).collect();
@@ -40,7 +40,7 @@ fn list(got: &RawResponse, name: &str) -> Vec<String> {
 
 /// Proves T18.
 #[tokio::test]
-async fn it_is_closed_unless_origins_are_configured() {
+async fn cors_is_off_unless_origins_are_configured() {
     let desk = desk(Cors::default()).await;
     let mut client = desk.connect("acme").await;
     let got = get(&mut client, ORIGIN).await;
@@ -52,7 +52,7 @@ async fn it_is_closed_unless_origins_are_configured() {
 
 /// Proves T18.
 #[tokio::test]
-async fn only_the_configured_origin_is_allowed_with_the_least_of_methods_and_headers() {
+async fn only_the_configured_origin_is_allowed_with_the_necessary_methods_and_headers() {
     let desk = desk(Cors::new([ORIGIN]).expect("an origin")).await;
     let mut client = desk.connect("acme").await;
 
@@ -103,9 +103,9 @@ async fn no_other_origin_is_allowed() {
     assert_eq!(got.header("access-control-allow-origin"), Some("http://localhost:5173"), "each gets its own name only");
 }
 
-/// A page can tell its user what is wrong.
+/// A page can show the problem to its user.
 #[tokio::test]
-async fn refusals_can_be_read_by_pages_too() {
+async fn problems_are_readable_across_origins() {
     let limits = Limits { concurrent: 0, ..Limits::default() };
     let cors = Cors::new([ORIGIN]).expect("an origin");
     let desk = Desk::open_with(limits, |server| server.cors(cors)).await;

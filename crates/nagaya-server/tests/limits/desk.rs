@@ -47,7 +47,7 @@ entity = "note"
 pub(crate) struct Desk {
     pub(crate) server: TestServer,
     pub(crate) store: Arc<InstrumentedStore>,
-    held: Held,
+    held: HoldExtension,
 }
 
 impl Desk {
@@ -71,7 +71,7 @@ impl Desk {
         store: Arc<dyn Store>,
         build: impl FnOnce(TestServerBuilder) -> TestServerBuilder,
     ) -> Desk {
-        let (held, store) = (Held::default(), InstrumentedStore::new(store));
+        let (held, store) = (HoldExtension::default(), InstrumentedStore::new(store));
         let server = TestServer::builder(System::new("desk", parse_design(DESIGN), held.clone()));
         let server = build(server.store(store.clone(), &ManualClock::default())).serve().await;
         Desk { server, store, held }
@@ -82,13 +82,13 @@ impl Desk {
         self.server.connect_as(tenant, "ann").await
     }
 
-    /// Waits until so many requests are held inside.
-    pub(crate) async fn holding(&self, requests: usize) {
+    /// Waits until so many requests are held.
+    pub(crate) async fn wait_until_held(&self, requests: usize) {
         let mut now = self.held.now.subscribe();
         now.wait_for(|held| *held == requests).await.expect("the server runs");
     }
 
-    /// Lets so many of the held requests go.
+    /// Releases so many of the held requests.
     pub(crate) fn release(&self, requests: usize) {
         self.held.exit.add_permits(requests);
     }
@@ -96,24 +96,24 @@ impl Desk {
 
 /// Custom routes: requests that wait until the test releases them, and some that fail.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct HoldExtension {
     now: Arc<watch::Sender<usize>>,
     exit: Arc<Semaphore>,
 }
 
-impl Default for Held {
+impl Default for HoldExtension {
     fn default() -> Self {
-        Held { now: Arc::new(watch::Sender::new(0)), exit: Arc::new(Semaphore::new(0)) }
+        HoldExtension { now: Arc::new(watch::Sender::new(0)), exit: Arc::new(Semaphore::new(0)) }
     }
 }
 
-impl Extension for Held {
+impl Extension for HoldExtension {
     fn routes(&self) -> Vec<CustomRoute> {
         let held = self.clone();
         let hold = move |_: Arc<Call>| {
             let held = held.clone();
             async move {
-                let _here = Here::new(&held.now);
+                let _here = HeldRequest::new(&held.now);
                 held.exit.acquire().await.map_err(|_| Problem::internal())?.forget();
                 Ok(Answer::data(json!("held")))
             }
@@ -131,13 +131,13 @@ impl Extension for Held {
             .answers_stream("text/event-stream"),
             CustomRoute::new(Method::GET, "/origin", "Where the request came from.", |call| async move {
                 let origin = &call.origin;
-                let said = json!({
+                let origin = json!({
                     "request": &*origin.request,
                     "correlation": &*origin.correlation,
                     "causation": origin.causation.as_deref(),
                     "address": origin.address.as_deref(),
                 });
-                Ok(Answer::data(said))
+                Ok(Answer::data(origin))
             }),
             CustomRoute::new(
                 Method::POST,
@@ -150,10 +150,10 @@ impl Extension for Held {
     }
 }
 
-fn stream(held: Held) -> Answer {
+fn stream(held: HoldExtension) -> Answer {
     let pieces = futures_util::stream::iter(["one", "two", "three"]).map(Ok::<_, std::io::Error>);
     let last = futures_util::stream::once(async move {
-        let _here = Here::new(&held.now);
+        let _here = HeldRequest::new(&held.now);
         held.exit.acquire().await.map_err(std::io::Error::other)?.forget();
         Ok("four")
     });
@@ -164,17 +164,17 @@ fn fail(call: &Call) -> Result<Answer, Problem> {
     panic!("cannot deal with {:?} of {}", call.body, call.caller.user)
 }
 
-/// Counts a request for as long as it is inside, however it leaves.
-struct Here(Arc<watch::Sender<usize>>);
+/// Counts a request as held until it ends, however it ends.
+struct HeldRequest(Arc<watch::Sender<usize>>);
 
-impl Here {
+impl HeldRequest {
     fn new(now: &Arc<watch::Sender<usize>>) -> Self {
         now.send_modify(|held| *held += 1);
-        Here(Arc::clone(now))
+        HeldRequest(Arc::clone(now))
     }
 }
 
-impl Drop for Here {
+impl Drop for HeldRequest {
     fn drop(&mut self) {
         self.0.send_modify(|held| *held -= 1);
     }

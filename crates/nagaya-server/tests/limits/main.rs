@@ -1,4 +1,4 @@
-//! What a server does when it is asked too much, too slowly, from the wrong page, or to stop; over real connections.
+//! Overload, slow clients, other origins and shutdown, over real connections.
 
 mod cors;
 #[expect(dead_code, reason = "other test programs use the rest")]
@@ -7,4 +7,4 @@ mod overload;
 mod rate;
 mod shutdown;
 mod sizes;
-mod time;
+mod timeouts;

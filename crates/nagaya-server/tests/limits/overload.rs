@@ -1,4 +1,4 @@
-//! More at the same time than there is room for.
+//! More concurrent requests than the limit.
 
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
@@ -12,21 +12,21 @@ async fn over_the_limit_requests_get_503_and_probes_are_answered() {
     let held = tokio::spawn(async move { (first.get("/hold").await, second.get("/notes").await, first) });
     let mut third = desk.connect("acme").await;
     let also_held = tokio::spawn(async move { (third.get("/hold").await, third) });
-    desk.holding(2).await;
+    desk.wait_until_held(2).await;
 
     let mut late = desk.connect("acme").await;
     let got = late.get("/notes").await;
     assert_eq!(got.problem(), (503, "overloaded".to_owned()));
     assert_eq!(got.header("retry-after"), Some("1"));
     assert!(got.header("x-request-id").is_some());
-    // Those who ask how it is are answered all the same.
+    // Probes are still answered.
     assert_eq!(late.get("/healthz").await.text, r#"{"status":"ok"}"#);
     assert_eq!(late.get("/readyz").await.text, r#"{"status":"ready"}"#);
-    let figures = late.get("/metrics").await.text;
-    assert!(figures.contains("\nnagaya_requests_in_flight 2\n"), "{figures}");
-    assert!(figures.contains("\nnagaya_requests_rejected_total{reason=\"overload\"} 1\n"), "{figures}");
+    let metrics = late.get("/metrics").await.text;
+    assert!(metrics.contains("\nnagaya_requests_in_flight 2\n"), "{metrics}");
+    assert!(metrics.contains("\nnagaya_requests_rejected_total{reason=\"overload\"} 1\n"), "{metrics}");
 
-    // What had room ends well, and gives it back.
+    // The accepted requests succeed, and release their permits.
     desk.release(2);
     let (got, after, _) = held.await.expect("no panic");
     assert_eq!((got.status.as_u16(), after.status.as_u16()), (200, 200));
@@ -35,11 +35,11 @@ async fn over_the_limit_requests_get_503_and_probes_are_answered() {
 }
 
 #[tokio::test]
-async fn a_tenant_whose_requests_take_long_leaves_room_for_others() {
+async fn slow_requests_of_one_tenant_leave_capacity_for_others() {
     let desk = Desk::open(Limits { tenant_concurrent: 1, ..Limits::default() }).await;
     let mut slow = desk.connect("slow").await;
     let held = tokio::spawn(async move { slow.get("/hold").await });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
 
     let got = desk.connect("slow").await.get("/notes").await;
     assert_eq!(got.problem(), (429, "rate_limited".to_owned()));
@@ -56,9 +56,9 @@ async fn a_client_that_disconnects_releases_its_permit() {
     let desk = Desk::open(Limits { concurrent: 1, tenant_concurrent: 1, ..Limits::default() }).await;
     let mut gone = desk.connect("acme").await;
     let asking = tokio::spawn(async move { gone.try_send(Method::GET, "/hold", &[], Body::empty()).await.map(drop) });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
     asking.abort();
-    desk.holding(0).await;
+    desk.wait_until_held(0).await;
     assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200);
 }
 
@@ -71,8 +71,8 @@ async fn connections_beyond_the_limit_wait_until_one_ends() {
 
     let mut third = desk.connect("acme").await;
     let waiting = tokio::spawn(async move { third.get("/notes").await.status });
-    let figures = first.get("/metrics").await.text;
-    assert!(figures.contains("\nnagaya_connections 2\n"), "{figures}");
+    let metrics = first.get("/metrics").await.text;
+    assert!(metrics.contains("\nnagaya_connections 2\n"), "{metrics}");
     assert!(!waiting.is_finished());
     drop(second);
     assert_eq!(waiting.await.expect("no panic"), 200);

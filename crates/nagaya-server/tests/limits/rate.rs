@@ -1,4 +1,4 @@
-//! The rate of a tenant.
+//! The request rate of a tenant.
 
 use std::num::NonZeroU32;
 
@@ -7,14 +7,14 @@ use nagaya_testing::RawResponse;
 
 use crate::desk::Desk;
 
-fn one_a_second() -> Limits {
+fn one_per_second() -> Limits {
     Limits { tenant_rate: NonZeroU32::new(1), ..Limits::default() }
 }
 
-/// Asks until it is refused.
+/// Sends requests until one is refused.
 async fn refused(desk: &Desk, tenant: &str) -> RawResponse {
     let mut client = desk.connect(tenant).await;
-    // Two at once, and one more each second: a machine that takes a minute for a hundred requests is not to be tested on.
+    // Two at once and one more per second: this fails only where a hundred requests take a minute.
     for _ in 0..100 {
         let got = client.get("/notes").await;
         if got.status != 200 {
@@ -26,15 +26,15 @@ async fn refused(desk: &Desk, tenant: &str) -> RawResponse {
 
 #[tokio::test]
 async fn a_tenant_over_its_rate_gets_retry_after() {
-    let desk = Desk::open(one_a_second()).await;
+    let desk = Desk::open(one_per_second()).await;
     let got = refused(&desk, "acme").await;
     assert_eq!(got.problem(), (429, "rate_limited".to_owned()));
     assert_eq!(got.header("retry-after"), Some("1"));
 }
 
 #[tokio::test]
-async fn a_flood_of_one_tenant_leaves_the_others_alone() {
-    let desk = Desk::open(one_a_second()).await;
+async fn a_flood_of_one_tenant_does_not_affect_others() {
+    let desk = Desk::open(one_per_second()).await;
     refused(&desk, "flood").await;
     let mut calm = desk.connect("calm").await;
     assert_eq!(calm.get("/notes").await.status, 200);
@@ -44,7 +44,7 @@ async fn a_flood_of_one_tenant_leaves_the_others_alone() {
 
 #[tokio::test]
 async fn callers_without_a_tenant_are_limited_by_user() {
-    let desk = Desk::open(one_a_second()).await;
+    let desk = Desk::open(one_per_second()).await;
     let mut ann = desk.server.connect().await.with_token(desk.server.token(None, "ann", &[]));
     let mut bob = desk.server.connect().await.with_token(desk.server.token(None, "bob", &[]));
     let mut statuses = Vec::new();

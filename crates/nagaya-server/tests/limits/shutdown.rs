@@ -1,4 +1,4 @@
-//! Stopping without losing anything.
+//! Graceful shutdown.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use tokio::net::TcpStream;
 use crate::desk::Desk;
 
 #[tokio::test]
-async fn what_has_begun_is_finished_and_nothing_new_begins() {
+async fn started_requests_are_finished_and_new_ones_are_refused() {
     let mut desk = Desk::open(Limits::default()).await;
     let (mut busy, mut idle) = (desk.connect("acme").await, desk.connect("acme").await);
     assert_eq!(idle.get("/notes").await.status, 200);
     let held = tokio::spawn(async move { (busy.get("/hold").await, busy) });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
 
     desk.server.stop();
     idle.closed().await;
-    assert!(TcpStream::connect(desk.server.address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(desk.server.address).await.is_err(), "the port is closed");
     assert!(!held.is_finished());
-    assert!(desk.server.is_running(), "whoever waits for the server to stop waits for the request");
+    assert!(desk.server.is_running(), "the shutdown waits for the request");
 
     desk.release(1);
     let (got, mut busy) = held.await.expect("no panic");
@@ -31,7 +31,7 @@ async fn what_has_begun_is_finished_and_nothing_new_begins() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_being_sent_is_read_to_its_end() {
+async fn a_body_in_transit_is_read_completely() {
     let mut desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let (body, rest) = tokio::sync::oneshot::channel::<&str>();
@@ -51,7 +51,7 @@ async fn a_body_that_is_being_sent_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn in_its_grace_a_server_says_that_it_stops_and_answers_all_the_same() {
+async fn during_the_grace_period_a_server_is_unready_and_still_answers() {
     let mut desk = Desk::open_with(Limits::default(), |server| server.shutdown_delay(Duration::from_secs(10))).await;
     let mut client = desk.connect("acme").await;
     assert_eq!(client.get("/readyz").await.status, 200);
@@ -69,11 +69,11 @@ async fn in_its_grace_a_server_says_that_it_stops_and_answers_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_request_that_never_ends_does_not_keep_the_server_from_stopping() {
+async fn an_endless_request_does_not_block_the_shutdown() {
     let mut desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let held = tokio::spawn(async move { client.get("/hold").await });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
     let clock = PausedTokioClock::pause();
     desk.server.stop();
     clock.advance(Duration::from_secs(31)).await;

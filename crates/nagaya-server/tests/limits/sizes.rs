@@ -1,4 +1,4 @@
-//! Requests that are too large, or none at all.
+//! Requests that are too large or malformed.
 
 use axum::{body::Body, http::Method};
 use futures_util::stream;
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use crate::desk::Desk;
 
 #[tokio::test]
-async fn a_body_is_taken_up_to_its_limit_and_not_beyond() {
+async fn a_body_over_the_limit_is_refused() {
     let body = json!({ "title": "Buy milk" }).to_string();
     let desk = Desk::open(Limits { body_bytes: body.len(), ..Limits::default() }).await;
     let json = [("content-type", "application/json")];
@@ -21,7 +21,7 @@ async fn a_body_is_taken_up_to_its_limit_and_not_beyond() {
     let got = desk.connect("acme").await.send(Method::POST, "/notes", &json, longer.clone().into()).await;
     assert_eq!(got.problem(), (413, "too_large".to_owned()));
 
-    // One that does not say how long it is, is counted while it comes.
+    // A body without a length is counted while it is read.
     let pieces: Vec<_> = longer.into_bytes().into_iter().map(|byte| Ok::<_, std::io::Error>(vec![byte])).collect();
     let body = Body::from_stream(stream::iter(pieces));
     let got = desk.connect("acme").await.send(Method::POST, "/notes", &json, body).await;
@@ -29,7 +29,7 @@ async fn a_body_is_taken_up_to_its_limit_and_not_beyond() {
 }
 
 #[tokio::test]
-async fn a_head_is_taken_up_to_its_limit_and_not_beyond() {
+async fn a_head_over_the_limit_is_refused() {
     let desk = Desk::open(Limits { head_bytes: 16 * 1024, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     let most = "x".repeat(12 * 1024);
@@ -45,7 +45,7 @@ async fn a_head_is_taken_up_to_its_limit_and_not_beyond() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_refused_and_the_connection_closed() {
+async fn input_that_is_not_http_is_refused_and_the_connection_closed() {
     let desk = Desk::open(Limits::default()).await;
     let check = async |sent: &str, expected: &str| {
         let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");

@@ -1,7 +1,7 @@
-//! Many connections for a while: nothing but good answers and declared refusals, and memory that does not grow.
+//! Many connections for a while: only valid responses and declared refusals, and bounded memory.
 //!
-//! `NAGAYA_LOAD_SECONDS` says for how long, a minute unless told; `NAGAYA_LOAD_CONNECTIONS` on how many connections, 500
-//! unless told.
+//! `NAGAYA_LOAD_SECONDS` sets the duration (default 60), and `NAGAYA_LOAD_CONNECTIONS` the number of connections (default
+//! 500).
 
 #[path = "../limits/desk.rs"]
 #[expect(dead_code, reason = "other test programs use the rest")]
@@ -22,23 +22,23 @@ use self::process::Server;
 
 /// Tenants that share the connections.
 const TENANTS: usize = 10;
-/// Notes that a connection keeps: what it makes beyond that it deletes, so that memory has no reason to grow.
+/// Notes that a connection keeps: it deletes further ones, so that memory has no reason to grow.
 const KEPT: usize = 5;
-/// How much the memory of the server may grow after the first third, whatever it does: by then all connections are there, and
-/// most of the store's cache of 8 MiB.
+/// How much the memory of the server may grow after the first third: by then all connections exist, and most of the
+/// store's cache of 8 MiB is full.
 const GROWTH: u64 = 16 * 1024 * 1024;
-/// How much it may grow with each write besides: the item, its entries and the record of the change stay in memory until
-/// there is enough of them for a file.
+/// Further growth per write: the item, its entries and the change record stay in memory until they are flushed to a
+/// file.
 const PER_WRITE: u64 = 2 * 1024;
-/// Enough for a file: 16 MiB in each of the store's spaces. Reads, which are most of the requests, may leave nothing: a leak
-/// of a kilobyte each is too much by far.
-const UNWRITTEN: u64 = 64 * 1024 * 1024;
+/// The amount that triggers a flush: 16 MiB in each of the store's keyspaces. Most requests are reads, so a leak of a
+/// kilobyte per read would exceed this by far.
+const UNFLUSHED: u64 = 64 * 1024 * 1024;
 
-/// What came back, by status.
+/// The number of responses by status.
 type Answers = BTreeMap<u16, u64>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_hundred_connections_get_good_answers_and_memory_stays_flat() {
+async fn five_hundred_connections_get_valid_answers_with_bounded_memory() {
     let number =
         |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let time = Duration::from_secs(number("NAGAYA_LOAD_SECONDS", 60));
@@ -69,13 +69,13 @@ async fn five_hundred_connections_get_good_answers_and_memory_stays_flat() {
     assert!(answers.keys().all(|status| matches!(status, 200..=299 | 429 | 503)), "{answers:?}");
     assert!(answers.keys().any(|status| (200..=299).contains(status)), "{answers:?}");
     let written: u64 = [201, 204].iter().filter_map(|status| answers.get(status)).sum();
-    let allowed = GROWTH + (written * PER_WRITE).min(UNWRITTEN);
+    let allowed = GROWTH + (written * PER_WRITE).min(UNFLUSHED);
     assert!(late <= early + allowed, "{early} bytes after a third, {late} at the end, {allowed} more allowed");
     drop(watcher);
     server.stop().await;
 }
 
-/// Makes, reads, lists and deletes notes until it is time to end.
+/// Creates, reads, lists and deletes notes until the end.
 async fn work(mut client: Connection, at: usize, end: Instant) -> Answers {
     let mut answers = Answers::new();
     let mut kept: VecDeque<String> = VecDeque::new();
@@ -108,9 +108,9 @@ async fn work(mut client: Connection, at: usize, end: Instant) -> Answers {
     answers
 }
 
-/// The memory of the server; 0 where it cannot tell.
+/// The resident memory of the server; 0 where it is unknown.
 async fn resident_bytes(client: &mut Connection) -> u64 {
-    let figures = client.get("/metrics").await.text;
-    let figure = figures.lines().find_map(|line| line.strip_prefix("nagaya_process_resident_memory_bytes "));
+    let metrics = client.get("/metrics").await.text;
+    let figure = metrics.lines().find_map(|line| line.strip_prefix("nagaya_process_resident_memory_bytes "));
     figure.expect("it is among the figures").parse().expect("a number")
 }

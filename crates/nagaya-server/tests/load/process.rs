@@ -1,4 +1,4 @@
-//! A server in a process of its own, so that its memory is its own.
+//! A server in a separate process, so that its memory can be measured.
 
 use std::{io::Read as _, net::SocketAddr, process::Command, sync::Arc};
 
@@ -10,21 +10,21 @@ use tokio::net::TcpStream;
 
 use crate::desk::DESIGN;
 
-/// How many tenants the process has.
+/// The number of tenants of the process.
 const TENANTS: &str = "NAGAYA_TEST_LOAD_TENANTS";
 
-/// A server in a process of its own.
+/// A server in a separate process.
 pub(crate) struct Server {
     process: Process,
     pub(crate) address: SocketAddr,
-    /// One for each tenant.
+    /// One token for each tenant.
     pub(crate) tokens: Vec<String>,
 }
 
 impl Server {
     pub(crate) async fn start(tenants: usize) -> Server {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        let args = ["--exact", "process::a_server_under_load", "--ignored", "--nocapture"];
+        let args = ["--exact", "process::load_server_process", "--ignored", "--nocapture"];
         let mut process = Process::start(command.args(args).env(TENANTS, tenants.to_string()));
         let starting = tokio::task::spawn_blocking(move || (process.ready(), process));
         let (ready, process) = starting.await.expect("no panic");
@@ -37,7 +37,7 @@ impl Server {
         Connection::over(TcpStream::connect(self.address).await.expect("it listens")).await
     }
 
-    /// Stops it, and waits until it has ended well.
+    /// Stops the process, and waits until it has exited successfully.
     pub(crate) async fn stop(mut self) {
         self.process.close_stdin();
         let ended = tokio::task::spawn_blocking(move || self.process.wait());
@@ -47,7 +47,7 @@ impl Server {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the test of the load runs it"]
-async fn a_server_under_load() {
+async fn load_server_process() {
     let Some(tenants) = std::env::var(TENANTS).ok().and_then(|tenants| tenants.parse::<usize>().ok()) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { cache_bytes: 8 * 1024 * 1024, ..Options::default() };

@@ -1,4 +1,4 @@
-//! A failing store: the answers, and the log.
+//! A failing store: the responses, and the log.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::{desk::Desk, logs::Lines};
 
-/// How the store fails: the status and the code of the answer, its `Retry-After`, and the level of the lines.
+/// The store error, the status and the code of the response, its `Retry-After`, and the log level.
 type Case = (fn() -> Error, u16, &'static str, Option<&'static str>, &'static str);
 
 /// The log lines with the causes of failures.
@@ -19,7 +19,7 @@ fn causes(lines: &Lines) -> Vec<Json> {
 }
 
 #[tokio::test]
-async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_the_id_of_the_request() {
+async fn each_store_error_has_its_status_and_its_cause_is_logged_with_the_request_id() {
     let cases: [Case; 5] = [
         (|| Error::unavailable("nobody answers at 10.0.0.7"), 503, "store_unavailable", Some("5"), "WARN"),
         (|| ErrorKind::OutOfSpace("/var/db is full".into()).into(), 507, "insufficient_storage", None, "WARN"),
@@ -27,7 +27,7 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
         (|| Error::outcome_unknown("connection reset by 10.0.0.7"), 504, "unanswered", None, "WARN"),
         (|| Error::engine("checksum of /var/db/7 differs"), 500, "internal", None, "ERROR"),
     ];
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     for (fail, status, code, retry_after, level) in cases {
@@ -38,7 +38,7 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
         assert_eq!((got.problem(), got.header("retry-after")), ((status, code.to_owned()), retry_after));
         assert!(!got.text.contains("/var/db") && !got.text.contains("10.0.0.7"), "{got:?}");
 
-        let cause = causes(&lines).pop().expect("it is told");
+        let cause = causes(&lines).pop().expect("the cause is logged");
         assert_eq!(
             [&cause["request"], &cause["level"], &cause["code"], &cause["route"], &cause["cause"]],
             [&json!(id), &json!(level), &json!(code), &json!("/notes"), &json!(fail().to_string())]
@@ -51,7 +51,7 @@ async fn each_failure_of_the_store_has_its_answer_and_its_cause_in_the_log_with_
 
 #[tokio::test]
 async fn the_same_failure_is_logged_once_per_interval() {
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let clock = PausedTokioClock::pause();
@@ -61,7 +61,7 @@ async fn the_same_failure_is_logged_once_per_interval() {
     }
     clock.advance(Duration::from_secs(1)).await;
     assert_eq!(client.get("/notes").await.status, 503);
-    let told: Vec<_> = causes(&lines).into_iter().map(|line| line["suppressed"].clone()).collect();
-    assert_eq!(told, [Json::Null, json!(19)]);
+    let suppressed: Vec<_> = causes(&lines).into_iter().map(|line| line["suppressed"].clone()).collect();
+    assert_eq!(suppressed, [Json::Null, json!(19)]);
     assert_eq!(lines.requests().len(), 21, "each has its own line all the same");
 }

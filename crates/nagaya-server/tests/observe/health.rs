@@ -1,4 +1,4 @@
-//! The probes.
+//! Health probes.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ async fn readiness_probes_the_mounted_system() {
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_the_log_only() {
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+async fn a_failed_store_makes_the_server_unready_and_the_reason_is_only_logged() {
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.server.connect().await;
     let clock = PausedTokioClock::pause();
@@ -73,14 +73,14 @@ async fn a_store_that_refuses_to_serve_makes_the_server_unready_and_says_why_in_
     clock.advance(Duration::from_secs(2)).await;
     assert_eq!(client.get("/readyz").await.status, 200);
 
-    let told: Vec<_> = lines
+    let logged: Vec<_> = lines
         .server()
         .iter()
         .filter(|line| line["systems"].is_string())
         .map(|line| format!("{} {} {} {}", line["level"], line["systems"], line["message"], line["reason"]))
         .collect();
     assert_eq!(
-        told,
+        logged,
         [
             r#""WARN" "desk" "the store needs attention" "2 % of the disk are left""#,
             r#""ERROR" "desk" "the store is not available" "cannot sync /var/db/1.log: input/output error""#,
@@ -115,7 +115,7 @@ async fn waiting_for_a_store_failure_ignores_short_outages() {
 }
 
 #[tokio::test]
-async fn probes_can_be_asked_for_their_head_alone_and_for_nothing_else() {
+async fn probes_accept_get_and_head_only() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.server.connect().await;
     for path in ["/healthz", "/readyz", "/metrics"] {
@@ -126,9 +126,9 @@ async fn probes_can_be_asked_for_their_head_alone_and_for_nothing_else() {
     }
 }
 
-/// A system may write to more than its store, objects for example.
+/// A handler may write to more than its store, for example objects.
 #[tokio::test]
-async fn a_store_without_room_refuses_writes_before_a_system_begins_one() {
+async fn a_full_store_refuses_writes_before_the_handler_runs() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     desk.store.set_health(Health::ReadOnly("1 % of the disk is left".into()));

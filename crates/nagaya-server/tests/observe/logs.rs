@@ -16,13 +16,13 @@ use tracing::subscriber::DefaultGuard;
 
 use crate::desk::Desk;
 
-/// What has been logged.
+/// Captured log output.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
     /// Captures the log of this thread, on which a test runs.
-    pub(crate) fn taken(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
+    pub(crate) fn capture(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = subscriber(format, filter, move || writer.clone()).expect("a filter");
@@ -30,7 +30,7 @@ impl Lines {
     }
 
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("nobody panics with it").clone()).expect("text")
+        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
     }
 
     /// The lines of requests.
@@ -52,7 +52,7 @@ impl Lines {
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics with it").extend_from_slice(bytes);
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -61,8 +61,8 @@ impl Write for Lines {
     }
 }
 
-/// A line without the values that differ each time.
-fn steady(mut line: Json) -> Json {
+/// A line without the fields that differ each time.
+fn without_variable_fields(mut line: Json) -> Json {
     let fields = line.as_object_mut().expect("an object");
     assert!(fields.remove("timestamp").is_some_and(|time| time.as_str().is_some_and(|time| time.ends_with('Z'))));
     assert!(fields.remove("ms").is_some_and(|ms| ms.as_f64().is_some_and(|ms| ms >= 0.0)));
@@ -72,7 +72,7 @@ fn steady(mut line: Json) -> Json {
 /// Proves T19.
 #[tokio::test]
 async fn a_request_leaves_one_line_of_json_with_its_ids() {
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let desk = Desk::open_with(Limits::default(), |server| server.log_key([7; 32])).await;
     let mut client = desk.connect("acme").await;
     let ids = [("x-request-id", "r-1"), ("x-correlation-id", "c-2"), ("x-causation-id", "d-3")];
@@ -94,13 +94,13 @@ async fn a_request_leaves_one_line_of_json_with_its_ids() {
         "causation": "d-3",
         "code": "not_found",
     });
-    assert_eq!(lines.requests().into_iter().map(steady).collect::<Vec<_>>(), [expected]);
+    assert_eq!(lines.requests().into_iter().map(without_variable_fields).collect::<Vec<_>>(), [expected]);
 }
 
 /// Proves the ids' part of T19.
 #[tokio::test]
-async fn what_is_not_known_is_not_in_the_line() {
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+async fn unknown_values_are_left_out_of_the_line() {
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.server.connect().await;
     let known = client.get("/notes").await;
@@ -115,21 +115,21 @@ async fn what_is_not_known_is_not_in_the_line() {
     let id = |got: &nagaya_testing::RawResponse| got.header("x-request-id").expect("an id").to_owned();
     let expected =
         [line("/notes", 401, "desk", &id(&known), "no_token"), line("none", 404, "none", &id(&unknown), "not_found")];
-    assert_eq!(lines.requests().into_iter().map(steady).collect::<Vec<_>>(), expected);
+    assert_eq!(lines.requests().into_iter().map(without_variable_fields).collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
-async fn every_end_of_a_request_leaves_its_line() {
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+async fn every_kind_of_completion_is_logged() {
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     client.post("/panic", &json!({})).await;
     let mut gone = desk.connect("acme").await;
     let asking = tokio::spawn(async move { gone.get("/hold").await.status });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
     client.get("/notes").await;
     asking.abort();
-    desk.holding(0).await;
+    desk.wait_until_held(0).await;
     client.get("/notes").await;
     client.get("/healthz").await;
 
@@ -147,9 +147,9 @@ async fn every_end_of_a_request_leaves_its_line() {
 }
 
 #[tokio::test]
-async fn what_takes_long_is_marked() {
+async fn slow_requests_are_marked() {
     for (threshold, slow) in [(Duration::ZERO, json!(true)), (Duration::from_secs(3600), Json::Null)] {
-        let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+        let (lines, _log) = Lines::capture(LogFormat::Json, "info");
         let desk = Desk::open_with(Limits::default(), move |server| server.slow_request(threshold)).await;
         assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200);
         assert_eq!(lines.requests()[0]["slow"], slow);
@@ -157,26 +157,26 @@ async fn what_takes_long_is_marked() {
 }
 
 #[tokio::test]
-async fn a_stream_leaves_its_line_when_it_ends_and_not_before() {
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info");
+async fn a_stream_is_logged_when_it_ends() {
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let desk = Desk::open_with(Limits::default(), |server| server.slow_request(Duration::ZERO)).await;
     let mut client = desk.connect("acme").await;
     let listening = tokio::spawn(async move { client.get("/stream").await });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
     assert_eq!(lines.requests(), Vec::<Json>::new(), "it is still listened to");
     desk.release(1);
     assert_eq!(listening.await.expect("no panic").text, "onetwothreefour");
     desk.connect("acme").await.get("/notes").await;
-    let told: Vec<_> =
+    let logged: Vec<_> =
         lines.requests().iter().map(|line| json!([line["route"], line["bytes"], line["slow"]])).collect();
-    assert_eq!(told, [json!(["/stream", 15, null]), json!(["/notes", null, true])]);
+    assert_eq!(logged, [json!(["/stream", 15, null]), json!(["/notes", null, true])]);
 
     // A stream ends when its client disconnects.
     let mut gone = desk.connect("acme").await;
     let listening = tokio::spawn(async move { gone.get("/stream").await });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
     listening.abort();
-    desk.holding(0).await;
+    desk.wait_until_held(0).await;
     while lines.requests().len() < 3 {
         tokio::task::yield_now().await;
     }
@@ -185,16 +185,16 @@ async fn a_stream_leaves_its_line_when_it_ends_and_not_before() {
 }
 
 #[tokio::test]
-async fn lines_of_requests_can_be_turned_off() {
-    let (lines, _log) = Lines::taken(LogFormat::Json, "info,nagaya::access=off");
+async fn request_lines_can_be_turned_off() {
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info,nagaya::access=off");
     let desk = Desk::open(Limits::default()).await;
     assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200);
     assert_eq!(lines.requests(), Vec::<Json>::new());
 }
 
 #[tokio::test]
-async fn lines_for_a_person_are_text() {
-    let (lines, _log) = Lines::taken(LogFormat::Text, "info");
+async fn text_format_is_readable() {
+    let (lines, _log) = Lines::capture(LogFormat::Text, "info");
     let desk = Desk::open(Limits::default()).await;
     desk.connect("acme").await.get("/notes").await;
     let text = lines.text();

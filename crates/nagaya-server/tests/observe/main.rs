@@ -4,7 +4,7 @@
 mod desk;
 mod failures;
 mod health;
-mod ids;
 mod logs;
 mod masking;
 mod metrics;
+mod request_ids;

@@ -1,4 +1,4 @@
-//! What must not be in a log: the whole output of a process is searched.
+//! What must not be logged: searches the whole output of a process.
 
 use std::process::Command;
 
@@ -12,26 +12,26 @@ use serde_json::json;
 use crate::desk::Desk;
 
 /// Set in the process whose output is searched.
-const LISTENED_TO: &str = "NAGAYA_TEST_LISTENED_TO";
-/// Everything that a user sends in this test contains this.
+const CAPTURED: &str = "NAGAYA_TEST_LISTENED_TO";
+/// Part of everything that a user sends in this test.
 const PERSONAL: &str = "keepthistoyourself";
-/// So does everything that proves who the user is; a token begins like this.
+/// The beginning of a token.
 const TOKEN: &str = "eyJ";
 
 /// Proves T19.
 #[test]
-fn nothing_that_a_user_gives_is_logged() {
+fn no_user_input_is_logged() {
     let itself = std::env::current_exe().expect("this program");
-    let test = "masking::a_server_that_is_listened_to";
+    let test = "masking::server_with_captured_log";
     let run = Command::new(itself)
         .args(["--exact", test, "--ignored", "--nocapture"])
-        .env(LISTENED_TO, "1")
+        .env(CAPTURED, "1")
         .output()
         .expect("it runs");
     let log = String::from_utf8(run.stderr).expect("text");
     assert!(run.status.success(), "{}{log}", String::from_utf8_lossy(&run.stdout));
 
-    // It is the log of what happened: of every request, and of the panic.
+    // The log is complete: it has every request, and the panic.
     let lines: Vec<_> = log.lines().filter(|line| line.starts_with('{')).collect();
     for status in [201, 200, 400, 404, 422, 401, 500] {
         assert!(lines.iter().any(|line| line.contains(&format!("\"status\":{status},"))), "no {status} in\n{log}");
@@ -40,15 +40,15 @@ fn nothing_that_a_user_gives_is_logged() {
     assert!(panicked.contains("\"request\":\"the-panic\"") && panicked.contains("desk.rs:"), "{panicked}");
 
     for secret in [PERSONAL, TOKEN] {
-        let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
-        assert!(told.is_empty(), "told: {told:#?}");
+        let leaks: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
+        assert!(leaks.is_empty(), "logged: {leaks:#?}");
     }
 }
 
 #[tokio::test]
 #[ignore = "the test above runs it"]
-async fn a_server_that_is_listened_to() {
-    if std::env::var_os(LISTENED_TO).is_none() {
+async fn server_with_captured_log() {
+    if std::env::var_os(CAPTURED).is_none() {
         return;
     }
     // All log levels.
@@ -62,12 +62,12 @@ async fn a_server_that_is_listened_to() {
     let id = client.post("/notes", &note).await.json()["data"]["noteId"].as_str().expect("an id").to_owned();
     assert_eq!(client.get(&format!("/notes/{id}")).await.status, 200);
 
-    // In a path and in a query, with and without a route for them.
+    // In a path and in a query, with and without a route.
     assert_eq!(client.get(&format!("/notes/{PERSONAL}")).await.status, 404);
     assert_eq!(client.get(&format!("/{PERSONAL}?{PERSONAL}={PERSONAL}")).await.status, 404);
     assert_eq!(client.get(&format!("/notes?{PERSONAL}={PERSONAL}")).await.status, 400);
     assert_eq!(client.get(&format!("/notes?cursor={PERSONAL}")).await.status, 400);
-    // In a field that does not take it, in one that is not there, and in what is no JSON.
+    // In a field with another type, in an unknown field, and in a body that is not JSON.
     assert_eq!(client.post("/notes", &json!({ "title": "x", "email": PERSONAL })).await.status, 422);
     assert_eq!(client.post("/notes", &json!({ "title": "x", "password": [PERSONAL] })).await.status, 422);
     assert_eq!(client.post("/notes", &json!({ "title": "x", PERSONAL: PERSONAL })).await.status, 422);
@@ -79,7 +79,7 @@ async fn a_server_that_is_listened_to() {
     // In the message of a panic.
     let headers = [("content-type", "application/json"), ("x-request-id", "the-panic")];
     assert_eq!(client.send(Method::POST, "/panic", &headers, Body::from(note.to_string())).await.status, 500);
-    // A refused token, and a text that is no token.
+    // A refused token, and a text that is not a token.
     let mut refused =
         desk.server.connect().await.with_token(format!("{}{PERSONAL}", desk.server.token(Some("acme"), &user, &[])));
     assert_eq!(refused.get("/notes").await.status, 401);

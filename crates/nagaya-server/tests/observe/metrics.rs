@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::desk::Desk;
 
-async fn figures(client: &mut Connection) -> String {
+async fn metrics(client: &mut Connection) -> String {
     let got = client.get("/metrics").await;
     assert_eq!(got.status, 200);
     assert_eq!(got.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
@@ -16,8 +16,8 @@ async fn figures(client: &mut Connection) -> String {
 }
 
 #[track_caller]
-fn has(figures: &str, line: &str) {
-    assert!(figures.lines().any(|each| each == line), "no line {line} in\n{figures}");
+fn has(metrics: &str, line: &str) {
+    assert!(metrics.lines().any(|each| each == line), "no line {line} in\n{metrics}");
 }
 
 #[tokio::test]
@@ -30,70 +30,70 @@ async fn requests_are_counted_by_system_route_method_and_class() {
     assert_eq!(client.get("/notes/01ARZ3NDEKTSV4RRFFQ69G5FAV").await.status, 404);
     assert_eq!(client.post("/notes", &json!({ "title": 7 })).await.status, 422);
 
-    let figures = figures(&mut client).await;
+    let metrics = metrics(&mut client).await;
     let item = r#"system="desk",method="GET",route="/notes/{noteId}""#;
-    has(&figures, &format!(r#"nagaya_requests_total{{{item},status="2xx"}} 1"#));
-    has(&figures, &format!(r#"nagaya_requests_total{{{item},status="4xx"}} 1"#));
-    has(&figures, &format!(r#"nagaya_request_duration_seconds_count{{{item}}} 2"#));
-    has(&figures, &format!(r#"nagaya_request_duration_seconds_bucket{{le="+Inf",{item}}} 2"#));
+    has(&metrics, &format!(r#"nagaya_requests_total{{{item},status="2xx"}} 1"#));
+    has(&metrics, &format!(r#"nagaya_requests_total{{{item},status="4xx"}} 1"#));
+    has(&metrics, &format!(r#"nagaya_request_duration_seconds_count{{{item}}} 2"#));
+    has(&metrics, &format!(r#"nagaya_request_duration_seconds_bucket{{le="+Inf",{item}}} 2"#));
     let making = r#"system="desk",method="POST",route="/notes""#;
-    has(&figures, &format!(r#"nagaya_requests_total{{{making},status="2xx"}} 1"#));
-    has(&figures, &format!(r#"nagaya_requests_total{{{making},status="4xx"}} 1"#));
-    has(&figures, "nagaya_connections 1");
-    has(&figures, "nagaya_requests_in_flight 0");
-    has(&figures, r#"nagaya_wall_breaches_total{system="desk"} 0"#);
-    has(&figures, r#"nagaya_tokens_checked_total{system="desk"} 1"#);
-    assert!(!figures.contains("acme") && !figures.contains(&id), "no tenant and no id is among them");
+    has(&metrics, &format!(r#"nagaya_requests_total{{{making},status="2xx"}} 1"#));
+    has(&metrics, &format!(r#"nagaya_requests_total{{{making},status="4xx"}} 1"#));
+    has(&metrics, "nagaya_connections 1");
+    has(&metrics, "nagaya_requests_in_flight 0");
+    has(&metrics, r#"nagaya_wall_breaches_total{system="desk"} 0"#);
+    has(&metrics, r#"nagaya_tokens_checked_total{system="desk"} 1"#);
+    assert!(!metrics.contains("acme") && !metrics.contains(&id), "no tenant and no id is among them");
 }
 
 #[tokio::test]
-async fn whatever_is_asked_for_there_are_no_more_figures_than_before() {
+async fn unknown_paths_add_no_metrics() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
-    // One of each kind: what has not been asked has no figures yet.
+    // Send one request of each kind first, because routes without requests have no metrics.
     client.get("/nowhere").await;
     client.get("/notes/x").await;
-    let before = figures(&mut client).await.lines().count();
+    let before = metrics(&mut client).await.lines().count();
     for at in 0..50 {
         assert_eq!(client.get(&format!("/nowhere/{at}")).await.status, 404);
         assert_eq!(client.get(&format!("/notes/{at}?q={at}")).await.status, 400);
         let made_up = Method::from_bytes(format!("METHOD{at}").as_bytes()).expect("a method");
         assert_eq!(client.send(made_up, "/notes", &[], Body::empty()).await.status, 405);
     }
-    let figures = figures(&mut client).await;
-    assert_eq!(figures.lines().count(), before);
-    has(&figures, r#"nagaya_requests_total{system="none",method="none",route="none",status="4xx"} 101"#);
+    let metrics = metrics(&mut client).await;
+    assert_eq!(metrics.lines().count(), before);
+    has(&metrics, r#"nagaya_requests_total{system="none",method="none",route="none",status="4xx"} 101"#);
 }
 
 #[tokio::test]
-async fn metrics_have_the_limits_too() {
+async fn metrics_include_the_limits() {
     let limits = Limits { concurrent: 12, connections: 34, tenant_concurrent: 1, ..Limits::default() };
     let desk = Desk::open(limits).await;
     let mut client = desk.connect("acme").await;
-    let figures_before = figures(&mut client).await;
+    let figures_before = metrics(&mut client).await;
     has(&figures_before, "nagaya_requests_in_flight_limit 12.0");
     has(&figures_before, "nagaya_connections_limit 34.0");
     has(&figures_before, r#"nagaya_tenants_over_quota{system="desk"} 0.0"#);
 
     let mut held = desk.connect("acme").await;
-    let holding = tokio::spawn(async move { held.get("/hold").await.status });
-    desk.holding(1).await;
+    let wait_until_held = tokio::spawn(async move { held.get("/hold").await.status });
+    desk.wait_until_held(1).await;
     for _ in 0..3 {
         assert_eq!(client.get("/notes").await.status, 429);
     }
-    let figures_then = figures(&mut client).await;
+    let figures_then = metrics(&mut client).await;
     has(&figures_then, r#"nagaya_requests_rejected_total{reason="rate"} 3"#);
     has(&figures_then, r#"nagaya_tenants_over_quota{system="desk"} 1.0"#);
     assert!(!figures_then.contains("acme"));
     desk.release(1);
-    assert_eq!(holding.await.expect("no panic"), 200);
+    assert_eq!(wait_until_held.await.expect("no panic"), 200);
 }
 
 #[tokio::test]
 async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
-    // Somebody writes around the walls: an item of one tenant under a key of another.
+    // Write directly to the store: an item of one tenant under a key of another.
     let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let item = Item::new().with("PK", "TENANT#acme").with("SK", format!("NOTE#{id}").as_str());
     let item = item.with("tenantId", "other").with("noteId", id).with("title", "Not yours");
@@ -102,18 +102,18 @@ async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
     let got = client.get(&format!("/notes/{id}")).await;
     assert_eq!(got.problem(), (500, "internal".to_owned()));
     assert!(!got.text.contains("Not yours"));
-    has(&figures(&mut client).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
+    has(&metrics(&mut client).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
 
     // Replacing the system does not reset the counter.
     desk.server
         .mounted
         .replace(nagaya_server::System::plain(desk.server.nagaya.design().clone()), desk.server.nagaya.clone());
-    let figures = figures(&mut client).await;
-    assert!(!figures.contains(r#"nagaya_wall_breaches_total{system="desk"} 0"#), "{figures}");
+    let metrics = metrics(&mut client).await;
+    assert!(!metrics.contains(r#"nagaya_wall_breaches_total{system="desk"} 0"#), "{metrics}");
 }
 
 #[tokio::test]
-async fn a_panic_is_answered_counted_and_over() {
+async fn a_panic_is_answered_and_counted() {
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let got = client.post("/panic", &json!({ "email": "ann@example.com" })).await;
@@ -122,9 +122,9 @@ async fn a_panic_is_answered_counted_and_over() {
     assert_eq!(got.json()["requestId"].as_str(), got.header("x-request-id"));
 
     assert_eq!(client.get("/notes").await.status, 200, "the connection goes on");
-    let figures = figures(&mut client).await;
-    has(&figures, r#"nagaya_requests_rejected_total{reason="panic"} 1"#);
-    has(&figures, r#"nagaya_requests_total{system="desk",method="POST",route="/panic",status="5xx"} 1"#);
+    let metrics = metrics(&mut client).await;
+    has(&metrics, r#"nagaya_requests_rejected_total{reason="panic"} 1"#);
+    has(&metrics, r#"nagaya_requests_total{system="desk",method="POST",route="/panic",status="5xx"} 1"#);
 }
 
 #[tokio::test]
@@ -132,9 +132,9 @@ async fn a_client_that_disconnects_is_counted_too() {
     let desk = Desk::open(Limits::default()).await;
     let mut gone = desk.connect("acme").await;
     let asking = tokio::spawn(async move { gone.get("/hold").await.status });
-    desk.holding(1).await;
+    desk.wait_until_held(1).await;
     asking.abort();
-    desk.holding(0).await;
-    let figures = figures(&mut desk.server.connect().await).await;
-    has(&figures, r#"nagaya_requests_total{system="desk",method="GET",route="/hold",status="4xx"} 1"#);
+    desk.wait_until_held(0).await;
+    let metrics = metrics(&mut desk.server.connect().await).await;
+    has(&metrics, r#"nagaya_requests_total{system="desk",method="GET",route="/hold",status="4xx"} 1"#);
 }

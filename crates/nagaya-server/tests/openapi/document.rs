@@ -1,4 +1,4 @@
-//! Documents as a whole.
+//! Whole OpenAPI documents.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{NOW, design, of, operations, resolved, systems};
 
 /// Proves the OpenAPI part of N4: the document of each system is one of OpenAPI 3.1.
 #[test]
-fn every_document_fits_the_specification() {
+fn every_document_is_valid_openapi() {
     let specification: Json = serde_json::from_str(include_str!("openapi-3.1.schema.json")).expect("JSON");
     let specification = jsonschema::draft202012::new(&specification).expect("a schema");
     for system in systems() {
@@ -23,29 +23,30 @@ fn every_document_fits_the_specification() {
 }
 
 #[test]
-fn every_route_is_an_operation_with_a_name_of_its_own() {
+fn every_route_is_an_operation_with_a_unique_id() {
     for system in systems() {
         let document = of(&system);
-        let mut told: Vec<_> = operations(&document).iter().map(|(method, path, _)| place(method, path)).collect();
-        let route = |route: &Route| place(route.method.as_str(), &route.path);
+        let mut described: Vec<_> =
+            operations(&document).iter().map(|(method, path, _)| normalized(method, path)).collect();
+        let route = |route: &Route| normalized(route.method.as_str(), &route.path);
         let mut served: Vec<_> = routes(&system.design).iter().map(route).collect();
-        told.sort();
+        described.sort();
         served.sort();
-        assert_eq!(told, served, "{}", system.name);
+        assert_eq!(described, served, "{}", system.name);
         let names: BTreeSet<_> =
             operations(&document).iter().map(|(.., each)| each["operationId"].to_string()).collect();
-        assert_eq!(names.len(), told.len(), "{}", system.name);
+        assert_eq!(names.len(), described.len(), "{}", system.name);
     }
 }
 
-/// A method and a path, whatever its parameters are called.
-fn place(method: &str, path: &str) -> String {
+/// A method and a path without the names of its parameters.
+fn normalized(method: &str, path: &str) -> String {
     let segment = |segment: &str| if segment.starts_with('{') { "{}".to_owned() } else { segment.to_owned() };
     format!("{} {}", method.to_uppercase(), path.split('/').map(segment).collect::<Vec<_>>().join("/"))
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     fn visit(document: &Json, value: &Json) {
         resolved(document, value);
         match value {
@@ -75,12 +76,12 @@ fn the_parameters_of_a_path_are_those_of_its_operations() {
         for (method, path, operation) in operations(&document) {
             let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice);
             let parameters = parameters.iter().map(|parameter| resolved(&document, parameter));
-            let told: BTreeSet<_> = parameters
+            let described: BTreeSet<_> = parameters
                 .filter(|parameter| parameter["in"] == "path")
                 .map(|parameter| format!("{{{}}}", parameter["name"].as_str().unwrap_or_default()))
                 .collect();
             let there = path.split('/').filter(|segment| segment.starts_with('{')).map(str::to_owned).collect();
-            assert_eq!(told, there, "{} {method} {path}", system.name);
+            assert_eq!(described, there, "{} {method} {path}", system.name);
         }
     }
 }
@@ -150,7 +151,7 @@ entity = "author"
 
 /// Proves the OpenAPI part of N4: everything that a document says, at the example of a small design.
 #[test]
-fn a_document_has_what_the_design_has() {
+fn a_document_describes_the_whole_design() {
     let document = document(&System::plain(design(NOTES)), "", NOW);
     insta::assert_snapshot!("notes", serde_json::to_string_pretty(&document).expect("JSON"));
 }
@@ -212,7 +213,7 @@ fn custom_routes_are_in_the_document() {
     assert_eq!(pin["parameters"][0]["schema"]["pattern"], "^(?:[0-7][0-9A-HJKMNP-TV-Z]{25})$");
     let data = &pin["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["data"];
     assert_eq!(data["$ref"], "#/components/schemas/Note");
-    assert!(pin["description"].as_str().is_some_and(|said| said.contains("`note.update`: the role `writer`")), "{pin}");
+    assert!(pin["description"].as_str().is_some_and(|text| text.contains("`note.update`: the role `writer`")), "{pin}");
     // It replaces the derived route.
     assert_eq!(document["paths"]["/notes"]["get"]["operationId"], "getNotes");
     assert_eq!(document["paths"]["/notes"]["get"]["tags"], json!(["notes"]));
@@ -234,7 +235,7 @@ fn the_document_has_parameters_and_answers_of_custom_routes() {
     let kinds: Vec<_> = news["responses"]["200"]["content"].as_object().expect("kinds").keys().collect();
     assert_eq!(kinds, ["text/event-stream"]);
     assert!(news["responses"].get("304").is_none(), "{news}");
-    // Programs that wait for the end of an answer skip it.
+    // Clients that wait for the end of a response skip it.
     assert_eq!(news["x-nagaya-stream"], true);
 }
 

@@ -32,7 +32,7 @@ fn contents(body: &Json) -> Vec<&Json> {
 
 /// The example of each new item can be created, once the items that it refers to exist.
 #[tokio::test]
-async fn every_example_of_something_new_is_accepted() {
+async fn every_example_of_a_new_item_is_accepted() {
     for system in systems() {
         let document = of(&system);
         let nagaya = Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));

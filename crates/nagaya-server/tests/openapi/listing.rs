@@ -11,8 +11,8 @@ fn operations_of_the_systems() {
         for (method, path, operation) in operations(&document) {
             let statuses: Vec<_> =
                 operation["responses"].as_object().expect("answers").keys().map(String::as_str).collect();
-            let said = |name: &str| operation[name].as_str().unwrap_or_default();
-            let (name, reach) = (said("operationId"), said("x-nagaya-reach"));
+            let field = |name: &str| operation[name].as_str().unwrap_or_default();
+            let (name, reach) = (field("operationId"), field("x-nagaya-reach"));
             lines.push(format!("{:6} {path}\n       {name}, {reach}: {}", method.to_uppercase(), statuses.join(" ")));
         }
         insta::assert_snapshot!(system.name.as_str(), lines.join("\n"));

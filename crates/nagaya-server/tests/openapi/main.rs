@@ -12,7 +12,7 @@ use nagaya_design::{Design, check};
 use nagaya_server::{System, document};
 use serde_json::Value as Json;
 
-/// When the documents of these tests are created: 2026-01-31T09:30:00Z.
+/// The creation time of the documents: 2026-01-31T09:30:00Z.
 const NOW: i64 = 1_769_851_800;
 
 /// All systems and their designs.
@@ -35,16 +35,16 @@ fn systems() -> impl Iterator<Item = System> {
 /// A design from its source.
 fn design(source: &str) -> Design {
     let checked = check(source, &[]);
-    let said: Vec<_> = checked.diagnostics.iter().map(|each| each.message.clone()).collect();
-    checked.design.unwrap_or_else(|| panic!("{said:?}"))
+    let messages: Vec<_> = checked.diagnostics.iter().map(|each| each.message.clone()).collect();
+    checked.design.unwrap_or_else(|| panic!("{messages:?}"))
 }
 
-/// The document of a system beside others.
+/// The document of a system that is served beside others.
 fn of(system: &System) -> Json {
     document(system, &format!("/{}", system.name), NOW)
 }
 
-/// The operations of a document: method, path, and what is said about each.
+/// The operations of a document: method, path and description.
 fn operations(document: &Json) -> Vec<(&str, &str, &Json)> {
     let mut all = Vec::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
@@ -58,9 +58,9 @@ fn operations(document: &Json) -> Vec<(&str, &str, &Json)> {
 /// The target of a `$ref`; the value itself where there is none.
 fn resolved<'d>(document: &'d Json, value: &'d Json) -> &'d Json {
     match value["$ref"].as_str() {
-        Some(place) => {
-            let found = document.pointer(place.trim_start_matches('#'));
-            found.unwrap_or_else(|| panic!("there is no {place}"))
+        Some(reference) => {
+            let found = document.pointer(reference.trim_start_matches('#'));
+            found.unwrap_or_else(|| panic!("there is no {reference}"))
         }
         None => value,
     }

@@ -69,7 +69,7 @@ impl TestServer {
     }
 
     /// All systems, each below its name.
-    fn whole() -> Self {
+    fn all_systems() -> Self {
         TestServer::serve(systems().map(|system| (format!("/{}", system.name), system)))
     }
 
@@ -93,8 +93,8 @@ impl TestServer {
 
 /// Proves the OpenAPI part of N4: the document of each system is at `/openapi.json`.
 #[test]
-fn the_document_of_each_system_is_there_without_a_token() {
-    let server = TestServer::whole();
+fn the_document_of_each_system_is_served_without_a_token() {
+    let server = TestServer::all_systems();
     for system in systems() {
         let answer = server.get(&format!("/{}/openapi.json", system.name), &[]);
         assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
@@ -108,7 +108,7 @@ fn the_document_of_each_system_is_there_without_a_token() {
 
 #[test]
 fn a_page_loads_only_files_of_the_server() {
-    let server = TestServer::whole();
+    let server = TestServer::all_systems();
     let page = server.get("/todo/docs", &[]);
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
     assert!(page.header("content-security-policy").starts_with("default-src 'none'; script-src 'self';"));
@@ -128,7 +128,7 @@ fn a_page_loads_only_files_of_the_server() {
 
 #[test]
 fn the_root_links_to_the_pages() {
-    let server = TestServer::whole();
+    let server = TestServer::all_systems();
     let index = server.get("/", &[]);
     assert_eq!(index.status, 200);
     for system in systems() {
@@ -207,7 +207,7 @@ fn in_development_the_page_signs_in_with_the_local_issuer() {
     let users = format!("{}/users", design.http_prefix);
     assert_eq!(server.get(&users, &[("authorization", &bearer)]).status, 503);
 
-    // Another site that resolves to this machine, a proxy, and a form of another site get nothing.
+    // A foreign host name, a proxy, and a form of another site get no token.
     for header in [("host", "evil.example"), ("x-forwarded-for", "192.0.2.1"), ("via", "1.1 proxy")] {
         assert_eq!(server.get("/docs/sign-in", &[header]).status, 404, "{header:?}");
         assert_eq!(server.post("/docs/sign-in", &[json[0], header], &wanted).status, 404, "{header:?}");

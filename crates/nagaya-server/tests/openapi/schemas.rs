@@ -119,7 +119,7 @@ fn the_body_that_creates_has_required_fields_and_no_generated_ones() {
             with(&least, json!({ "address": { "town": "Uji", "other": 1 } })),
             // Only DELETE sets the soft-delete mark.
             with(&least, json!({ "state": "gone" })),
-            // It would expire at once.
+            // The item would expire at once.
             with(&least, json!({ "endsAt": NOW - 1 })),
             // The field is the whole key.
             with(&least, json!({ "name": "" })),
@@ -130,12 +130,12 @@ fn the_body_that_creates_has_required_fields_and_no_generated_ones() {
 }
 
 #[test]
-fn what_is_public_is_made_with_an_id_of_the_layers_making_unless_an_operator_makes_it() {
+fn ids_of_public_items_are_generated_unless_an_operator_creates_them() {
     check("NewNotice", &[json!({ "text": "Hi", "noticeId": "01KG9S5Q60T4N2Y8ZC3M7VXR1E" })], &[json!({})]);
     let link = json!({ "url": "https://example.com" });
     check(
         "NewLink",
-        // The layer creates the map around the tenant.
+        // The tenancy layer creates the map around the tenant.
         &[link.clone(), with(&link, json!({ "owner": {} }))],
         &[
             with(&link, json!({ "linkId": "01KG9S5Q60T4N2Y8ZC3M7VXR1E" })),
@@ -145,7 +145,7 @@ fn what_is_public_is_made_with_an_id_of_the_layers_making_unless_an_operator_mak
 }
 
 #[test]
-fn what_is_changed_can_change() {
+fn the_body_that_updates_has_only_mutable_fields() {
     check(
         "MemberPatch",
         &[
@@ -172,7 +172,7 @@ fn what_is_changed_can_change() {
 }
 
 #[test]
-fn what_is_read_has_no_secrets_and_an_id_and_a_version() {
+fn the_body_that_is_read_has_an_id_a_version_and_no_secrets() {
     let item = json!({
         "clubId": "abc", "id": "01KG9S5Q60T4N2Y8ZC3M7VXR1E", "name": "Ann", "born": "2000-02-29",
         "address": { "town": "Uji", "left over": true }, "version": 3,
@@ -195,7 +195,7 @@ fn what_is_read_has_no_secrets_and_an_id_and_a_version() {
 }
 
 #[test]
-fn what_callers_do_not_give_is_for_reading_only() {
+fn fields_that_callers_cannot_set_are_read_only() {
     let document = document(&System::plain(design(DESIGN)), "", NOW);
     let properties = &document["components"]["schemas"]["Member"]["properties"];
     let marked: Vec<_> =

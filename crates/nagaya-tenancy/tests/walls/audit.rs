@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     common::{design, fields, open, tenant},
+    fault_stores::all,
     soft_delete::{management, user},
-    stores::all,
 };
 
 /// The entries of a list, as JSON.
@@ -126,8 +126,8 @@ async fn an_operators_actions_for_a_tenant_are_in_the_tenants_audit() {
     within.verify_secret("user", &[&id], "passwordHash", |_| true).await.expect("a user");
     within.update("user", &[&id], fields(json!({ "displayName": "Ann" })), None).await.expect("a change");
     within.get_many(&[("user", &[&id]), ("tenant", &[])]).await.expect("both");
-    // Who reads in vain has read all the same.
-    within.get("user", &["user_00000000-0000-4000-8000-000000000000"]).await.expect_err("nobody");
+    // An unsuccessful read is logged too.
+    within.get("user", &["user_00000000-0000-4000-8000-000000000000"]).await.expect_err("no such user");
 
     let found = entries(&acme, "audit_logs").await;
     let mut own: Vec<_> = found.iter().filter(|entry| entry["performedBy"] == "op-1").collect();
@@ -146,7 +146,7 @@ async fn an_operators_actions_for_a_tenant_are_in_the_tenants_audit() {
 
 #[tokio::test]
 async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
-    // The design of the todos has no audit, that of the agents has one.
+    // The todo design has no audit entity, the aiagent design has one.
     let nagaya = open(design("aiagent/single")).await;
     let application = json!({ "tenantName": "Acme", "applicantName": "Ann", "applicantEmail": "ann@example.com" });
     let ops = operator(&nagaya, "sign-up");
@@ -173,7 +173,7 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
 }
 
 #[tokio::test]
-async fn the_log_comes_in_pages_between_two_instants() {
+async fn the_log_is_paged_between_two_instants() {
     let nagaya = open(design("todo/todo")).await;
     let before = now();
     let within = operator(&nagaya, "many").as_tenant("f-1").expect("a tenant");

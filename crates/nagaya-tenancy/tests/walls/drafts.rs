@@ -142,7 +142,7 @@ async fn expiry_follows_the_last_write() {
     h1.update("entry", &[at, "1"], fields(json!({ "mood": "bad" })), None).await.expect("a change");
     let stored = store.get("main", &key).await.expect("a read").expect("it is there");
     assert_eq!(stored.get("gone"), Some(&Stored::from(START / 1000 + 3660)));
-    // What keeps its value unique goes with it, not before.
+    // The unique marker expires with the item, not before.
     let all = store.scan(Scan::table("main")).await.expect("a scan").items;
     assert_eq!(all.len(), 2, "{all:?}");
     for item in all {
@@ -167,7 +167,7 @@ async fn optional_fields_can_be_left_out_and_removed() {
     let refused = h1.update("shelf", &["s"], fields(json!({ "label": null })), None).await.expect_err("it is required");
     assert_eq!(problems(&refused), ["label is missing"]);
 
-    // What is in a map that the design says nothing about is the caller's own.
+    // The content of a map without declared fields is up to the caller.
     for (patch, left) in [
         (json!({ "wide": 3, "old": 1 }), json!({ "wide": 3, "old": 1 })),
         (json!({ "old": null }), json!({ "wide": 3 })),

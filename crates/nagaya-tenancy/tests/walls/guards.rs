@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     common::{design, fields, tenant},
-    stores::logged,
+    fault_stores::logged,
 };
 
 async fn open(design: Design) -> (Nagaya, Arc<InstrumentedStore>) {
@@ -119,10 +119,10 @@ fn market() -> Design {
     )
 }
 
-/// Whether a condition contains this one.
-fn asks(condition: Option<&Condition>, wanted: &Condition) -> bool {
+/// Whether a condition contains another one.
+fn contains_condition(condition: Option<&Condition>, wanted: &Condition) -> bool {
     match condition {
-        Some(Condition::And(all)) => all.iter().any(|each| asks(Some(each), wanted)),
+        Some(Condition::And(all)) => all.iter().any(|each| contains_condition(Some(each), wanted)),
         condition => condition == Some(wanted),
     }
 }
@@ -149,11 +149,11 @@ async fn every_write_has_an_ownership_condition_and_a_create_needs_a_free_key() 
     assert_eq!(condition_of(&store.take_writes(), "AGENT#a"), Some(Condition::absent("PK")));
     t1.update("agent", &["a"], fields(json!({ "name": "B" })), None).await.expect("a change");
     let condition = condition_of(&store.take_writes(), "AGENT#a");
-    assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
-    assert!(asks(condition.as_ref(), &Condition::equal("version", 1)), "{condition:?}");
+    assert!(contains_condition(condition.as_ref(), &pinned), "{condition:?}");
+    assert!(contains_condition(condition.as_ref(), &Condition::equal("version", 1)), "{condition:?}");
     t1.delete("agent", &["a"], None).await.expect("it goes");
     let condition = condition_of(&store.take_writes(), "AGENT#a");
-    assert!(asks(condition.as_ref(), &pinned), "{condition:?}");
+    assert!(contains_condition(condition.as_ref(), &pinned), "{condition:?}");
 }
 
 /// For entities whose key does not contain the tenant.
@@ -176,8 +176,8 @@ async fn writes_behind_attribute_walls_have_the_tenant_as_a_condition() {
             let at = matches!(&write.action, WriteAction::Update { key, .. } | WriteAction::Delete { key } if *key == Key::new(partition, sort));
             if at {
                 let condition = write.condition.as_ref();
-                assert!(asks(condition, &Condition::equal("PK", partition)), "{write:?}");
-                assert!(asks(condition, &Condition::equal("shop", "s1")), "{write:?}");
+                assert!(contains_condition(condition, &Condition::equal("PK", partition)), "{write:?}");
+                assert!(contains_condition(condition, &Condition::equal("shop", "s1")), "{write:?}");
             }
         }
         condition_of(&written, sort);
@@ -185,7 +185,7 @@ async fn writes_behind_attribute_walls_have_the_tenant_as_a_condition() {
 }
 
 #[tokio::test]
-async fn each_handle_reaches_what_is_on_its_side_of_each_wall() {
+async fn each_handle_has_access_to_its_side_of_each_wall() {
     let (nagaya, _) = open(market()).await;
     let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
     let operator = nagaya.operator("a look around", &Principal::new("staff", "o-1"));
@@ -269,12 +269,12 @@ async fn a_page_of_a_shared_partition_has_a_cursor_only_if_an_own_item_follows()
     let list = List::by("offers_of_kind").with("kind", "k");
     let ids = |page: &nagaya_tenancy::Page| page.records.iter().flat_map(|record| record.id()).collect::<Vec<_>>();
     let mut pages = Vec::new();
-    let mut asked = list.clone();
+    let mut current = list.clone();
     loop {
-        let page = s1.list(&asked).await.expect("a page");
+        let page = s1.list(&current).await.expect("a page");
         pages.push(ids(&page));
         match page.next {
-            Some(next) => asked = list.clone().cursor(next),
+            Some(next) => current = list.clone().cursor(next),
             None => break,
         }
     }
@@ -285,11 +285,11 @@ async fn a_page_of_a_shared_partition_has_a_cursor_only_if_an_own_item_follows()
     assert_eq!(count.count, Some(5));
     assert_eq!(s2.list(&list.clone().limit(1_000)).await.expect("a page").records.len(), 1_000);
 
-    // The store does not send what is not the caller's.
+    // The store does not return items of other tenants.
     store.take_queries();
     s1.list(&list).await.expect("a page");
     let filter = store.take_queries().remove(0).filter;
-    assert!(asks(filter.as_ref(), &Condition::equal("shop", "s1")), "{filter:?}");
+    assert!(contains_condition(filter.as_ref(), &Condition::equal("shop", "s1")), "{filter:?}");
 }
 
 /// Markers of tenants whose names are prefixes of each other, where the partition is not the tenant's.
@@ -302,7 +302,7 @@ async fn values_are_unique_for_each_tenant_also_where_keys_do_not_contain_it() {
         for (id, expected) in [(format!("{at}a"), "ok"), (format!("{at}b"), "taken")] {
             let made = shop.create("order", fields(json!({ "id": id, "number": "n" }))).await;
             assert_eq!(made.err().map_or("ok", |error| error.code()), expected, "{name}");
-            // The partition is a constant: what is unique within a tenant tells nothing of the others.
+            // The partition is constant: unique values of one tenant reveal nothing about the others'.
             let made = shop.create("advert", fields(json!({ "id": id, "title": "t" }))).await;
             assert_eq!(made.err().map_or("ok", |error| error.code()), expected, "{name}");
         }

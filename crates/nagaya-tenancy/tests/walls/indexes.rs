@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     common::{fields, tenant},
-    stores::logged,
+    fault_stores::logged,
 };
 
 /// Sparse indexes by presence, by value and by both, an index that two entities overload, an attribute of two indexes, and

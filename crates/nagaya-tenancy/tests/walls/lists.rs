@@ -1,4 +1,4 @@
-//! Pages: their size, their cursors, their cost.
+//! Pages: size, cursors and cost.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::{
     common::{design, fields, tenant},
-    stores::logged,
+    fault_stores::logged,
 };
 
-/// Names and numbers as whole sort keys, beside the layer's own items.
+/// Names and numbers as whole sort keys, beside the internal items of the tenancy layer.
 const DESIGN: &str = r##"
 name    = "atlas"
 version = "1.0"
@@ -82,12 +82,12 @@ fn ids(page: &Page) -> Vec<String> {
 /// All pages of a list.
 async fn pages(tenant: &Tenant, list: &List) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    let mut asked = list.clone();
+    let mut current = list.clone();
     loop {
-        let page = tenant.list(&asked).await.expect("a page");
+        let page = tenant.list(&current).await.expect("a page");
         found.push(ids(&page));
         match page.next {
-            Some(next) => asked = list.clone().cursor(next),
+            Some(next) => current = list.clone().cursor(next),
             None => return found,
         }
     }
@@ -100,16 +100,16 @@ async fn a_page_reads_no_more_than_it_shows() {
     for id in ["b", "c", "d"] {
         h1.create("place", fields(json!({ "id": id, "name": id }))).await.expect("a place");
     }
-    // With their markers, which lie in front of the places.
+    // With their markers, which are sorted before the items.
     for id in ["a", "b"] {
         h1.delete("place", &[id], None).await.expect("it goes");
     }
     h1.create("place", fields(json!({ "id": "e", "name": "e" }))).await.expect("a place");
     store.take_queries();
-    let limits = |asked: Vec<Query>| asked.into_iter().map(|query| query.limit).collect::<Vec<_>>();
+    let limits = |queries: Vec<Query>| queries.into_iter().map(|query| query.limit).collect::<Vec<_>>();
     let page = h1.list(&List::by("places").limit(4)).await.expect("a page");
     assert_eq!((ids(&page), page.next), (vec!["c".to_owned(), "d".to_owned(), "e".to_owned()], None));
-    // Three markers and one place; then the rest.
+    // Three markers and one item; then the rest.
     assert_eq!(limits(store.take_queries())[..2], [Some(4), Some(3)]);
     let page = h1.list(&List::by("places").limit(2).descending(true)).await.expect("a page");
     assert_eq!(ids(&page), ["e", "d"]);
@@ -118,7 +118,7 @@ async fn a_page_reads_no_more_than_it_shows() {
 }
 
 #[tokio::test]
-async fn a_pattern_for_one_gives_one_and_no_cursor() {
+async fn a_single_item_pattern_gives_one_item_and_no_cursor() {
     let (_, h1, _) = open().await;
     for id in ["a", "b", "c"] {
         h1.create("place", fields(json!({ "id": id, "name": id }))).await.expect("a place");
@@ -183,8 +183,8 @@ async fn pages_of_a_filtered_list_continue_after_the_last_item_shown() {
 fn a_list_gives_its_query_parameters() {
     let list = List::by("steps_between").with("path", "p").with("from", "3").limit(7).descending(true).cursor("c");
     assert_eq!(list.access(), "steps_between");
-    let said = [("path", "p"), ("from", "3"), ("limit", "7"), ("order", "desc"), ("cursor", "c")];
-    assert_eq!(list.to_parameters(), said.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let expected = [("path", "p"), ("from", "3"), ("limit", "7"), ("order", "desc"), ("cursor", "c")];
+    assert_eq!(list.to_parameters(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert_eq!(List::by("places").descending(false).to_parameters(), [("order".to_owned(), "asc".to_owned())]);
     assert!(List::by("places").to_parameters().is_empty());
 }

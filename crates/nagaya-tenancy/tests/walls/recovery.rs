@@ -6,16 +6,16 @@ use serde_json::json;
 
 use crate::{
     common::{fields, tenant},
-    stores::{Ends, ending, memory},
-    studio::{TABLE, count, flaws, invoice, open, project, studio, task, team},
+    fault_stores::{CrashPoint, crashing_at, memory},
+    studio::{TABLE, count, inconsistencies, invoice, open, project, studio, task, team},
 };
 
-/// A process ends at each of its writes in turn, before or after it. Nobody sees half a deletion, and recovery ends it.
+/// A process crashes at each of its writes in turn, before or after it: recovery completes the deletion.
 ///
 /// Proves the reference part of C13.
 #[tokio::test]
-async fn a_crash_at_any_write_leaves_nothing_behind() {
-    for ends in [Ends::Before, Ends::After] {
+async fn a_crash_at_any_write_is_recovered_completely() {
+    for ends in [CrashPoint::Before, CrashPoint::After] {
         for writes in 1.. {
             let store = memory();
             let nagaya = open(&store).await;
@@ -27,7 +27,7 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
                     task(&t1, id, &format!("task-{id}-{at}")).await;
                 }
             }
-            let (process, ended) = ending(&store, ends, writes);
+            let (process, ended) = crashing_at(&store, ends, writes);
             let crashed = Nagaya::open(studio(), process.clone());
             let answer = tenant(&crashed, "t1").delete("team", &["a"], None).await;
             if ended.hits() == 0 {
@@ -35,7 +35,7 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
                 assert!(writes > 5, "{writes} writes");
                 break;
             }
-            // Nobody sees half of it: no item that exists leads to what is left of the team.
+            // Half a deletion is not visible: no existing item refers to what is left of the team.
             let found = t1.get("team", &["a"]).await;
             if found.is_err() {
                 let new = fields(json!({ "teamId": "a", "projectId": "s", "name": "s" }));
@@ -49,23 +49,23 @@ async fn a_crash_at_any_write_leaves_nothing_behind() {
             if writes % 2 == 0 {
                 again.recover_deletions().await.expect("it is ended");
             } else if found.is_err() {
-                // The next deletion does the same.
+                // The next deletion recovers it too.
                 let code = tenant(&again, "t1").delete("team", &["a"], None).await.map_err(|error| error.code());
                 assert!(matches!(code, Ok(()) | Err("not_found")), "{code:?}");
             }
-            assert_eq!(flaws(&store).await, [""; 0], "{ends:?} {writes}");
-            let whole = t1.get("team", &["a"]).await.is_ok();
+            assert_eq!(inconsistencies(&store).await, [""; 0], "{ends:?} {writes}");
+            let is_kept = t1.get("team", &["a"]).await.is_ok();
             let left = (count(&store, "PROJECT#").await, count(&store, "TASK#").await, count(&store, "%unique").await);
-            assert_eq!(left, if whole { (3, 180, 184) } else { (0, 0, 0) }, "{ends:?} {writes}");
+            assert_eq!(left, if is_kept { (3, 180, 184) } else { (0, 0, 0) }, "{ends:?} {writes}");
             assert_eq!(again.recover_deletions().await.expect("there is nothing to do"), 0);
         }
     }
 }
 
-/// The same where something forbids the deletion only after it has begun: all marks are removed.
+/// The same where the deletion turns out to be forbidden only after it has started: all marks are removed.
 #[tokio::test]
 async fn a_crash_while_marks_are_removed_leaves_none() {
-    for ends in [Ends::Before, Ends::After] {
+    for ends in [CrashPoint::Before, CrashPoint::After] {
         for writes in 1.. {
             let store = memory();
             let nagaya = open(&store).await;
@@ -74,22 +74,22 @@ async fn a_crash_while_marks_are_removed_leaves_none() {
             for id in ["p", "q", "r"] {
                 project(&t1, "a", id).await;
             }
-            // The first process marks the team, and ends before it looks further.
-            let first = Nagaya::open(studio(), ending(&store, Ends::After, 1).0);
+            // The first process marks the team, and crashes before it reads further.
+            let first = Nagaya::open(studio(), crashing_at(&store, CrashPoint::After, 1).0);
             tenant(&first, "t1").delete("team", &["a"], None).await.expect_err("it has ended");
             invoice(&t1, "q", "i").await;
-            // The second one finds the mark and what forbids the deletion.
-            let (process, ended) = ending(&store, ends, writes);
+            // The second one finds the mark, and what forbids the deletion.
+            let (process, ended) = crashing_at(&store, ends, writes);
             let second = Nagaya::open(studio(), process.clone());
             let answer = second.recover_deletions().await;
             if ended.hits() == 0 {
                 assert_eq!(answer.expect("it is ended"), 1);
                 assert!(writes > 3, "{writes} writes");
-                assert_eq!(flaws(&store).await, [""; 0]);
+                assert_eq!(inconsistencies(&store).await, [""; 0]);
                 break;
             }
             Nagaya::open(studio(), store.clone()).recover_deletions().await.expect("it is ended");
-            assert_eq!(flaws(&store).await, [""; 0], "{ends:?} {writes}");
+            assert_eq!(inconsistencies(&store).await, [""; 0], "{ends:?} {writes}");
             assert!(t1.get("team", &["a"]).await.is_ok());
             assert_eq!(count(&store, "PROJECT#").await, 3);
         }
@@ -119,5 +119,5 @@ async fn a_forged_deletion_record_deletes_nothing() {
     assert_eq!(nagaya.recover_deletions().await.expect("they are dropped"), 3);
     assert!(t1.get("team", &["a"]).await.is_ok());
     assert!(t1.get("project", &["p"]).await.is_ok());
-    assert_eq!(flaws(&store).await, [""; 0]);
+    assert_eq!(inconsistencies(&store).await, [""; 0]);
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::{
     common::{fields, tenant},
-    stores::{all, interleaving, lagging, memory},
-    studio::{TABLE, count, flaws, invoice, open, project, task, team, text},
+    fault_stores::{all, interleaving, lagging, memory},
+    studio::{TABLE, count, inconsistencies, invoice, open, project, task, team, text},
 };
 
 /// Proves the reference part of C13.
@@ -30,7 +30,7 @@ async fn an_item_cannot_be_deleted_while_others_refer_to_it() {
     assert_eq!(t1.get("project", &["p"]).await.expect_err("it is gone").code(), "not_found");
     assert_eq!(t1.delete("project", &["p"], None).await.expect_err("it is gone").code(), "not_found");
     assert!(t2.get("project", &["p"]).await.is_ok(), "another tenant's stays");
-    assert_eq!(flaws(&store).await, [""; 0]);
+    assert_eq!(inconsistencies(&store).await, [""; 0]);
 }
 
 /// An item that forbids the deletion may be several references away: then nothing is deleted.
@@ -48,7 +48,7 @@ async fn an_indirect_reference_forbids_a_deletion_too() {
     let refused = t1.delete("team", &["a"], None).await.expect_err("an invoice of a project refers to it");
     assert!(matches!(refused.kind(), ErrorKind::Referenced { by } if by == "invoice"), "{refused}");
     assert_eq!((count(&store, "PROJECT#").await, count(&store, "TASK#").await), (2, 2));
-    assert_eq!(flaws(&store).await, [""; 0]);
+    assert_eq!(inconsistencies(&store).await, [""; 0]);
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_cascade_can_be_larger_than_one_write_set() {
             t1.list(&List::by("tasks_of_project").with("projectId", "q")).await.expect("a page").records.len(),
             1
         );
-        assert_eq!(flaws(&store).await, [""; 0]);
+        assert_eq!(inconsistencies(&store).await, [""; 0]);
         // All names are free again.
         team(&t1, "a").await;
         project(&t1, "a", "p").await;
@@ -95,7 +95,7 @@ async fn items_that_an_index_does_not_show_yet_count_too() {
     task(&t1, "p", "x").await;
     t1.delete("team", &["a"], None).await.expect("it goes");
     assert_eq!((count(&store, "PROJECT#").await, count(&store, "TASK#").await), (0, 0));
-    assert_eq!(flaws(&store).await, [""; 0]);
+    assert_eq!(inconsistencies(&store).await, [""; 0]);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_cascade_follows_chains_and_ends_in_circles() {
     }
     t1.delete("folder", &["f3"], None).await.expect("it goes");
     assert_eq!(count(&store, "FOLDER#").await, 3);
-    assert_eq!(flaws(&store).await, [""; 0]);
+    assert_eq!(inconsistencies(&store).await, [""; 0]);
     t1.update("folder", &["f0"], fields(json!({ "parentId": "f2" })), None).await.expect("a circle");
     t1.delete("folder", &["f1"], None).await.expect("it goes");
     assert_eq!(count(&store, "FOLDER#").await, 0);
@@ -152,7 +152,7 @@ async fn nothing_new_refers_to_an_item_under_deletion() {
                 for _ in 0..wait {
                     tokio::task::yield_now().await;
                 }
-                // Losing every race is possible, and says so: then it is tried again.
+                // A deletion that loses every race reports it, and is repeated.
                 let answer = loop {
                     match t.delete("team", &[&id], None).await.map_err(|error| error.code()) {
                         Err("contended") => {}
@@ -169,7 +169,7 @@ async fn nothing_new_refers_to_an_item_under_deletion() {
             task.await.expect("no panic");
         }
         assert_eq!(nagaya.recover_deletions().await.expect("there is nothing to do"), 0);
-        assert_eq!(flaws(&store).await, [""; 0], "round {round}");
+        assert_eq!(inconsistencies(&store).await, [""; 0], "round {round}");
         assert_eq!(t1.get("team", &[&id]).await.expect_err("it is gone").code(), "not_found");
     }
 }
@@ -208,6 +208,6 @@ async fn another_tenant_sees_and_loses_nothing() {
     let after: Vec<_> =
         all(&store, TABLE).await.into_iter().filter(|item| text(item, "tenantId") == Some("t10")).collect();
     assert_eq!(before, after);
-    assert_eq!(t10.delete("team", &["b"], None).await.expect_err("nobody's").code(), "not_found");
+    assert_eq!(t10.delete("team", &["b"], None).await.expect_err("another tenant's").code(), "not_found");
     assert_eq!(nagaya.breaches(), 0);
 }

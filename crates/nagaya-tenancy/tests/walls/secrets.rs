@@ -1,4 +1,4 @@
-//! Secrets are used and never read.
+//! Secrets can be verified but not read.
 
 use serde_json::json;
 

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     common::{fields, tenant},
-    stores::{all, memory},
+    fault_stores::{all, memory},
     time::{NOON, settings},
 };
 
@@ -45,7 +45,7 @@ entity = "chore"
 index  = "GSI1"
 "#;
 
-/// A family with a clock that the test moves.
+/// A tenant with a clock that the test advances.
 struct Family {
     clock: ManualClock,
     store: Arc<dyn Store>,
@@ -62,7 +62,7 @@ impl Family {
         Family { f1: tenant(&nagaya, "f1"), store, clock }
     }
 
-    /// What a change at this second makes of the chore: its two moments, in seconds.
+    /// Changes the chore at this second; its two timestamps, in seconds.
     async fn change(&self, second: i64, patch: Json) -> [Option<i64>; 2] {
         self.clock.set(NOON + second * 1000);
         let changed = self.f1.update("chore", &["c1"], fields(patch), None).await.expect("a change");
@@ -91,7 +91,7 @@ async fn a_since_field_is_set_kept_and_removed_with_its_condition() {
     assert_eq!(family.change(3, json!({ "status": "done" })).await, [Some(2), None], "it was done before");
     assert_eq!(family.change(4, json!({ "status": "paid", "title": null })).await, [Some(2), Some(4)]);
     assert_eq!(family.change(5, json!({ "status": "open" })).await, [None, Some(4)]);
-    assert_eq!(family.change(6, json!({ "status": "paid" })).await, [Some(6), Some(4)], "it has begun anew");
+    assert_eq!(family.change(6, json!({ "status": "paid" })).await, [Some(6), Some(4)], "the condition holds again");
 
     let done = family.f1.list(&List::by("done")).await.expect("a page");
     assert_eq!(done.records.len(), 1, "indexes go by it in the same write");
@@ -103,10 +103,10 @@ async fn a_since_field_is_set_kept_and_removed_with_its_condition() {
 #[tokio::test]
 async fn a_caller_cannot_set_a_since_field_but_may_repeat_its_value() {
     let family = Family::new().await;
-    let told = "`doneAt` follows from `status in ('done', 'paid')`; leave it out";
+    let expected = "`doneAt` follows from `status in ('done', 'paid')`; leave it out";
     let given = json!({ "choreId": "c1", "status": "done", "doneAt": "2020-01-01T00:00:00Z" });
     let refused = family.f1.create("chore", fields(given)).await.expect_err("it is not theirs");
-    assert_eq!(refused.to_string(), told);
+    assert_eq!(refused.to_string(), expected);
     let empty = json!({ "choreId": "c1", "status": "done", "doneAt": null });
     let made = family.f1.create("chore", fields(empty)).await.expect("nothing is given");
     let moment = made.text("doneAt").expect("a moment").to_owned();
@@ -116,7 +116,7 @@ async fn a_caller_cannot_set_a_since_field_but_may_repeat_its_value() {
         let refused = family.f1.update("chore", &["c1"], patch, None).await.expect_err("it is not theirs");
         let ErrorKind::Invalid(problems) = refused.kind() else { panic!("{refused}") };
         let paths: Vec<_> = problems.iter().map(|each| each.path.as_str()).collect();
-        assert_eq!(paths, ["doneAt", "title"], "all that is wrong is told");
+        assert_eq!(paths, ["doneAt", "title"], "all errors are reported");
     }
     let same = family.f1.update("chore", &["c1"], fields(json!({ "doneAt": moment })), None).await.expect("no change");
     assert_eq!(same.text("doneAt"), Some(moment.as_str()));

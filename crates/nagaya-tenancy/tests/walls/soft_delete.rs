@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     common::{design, fields, tenant},
-    stores::{all, memory},
+    fault_stores::{all, memory},
 };
 
 const HASH: &str = "$2b$12$abcdefghijklmnopqrstuuGzAlQ3Yt6eYx0ZbM4vJcPqRsTuVwXyZ";
@@ -54,7 +54,7 @@ async fn a_deleted_user_is_kept_but_not_found_and_so_are_its_roles() {
     assert!(acme.list(&List::by("users")).await.expect("a page").records.is_empty());
     assert!(acme.list(&List::by("roles_of_user").with("userId", &id)).await.expect("a page").records.is_empty());
     let new = json!({ "userId": id, "serviceId": "files", "roleName": "admin", "assignedBy": "u-1" });
-    assert_eq!(acme.create("role_assignment", fields(new)).await.expect_err("of nobody").code(), "no_reference");
+    assert_eq!(acme.create("role_assignment", fields(new)).await.expect_err("no such user").code(), "no_reference");
 
     let items = all(&store, "auth").await;
     let kept = items.iter().find(|item| item.get("id").and_then(Value::as_str) == Some(&id)).expect("it is kept");

@@ -1,4 +1,4 @@
-//! A studio: teams with projects, projects with tasks and invoices, folders in folders; and a check of what is stored.
+//! A design with teams, projects, tasks, invoices and nested folders; and a consistency check of the store.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     common::fields,
-    stores::{LAG, all},
+    fault_stores::{LAG, all},
 };
 
 pub(crate) const TABLE: &str = "studio-app";
@@ -46,11 +46,11 @@ pub(crate) fn text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
     item.get(name).and_then(Value::as_str)
 }
 
-/// What is wrong in the store: a dangling reference, a unique marker without an item, a deletion mark or record.
-pub(crate) async fn flaws(store: &Arc<dyn Store>) -> Vec<String> {
+/// Inconsistencies in the store: a dangling reference, a marker without an item, a leftover deletion mark or record.
+pub(crate) async fn inconsistencies(store: &Arc<dyn Store>) -> Vec<String> {
     let items = all(store, TABLE).await;
     let keys: HashSet<_> = items.iter().filter_map(|item| Some((text(item, "PK")?, text(item, "SK")?))).collect();
-    let mut flaws = Vec::new();
+    let mut inconsistencies = Vec::new();
     for item in &items {
         let (Some(partition), Some(sort)) = (text(item, "PK"), text(item, "SK")) else { continue };
         let mut refers = |field: &str, to: &str| {
@@ -58,7 +58,7 @@ pub(crate) async fn flaws(store: &Arc<dyn Store>) -> Vec<String> {
                 && text(item, "voidedAt").is_none()
                 && !keys.contains(&(partition, format!("{to}#{id}").as_str()))
             {
-                flaws.push(format!("{partition} {sort} refers to no {to} {id}"));
+                inconsistencies.push(format!("{partition} {sort} refers to no {to} {id}"));
             }
         };
         if !sort.starts_with("TEAM#") {
@@ -71,14 +71,14 @@ pub(crate) async fn flaws(store: &Arc<dyn Store>) -> Vec<String> {
         if let Some(Value::List(owner)) = item.get("%owner") {
             let [Value::String(partition), Value::String(sort)] = owner.as_slice() else { panic!("{owner:?}") };
             if !keys.contains(&(partition.as_str(), sort.as_str())) {
-                flaws.push(format!("{sort} is gone, but not its marker"));
+                inconsistencies.push(format!("{sort} is gone, but not its marker"));
             }
         }
         if item.get("%deleting").is_some() || partition == "%deleting" {
-            flaws.push(format!("{partition} {sort} is about to go"));
+            inconsistencies.push(format!("{partition} {sort} is about to go"));
         }
     }
-    flaws
+    inconsistencies
 }
 
 pub(crate) async fn count(store: &Arc<dyn Store>, start: &str) -> usize {

@@ -1,4 +1,4 @@
-//! Time: items expire, pages are read while others write, a directory is restored to a past moment.
+//! Expiry, paging during writes, and restores to a past moment.
 
 use std::{
     collections::BTreeSet,
@@ -75,7 +75,7 @@ async fn sessions_and_tokens_are_never_returned_once_they_have_expired() {
 
 /// Proves A7.
 #[tokio::test]
-async fn a_directory_is_restored_to_any_moment_and_tables_say_that_they_can_be() {
+async fn a_directory_is_restored_to_any_moment_and_tables_declare_it() {
     let aiagent = design("aiagent/single");
     assert!(aiagent.tables.iter().all(|table| table.point_in_time && table.kms), "declared for each table");
 
@@ -96,7 +96,7 @@ async fn a_directory_is_restored_to_any_moment_and_tables_say_that_they_can_be()
     }
     drop((t1, nagaya));
 
-    // A moment that has not come yet cannot be restored.
+    // A future moment cannot be restored.
     clock.set(NOON + 5_000);
     for n in 0..5 {
         let past = directory.path().join(format!("at-{n}"));
@@ -127,7 +127,7 @@ async fn pages_miss_and_repeat_no_item_while_others_write() {
                 if done.load(Ordering::SeqCst) {
                     return n;
                 }
-                // Before, between and after what stays.
+                // Before, between and after the items that stay.
                 let ids = [format!("a-{n}"), format!("stays-{:03}x{n}", n * 37 % 200), format!("z-{n}")];
                 for id in &ids {
                     t1.create("agent", agent(id.clone())).await.expect("an agent");

@@ -78,7 +78,7 @@ async fn concurrent_changes_are_all_made() {
             tokio::spawn(async move {
                 let tickets = t1.items_of::<Ticket>().expect("tickets");
                 let more = |ticket: &mut Ticket| ticket.title.push('.');
-                // Losing all races is possible; but no caller may be told of a change that was not made.
+                // A caller may lose all races, but must not get success for a change that was not made.
                 while let Err(error) = tickets.update_with(&[&id], more).await {
                     assert_eq!(error.code(), "contended");
                 }

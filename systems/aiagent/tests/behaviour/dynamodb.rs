@@ -1,4 +1,4 @@
-//! The story on DynamoDB Local.
+//! The scenario on DynamoDB Local.
 
 use nagaya_testing::DynamodbLocal;
 

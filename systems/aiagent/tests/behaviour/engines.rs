@@ -1,12 +1,12 @@
-//! The same story on each design and engine.
+//! The same scenario on each design and engine.
 
 use std::sync::{Arc, Mutex};
 
 use nagaya_testing::{ManualClock, TestServer, TestServerBuilder, memory_store};
 
-use crate::{harness::builder, story, transcript::Transcript};
+use crate::{harness::builder, scenario, transcript::Transcript};
 
-/// The transcript of the story on a server.
+/// The transcript of the scenario on a server.
 pub(crate) fn transcript(
     server: TestServerBuilder,
     start: impl FnOnce(TestServerBuilder) -> TestServer,
@@ -14,19 +14,19 @@ pub(crate) fn transcript(
     let transcript = Arc::<Mutex<Transcript>>::default();
     let recorded = Arc::clone(&transcript);
     let server = start(server.observer(move |exchange| recorded.lock().expect("no panic").add(exchange)));
-    story::tell(&server);
+    scenario::run(&server);
     let entries = transcript.lock().expect("no panic").entries().to_vec();
-    assert!(entries.len() > 250, "a story of {} requests is not the whole one", entries.len());
+    assert!(entries.len() > 250, "only {} requests were recorded", entries.len());
     entries
 }
 
-/// The transcript of the story in memory.
+/// The transcript of the scenario on a store in memory.
 pub(crate) fn transcript_in_memory(design: &str) -> Vec<String> {
     let clock = ManualClock::default();
     transcript(builder(design, &clock), |server| server.store(memory_store(&clock), &clock).start())
 }
 
-/// Two transcripts are the same, request by request.
+/// Asserts that two transcripts are equal, request by request.
 #[track_caller]
 pub(crate) fn assert_same(one: &[String], other: &[String]) {
     for (one, other) in one.iter().zip(other) {

@@ -1,4 +1,4 @@
-//! The product on a test server, and what all tests of it need.
+//! The product on a test server, and helpers for all tests.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use nagaya_testing::{
 };
 use serde_json::Value as Json;
 
-/// What `{base}` in table names stands for, as in the documents.
+/// The value of `{base}` in table names, as in the documents.
 pub(crate) const BASE: &str = "aiagent-dev";
 
 /// A design of the product: `single` or `multi`.
@@ -20,7 +20,7 @@ pub(crate) fn design(name: &str) -> Design {
     check(&source, &[]).design.expect("the design is sound")
 }
 
-/// The product, whose API is below `/v1` and whose clock each request moves by a second.
+/// The product with its API below `/v1`; each request advances the clock by a second.
 pub(crate) fn builder(design_name: &str, clock: &ManualClock) -> TestServerBuilder {
     let ids = IdGenerator::sequential();
     let system = nagaya_aiagent::system_with("aiagent", design(design_name), clock.clock(), ids.clone());
@@ -68,15 +68,15 @@ impl Clients for TestServer {
     }
 }
 
-/// Lists that may lag behind their table.
-pub(crate) trait Lists {
-    /// A list once it has this many items.
-    fn lists(&self, path: &str, count: usize) -> Vec<Json>;
+/// WaitForLists from an index that lags behind its table.
+pub(crate) trait WaitForLists {
+    /// The list, as soon as it has this many items.
+    fn wait_for_list(&self, path: &str, count: usize) -> Vec<Json>;
 }
 
-impl Lists for Client<'_> {
+impl WaitForLists for Client<'_> {
     #[track_caller]
-    fn lists(&self, path: &str, count: usize) -> Vec<Json> {
+    fn wait_for_list(&self, path: &str, count: usize) -> Vec<Json> {
         let has_all = |list: &Json| list.as_array().is_some_and(|list| list.len() == count);
         self.until(path, |response| response.status != 200 || has_all(&response.body["data"])).list()
     }

@@ -1,17 +1,17 @@
-//! What the product does, over HTTP, on both of its designs and on each engine.
+//! The behaviour of the product over HTTP, on both of its designs and on each engine.
 //!
 //! The feature `servers` adds the runs on DynamoDB Local; `cargo xtask test` starts it.
 
-mod documents;
+mod application_review;
+mod concurrent_servers;
 #[cfg(feature = "servers")]
 mod dynamodb;
 mod engines;
 mod harness;
-mod keys;
+mod openapi;
 mod permissions;
-mod review;
 mod samples;
-mod several;
-mod story;
+mod scenario;
+mod stored_keys;
 mod transcript;
 mod walls;

@@ -11,29 +11,29 @@ use crate::{
     samples::{Sample, samples},
 };
 
-/// Whether the policy let a request through, whatever came of it then.
-fn let_through(answer: &Response) -> bool {
+/// Whether the policy permitted a request, whatever its result.
+fn is_permitted(answer: &Response) -> bool {
     let detail = answer.body["detail"].as_str().unwrap_or_default();
     answer.status != 403 || !detail.contains("permission policy")
 }
 
 /// Proves the policy's part of M8.
 #[test]
-fn the_policy_decides_about_each_verb_of_each_entity() {
+fn the_policy_is_enforced_for_each_verb_of_each_entity() {
     let server = in_memory("single");
     let design = server.nagaya.design();
     let admin = server.admin("t1");
     let samples = samples();
     let path_of = |entity: &str| design.entity(entity).expect("an entity").path.clone();
     for sample in &samples {
-        admin.post(&path_of(sample.entity), &sample.new).data(201);
+        admin.post(&path_of(sample.entity), &sample.new).expect_data(201);
     }
     let all = design.entities.iter().flat_map(|entity| Verb::ALL.map(|verb| format!("{}.{verb}", entity.name)));
     let all: Vec<String> = all.collect();
     let allow = |permissions: Json| {
         let policy = json!({ "roles": { "admin": permissions } });
         if admin.patch("/permission-policies", &policy).status == 404 {
-            admin.post("/permission-policies", &policy).data(201);
+            admin.post("/permission-policies", &policy).expect_data(201);
         }
     };
 
@@ -48,14 +48,14 @@ fn the_policy_decides_about_each_verb_of_each_entity() {
         let everything_else: Vec<_> = all.iter().filter(|each| **each != permission).collect();
 
         allow(json!(everything_else));
-        let refused = !let_through(&ask(&admin, design, route, sample));
-        // Who may do everything by the design keeps the policy.
+        let refused = !is_permitted(&request(&admin, design, route, sample));
+        // A role with all permissions in the design keeps access to the policy itself.
         assert_eq!(refused, entity.name != "permission_policy", "{} {} without {permission}", route.method, route.path);
         for enough in [permission.clone(), format!("*.{verb}")] {
             allow(json!([enough]));
-            let answer = ask(&admin, design, route, sample);
-            assert!(let_through(&answer), "{} {} with {enough}: {}", route.method, route.path, answer.body);
-            // What was removed is made again.
+            let answer = request(&admin, design, route, sample);
+            assert!(is_permitted(&answer), "{} {} with {enough}: {}", route.method, route.path, answer.body);
+            // Create the deleted item again.
             if matches!(route.operation, Operation::Delete(_)) {
                 allow(json!(["*"]));
                 samples.iter().for_each(|sample| drop(admin.post(&path_of(sample.entity), &sample.new)));
@@ -66,8 +66,8 @@ fn the_policy_decides_about_each_verb_of_each_entity() {
     assert!(asked > 80, "{asked} routes");
 }
 
-/// A route asked for the sample of its entity, or for nothing in particular.
-fn ask(client: &Client<'_>, design: &Design, route: &Route, sample: Option<&Sample>) -> Response {
+/// Sends a request for a route, with the sample of its entity if there is one.
+fn request(client: &Client<'_>, design: &Design, route: &Route, sample: Option<&Sample>) -> Response {
     let nothing = json!({});
     let new = sample.map_or(&nothing, |sample| &sample.new);
     let text = |name: &str| new[name].as_str().unwrap_or("none").to_owned();
@@ -81,9 +81,9 @@ fn ask(client: &Client<'_>, design: &Design, route: &Route, sample: Option<&Samp
     client.send(route.method.as_str(), &path, body)
 }
 
-/// A policy that was stored past the API and cannot be read permits nothing that it seems to speak of.
+/// A policy that was written directly to the store and cannot be read permits nothing.
 #[test]
-fn what_is_no_permission_permits_nothing() {
+fn an_unreadable_policy_permits_nothing() {
     use nagaya_store::{Item, Value, Write};
 
     let server = in_memory("single");
@@ -92,7 +92,7 @@ fn what_is_no_permission_permits_nothing() {
     let item = Item::new().with("PK", "TENANT#t1").with("SK", "POLICY#PERMISSIONS").with("tenantId", "t1");
     let item = item.with("roles", roles).with("updatedAt", "2030-01-01T00:00:00Z").with("version", 1);
     server.block_on(server.store.write(Write::put("aiagent-dev-app", item).into())).expect("it is written");
-    server.user_with("t1", "u1", &["member"]).get("/tasks").problem(403, "forbidden");
-    server.user_with("t1", "u1", &["viewer"]).get("/tasks").problem(403, "forbidden");
-    server.admin("t1").get("/tasks").data(200);
+    server.user_with("t1", "u1", &["member"]).get("/tasks").expect_problem(403, "forbidden");
+    server.user_with("t1", "u1", &["viewer"]).get("/tasks").expect_problem(403, "forbidden");
+    server.admin("t1").get("/tasks").expect_data(200);
 }

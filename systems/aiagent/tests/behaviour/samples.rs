@@ -1,17 +1,17 @@
-//! One item of each kind that a tenant has, for tests that are about all of them.
+//! One item of each entity of a tenant, for tests that cover all entities.
 
 use serde_json::{Value as Json, json};
 
-/// An item of a kind.
+/// A sample item of an entity.
 pub(crate) struct Sample {
     pub(crate) entity: &'static str,
-    /// What makes it.
+    /// The body that creates it.
     pub(crate) new: Json,
-    /// What changes it.
+    /// The body that changes it.
     pub(crate) patch: Json,
 }
 
-/// Items of all kinds, in an order in which each finds what it refers to.
+/// Samples of all entities, in an order in which references resolve.
 pub(crate) fn samples() -> Vec<Sample> {
     let sample = |entity, new, patch| Sample { entity, new, patch };
     let when = "2030-01-01T00:00:00Z";

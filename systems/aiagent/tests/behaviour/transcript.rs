@@ -16,19 +16,19 @@ pub(crate) struct Transcript {
 impl Transcript {
     pub(crate) fn add(&mut self, exchange: &Exchange<'_>) {
         let Exchange { client, method, path, body, response: answer } = exchange;
-        let mut said = answer.body.clone();
-        if let Some(said) = said.as_object_mut() {
-            said.remove("requestId");
-            said.entry("nextCursor").and_modify(|cursor| *cursor = "<cursor>".into());
+        let mut answered = answer.body.clone();
+        if let Some(body) = answered.as_object_mut() {
+            body.remove("requestId");
+            body.entry("nextCursor").and_modify(|cursor| *cursor = "<cursor>".into());
         }
-        let asked = body.map(Json::to_string).unwrap_or_default();
-        let mut entry = format!("{client}: {method} {path} {asked}\n  {}", answer.status);
+        let sent = body.map(Json::to_string).unwrap_or_default();
+        let mut entry = format!("{client}: {method} {path} {sent}\n  {}", answer.status);
         for name in ["content-type", "etag", "location", "allow", "retry-after", "www-authenticate"] {
             if let Some(value) = answer.header(name) {
                 entry += &format!(" {name}={value}");
             }
         }
-        entry += &format!("\n  {said}");
+        entry += &format!("\n  {answered}");
         let entry = self.normal(&entry);
         self.entries.push(entry);
     }
@@ -60,7 +60,7 @@ impl Transcript {
     }
 }
 
-/// What a word is, if it is different each time.
+/// The kind of a word that differs between runs.
 fn kind(word: &str) -> Option<&'static str> {
     let is = |length: usize, each: fn(char) -> bool| word.len() == length && word.chars().all(each);
     if is(26, |letter| letter.is_ascii_digit() || letter.is_ascii_uppercase()) {

@@ -1,4 +1,4 @@
-//! Every route from the wrong tenant: names that look alike are other names.
+//! Every route, called by the wrong tenant: similar tenant names are different tenants.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use crate::{
     samples::samples,
 };
 
-/// Everything in the store that lies in a tenant's partition or says that it is the tenant's.
-fn everything_of(server: &TestServer, tenant: &str) -> Vec<Item> {
+/// All stored items in a tenant's partition or with the tenant's id.
+fn items_of_tenant(server: &TestServer, tenant: &str) -> Vec<Item> {
     let text = |item: &Item, name: &str| item.get(name).and_then(|value| value.as_str().map(str::to_owned));
     let mut found = Vec::new();
     for table in table_specs(server.nagaya.design(), BASE) {
@@ -36,8 +36,8 @@ fn everything_of(server: &TestServer, tenant: &str) -> Vec<Item> {
     found
 }
 
-/// A route asked for an item that is `record`.
-fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body: &Json) -> Response {
+/// Sends a request for a route and the item `record`.
+fn request(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body: &Json) -> Response {
     let value = |field: &str| match &record[field] {
         Json::String(text) => text.clone(),
         other => other.to_string(),
@@ -62,24 +62,24 @@ fn ask(client: &Client<'_>, design: &Design, route: &Route, record: &Json, body:
 
 /// Proves the API's part of A2, A15 and N3.
 #[test]
-fn no_route_reaches_another_tenant_whatever_it_is_called() {
+fn no_route_reaches_another_tenant_with_a_similar_name() {
     for name in ["single", "multi"] {
         let server = in_memory(name);
         let design = server.nagaya.design();
         let samples = samples();
         let sample = |entity: &str| samples.iter().find(|sample| sample.entity == entity);
 
-        // One tenant has an item of each kind.
+        // One tenant has an item of each entity.
         let t1 = server.admin("t1");
         let mut records: HashMap<String, Json> = HashMap::new();
         for sample in &samples {
             let path = &design.entity(sample.entity).expect("an entity").path;
-            records.insert(sample.entity.to_owned(), t1.post(path, &sample.new).data(201));
+            records.insert(sample.entity.to_owned(), t1.post(path, &sample.new).expect_data(201));
         }
         records.insert("audit".to_owned(), t1.get("/audits?limit=1").list().remove(0));
         let notice = json!({ "noticeId": "n1", "title": "News", "body": "None." });
-        records.insert("notice".to_owned(), server.operator("op-1").post("/notices", &notice).data(201));
-        let before = everything_of(&server, "t1");
+        records.insert("notice".to_owned(), server.operator("op-1").post("/notices", &notice).expect_data(201));
+        let before = items_of_tenant(&server, "t1");
         assert!(before.len() > 30, "items, audit entries and what keeps values unique");
 
         let tenants_own = |route: &&Route| route.required_caller == RequiredCaller::Tenant;
@@ -98,36 +98,36 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
                     Operation::Create(_) => sample.new.clone(),
                     _ => sample.patch.clone(),
                 });
-                let answer = ask(&client, design, route, record, &body);
+                let answer = request(&client, design, route, record, &body);
                 match route.operation {
-                    // Tenants are not deleted; they are told so before anything is looked for.
-                    Operation::Delete(_) if entity.name == "tenant" => drop(answer.problem(403, "forbidden")),
+                    // Tenants cannot be deleted: this is refused before the item is read.
+                    Operation::Delete(_) if entity.name == "tenant" => drop(answer.expect_problem(403, "forbidden")),
                     Operation::Read(_) | Operation::Update(_) | Operation::Delete(_) => {
-                        drop(answer.problem(404, "not_found"));
+                        drop(answer.expect_problem(404, "not_found"));
                     }
                     Operation::List(id) if id.of(design).returns == ResultKind::One => {
-                        answer.problem(404, "not_found");
+                        answer.expect_problem(404, "not_found");
                     }
-                    // It leaves entries of its own.
+                    // The requests of the other tenants write audit entries of their own.
                     Operation::List(_) => {
                         let strange = answer.list().into_iter().find(|item| item["tenantId"] != other);
                         assert_eq!(strange, None, "{other}: {} {}", route.method, route.path);
                     }
                     // The same id in another tenant is another item.
-                    _ => assert_eq!(answer.data(201)["tenantId"], other, "{} {}", route.method, route.path),
+                    _ => assert_eq!(answer.expect_data(201)["tenantId"], other, "{} {}", route.method, route.path),
                 }
             }
-            // Operators' routes are no tenant's, whoever it is.
+            // Operator routes refuse every tenant.
             for route in all.iter().filter(|route| route.required_caller == RequiredCaller::Operator) {
                 let (entity, _) = route.subject(design).expect("about an entity");
                 let nothing = json!({ "applicationId": "none", "noticeId": "n1", "userId": "u1", "status": "pending" });
                 let record = records.get(&entity.name).unwrap_or(&nothing);
-                // Everybody applies.
+                // Every caller can apply.
                 if route.method == "POST" && entity.name == "tenant_application" {
                     continue;
                 }
                 let reasoned = client.with("nagaya-reason", "none of its business");
-                ask(&reasoned, design, route, record, &json!({})).problem(403, "forbidden");
+                request(&reasoned, design, route, record, &json!({})).expect_problem(403, "forbidden");
             }
             for (method, path) in [
                 ("POST", "/tenant-applications/none/approve"),
@@ -137,10 +137,10 @@ fn no_route_reaches_another_tenant_whatever_it_is_called() {
             ] {
                 let body = (method != "GET").then(|| json!({}));
                 let reasoned = client.with("nagaya-reason", "none of its business");
-                reasoned.send(method, path, body.as_ref()).problem(403, "forbidden");
+                reasoned.send(method, path, body.as_ref()).expect_problem(403, "forbidden");
             }
-            assert_eq!(client.get("/me/tenants").list(), [] as [Json; 0], "of somebody who is a user nowhere");
+            assert_eq!(client.get("/me/tenants").list(), [] as [Json; 0], "a user of no tenant");
         }
-        assert_eq!(everything_of(&server, "t1"), before, "nothing of t1 has changed");
+        assert_eq!(items_of_tenant(&server, "t1"), before, "nothing of t1 has changed");
     }
 }

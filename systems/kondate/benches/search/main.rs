@@ -1,6 +1,6 @@
-//! Search over HTTP, beside a list of 20 over HTTP: `cargo xtask bench search`.
+//! Compares search over HTTP with a list of 20: `cargo xtask bench search`.
 //!
-//! The system is served by this process on an embedded store on disk, with recipes of one user and as many in the catalog.
+//! This process serves the system on an embedded store on disk, with recipes of one user and as many in the catalog.
 
 mod recipes;
 
@@ -23,19 +23,19 @@ use serde_json::{Value as Json, json};
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const NAME: &str = "kondate";
-/// Recipes of the user, and of the catalog.
+/// Recipes of the user, and as many of the catalog.
 const RECIPES: usize = 10_000;
-/// Whose they are.
+/// The user.
 const USER: &str = "u_01";
 /// Creators in the catalog.
 const CREATORS: usize = 50;
-/// Recipes that are made at once.
-const AT_ONCE: usize = 50;
-/// Different questions of each length.
-const QUESTIONS: usize = 300;
-/// Rounds, in each of which every question is asked once, after one that does not count.
+/// Recipes that are created concurrently.
+const CONCURRENT_CREATES: usize = 50;
+/// Different search queries of each length.
+const QUERIES: usize = 300;
+/// Rounds; each sends every query once, after a warm-up round.
 const ROUNDS: usize = 3;
-/// Characters of questions.
+/// Lengths of search queries in characters.
 const LENGTHS: [usize; 4] = [1, 2, 4, 8];
 
 fn main() -> Outcome<()> {
@@ -59,7 +59,7 @@ fn design() -> Outcome<Design> {
 }
 
 async fn measure() -> Outcome<Measured> {
-    // On the disk that the build is on: what is in memory only would be no store.
+    // On the disk of the build directory, because a temporary directory may be in memory.
     let scratch =
         tempfile::Builder::new().prefix("bench-search-").tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
     let load = std::fs::read_to_string("/proc/loadavg")?.split(' ').next().unwrap_or_default().to_owned();
@@ -80,7 +80,7 @@ async fn measure() -> Outcome<Measured> {
     let measured = tokio::task::spawn_blocking(move || {
         let mut figures = Vec::new();
         for (place, path, seed) in [("one's own", "/recipes", 0), ("catalog", "/catalog/recipes", RECIPES)] {
-            figures.extend(site.shelf(place, path, seed)?);
+            figures.extend(site.measure_collection(place, path, seed)?);
         }
         Outcome::Ok(figures)
     });
@@ -89,20 +89,20 @@ async fn measure() -> Outcome<Measured> {
 
 async fn fill_book(nagaya: &Nagaya) -> Outcome<()> {
     let user = nagaya.tenant(&Principal::new(USER, USER))?;
-    for first in (0..RECIPES).step_by(AT_ONCE) {
-        let recipes = (first..first + AT_ONCE).map(recipes::recipe);
+    for first in (0..RECIPES).step_by(CONCURRENT_CREATES) {
+        let recipes = (first..first + CONCURRENT_CREATES).map(recipes::recipe);
         recipes.fold(user.change_set(), |set, recipe| set.create("recipe", recipe)).commit().await?;
     }
     Ok(())
 }
 
-/// Published one a minute.
+/// Published one per minute.
 async fn fill_catalog(nagaya: &Nagaya) -> Outcome<()> {
-    for first in (0..RECIPES).step_by(AT_ONCE) {
-        let creator = format!("u_{:02}", first / AT_ONCE % CREATORS);
+    for first in (0..RECIPES).step_by(CONCURRENT_CREATES) {
+        let creator = format!("u_{:02}", first / CONCURRENT_CREATES % CREATORS);
         let tenant = nagaya.tenant(&Principal::new(creator.as_str(), creator.as_str()))?;
         let mut set = tenant.change_set();
-        for n in first..first + AT_ONCE {
+        for n in first..first + CONCURRENT_CREATES {
             let mut recipe = recipes::recipe(RECIPES + n);
             let at =
                 format!("2026-{:02}-{:02}T{:02}:{:02}:00Z", 1 + n / 1440 / 28, 1 + n / 1440 % 28, n / 60 % 24, n % 60);
@@ -115,14 +115,14 @@ async fn fill_catalog(nagaya: &Nagaya) -> Outcome<()> {
     Ok(())
 }
 
-/// Recipes that are indexed in a second, until the follower has seen everything, its own postings too.
+/// Indexed recipes per second, until the subscription has read all changes, including those of its postings.
 async fn rate(nagaya: &Nagaya) -> Outcome<f64> {
     let start = Instant::now();
     catch_up(nagaya).await?;
     Ok(RECIPES as f64 / start.elapsed().as_secs_f64())
 }
 
-/// How many postings there are: the catalog's have a partition of their own.
+/// The number of postings: those of the catalog have a separate partition.
 async fn count(store: &dyn Store, beginning: &str, partition: bool) -> Outcome<usize> {
     let (mut scan, mut count) = (Scan::table("MainTable"), 0);
     let attribute = if partition { "PK" } else { "SK" };
@@ -137,7 +137,7 @@ async fn count(store: &dyn Store, beginning: &str, partition: bool) -> Outcome<u
     }
 }
 
-/// The system while it is served, and somebody who asks.
+/// A server of the system, and a client.
 struct Site {
     url: String,
     token: String,
@@ -161,15 +161,15 @@ impl Site {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/v1", listener.local_addr()?);
         let verifier = Verifier::new(claims, Clock::system()).trust(&Issuer::local(&issuer), NAME);
-        // One tenant asks all the time.
+        // All requests are of one tenant, so the rate limit is turned off.
         let mut server = Server::new(Limits { tenant_rate: None, ..Limits::default() });
         server.mount("", system(NAME, design, Arc::new(LocalPayments::default())), nagaya, verifier);
         tokio::spawn(server.run(listener, std::future::pending()));
         Ok(Site { url, token, agent: ureq::Agent::new_with_defaults() })
     }
 
-    /// Milliseconds of an answer, and how many items it has.
-    fn ask(&self, path: &str) -> Outcome<(f64, usize)> {
+    /// The milliseconds of a request, and the number of items in the response.
+    fn get(&self, path: &str) -> Outcome<(f64, usize)> {
         let start = Instant::now();
         let request = self.agent.get(format!("{}{path}", self.url));
         let body =
@@ -179,18 +179,18 @@ impl Site {
         Ok((millis, answer["data"].as_array().map_or(0, Vec::len)))
     }
 
-    /// Questions of every length, and the list, in turn.
-    fn shelf(&self, place: &'static str, path: &str, seed: usize) -> Outcome<Vec<Figure>> {
+    /// Measures queries of every length, and the list, in turn.
+    fn measure_collection(&self, place: &'static str, path: &str, seed: usize) -> Outcome<Vec<Figure>> {
         let list = format!("{path}?limit=20");
         let mut lists = Vec::new();
         let mut figures = Vec::new();
         for length in LENGTHS {
-            let questions = questions(length, seed);
+            let queries = queries(length, seed);
             let (mut times, mut found) = (Vec::new(), 0);
             for round in 0..=ROUNDS {
-                for question in &questions {
-                    let (millis, items) = self.ask(&format!("{path}?q={question}"))?;
-                    let (listed, all) = self.ask(&list)?;
+                for question in &queries {
+                    let (millis, items) = self.get(&format!("{path}?q={question}"))?;
+                    let (listed, all) = self.get(&list)?;
                     if items == 0 || all != 20 {
                         return Err(format!("{path}?q={question} gives {items} items, the list {all}").into());
                     }
@@ -215,8 +215,8 @@ impl Site {
     }
 }
 
-/// Parts of titles that are there, each as often as titles have it, as a query takes them.
-fn questions(length: usize, seed: usize) -> Vec<String> {
+/// Parts of existing titles, as frequent as in the titles, percent-encoded.
+fn queries(length: usize, seed: usize) -> Vec<String> {
     let titles = (0..).map(|n| recipes::title(seed + n * 7_919 % RECIPES));
     let parts = titles.enumerate().filter_map(|(n, title)| {
         let letters: Vec<char> = title.chars().collect();
@@ -224,7 +224,7 @@ fn questions(length: usize, seed: usize) -> Vec<String> {
         let from = n * 31 % (last + 1);
         Some(letters[from..from + length].iter().collect::<String>())
     });
-    parts.take(QUESTIONS).map(|part| part.bytes().map(|byte| format!("%{byte:02X}")).collect()).collect()
+    parts.take(QUERIES).map(|part| part.bytes().map(|byte| format!("%{byte:02X}")).collect()).collect()
 }
 
 fn part(sorted: &[f64], of: f64) -> f64 {
@@ -233,21 +233,21 @@ fn part(sorted: &[f64], of: f64) -> f64 {
 
 struct Measured {
     load: String,
-    /// Recipes that are indexed in a second: those of the book, those of the catalog.
+    /// Indexed recipes per second: of the book, and of the catalog.
     rates: [f64; 2],
     postings: [f64; 2],
     figures: Vec<Figure>,
 }
 
-/// What was measured of one length of questions.
+/// The results of one query length.
 struct Figure {
     place: &'static str,
     length: usize,
-    /// Items of an answer.
+    /// Items of a response.
     found: f64,
     p50: f64,
     p95: f64,
-    /// The same of the list of 20.
+    /// The same for the list of 20.
     list: (f64, f64),
 }
 
@@ -263,7 +263,7 @@ impl Measured {
              Questions to `kondate` over HTTP, served by the process that asks on an embedded store on disk, with {RECIPES}\n\
              Japanese recipes in the book of one user and {RECIPES} others in the catalog: a title of {short} to {long} characters, two\n\
              tags, four to seven ingredients and a sentence or two of description each. One caller asks one question after\n\
-             the other. There are {QUESTIONS} of each length: parts of titles, each as often as titles have it, so that what\n\
+             the other. There are {QUERIES} of each length: parts of titles, each as often as titles have it, so that what\n\
              is common is asked for most. Each is asked in {ROUNDS} rounds after one that does not count, in turn with a\n\
              list of the newest 20, which is what times are held against. An answer has up to 20 recipes.\n\n\
              Indexing begins when all recipes are written and ends when what follows the changes has seen everything, its\n\
@@ -275,7 +275,7 @@ impl Measured {
              |---|--:|--:|--:|--:|--:|--:|\n",
         );
         for Figure { place, length, found, p50, p95, list: (middle, most) } in &self.figures {
-            // Writing to a text does not fail.
+            // Writing to a String does not fail.
             let _ = writeln!(
                 out,
                 "| {place} | {length} | {found:.1} | {p50:.2} | {p95:.2} | {middle:.2} and {most:.2} | {:.1} |",

@@ -1,4 +1,4 @@
-//! Recipes as a household writes them down, made of parts.
+//! Generated recipes with realistic Japanese text.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -184,7 +184,7 @@ const TAG: [&str; 14] = [
     "麺",
     "子ども向け",
 ];
-const TOLD: [&str; 8] = [
+const DESCRIPTION: [&str; 8] = [
     "ご飯がすすむ味です。冷めてもおいしいのでお弁当にも。",
     "下味をつけておけば、あとは焼くだけ。忙しい日の夕飯に。",
     "野菜がたっぷり食べられます。",
@@ -195,7 +195,7 @@ const TOLD: [&str; 8] = [
     "冷蔵庫の残り物で作れます。仕上げに白ごまをふってください。",
 ];
 
-/// The title of the recipe with this number; numbers up to a million give few that are the same.
+/// The title of the recipe with this number; numbers up to a million give few duplicates.
 pub(crate) fn title(n: usize) -> String {
     let [how, main, with, dish] = parts(n);
     format!("{}{}{}{}", HOW[how % HOW.len()], MAIN[main % MAIN.len()], WITH[with % WITH.len()], DISH[dish % DISH.len()])
@@ -210,7 +210,7 @@ pub(crate) fn recipe(n: usize) -> Map<String, Json> {
     let fields = json!({
         "title": title(n),
         "tags": [TAG[dish % TAG.len()], TAG[(main + 3) % TAG.len()]],
-        "description": TOLD[n % TOLD.len()],
+        "description": DESCRIPTION[n % DESCRIPTION.len()],
         "ingredients": ingredients,
         "steps": ["切る。", "炒める。", "味をつけて煮る。"],
         "servings": 1 + n % 4,
@@ -221,7 +221,7 @@ pub(crate) fn recipe(n: usize) -> Map<String, Json> {
     }
 }
 
-/// Four numbers that have nothing to do with each other.
+/// Four independent numbers.
 fn parts(n: usize) -> [usize; 4] {
     let mixed = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Postings, and the note about them, beside the items that they are of.
+//! Postings, their record, and the items that they belong to.
 
 use nagaya_tenancy::{IdGenerator, List, Nagaya, Principal, Settings, Tenant};
 use nagaya_testing::{ManualClock, memory_store};
@@ -13,7 +13,7 @@ use crate::product::{all, fields};
 
 const AT: &str = "2029-12-31T00:00:00Z";
 
-async fn kitchen() -> Nagaya {
+async fn open_kondate() -> Nagaya {
     let clock = ManualClock::default();
     let design = nagaya_design::check(include_str!("../../design/kondate.toml"), &[]).design.expect("a sound design");
     let settings = Settings { clock: clock.clock(), ids: IdGenerator::random(), ..Settings::default() };
@@ -26,29 +26,29 @@ fn user(nagaya: &Nagaya, name: &str) -> Tenant {
     nagaya.tenant_owned(Principal::new(name, name)).expect("a user")
 }
 
-async fn in_step(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[&str]) {
+async fn reconcile_item(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[&str]) {
     let id: Vec<_> = id.iter().map(|&part| part.to_owned()).collect();
-    reconcile(nagaya, entity, tenant, &id).await.expect("in step");
+    reconcile(nagaya, entity, tenant, &id).await.expect("reconciled");
 }
 
-/// What is posted of an item: by the postings themselves, by the note, and by what the item says. All have to agree.
+/// The postings of an item; asserts that stored postings, their record and the item agree.
 async fn postings(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[&str]) -> Weighted {
     let collection = Collection::of(entity).expect("a collection");
     let owned: Vec<_> = id.iter().map(|&part| part.to_owned()).collect();
     let of = Postings::new(nagaya, collection, tenant, &owned).expect("a tenant");
-    let told = of.posted_record().await.expect("a record").as_ref().map(posted).unwrap_or_default();
+    let recorded = of.posted_record().await.expect("a record").as_ref().map(posted).unwrap_or_default();
     let wanted = of.wanted().await.expect("an item");
-    assert_eq!(told, wanted, "the note of {entity} {id:?}");
+    assert_eq!(recorded, wanted, "the record of {entity} {id:?}");
     let stored = stored(&of.tenant, collection, id, &wanted).await;
     assert_eq!(stored, wanted, "the postings of {entity} {id:?}");
     stored
 }
 
-/// The postings of an item that are stored, among those of one's own all of them.
+/// The stored postings of an item.
 async fn stored(tenant: &Tenant, collection: &Collection, id: &[&str], wanted: &Weighted) -> Weighted {
     let mut stored = Weighted::new();
     let lists = match collection.public {
-        // There is no list of everything: as many lists as there are first characters.
+        // There is no list of all postings: read one list per first character.
         true => {
             let initials: std::collections::BTreeSet<_> =
                 wanted.keys().filter_map(|term| term.chars().next()).collect();
@@ -78,108 +78,108 @@ fn recipe(title: &str) -> Json {
 
 /// Proves the full-text search part of K19.
 #[tokio::test]
-async fn postings_follow_a_recipe_from_its_making_to_its_end() {
-    let nagaya = kitchen().await;
+async fn postings_follow_the_changes_of_a_recipe() {
+    let nagaya = open_kondate().await;
     let hana = user(&nagaya, "u_01");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await, Weighted::new());
 
     hana.create("recipe", fields(recipe("生姜焼き"))).await.expect("a recipe");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     let terms = postings(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!((terms["生姜"], terms["豚肉"], terms["肉"], terms["はん"]), (4, 2, 2, 1));
 
-    // A weight that rises, one that falls, terms that come and go, and nothing else.
+    // Weights that rise and fall, terms that appear and disappear, and nothing else.
     let patch = json!({ "title": "豚肉の味噌焼き", "description": "生姜も" });
     hana.update("recipe", &["r_01"], fields(patch), None).await.expect("a change");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     let terms = postings(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!((terms["豚肉"], terms["生姜"], terms.get("はん")), (4, 1, None));
 
     hana.delete("recipe", &["r_01"], None).await.expect("gone");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await, Weighted::new());
 }
 
 /// Proves the full-text search part of K19.
 #[tokio::test]
-async fn what_does_not_fit_one_write_set_is_posted_in_several() {
-    let nagaya = kitchen().await;
+async fn many_postings_are_written_in_several_write_sets() {
+    let nagaya = open_kondate().await;
     let hana = user(&nagaya, "u_01");
     let long: String = (0..1_500).filter_map(|at| char::from_u32(0x4e00 + at)).collect();
     let mut made = recipe("古い名前");
     made["description"] = json!(long);
     hana.create("recipe", fields(made)).await.expect("a recipe");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await.len(), super::terms::MAX_ITEM_TERMS);
 
     hana.delete("recipe", &["r_01"], None).await.expect("gone");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await, Weighted::new());
 }
 
 /// Proves the full-text search part of K19.
 #[tokio::test]
-async fn the_catalogs_postings_are_its_creators() {
-    let nagaya = kitchen().await;
+async fn postings_of_the_catalog_belong_to_the_creator() {
+    let nagaya = open_kondate().await;
     let published = json!({ "recipeId": "r_01", "createdAt": AT, "title": "古い親子丼", "creatorName": "Hana" });
     user(&nagaya, "u_01").create("catalog_recipe", fields(published)).await.expect("published");
-    // Somebody who is told of what is another's posts nothing of it.
-    in_step(&nagaya, "catalog_recipe", "u_10", &[AT, "r_01"]).await;
-    in_step(&nagaya, "catalog_recipe", "u_01", &[AT, "r_01"]).await;
+    // Reconciling the item of another tenant writes no postings.
+    reconcile_item(&nagaya, "catalog_recipe", "u_10", &[AT, "r_01"]).await;
+    reconcile_item(&nagaya, "catalog_recipe", "u_01", &[AT, "r_01"]).await;
     assert_eq!(postings(&nagaya, "catalog_recipe", "u_01", &[AT, "r_01"]).await["親子"], 4);
 
     user(&nagaya, "u_01").delete("catalog_recipe", &[AT, "r_01"], None).await.expect("withdrawn");
-    in_step(&nagaya, "catalog_recipe", "u_01", &[AT, "r_01"]).await;
+    reconcile_item(&nagaya, "catalog_recipe", "u_01", &[AT, "r_01"]).await;
     assert_eq!(postings(&nagaya, "catalog_recipe", "u_01", &[AT, "r_01"]).await, Weighted::new());
 }
 
 /// Proves the full-text search part of K19.
 #[tokio::test]
-async fn postings_that_the_note_does_not_know_are_taken_over() {
-    let nagaya = kitchen().await;
+async fn postings_missing_from_the_record_are_adopted() {
+    let nagaya = open_kondate().await;
     let hana = user(&nagaya, "u_01");
     hana.create("recipe", fields(recipe("生姜焼き"))).await.expect("a recipe");
     let posting = |term: &str| fields(json!({ "kind": "RECIPE", "term": term, "targetId": "r_01", "weight": 1 }));
     hana.create("search_term", posting("生姜")).await.expect("a posting");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await["生姜"], 4);
 
-    // One that the note knows and that is not there any more is in nobody's way.
+    // A posting that the record has but the store lacks does no harm.
     hana.delete("search_term", &["RECIPE", "生姜", "r_01"], None).await.expect("gone");
     hana.update("recipe", &["r_01"], fields(json!({ "title": "味噌汁" })), None).await.expect("a change");
-    in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
+    reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await["味噌"], 4);
 }
 
 /// Proves the full-text search part of K19.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_at_once_come_to_the_same_postings_while_the_recipe_changes() {
-    let nagaya = kitchen().await;
+async fn concurrent_reconciliation_converges_while_the_recipe_changes() {
+    let nagaya = open_kondate().await;
     let hana = user(&nagaya, "u_01");
     let titles = ["生姜焼き", "豚の角煮", "肉じゃが", "親子丼", "Egg curry", "生姜焼き弁当", "最初"];
     for round in 0..40 {
-        // Each change is told to one of them, and all are at work at the same time: whoever is told of the first may be last.
+        // Every change starts a task, and all tasks run concurrently: that of the first change may finish last.
         hana.create("recipe", fields(recipe("最初"))).await.expect("a recipe");
-        let mut told = Vec::new();
+        let mut tasks = Vec::new();
         for at in 0..6 {
             let patch = json!({ "title": titles[(round + at) % titles.len()] });
             hana.update("recipe", &["r_01"], fields(patch), None).await.expect("a change");
             let nagaya = nagaya.clone();
-            told.push(tokio::spawn(async move { in_step(&nagaya, "recipe", "u_01", &["r_01"]).await }));
+            tasks.push(tokio::spawn(async move { reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await }));
         }
-        for told in told.drain(..) {
-            told.await.expect("in step");
+        for task in tasks.drain(..) {
+            task.await.expect("reconciled");
         }
         assert!(!postings(&nagaya, "recipe", "u_01", &["r_01"]).await.is_empty());
 
         let nagaya_then = nagaya.clone();
-        told.push(tokio::spawn(async move { in_step(&nagaya_then, "recipe", "u_01", &["r_01"]).await }));
+        tasks.push(tokio::spawn(async move { reconcile_item(&nagaya_then, "recipe", "u_01", &["r_01"]).await }));
         hana.delete("recipe", &["r_01"], None).await.expect("gone");
-        in_step(&nagaya, "recipe", "u_01", &["r_01"]).await;
-        for told in told {
-            told.await.expect("in step");
+        reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
+        for task in tasks {
+            task.await.expect("reconciled");
         }
         assert!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await.is_empty());
     }

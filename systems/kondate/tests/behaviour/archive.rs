@@ -1,14 +1,14 @@
-//! The archive of what was cooked.
+//! The archive of cooking logs.
 
 use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::kitchen;
+use crate::harness::kondate_server;
 
 /// Proves K12.
 #[test]
-fn the_archive_has_months_and_days() {
-    months_that_have_logs_and_their_days(&kitchen());
+fn the_archive_lists_months_and_days() {
+    months_that_have_logs_and_their_days(&kondate_server());
 }
 
 pub(crate) fn months_that_have_logs_and_their_days(server: &TestServer) {
@@ -41,7 +41,7 @@ pub(crate) fn months_that_have_logs_and_their_days(server: &TestServer) {
     assert_eq!(months("/v1/archive?before=2026-02"), all[3..]);
     assert_eq!(months("/v1/archive?before=0999-06"), Vec::<String>::new());
     for wrong in ["2026-2", "2026-13", "2026", "x", ""] {
-        assert_eq!(mio.get(&format!("/v1/archive?before={wrong}")).problem(400, "bad_parameter"), ["before"]);
+        assert_eq!(mio.get(&format!("/v1/archive?before={wrong}")).expect_problem(400, "bad_parameter"), ["before"]);
     }
 
     let february = days(&mio, "2026-02");
@@ -56,17 +56,17 @@ pub(crate) fn months_that_have_logs_and_their_days(server: &TestServer) {
     let whole = mio.get("/v1/archive/2026-01").list();
     assert_eq!(whole[0]["logs"][0], mio.get("/v1/cooklogs?date=2026-01-31").list()[0]);
     for wrong in ["2026-2", "2026-13", "2026-00", "2026", "2026-02-09", "2026-0", "%23", "2026-02%23"] {
-        mio.get(&format!("/v1/archive/{wrong}")).problem(404, "not_found");
+        mio.get(&format!("/v1/archive/{wrong}")).expect_problem(404, "not_found");
     }
 }
 
 /// Proves the part of K12 that a long life needs.
 #[test]
-fn a_long_archive_comes_in_parts() {
-    many_months_and_many_logs_are_all_there(&kitchen());
+fn a_long_archive_is_paged() {
+    many_months_are_paged_without_loss(&kondate_server());
 }
 
-pub(crate) fn many_months_and_many_logs_are_all_there(server: &TestServer) {
+pub(crate) fn many_months_are_paged_without_loss(server: &TestServer) {
     let mio = server.user("u_old", "u_old");
     let mut made = Vec::new();
     for n in 0..250 {
@@ -90,11 +90,11 @@ pub(crate) fn many_months_and_many_logs_are_all_there(server: &TestServer) {
 
 /// Proves the part of K12 that a month with many logs needs.
 #[test]
-fn a_full_month_comes_in_parts() {
-    many_logs_of_a_month_come_by_whole_days(&kitchen());
+fn a_full_month_is_paged() {
+    pages_of_a_month_contain_whole_days(&kondate_server());
 }
 
-pub(crate) fn many_logs_of_a_month_come_by_whole_days(server: &TestServer) {
+pub(crate) fn pages_of_a_month_contain_whole_days(server: &TestServer) {
     let mio = server.user("u_busy", "u_busy");
     for (date, count) in [("2026-02-01", 300), ("2026-02-09", 250), ("2026-02-27", 1), ("2026-02-28", 1)] {
         (0..count).for_each(|_| log(&mio, date, "x"));
@@ -106,7 +106,7 @@ pub(crate) fn many_logs_of_a_month_come_by_whole_days(server: &TestServer) {
         days.iter().map(|day| (text(day, "date").to_owned(), day["logs"].as_array().map_or(0, Vec::len))).collect()
     };
     let day = |date: &str, count: usize| (date.to_owned(), count);
-    // The five hundredth is of the ninth: that day is whole, and the last.
+    // The five hundredth log is of the ninth: the page ends with all logs of that day.
     assert_eq!(counts("2026-02"), [day("2026-02-01", 300), day("2026-02-09", 250)]);
     let rest = [day("2026-02-27", 1), day("2026-02-28", 1)];
     assert_eq!(counts("2026-02?after=2026-02-09"), rest);
@@ -118,7 +118,7 @@ pub(crate) fn many_logs_of_a_month_come_by_whole_days(server: &TestServer) {
     assert_eq!(counts("2026-01?after=2026-02-01"), []);
     for wrong in ["2026-02-30", "2026-02", "2026-02-", "2026-02-1", "2026-02-+1", "x", ""] {
         assert_eq!(
-            mio.get(&format!("/v1/archive/2026-02?after={wrong}")).problem(400, "bad_parameter"),
+            mio.get(&format!("/v1/archive/2026-02?after={wrong}")).expect_problem(400, "bad_parameter"),
             ["after"],
             "{wrong}"
         );
@@ -140,5 +140,5 @@ fn days(client: &Client<'_>, month: &str) -> Vec<(String, Vec<String>)> {
 
 #[track_caller]
 fn log(client: &Client<'_>, date: &str, title: &str) {
-    client.post("/v1/cooklogs", &json!({ "date": date, "title": title })).data(201);
+    client.post("/v1/cooklogs", &json!({ "date": date, "title": title })).expect_data(201);
 }

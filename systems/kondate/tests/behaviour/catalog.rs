@@ -1,16 +1,16 @@
-//! The catalog: what is published is there for everybody, until it is withdrawn.
+//! The catalog: published items are public until they are withdrawn.
 
 use std::time::Duration;
 
 use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{at_once, given, kitchen};
+use crate::harness::{create_item, kondate_server, run_concurrently};
 
 /// Proves the publishing part of K14, and K2.
 #[test]
-fn what_is_published_is_in_the_catalog_until_it_is_withdrawn() {
-    let server = kitchen();
+fn published_items_are_in_the_catalog_until_they_are_withdrawn() {
+    let server = kondate_server();
     a_recipe_is_published_and_withdrawn(&server);
     a_set_is_published_and_withdrawn(&server);
 }
@@ -21,7 +21,7 @@ pub(crate) fn a_recipe_is_published_and_withdrawn(server: &TestServer) {
         "ingredients": [{ "name": "豚肉", "amount": 200, "unit": "g" }], "servings": 2, "cookMinutes": 20,
         "imageUrl": "https://img.example/1.png", "sourceUrl": "https://kondate.example/1",
     });
-    published_and_withdrawn(server, "u_pub_r", "recipes", "recipeId", &recipe);
+    publish_and_withdraw(server, "u_pub_r", "recipes", "recipeId", &recipe);
 }
 
 pub(crate) fn a_set_is_published_and_withdrawn(server: &TestServer) {
@@ -30,28 +30,28 @@ pub(crate) fn a_set_is_published_and_withdrawn(server: &TestServer) {
         "items": [{ "recipeId": "r_01", "title": "生姜焼き", "servings": 2 }],
         "imageUrl": "https://img.example/1.png", "sourceUrl": "https://kondate.example/1",
     });
-    published_and_withdrawn(server, "u_pub_s", "sets", "setId", &set);
+    publish_and_withdraw(server, "u_pub_s", "sets", "setId", &set);
 }
 
-fn published_and_withdrawn(server: &TestServer, user: &str, what: &str, id: &str, made: &Json) {
+fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, made: &Json) {
     let (hana, anonymous) = (server.user(user, user), server.anonymous());
-    let own = hana.post(&format!("/v1/{what}"), made).data(201);
+    let own = hana.post(&format!("/v1/{what}"), made).expect_data(201);
     let own_path = format!("/v1/{what}/{}", text(&own, id));
     let (publish, withdraw) = (format!("{own_path}/publish"), format!("{own_path}/withdraw"));
     let public = format!("/v1/catalog/{what}/{}", text(&own, id));
     let of_creator = format!("/v1/catalog/creators/{user}/{what}");
-    anonymous.get(&public).problem(404, "not_found");
+    anonymous.get(&public).expect_problem(404, "not_found");
 
-    // Whoever publishes has a name, and says nothing but a price.
-    hana.post_empty(&publish).problem(409, "no_profile");
-    hana.post("/v1/profile", &json!({ "displayName": "Hana" })).data(201);
-    assert_eq!(hana.post(&publish, &json!({ "price": -1 })).problem(422, "invalid"), ["/price"]);
-    assert_eq!(hana.post(&publish, &json!({ "savedCount": 9 })).problem(422, "invalid"), ["/savedCount"]);
-    hana.with("if-match", "\"v9\"").post_empty(&publish).problem(412, "version_conflict");
-    hana.post_empty(&withdraw).problem(409, "not_published");
+    // A publisher needs a profile, and the body can only have a price.
+    hana.post_empty(&publish).expect_problem(409, "no_profile");
+    hana.post("/v1/profile", &json!({ "displayName": "Hana" })).expect_data(201);
+    assert_eq!(hana.post(&publish, &json!({ "price": -1 })).expect_problem(422, "invalid"), ["/price"]);
+    assert_eq!(hana.post(&publish, &json!({ "savedCount": 9 })).expect_problem(422, "invalid"), ["/savedCount"]);
+    hana.with("if-match", "\"v9\"").post_empty(&publish).expect_problem(412, "version_conflict");
+    hana.post_empty(&withdraw).expect_problem(409, "not_published");
 
-    // A copy of everything but what is private; the own one says when.
-    let copy = hana.post(&publish, &json!({ "price": 300 })).data(200);
+    // The copy has every field except private ones; the user's own item has the time of publication.
+    let copy = hana.post(&publish, &json!({ "price": 300 })).expect_data(200);
     for (field, value) in made.as_object().expect("fields") {
         match field.as_str() {
             "memo" | "categoryId" => assert_eq!(copy.get(field), None),
@@ -60,20 +60,20 @@ fn published_and_withdrawn(server: &TestServer, user: &str, what: &str, id: &str
     }
     let about = [&copy["creatorId"], &copy["creatorName"], &copy["price"], &copy[id]];
     assert_eq!(about, [&json!(user), &json!("Hana"), &json!(300), &own[id]]);
-    assert_eq!(hana.until(&own_path, published).data(200)["publishedAt"], copy["createdAt"]);
-    assert_eq!(anonymous.until(&public, fine).data(200), copy);
+    assert_eq!(hana.until(&own_path, published).expect_data(200)["publishedAt"], copy["createdAt"]);
+    assert_eq!(anonymous.until(&public, is_ok).expect_data(200), copy);
     assert_eq!(anonymous.until(&of_creator, |answer| answer.list().len() == 1).list(), std::slice::from_ref(&copy));
     let popular = format!("/v1/catalog/{what}/popular");
-    let short = anonymous.until(&popular, |answer| place(answer, &copy, id).is_some());
+    let short = anonymous.until(&popular, |answer| position(answer, &copy, id).is_some());
     let short = short.list().into_iter().find(|short| short[id] == own[id]).expect("it is there");
     assert_eq!((&short["savedCount"], &short["createdAt"]), (&json!(0), &copy["createdAt"]));
     assert!(["description", "steps", "items", "ingredients"].iter().all(|long| short.get(long).is_none()), "{short}");
 
-    // A change is the owner's alone until it is published as well; the place in the catalog stays.
+    // A change is private until it is published too; the position in the catalog stays.
     server.clock.advance(Duration::from_secs(3));
-    hana.patch(&own_path, &json!({ "title": "新しい", "imageUrl": null })).data(200);
-    assert_eq!(anonymous.get(&public).data(200), copy);
-    let again = hana.post_empty(&publish).data(200);
+    hana.patch(&own_path, &json!({ "title": "新しい", "imageUrl": null })).expect_data(200);
+    assert_eq!(anonymous.get(&public).expect_data(200), copy);
+    let again = hana.post_empty(&publish).expect_data(200);
     assert_eq!((&again["title"], again.get("imageUrl"), &again["price"]), (&json!("新しい"), None, &json!(300)));
     assert_eq!(again["createdAt"], copy["createdAt"]);
     anonymous.until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
@@ -82,81 +82,81 @@ fn published_and_withdrawn(server: &TestServer, user: &str, what: &str, id: &str
         listed.iter().any(|short| short[id] == own[id] && short["title"] == "新しい" && short.get("imageUrl").is_none())
     });
 
-    // Nobody else publishes, withdraws or deletes it.
+    // Other users cannot publish, withdraw or delete it.
     for them in [&format!("{user}0"), "eve"] {
         let them = server.user(them, them);
         for path in [&publish, &withdraw] {
-            them.post_empty(path).problem(404, "not_found");
+            them.post_empty(path).expect_problem(404, "not_found");
         }
-        them.delete(&own_path).problem(404, "not_found");
+        them.delete(&own_path).expect_problem(404, "not_found");
     }
 
-    // Withdrawn, it is nowhere but in the book; published again, it is another publication, also in the same second.
+    // A withdrawn item is not public; publishing it again is a new publication, even in the same second.
     assert_eq!(hana.post_empty(&withdraw).status, 204);
-    hana.post_empty(&withdraw).problem(409, "not_published");
-    assert_eq!(hana.until(&own_path, |answer| !published(answer)).data(200).get("publishedAt"), None);
-    gone(&anonymous, &public, &of_creator);
-    let anew = hana.post_empty(&publish).data(200);
-    assert!(text(&anew, "createdAt") > text(&copy, "createdAt"));
+    hana.post_empty(&withdraw).expect_problem(409, "not_published");
+    assert_eq!(hana.until(&own_path, |answer| !published(answer)).expect_data(200).get("publishedAt"), None);
+    wait_until_removed(&anonymous, &public, &of_creator);
+    let republished = hana.post_empty(&publish).expect_data(200);
+    assert!(text(&republished, "createdAt") > text(&copy, "createdAt"));
     hana.post_empty(&withdraw);
-    let later = hana.post_empty(&publish).data(200);
-    assert!(text(&later, "createdAt") > text(&anew, "createdAt"), "{later}");
+    let later = hana.post_empty(&publish).expect_data(200);
+    assert!(text(&later, "createdAt") > text(&republished, "createdAt"), "{later}");
     assert_eq!(later["price"], 0);
 
-    // Deleted, it is nowhere at all.
-    hana.with("if-match", "\"v1\"").delete(&own_path).problem(412, "version_conflict");
+    // A deleted item is not public.
+    hana.with("if-match", "\"v1\"").delete(&own_path).expect_problem(412, "version_conflict");
     assert_eq!(hana.delete(&own_path).status, 204);
     hana.until(&own_path, |answer| answer.status == 404);
-    hana.delete(&own_path).problem(404, "not_found");
-    gone(&anonymous, &public, &of_creator);
+    hana.delete(&own_path).expect_problem(404, "not_found");
+    wait_until_removed(&anonymous, &public, &of_creator);
 }
 
-fn fine(answer: &nagaya_testing::Response) -> bool {
+fn is_ok(answer: &nagaya_testing::Response) -> bool {
     answer.status == 200
 }
 
 fn published(answer: &nagaya_testing::Response) -> bool {
-    answer.data(200).get("publishedAt").is_some()
+    answer.expect_data(200).get("publishedAt").is_some()
 }
 
-/// Where an item is in a list.
-fn place(answer: &nagaya_testing::Response, item: &Json, id: &str) -> Option<usize> {
+/// The position of an item in a list.
+fn position(answer: &nagaya_testing::Response, item: &Json, id: &str) -> Option<usize> {
     answer.list().iter().position(|each| each[id] == item[id])
 }
 
 #[track_caller]
-fn gone(anonymous: &Client<'_>, public: &str, of_creator: &str) {
+fn wait_until_removed(anonymous: &Client<'_>, public: &str, of_creator: &str) {
     anonymous.until(public, |answer| answer.status == 404);
     anonymous.until(of_creator, |answer| answer.list().is_empty());
 }
 
-/// Somebody with a profile.
+/// A user with a profile.
 pub(crate) fn cook<'h>(server: &'h TestServer, name: &str) -> Client<'h> {
     let cook = server.user(name, name);
-    cook.post("/v1/profile", &json!({ "displayName": name })).data(201);
+    cook.post("/v1/profile", &json!({ "displayName": name })).expect_data(201);
     cook
 }
 
-/// Makes a recipe and publishes it.
+/// Creates a recipe and publishes it.
 #[track_caller]
 pub(crate) fn publish(cook: &Client<'_>, title: &str) -> Json {
-    let made = cook.post("/v1/recipes", &json!({ "title": title })).data(201);
-    let copy = cook.post_empty(&format!("/v1/recipes/{}/publish", text(&made, "recipeId"))).data(200);
-    cook.until(&format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), fine);
+    let made = cook.post("/v1/recipes", &json!({ "title": title })).expect_data(201);
+    let copy = cook.post_empty(&format!("/v1/recipes/{}/publish", text(&made, "recipeId"))).expect_data(200);
+    cook.until(&format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), is_ok);
     copy
 }
 
-pub(crate) fn saving(copy: &Json) -> String {
+pub(crate) fn save_path(copy: &Json) -> String {
     format!("/v1/catalog/recipes/{}/save", text(copy, "recipeId"))
 }
 
 /// Proves the orders of K14, and the catalog part of K4.
 #[test]
 fn the_catalog_is_listed_by_time_by_saves_and_by_creator() {
-    the_catalog_has_its_orders(&kitchen());
+    catalog_lists_are_sorted(&kondate_server());
 }
 
-pub(crate) fn the_catalog_has_its_orders(server: &TestServer) {
+pub(crate) fn catalog_lists_are_sorted(server: &TestServer) {
     let (ann, ben) = (cook(server, "u_ord_a"), cook(server, "u_ord_b"));
     let mut copies = Vec::new();
     for (cook, title) in [(&ann, "first"), (&ben, "second"), (&ann, "third")] {
@@ -174,15 +174,15 @@ pub(crate) fn the_catalog_has_its_orders(server: &TestServer) {
     anonymous.until("/v1/catalog/creators/u_ord_a/recipes", |answer| of(answer) == [ids[2], ids[0]]);
     anonymous.until("/v1/catalog/creators/u_ord_b/recipes", |answer| of(answer) == [ids[1]]);
 
-    // Two save the second, one the first.
+    // Two users save the second recipe, one the first.
     for (cook, copy) in [(&ann, 1), (&ben, 1), (&ben, 0)] {
-        cook.put(&saving(&copies[copy])).data(200);
+        cook.put(&save_path(&copies[copy])).expect_data(200);
     }
     anonymous.until("/v1/catalog/recipes/popular?limit=1000", |answer| of(answer) == [ids[1], ids[0], ids[2]]);
-    // Then two the first, and nobody the second.
-    ann.put(&saving(&copies[0])).data(200);
+    // Then two save the first, and none the second.
+    ann.put(&save_path(&copies[0])).expect_data(200);
     for cook in [&ann, &ben] {
-        assert_eq!(cook.delete(&saving(&copies[1])).status, 204);
+        assert_eq!(cook.delete(&save_path(&copies[1])).status, 204);
     }
     anonymous.until("/v1/catalog/recipes/popular?limit=1000", |answer| {
         of(answer).first().map(String::as_str) == Some(ids[0])
@@ -191,54 +191,54 @@ pub(crate) fn the_catalog_has_its_orders(server: &TestServer) {
 
 /// Proves the saving part of K14.
 #[test]
-fn what_is_saved_stays_saved_and_is_saved_once() {
-    saving_is_repeatable(&kitchen());
+fn saving_is_idempotent() {
+    repeated_saves_have_no_further_effect(&kondate_server());
 }
 
-pub(crate) fn saving_is_repeatable(server: &TestServer) {
+pub(crate) fn repeated_saves_have_no_further_effect(server: &TestServer) {
     let (ann, ben) = (cook(server, "u_sav_a"), server.user("u_sav_b", "u_sav_b"));
     let copy = publish(&ann, "肉じゃが");
-    let saved = ben.put(&saving(&copy)).data(200);
+    let saved = ben.put(&save_path(&copy)).expect_data(200);
     let known =
         json!([saved["userId"], saved["recipeId"], saved["creatorId"], saved["catalogCreatedAt"], saved["title"]]);
     assert_eq!(known, json!(["u_sav_b", copy["recipeId"], "u_sav_a", copy["createdAt"], "肉じゃが"]));
-    assert_eq!(ben.put(&saving(&copy)).data(200), saved, "the same again is the same");
+    assert_eq!(ben.put(&save_path(&copy)).expect_data(200), saved, "the same again is the same");
     assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
     assert!(ann.get("/v1/saved-recipes").list().is_empty());
 
-    // What is not in the catalog cannot be saved; what is not saved can be let go.
-    ben.put("/v1/catalog/recipes/r_404/save").problem(404, "not_found");
-    ben.put("/v1/catalog/recipes/nothing%20at%20all/save").problem(404, "not_found");
-    ben.put(&saving(&copy).replace("recipes", "sets").replace("recipeId", "setId")).problem(404, "not_found");
+    // Only catalog items can be saved; removing a save that does not exist succeeds.
+    ben.put("/v1/catalog/recipes/r_404/save").expect_problem(404, "not_found");
+    ben.put("/v1/catalog/recipes/nothing%20at%20all/save").expect_problem(404, "not_found");
+    ben.put(&save_path(&copy).replace("recipes", "sets").replace("recipeId", "setId")).expect_problem(404, "not_found");
     assert_eq!(ben.delete("/v1/catalog/recipes/r_404/save").status, 204);
 
-    // Withdrawn, it can be read among what was saved, and let go, but not saved.
+    // A withdrawn item can be read in the list of saves and removed from it, but not saved.
     let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
     ann.post_empty(&format!("{own}/withdraw"));
     ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), |answer| answer.status == 404);
-    ben.put(&saving(&copy)).problem(404, "not_found");
+    ben.put(&save_path(&copy)).expect_problem(404, "not_found");
     assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
 
-    // Published anew, a save is of the new one; since when stays.
-    ann.patch(&own, &json!({ "title": "肉じゃが 改" })).data(200);
-    let anew = ann.post_empty(&format!("{own}/publish")).data(200);
-    ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), fine);
-    let renewed = ben.put(&saving(&copy)).data(200);
-    let told = [&renewed["catalogCreatedAt"], &renewed["title"], &renewed["savedAt"]];
-    assert_eq!(told, [&anew["createdAt"], &json!("肉じゃが 改"), &saved["savedAt"]]);
+    // Saving again refers to the new publication; `savedAt` stays.
+    ann.patch(&own, &json!({ "title": "肉じゃが 改" })).expect_data(200);
+    let republished = ann.post_empty(&format!("{own}/publish")).expect_data(200);
+    ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), is_ok);
+    let renewed = ben.put(&save_path(&copy)).expect_data(200);
+    let fields = [&renewed["catalogCreatedAt"], &renewed["title"], &renewed["savedAt"]];
+    assert_eq!(fields, [&republished["createdAt"], &json!("肉じゃが 改"), &saved["savedAt"]]);
     assert_eq!(ben.get("/v1/saved-recipes").list(), [renewed]);
-    counts_to(server, &copy, 1);
+    wait_for_count(server, &copy, 1);
 
     for _ in 0..2 {
-        assert_eq!(ben.delete(&saving(&copy)).status, 204);
+        assert_eq!(ben.delete(&save_path(&copy)).status, 204);
     }
     assert!(ben.get("/v1/saved-recipes").list().is_empty());
-    counts_to(server, &copy, 0);
+    wait_for_count(server, &copy, 0);
 }
 
 /// Waits until a recipe has this count.
 #[track_caller]
-pub(crate) fn counts_to(server: &TestServer, copy: &Json, count: u64) {
+pub(crate) fn wait_for_count(server: &TestServer, copy: &Json, count: u64) {
     server.anonymous().until("/v1/catalog/recipes/popular?limit=1000", |answer| {
         answer.list().iter().any(|each| each["recipeId"] == copy["recipeId"] && each["savedCount"] == count)
     });
@@ -247,7 +247,7 @@ pub(crate) fn counts_to(server: &TestServer, copy: &Json, count: u64) {
 /// Proves the visitors' part of K14.
 #[test]
 fn without_a_token_the_catalog_is_read_and_nothing_else() {
-    visitors_read_the_catalog(&kitchen());
+    visitors_read_the_catalog(&kondate_server());
 }
 
 pub(crate) fn visitors_read_the_catalog(server: &TestServer) {
@@ -272,109 +272,113 @@ pub(crate) fn visitors_read_the_catalog(server: &TestServer) {
         "subscription",
         &format!("recipes/{id}"),
     ] {
-        anonymous.get(&format!("/v1/{path}")).problem(401, "no_token");
+        anonymous.get(&format!("/v1/{path}")).expect_problem(401, "no_token");
     }
-    anonymous.put(&saving(&copy)).problem(401, "no_token");
-    anonymous.delete(&saving(&copy)).problem(401, "no_token");
-    anonymous.post_empty(&format!("/v1/recipes/{id}/publish")).problem(401, "no_token");
-    anonymous.post("/v1/shares", &json!({})).problem(401, "no_token");
-    anonymous.post("/v1/catalog/recipes", &json!({})).problem(405, "no_such_method");
-    anonymous.with("authorization", "Bearer x").get("/v1/catalog/recipes").problem(401, "bad_token");
+    anonymous.put(&save_path(&copy)).expect_problem(401, "no_token");
+    anonymous.delete(&save_path(&copy)).expect_problem(401, "no_token");
+    anonymous.post_empty(&format!("/v1/recipes/{id}/publish")).expect_problem(401, "no_token");
+    anonymous.post("/v1/shares", &json!({})).expect_problem(401, "no_token");
+    anonymous.post("/v1/catalog/recipes", &json!({})).expect_problem(405, "no_such_method");
+    anonymous.with("authorization", "Bearer x").get("/v1/catalog/recipes").expect_problem(401, "bad_token");
     for path in ["recipes", "recipes/popular", "sets", "sets/popular", "creators/u_vis_a/recipes"] {
-        anonymous.get(&format!("/v1/catalog/{path}")).data(200);
+        anonymous.get(&format!("/v1/catalog/{path}")).expect_data(200);
     }
 }
 
 /// Proves the ids' part of K14: what is found by an id stays its creator's.
 #[test]
-fn an_id_in_the_catalog_is_one_creators() {
-    an_id_is_published_by_one(&kitchen());
+fn a_catalog_id_belongs_to_one_creator() {
+    an_id_is_published_by_one_creator_only(&kondate_server());
 }
 
-pub(crate) fn an_id_is_published_by_one(server: &TestServer) {
+pub(crate) fn an_id_is_published_by_one_creator_only(server: &TestServer) {
     let (ann, eve) = (cook(server, "u_id_a"), cook(server, "u_id_e"));
     for user in ["u_id_a", "u_id_e"] {
-        given(server, user, "recipe", &json!({ "recipeId": "r_8801", "title": "same id" }));
+        create_item(server, user, "recipe", &json!({ "recipeId": "r_8801", "title": "same id" }));
     }
     let publish = "/v1/recipes/r_8801/publish";
-    let copy = ann.post_empty(publish).data(200);
-    eve.post_empty(publish).problem(409, "id_taken");
+    let copy = ann.post_empty(publish).expect_data(200);
+    eve.post_empty(publish).expect_problem(409, "id_taken");
     server
         .anonymous()
         .until("/v1/catalog/recipes/r_8801", |answer| answer.status == 200 && answer.body["data"] == copy);
-    // Not even while it is withdrawn or deleted: others have saved it, and know it by its id.
+    // Not even while it is withdrawn or deleted: other users have saved it by its id.
     ann.delete("/v1/recipes/r_8801");
-    eve.post_empty(publish).problem(409, "id_taken");
-    given(server, "u_id_a", "recipe", &json!({ "recipeId": "r_8801", "title": "again" }));
-    let again = ann.post_empty(publish).data(200);
+    eve.post_empty(publish).expect_problem(409, "id_taken");
+    create_item(server, "u_id_a", "recipe", &json!({ "recipeId": "r_8801", "title": "again" }));
+    let again = ann.post_empty(publish).expect_data(200);
     assert!(text(&again, "createdAt") > text(&copy, "createdAt"));
 
-    // Of two at once one has it.
+    // One of two concurrent requests succeeds.
     for user in ["u_id_a", "u_id_e"] {
-        given(server, user, "recipe", &json!({ "recipeId": "r_8802", "title": "same id" }));
+        create_item(server, user, "recipe", &json!({ "recipeId": "r_8802", "title": "same id" }));
     }
     let cooks = [&ann, &eve];
-    let mut said = at_once(2, |n| cooks[n].post_empty("/v1/recipes/r_8802/publish").status);
-    said.sort_unstable();
-    assert_eq!(said, [200, 409]);
+    let mut statuses = run_concurrently(2, |n| cooks[n].post_empty("/v1/recipes/r_8802/publish").status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409]);
 }
 
 /// Proves the ids' part of K14: nobody makes something by the id of another's, to be published before it.
 #[test]
-fn ids_of_what_can_be_published_are_not_chosen() {
-    let server = kitchen();
+fn callers_cannot_choose_ids_of_publishable_items() {
+    let server = kondate_server();
     let (ann, eve) = (cook(&server, "u_sel_a"), cook(&server, "u_sel_e"));
     for (path, id) in [("/v1/recipes", "recipeId"), ("/v1/sets", "setId")] {
-        let made = ann.post(path, &json!({ "title": "x" })).data(201);
+        let made = ann.post(path, &json!({ "title": "x" })).expect_data(201);
         for chosen in [text(&made, id), "r_01"] {
             let answer = eve.post(path, &json!({ id: chosen, "title": "y" }));
-            assert_eq!(answer.problem(422, "invalid"), [format!("/{id}")]);
+            assert_eq!(answer.expect_problem(422, "invalid"), [format!("/{id}")]);
         }
-        let own = eve.post(path, &json!({ "title": "y" })).data(201);
+        let own = eve.post(path, &json!({ "title": "y" })).expect_data(201);
         let own = format!("{path}/{}", text(&own, id));
-        assert_eq!(eve.patch(&own, &json!({ id: made[id] })).problem(422, "invalid"), [format!("/{id}")]);
+        assert_eq!(eve.patch(&own, &json!({ id: made[id] })).expect_problem(422, "invalid"), [format!("/{id}")]);
         assert_eq!(eve.get(path).list().len(), 1);
     }
 }
 
 /// Proves the races' part of K14.
 #[test]
-fn publishing_and_deleting_at_once_leaves_nothing_behind() {
-    races_leave_nothing_behind(&kitchen());
+fn concurrent_publishing_and_deleting_leaves_no_orphans() {
+    concurrent_changes_leave_no_orphans(&kondate_server());
 }
 
-pub(crate) fn races_leave_nothing_behind(server: &TestServer) {
+pub(crate) fn concurrent_changes_leave_no_orphans(server: &TestServer) {
     let ann = cook(server, "u_race_a");
     for round in 0..8 {
-        let made = ann.post("/v1/recipes", &json!({ "title": "x" })).data(201);
+        let made = ann.post("/v1/recipes", &json!({ "title": "x" })).expect_data(201);
         let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
         if round % 2 == 0 {
-            ann.post_empty(&format!("{path}/publish")).data(200);
+            ann.post_empty(&format!("{path}/publish")).expect_data(200);
         }
-        let said = at_once(5, |n| match n {
+        let statuses = run_concurrently(5, |n| match n {
             0 | 1 => ann.post_empty(&format!("{path}/publish")).status,
             2 => ann.post_empty(&format!("{path}/withdraw")).status,
             3 => ann.patch(&path, &json!({ "title": "y" })).status,
             _ => ann.delete(&path).status,
         });
-        assert_eq!(said[4], 204, "{said:?}");
-        assert!(said.iter().all(|status| [200, 204, 404, 409].contains(status)), "{said:?}");
-        gone(&server.anonymous(), &format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), OF_RACES);
+        assert_eq!(statuses[4], 204, "{statuses:?}");
+        assert!(statuses.iter().all(|status| [200, 204, 404, 409].contains(status)), "{statuses:?}");
+        wait_until_removed(
+            &server.anonymous(),
+            &format!("/v1/catalog/recipes/{}", text(&made, "recipeId")),
+            RACE_CATALOG,
+        );
         let popular = server.anonymous().get("/v1/catalog/recipes/popular?limit=1000");
-        assert_eq!(place(&popular, &made, "recipeId"), None, "an orphan");
+        assert_eq!(position(&popular, &made, "recipeId"), None, "an orphan");
     }
 }
 
-const OF_RACES: &str = "/v1/catalog/creators/u_race_a/recipes";
+const RACE_CATALOG: &str = "/v1/catalog/creators/u_race_a/recipes";
 
-/// What the OpenAPI document refers to is in it, also where routes of the product's own do.
+/// Every reference of the OpenAPI document resolves, also in custom routes.
 #[test]
-fn the_document_has_what_it_refers_to() {
-    let server = kitchen();
+fn the_openapi_document_has_resolvable_references() {
+    let server = kondate_server();
     let document = server.anonymous().get("/openapi.json");
     assert_eq!(document.status, 200);
     let mut references = Vec::new();
-    refer(&document.body, &mut references);
+    collect_references(&document.body, &mut references);
     assert!(references.iter().any(|each| each.ends_with("/CatalogSet")), "{references:?}");
     for reference in references {
         let pointer = reference.strip_prefix('#').expect("a place in the document");
@@ -387,13 +391,13 @@ fn the_document_has_what_it_refers_to() {
     }
 }
 
-fn refer(value: &Json, references: &mut Vec<String>) {
+fn collect_references(value: &Json, references: &mut Vec<String>) {
     match value {
         Json::Object(fields) => {
             references.extend(fields.get("$ref").and_then(Json::as_str).map(str::to_owned));
-            fields.values().for_each(|value| refer(value, references));
+            fields.values().for_each(|value| collect_references(value, references));
         }
-        Json::Array(values) => values.iter().for_each(|value| refer(value, references)),
+        Json::Array(values) => values.iter().for_each(|value| collect_references(value, references)),
         _ => {}
     }
 }

@@ -1,4 +1,4 @@
-//! The same on DynamoDB Local, and indexes that come one after the other.
+//! The same behaviour on DynamoDB Local, and indexes that are created one by one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,9 +8,9 @@ use nagaya_testing::{DynamodbLocal, TestServer, runtime, text};
 use serde_json::json;
 
 use crate::{
-    archive, catalog, counts, fridge,
+    archive, catalog, derived_routes, fridge,
     harness::{design, system},
-    keys, notifications, payments, plain, plans, push, search, shares, shopping, walls,
+    notifications, payments, plans, push, saved_counts, search, shares, shopping, stored_keys, walls,
 };
 
 /// The product on DynamoDB Local.
@@ -20,8 +20,8 @@ fn on_server() -> TestServer {
 
 /// Proves K1, K2, K3, K4 and K16 on DynamoDB.
 #[test]
-fn items_lie_as_documented_on_dynamodb() {
-    keys::everything_lies_where_the_document_says(&on_server());
+fn stored_keys_are_documented_on_dynamodb() {
+    stored_keys::all_items_have_the_documented_keys(&on_server());
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn users_do_not_see_each_other_on_dynamodb() {
 
 /// Proves K17.
 #[test]
-fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
+fn routes_without_their_index_report_it_while_indexes_are_created() {
     let (dynamodb, runtime) = (DynamodbLocal::new("kondate"), runtime());
     let options = Options { adds_missing_indexes: false, description_cache_time: Duration::ZERO, ..dynamodb.options() };
     let store = runtime.block_on(Dynamodb::open(&dynamodb.settings, options)).expect("a server");
@@ -49,18 +49,18 @@ fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
     let server = TestServer::builder(system()).store(store.clone(), &dynamodb.clock).start_on(runtime);
     let cook = server.user("u_01", "u_01");
 
-    // Without any index: everything that goes by the table's own keys.
-    cook.post("/v1/profile", &json!({ "displayName": "花" })).data(201);
-    let made = cook.post("/v1/recipes", &json!({ "title": "肉じゃが" })).data(201);
+    // Without any index, everything that only needs the table's own key works.
+    cook.post("/v1/profile", &json!({ "displayName": "花" })).expect_data(201);
+    let made = cook.post("/v1/recipes", &json!({ "title": "肉じゃが" })).expect_data(201);
     let detail = &format!("/v1/recipes/{}", text(&made, "recipeId"));
     assert_eq!(cook.get("/v1/recipes").list().len(), 1);
-    cook.patch(detail, &json!({ "title": "肉じゃがと豆腐" })).data(200);
-    cook.post("/v1/fridge-items", &json!({ "itemId": "f_01", "name": "卵" })).data(201);
-    cook.delete("/v1/fridge-items/f_01").data(204);
+    cook.patch(detail, &json!({ "title": "肉じゃがと豆腐" })).expect_data(200);
+    cook.post("/v1/fridge-items", &json!({ "itemId": "f_01", "name": "卵" })).expect_data(201);
+    cook.delete("/v1/fridge-items/f_01").expect_data(204);
     let (newest, by_creator) = ("/v1/catalog/recipes", "/v1/catalog/creators/u_01/recipes");
     let missing = |path: &str, index: &str| {
         let answer = cook.get(path);
-        answer.problem(503, "index_missing");
+        answer.expect_problem(503, "index_missing");
         let detail = answer.body["detail"].as_str().unwrap_or_default();
         assert!(detail.contains(index), "{path}: {detail}");
     };
@@ -69,12 +69,12 @@ fn indexes_come_one_after_the_other_and_what_needs_one_says_so() {
     missing(by_creator, "GSI3");
 
     server.block_on(roll_out(1));
-    assert_eq!(cook.get(detail).data(200)["title"], "肉じゃがと豆腐");
+    assert_eq!(cook.get(detail).expect_data(200)["title"], "肉じゃがと豆腐");
     missing(newest, "GSI2");
     missing(by_creator, "GSI3");
 
     server.block_on(roll_out(2));
-    cook.post(&format!("{detail}/publish"), &json!({})).data(200);
+    cook.post(&format!("{detail}/publish"), &json!({})).expect_data(200);
     assert_eq!(server.anonymous().until(newest, |answer| !answer.list().is_empty()).list().len(), 1);
     missing(by_creator, "GSI3");
 
@@ -88,66 +88,66 @@ fn the_catalog_works_on_dynamodb() {
     let server = on_server();
     catalog::a_recipe_is_published_and_withdrawn(&server);
     catalog::a_set_is_published_and_withdrawn(&server);
-    catalog::the_catalog_has_its_orders(&server);
-    catalog::saving_is_repeatable(&server);
+    catalog::catalog_lists_are_sorted(&server);
+    catalog::repeated_saves_have_no_further_effect(&server);
     catalog::visitors_read_the_catalog(&server);
-    catalog::an_id_is_published_by_one(&server);
-    catalog::races_leave_nothing_behind(&server);
+    catalog::an_id_is_published_by_one_creator_only(&server);
+    catalog::concurrent_changes_leave_no_orphans(&server);
 }
 
 /// Proves the saved counts of K19 on DynamoDB.
 #[test]
 fn saves_are_counted_on_dynamodb() {
     let server = on_server();
-    counts::many_save_at_once(&server, 12);
-    counts::a_new_publication_starts_from_nothing(&server);
+    saved_counts::concurrent_saves_are_counted_exactly(&server, 12);
+    saved_counts::a_new_publication_starts_with_a_count_of_zero(&server);
 }
 
 /// Proves the share links of K3 on DynamoDB.
 #[test]
 fn share_links_work_on_dynamodb() {
     let server = on_server();
-    shares::links_lead_to_what_was_shared(&server);
-    shares::strangers_things_cannot_be_shared(&server);
+    shares::links_show_the_shared_item(&server);
+    shares::items_of_other_users_cannot_be_shared(&server);
     shares::owners_list_their_links(&server);
 }
 
 /// Proves K5, K6, K7 and K11 on DynamoDB.
 #[test]
-fn what_is_plain_is_the_same_on_dynamodb() {
+fn derived_routes_are_the_same_on_dynamodb() {
     let server = on_server();
-    plain::a_profile_is_made_read_and_changed(&server);
-    plain::settings_are_made_read_and_changed(&server);
-    plain::recipes_are_made_read_changed_and_deleted_newest_first(&server);
-    plain::sets_are_made_read_changed_and_deleted_newest_first(&server);
-    plain::categories_of_both_scopes_are_kept_apart(&server);
-    plain::shopping_and_fridge_items_are_made_read_and_changed(&server);
-    plain::every_list_of_a_new_user_is_empty(&server);
+    derived_routes::a_profile_is_created_read_and_changed(&server);
+    derived_routes::settings_are_created_read_and_changed(&server);
+    derived_routes::recipes_are_created_read_changed_deleted_and_listed_newest_first(&server);
+    derived_routes::sets_are_created_read_changed_deleted_and_listed_newest_first(&server);
+    derived_routes::categories_of_both_scopes_are_separate(&server);
+    derived_routes::shopping_and_fridge_items_are_created_read_and_changed(&server);
+    derived_routes::every_list_of_a_new_user_is_empty(&server);
 }
 
 /// Proves K8, K9, K10, K12 and K15 on DynamoDB.
 #[test]
-fn the_household_is_the_same_on_dynamodb() {
+fn custom_routes_are_the_same_on_dynamodb() {
     let server = on_server();
     plans::a_set_is_applied_to_either_plan(&server);
-    plans::promoting_moves_a_plan_and_logs_what_was_cooked(&server);
-    plans::promoting_at_once_happens_once(&server);
-    plans::a_change_beside_a_promotion_is_not_lost(&server);
+    plans::promoting_moves_a_plan_and_logs_cooked_meals(&server);
+    plans::concurrent_promotions_move_the_plan_once(&server);
+    plans::a_change_during_a_promotion_is_not_lost(&server);
     shopping::completing_marks_all_or_none(&server);
-    shopping::what_a_plan_needs_is_added_up_without_what_is_there(&server);
-    shopping::more_than_a_set_holds_is_added_once(&server);
-    shopping::each_plan_has_lines_of_its_own(&server);
+    shopping::ingredients_of_a_plan_are_summed_minus_the_stock(&server);
+    shopping::a_list_larger_than_one_change_set_is_added_once(&server);
+    shopping::each_plan_has_its_own_shopping_items(&server);
     archive::months_that_have_logs_and_their_days(&server);
-    archive::many_months_and_many_logs_are_all_there(&server);
-    archive::many_logs_of_a_month_come_by_whole_days(&server);
-    notifications::reading_marks_one_or_all(&server);
-    notifications::reading_many_at_once_counts_each_once(&server);
-    push::registering_keeps_a_hash_and_gives_no_token_back(&server);
-    push::the_device_not_heard_of_for_longest_goes(&server);
+    archive::many_months_are_paged_without_loss(&server);
+    archive::pages_of_a_month_contain_whole_days(&server);
+    notifications::one_or_all_notifications_are_marked_as_read(&server);
+    notifications::concurrent_marking_counts_each_notification_once(&server);
+    push::registration_stores_a_hash_and_never_returns_the_token(&server);
+    push::the_least_recently_registered_device_is_removed(&server);
     fridge::deleting_moves_an_item_and_restoring_moves_it_back(&server);
-    fridge::an_id_that_is_taken_again_is_not_restored_over(&server);
-    fridge::restoring_at_once_happens_once_and_loses_nothing(&server);
-    fridge::a_deleted_item_is_as_it_was_last_changed(&server);
+    fridge::a_taken_id_is_not_overwritten_by_a_restore(&server);
+    fridge::concurrent_restores_happen_once_and_lose_nothing(&server);
+    fridge::a_deleted_item_has_its_last_change(&server);
     fridge::nothing_is_restored_after_thirty_days(&server);
 }
 
@@ -156,22 +156,22 @@ fn the_household_is_the_same_on_dynamodb() {
 fn payments_are_the_same_on_dynamodb() {
     let server = on_server();
     payments::one_method_is_the_default(&server);
-    payments::a_card_number_is_never_taken(&server);
-    payments::a_purchase_is_paid_once_and_kept(&server);
-    payments::a_subscription_runs(&server);
-    payments::prices::a_thing_is_bought_once(&server);
-    payments::prices::a_changed_price_is_not_paid(&server);
+    payments::a_card_number_is_never_accepted(&server);
+    payments::a_purchase_is_charged_once_and_stored(&server);
+    payments::a_subscription_can_be_started_canceled_and_resumed(&server);
+    payments::prices::an_item_is_bought_once(&server);
+    payments::prices::a_changed_price_is_not_charged(&server);
 }
 
 #[test]
 fn search_is_the_same_on_dynamodb() {
     let server = on_server();
     search::a_recipe_is_found_by_any_part_of_its_title(&server);
-    search::the_best_answer_comes_first(&server);
-    search::what_changes_is_found_by_what_it_says_now(&server);
-    search::sets_are_found_by_what_is_in_them(&server);
-    search::nobody_finds_what_is_in_anothers_book(&server);
-    search::what_is_published_is_found_without_a_token(&server);
-    search::a_question_that_cannot_be_answered_says_why(&server);
-    search::without_a_question_the_lists_are_as_the_design_says(&server);
+    search::the_best_match_comes_first(&server);
+    search::changed_items_are_found_by_their_new_text(&server);
+    search::sets_are_found_by_their_text(&server);
+    search::the_book_of_another_user_is_not_searched(&server);
+    search::published_items_are_found_without_a_token(&server);
+    search::an_invalid_search_query_is_refused_with_a_reason(&server);
+    search::without_a_search_query_lists_are_those_of_the_design(&server);
 }

@@ -1,21 +1,21 @@
-//! What the product does, over HTTP, on each engine.
+//! The behaviour of the product over HTTP, on each engine.
 //!
 //! The feature `servers` adds the runs on DynamoDB Local; `cargo xtask test` starts it.
 
 mod archive;
 mod catalog;
-mod counts;
+mod derived_routes;
 #[cfg(feature = "servers")]
 mod dynamodb;
 mod fridge;
 mod harness;
-mod keys;
 mod notifications;
 mod payments;
-mod plain;
 mod plans;
 mod push;
+mod saved_counts;
 mod search;
 mod shares;
 mod shopping;
+mod stored_keys;
 mod walls;

@@ -1,19 +1,19 @@
-//! Devices that take push messages.
+//! Devices that receive push messages.
 
 use std::time::Duration;
 
 use nagaya_testing::{TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{at_once, kitchen};
+use crate::harness::{kondate_server, run_concurrently};
 
 /// Proves the part of K15 about push tokens.
 #[test]
-fn devices_are_known_by_a_hash() {
-    registering_keeps_a_hash_and_gives_no_token_back(&kitchen());
+fn devices_are_identified_by_a_hash() {
+    registration_stores_a_hash_and_never_returns_the_token(&kondate_server());
 }
 
-pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(server: &TestServer) {
+pub(crate) fn registration_stores_a_hash_and_never_returns_the_token(server: &TestServer) {
     let mio = server.user("u_push", "u_push");
     let register = |body: &Json| mio.post("/v1/push-tokens", body);
     let body = json!({ "platform": "ios", "token": "abc", "deviceName": "電話" });
@@ -22,21 +22,21 @@ pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(server: &TestServ
     let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let path = format!("/v1/push-tokens/ios/{hash}");
     assert_eq!(made.header("location"), Some(path.as_str()));
-    let made = made.data(201);
+    let made = made.expect_data(201);
     assert_eq!((text(&made, "tokenHash"), text(&made, "platform"), text(&made, "deviceName")), (hash, "ios", "電話"));
     assert_eq!(made.get("token"), None);
 
-    // Again: it is the same device, heard of again.
+    // Registering again updates the same device.
     server.clock.advance(Duration::from_secs(2));
-    let again = register(&json!({ "platform": "ios", "token": "abc" })).data(200);
+    let again = register(&json!({ "platform": "ios", "token": "abc" })).expect_data(200);
     assert_eq!((text(&again, "createdAt"), text(&again, "deviceName")), (text(&made, "createdAt"), "電話"));
     assert!(text(&again, "updatedAt") > text(&made, "updatedAt"));
     let renamed = json!({ "platform": "ios", "token": "abc", "deviceName": "板" });
-    assert_eq!(text(&register(&renamed).data(200), "deviceName"), "板");
-    // The same token on another platform, or of another user, is another device.
-    register(&json!({ "platform": "web", "token": "abc" })).data(201);
+    assert_eq!(text(&register(&renamed).expect_data(200), "deviceName"), "板");
+    // The same token on another platform or of another user is a different device.
+    register(&json!({ "platform": "web", "token": "abc" })).expect_data(201);
     let yui = server.user("u_pus", "u_pus");
-    yui.post("/v1/push-tokens", &body).data(201);
+    yui.post("/v1/push-tokens", &body).expect_data(201);
     let listed = mio.get("/v1/push-tokens");
     assert_eq!(listed.list().len(), 2);
     assert!(!listed.body.to_string().contains("\"abc\""));
@@ -50,23 +50,23 @@ pub(crate) fn registering_keeps_a_hash_and_gives_no_token_back(server: &TestServ
         (json!({ "platform": "ios", "token": "abc", "tokenHash": hash }), vec!["/tokenHash"]),
         (json!({ "platform": "ios", "token": "abc", "userId": "u_pus" }), vec!["/userId"]),
     ] {
-        assert_eq!(register(&body).problem(422, "invalid"), at, "{body}");
+        assert_eq!(register(&body).expect_problem(422, "invalid"), at, "{body}");
     }
 
     assert_eq!(mio.delete(&path).status, 204);
-    mio.delete(&path).problem(404, "not_found");
-    yui.get(&path).data(200);
+    mio.delete(&path).expect_problem(404, "not_found");
+    yui.get(&path).expect_data(200);
     assert!(matches!(yui.patch(&path, &json!({ "deviceName": "x" })).status, 404 | 405));
-    register(&body).data(201);
+    register(&body).expect_data(201);
 }
 
 /// Proves the part of K15 about push tokens.
 #[test]
-fn a_device_that_is_silent_for_long_makes_room() {
-    the_device_not_heard_of_for_longest_goes(&kitchen());
+fn the_oldest_device_is_replaced() {
+    the_least_recently_registered_device_is_removed(&kondate_server());
 }
 
-pub(crate) fn the_device_not_heard_of_for_longest_goes(server: &TestServer) {
+pub(crate) fn the_least_recently_registered_device_is_removed(server: &TestServer) {
     let mio = server.user("u_many", "u_many");
     let register = |n: usize| {
         server.clock.advance(Duration::from_secs(1));
@@ -79,20 +79,20 @@ pub(crate) fn the_device_not_heard_of_for_longest_goes(server: &TestServer) {
         names.sort();
         names
     };
-    (0..20).for_each(|n| drop(register(n).data(201)));
-    // The first one is heard of again; then the second is the most silent.
-    register(0).data(200);
+    (0..20).for_each(|n| drop(register(n).expect_data(201)));
+    // The first device registers again; now the second one is the oldest.
+    register(0).expect_data(200);
     assert_eq!(names(), (0..20).collect::<Vec<_>>());
-    register(20).data(201);
-    register(21).data(201);
+    register(20).expect_data(201);
+    register(21).expect_data(201);
     assert_eq!(names(), [vec![0], (3..22).collect()].concat());
 
-    // The same device at once is one device.
-    let answers = at_once(6, |_| register(22).status);
+    // Concurrent registrations of one device give one device.
+    let answers = run_concurrently(6, |_| register(22).status);
     assert_eq!(answers.iter().filter(|status| **status == 201).count(), 1, "{answers:?}");
     assert!(answers.iter().all(|status| matches!(status, 200 | 201)));
-    // Different ones at once: each that gives way does so for one of them.
-    let answers = at_once(6, |n| register(30 + n).status);
+    // Concurrent registrations of different devices replace one device each.
+    let answers = run_concurrently(6, |n| register(30 + n).status);
     assert_eq!(answers, [201; 6]);
     assert_eq!(names().len(), 20);
 }

@@ -1,39 +1,39 @@
-//! Search: recipes and sets by what is written in them, one's own and the catalog's.
+//! Full-text search of recipes and sets, in a user's book and in the catalog.
 
 use nagaya_testing::{Client, Response, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{given, kitchen};
+use crate::harness::{create_item, kondate_server};
 
 /// Proves the full-text search part of K19.
 #[test]
-fn recipes_are_found_by_what_is_written_in_them() {
-    let server = kitchen();
+fn recipes_are_found_by_their_text() {
+    let server = kondate_server();
     a_recipe_is_found_by_any_part_of_its_title(&server);
-    the_best_answer_comes_first(&server);
-    what_changes_is_found_by_what_it_says_now(&server);
-    sets_are_found_by_what_is_in_them(&server);
+    the_best_match_comes_first(&server);
+    changed_items_are_found_by_their_new_text(&server);
+    sets_are_found_by_their_text(&server);
 }
 
 /// Proves the full-text search part of K19.
 #[test]
-fn the_catalog_is_searched_by_everybody_and_a_book_by_its_owner() {
-    let server = kitchen();
-    nobody_finds_what_is_in_anothers_book(&server);
-    what_is_published_is_found_without_a_token(&server);
+fn the_catalog_is_searchable_by_all_and_a_book_by_its_owner() {
+    let server = kondate_server();
+    the_book_of_another_user_is_not_searched(&server);
+    published_items_are_found_without_a_token(&server);
 }
 
 /// Proves the full-text search part of K19.
 #[test]
-fn a_question_has_to_be_one() {
-    let server = kitchen();
-    a_question_that_cannot_be_answered_says_why(&server);
-    without_a_question_the_lists_are_as_the_design_says(&server);
-    postings_are_nothing_that_callers_reach(&server);
+fn invalid_search_queries_are_refused() {
+    let server = kondate_server();
+    an_invalid_search_query_is_refused_with_a_reason(&server);
+    without_a_search_query_lists_are_those_of_the_design(&server);
+    postings_have_no_routes(&server);
 }
 
-/// The path of a question, with what a path does not take as it is in hex.
-fn ask(path: &str, question: &str) -> String {
+/// The path of a search, percent-encoded.
+fn search_path(path: &str, question: &str) -> String {
     let hex: String = question.bytes().map(|byte| format!("%{byte:02X}")).collect();
     format!("/v1{path}?q={hex}")
 }
@@ -42,16 +42,16 @@ fn titles(answer: &Response) -> Vec<String> {
     answer.list().iter().map(|item| text(item, "title").to_owned()).collect()
 }
 
-/// Waits until a question is answered by these, in this order.
+/// Waits until a search gives these titles, in this order.
 #[track_caller]
 fn finds(client: &Client<'_>, path: &str, question: &str, expected: &[&str]) {
-    client.until(&ask(path, question), |answer| titles(answer) == expected);
+    client.until(&search_path(path, question), |answer| titles(answer) == expected);
 }
 
 fn add(client: &Client<'_>, title: &str, more: Json) -> Json {
     let mut recipe = json!({ "title": title });
     recipe.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
-    client.post("/v1/recipes", &recipe).data(201)
+    client.post("/v1/recipes", &recipe).expect_data(201)
 }
 
 pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(server: &TestServer) {
@@ -70,44 +70,44 @@ pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(server: &TestServer) {
     }
 }
 
-pub(crate) fn the_best_answer_comes_first(server: &TestServer) {
+pub(crate) fn the_best_match_comes_first(server: &TestServer) {
     let hana = server.user("u_rank", "u_rank");
     add(&hana, "鶏の照り焼き", json!({ "description": "生姜を入れてもよい" }));
     add(&hana, "生姜湯", json!({}));
     add(&hana, "豚の炒め物", json!({ "ingredients": [{ "name": "生姜" }] }));
     add(&hana, "豚の生姜焼き", json!({}));
     add(&hana, "古漬け", json!({ "tags": ["生姜"] }));
-    // The more of it the better, then where it stands, then the newest.
+    // More matches first, then the more important field, then the newest.
     let all = ["豚の生姜焼き", "生姜湯", "古漬け", "豚の炒め物", "鶏の照り焼き"];
     finds(&hana, "/recipes", "生姜", &all);
-    // Two of three will do: 生姜 and 焼き, wherever they stand.
+    // Two of three terms suffice: 生姜 and 焼き, in any field.
     finds(&hana, "/recipes", "生姜焼き", &["豚の生姜焼き", "鶏の照り焼き"]);
     finds(&hana, "/recipes", "生姜焼", &["豚の生姜焼き", "生姜湯", "古漬け", "豚の炒め物", "鶏の照り焼き"]);
-    let two = hana.get(&format!("{}&limit=2", ask("/recipes", "生姜")));
+    let two = hana.get(&format!("{}&limit=2", search_path("/recipes", "生姜")));
     assert_eq!(titles(&two), all[..2]);
     assert_eq!(two.body.get("nextCursor"), None);
 }
 
-pub(crate) fn what_changes_is_found_by_what_it_says_now(server: &TestServer) {
+pub(crate) fn changed_items_are_found_by_their_new_text(server: &TestServer) {
     let hana = server.user("u_change", "u_change");
     let made = add(&hana, "肉じゃが", json!({ "tags": ["煮物"] }));
     let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
     finds(&hana, "/recipes", "じゃが", &["肉じゃが"]);
-    hana.patch(&path, &json!({ "title": "ビーフシチュー", "tags": ["洋食"] })).data(200);
+    hana.patch(&path, &json!({ "title": "ビーフシチュー", "tags": ["洋食"] })).expect_data(200);
     finds(&hana, "/recipes", "シチュー", &["ビーフシチュー"]);
     finds(&hana, "/recipes", "洋食", &["ビーフシチュー"]);
     for question in ["肉じゃが", "煮物"] {
         finds(&hana, "/recipes", question, &[]);
     }
     assert_eq!(hana.delete(&path).status, 204);
-    // What is gone is in no answer, whether its postings are or not.
-    assert!(titles(&hana.get(&ask("/recipes", "シチュー"))).is_empty());
+    // A deleted item is not found, even while its postings still exist.
+    assert!(titles(&hana.get(&search_path("/recipes", "シチュー"))).is_empty());
 }
 
-pub(crate) fn sets_are_found_by_what_is_in_them(server: &TestServer) {
+pub(crate) fn sets_are_found_by_their_text(server: &TestServer) {
     let hana = server.user("u_sets", "u_sets");
     let items = json!([{ "recipeId": "r_01", "title": "茶碗蒸し" }]);
-    hana.post("/v1/sets", &json!({ "title": "お正月", "items": items, "tags": ["和食"] })).data(201);
+    hana.post("/v1/sets", &json!({ "title": "お正月", "items": items, "tags": ["和食"] })).expect_data(201);
     add(&hana, "茶碗蒸し", json!({}));
     for question in ["正月", "茶碗蒸し", "和食", "蒸"] {
         finds(&hana, "/sets", question, &["お正月"]);
@@ -116,11 +116,11 @@ pub(crate) fn sets_are_found_by_what_is_in_them(server: &TestServer) {
     finds(&hana, "/recipes", "正月", &[]);
 }
 
-pub(crate) fn nobody_finds_what_is_in_anothers_book(server: &TestServer) {
-    // Ids that begin alike, and recipes of the same id.
+pub(crate) fn the_book_of_another_user_is_not_searched(server: &TestServer) {
+    // User ids with a common prefix, and recipes with the same id.
     let [one, ten] = ["u_1", "u_10"].map(|user| server.user(user, user));
     for (user, title) in [("u_1", "秘密の筑前煮"), ("u_10", "普通の筑前煮")] {
-        given(server, user, "recipe", &json!({ "recipeId": "r_77", "title": title }));
+        create_item(server, user, "recipe", &json!({ "recipeId": "r_77", "title": title }));
     }
     finds(&one, "/recipes", "筑前煮", &["秘密の筑前煮"]);
     finds(&ten, "/recipes", "筑前煮", &["普通の筑前煮"]);
@@ -128,50 +128,50 @@ pub(crate) fn nobody_finds_what_is_in_anothers_book(server: &TestServer) {
     for client in [&ten, &server.anonymous()] {
         finds(client, "/catalog/recipes", "筑前煮", &[]);
     }
-    server.anonymous().get(&ask("/recipes", "筑前煮")).problem(401, "no_token");
+    server.anonymous().get(&search_path("/recipes", "筑前煮")).expect_problem(401, "no_token");
 }
 
-pub(crate) fn what_is_published_is_found_without_a_token(server: &TestServer) {
+pub(crate) fn published_items_are_found_without_a_token(server: &TestServer) {
     let (hana, anonymous) = (server.user("u_publish", "u_publish"), server.anonymous());
-    hana.post("/v1/profile", &json!({ "displayName": "Hana" })).data(201);
+    hana.post("/v1/profile", &json!({ "displayName": "Hana" })).expect_data(201);
     let made = add(&hana, "鯖缶の冷や汁", json!({ "memo": "祖母の味" }));
     let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
     finds(&hana, "/recipes", "冷や汁", &["鯖缶の冷や汁"]);
     finds(&anonymous, "/catalog/recipes", "冷や汁", &[]);
 
-    hana.post(&format!("{path}/publish"), &json!({})).data(200);
+    hana.post(&format!("{path}/publish"), &json!({})).expect_data(200);
     for question in ["冷や汁", "鯖", "サバ缶の冷や汁"] {
         finds(&anonymous, "/catalog/recipes", question, &["鯖缶の冷や汁"]);
     }
     finds(&server.user("u_other", "u_other"), "/catalog/recipes", "鯖缶", &["鯖缶の冷や汁"]);
-    // What is not published is not found there.
+    // Unpublished items are not found there.
     finds(&anonymous, "/catalog/recipes", "祖母", &[]);
 
     let set = json!({ "title": "夏の宮崎定食", "items": [{ "recipeId": "r_01", "title": "鯖缶の冷や汁" }] });
-    let set = hana.post("/v1/sets", &set).data(201);
-    hana.post(&format!("/v1/sets/{}/publish", text(&set, "setId")), &json!({})).data(200);
+    let set = hana.post("/v1/sets", &set).expect_data(201);
+    hana.post(&format!("/v1/sets/{}/publish", text(&set, "setId")), &json!({})).expect_data(200);
     finds(&anonymous, "/catalog/sets", "宮崎定食", &["夏の宮崎定食"]);
     finds(&anonymous, "/catalog/sets", "鯖缶", &["夏の宮崎定食"]);
 
     // Changed, published again, and withdrawn.
-    hana.patch(&path, &json!({ "title": "鯵の冷や汁" })).data(200);
+    hana.patch(&path, &json!({ "title": "鯵の冷や汁" })).expect_data(200);
     finds(&hana, "/recipes", "鯵", &["鯵の冷や汁"]);
     finds(&anonymous, "/catalog/recipes", "鯵", &[]);
-    hana.post(&format!("{path}/publish"), &json!({})).data(200);
+    hana.post(&format!("{path}/publish"), &json!({})).expect_data(200);
     finds(&anonymous, "/catalog/recipes", "鯵", &["鯵の冷や汁"]);
     finds(&anonymous, "/catalog/recipes", "鯖缶", &[]);
     assert_eq!(hana.post_empty(&format!("{path}/withdraw")).status, 204);
-    assert!(titles(&anonymous.get(&ask("/catalog/recipes", "冷や汁"))).is_empty());
+    assert!(titles(&anonymous.get(&search_path("/catalog/recipes", "冷や汁"))).is_empty());
     finds(&hana, "/recipes", "鯵", &["鯵の冷や汁"]);
 }
 
-pub(crate) fn a_question_that_cannot_be_answered_says_why(server: &TestServer) {
+pub(crate) fn an_invalid_search_query_is_refused_with_a_reason(server: &TestServer) {
     let hana = server.user("u_wrong", "u_wrong");
     let long = "あ".repeat(101);
     for path in ["/recipes", "/sets", "/catalog/recipes", "/catalog/sets"] {
         let check = |query: &str, parameter: &str| {
             let answer = hana.get(&format!("/v1{path}?{query}"));
-            assert_eq!(answer.problem(400, "bad_parameter"), [parameter], "{path}?{query}");
+            assert_eq!(answer.expect_problem(400, "bad_parameter"), [parameter], "{path}?{query}");
         };
         check("q=", "q");
         assert!(hana.get(&format!("/v1{path}?q=%20%E3%80%81!")).list().is_empty());
@@ -181,12 +181,12 @@ pub(crate) fn a_question_that_cannot_be_answered_says_why(server: &TestServer) {
         check("q=a&limit=0", "limit");
         check("q=a&limit=1001", "limit");
         check("q=a&title=b", "title");
-        check(ask("", &long).trim_start_matches("/v1?"), "q");
-        assert!(hana.get(&ask(path, &"あ".repeat(100))).list().is_empty());
+        check(search_path("", &long).trim_start_matches("/v1?"), "q");
+        assert!(hana.get(&search_path(path, &"あ".repeat(100))).list().is_empty());
     }
 }
 
-pub(crate) fn without_a_question_the_lists_are_as_the_design_says(server: &TestServer) {
+pub(crate) fn without_a_search_query_lists_are_those_of_the_design(server: &TestServer) {
     let hana = server.user("u_list", "u_list");
     for title in ["一", "二", "三"] {
         add(&hana, title, json!({}));
@@ -196,14 +196,14 @@ pub(crate) fn without_a_question_the_lists_are_as_the_design_says(server: &TestS
     let first = hana.get("/v1/recipes?limit=2");
     let rest = hana.get(&format!("/v1/recipes?limit=2&cursor={}", text(&first.body, "nextCursor")));
     assert_eq!((titles(&first), titles(&rest)), (vec!["三".into(), "二".into()], vec!["一".into()]));
-    assert_eq!(hana.get("/v1/recipes?limit=1001").problem(400, "bad_parameter"), ["limit"]);
-    assert_eq!(hana.get("/v1/recipes?colour=red").problem(400, "bad_parameter"), ["colour"]);
-    hana.get("/v1/recipes?cursor=x").problem(400, "bad_cursor");
+    assert_eq!(hana.get("/v1/recipes?limit=1001").expect_problem(400, "bad_parameter"), ["limit"]);
+    assert_eq!(hana.get("/v1/recipes?colour=red").expect_problem(400, "bad_parameter"), ["colour"]);
+    hana.get("/v1/recipes?cursor=x").expect_problem(400, "bad_cursor");
     assert_eq!(server.anonymous().get("/v1/catalog/recipes?limit=1").status, 200);
     assert_eq!(server.anonymous().get("/v1/catalog/sets").status, 200);
 }
 
-pub(crate) fn postings_are_nothing_that_callers_reach(server: &TestServer) {
+pub(crate) fn postings_have_no_routes(server: &TestServer) {
     let hana = server.user("u_raw", "u_raw");
     let made = add(&hana, "秋刀魚", json!({}));
     let id = text(&made, "recipeId");

@@ -1,14 +1,14 @@
-//! The shopping list: marked as bought, and made from a plan.
+//! The shopping list: completed items, and items from a plan.
 
 use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{at_once, kitchen};
+use crate::harness::{kondate_server, run_concurrently};
 
 /// Proves the completing part of K9.
 #[test]
-fn items_are_bought_one_by_one_or_many_at_once() {
-    completing_marks_all_or_none(&kitchen());
+fn shopping_items_are_completed_one_by_one_or_in_bulk() {
+    completing_marks_all_or_none(&kondate_server());
 }
 
 pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
@@ -16,14 +16,13 @@ pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
     let ids: Vec<_> = ["牛乳", "卵", "米"].map(|name| add(&mio, &json!({ "name": name }))).into();
     let complete = |ids: &[&str]| mio.post("/v1/shopping-items/complete", &json!({ "itemIds": ids }));
 
-    // One by one.
     let path = format!("/v1/shopping-items/{}", ids[0]);
-    let milk = mio.patch(&path, &json!({ "completed": true })).data(200);
+    let milk = mio.patch(&path, &json!({ "completed": true })).expect_data(200);
     assert_eq!(text(&milk, "completedAt"), text(&milk, "updatedAt"));
-    assert_eq!(mio.patch(&path, &json!({ "completedAt": null })).problem(422, "invalid"), ["/completedAt"]);
+    assert_eq!(mio.patch(&path, &json!({ "completedAt": null })).expect_problem(422, "invalid"), ["/completedAt"]);
     server.clock.advance(std::time::Duration::from_secs(5));
 
-    // Many: in the order asked for, each once, and what was complete is as it was.
+    // In bulk: in the given order, each once; completed items are unchanged.
     let done = complete(&[&ids[2], &ids[0], &ids[2]]).list();
     let at = |item: &Json| (text(item, "itemId").to_owned(), item["completed"] == true);
     assert_eq!(done.iter().map(at).collect::<Vec<_>>(), [(ids[2].clone(), true), (ids[0].clone(), true)]);
@@ -33,11 +32,11 @@ pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
     assert_eq!(open.iter().map(|item| text(item, "name")).collect::<Vec<_>>(), ["卵"]);
     assert_eq!(complete(&[&ids[2], &ids[0]]).list(), done);
 
-    // One that is not there, or not one's own: none is marked.
+    // If one item is unknown or another user's, none is marked.
     let theirs = add(&server.user("u_bu", "u_bu"), &json!({ "name": "茶" }));
     let missing = complete(&[&ids[1], "i_99", &theirs, "i_99"]);
-    assert_eq!(missing.problem(404, "not_found"), ["/itemIds/1", "/itemIds/2"]);
-    assert_eq!(mio.get(&format!("/v1/shopping-items/{}", ids[1])).data(200)["completed"], false);
+    assert_eq!(missing.expect_problem(404, "not_found"), ["/itemIds/1", "/itemIds/2"]);
+    assert_eq!(mio.get(&format!("/v1/shopping-items/{}", ids[1])).expect_data(200)["completed"], false);
 
     let many: Vec<_> = (0..91).map(|n| format!("i_{n}")).collect();
     for (body, at) in [
@@ -48,14 +47,14 @@ pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
         (json!({ "itemIds": [ids[1], 1, "a b"] }), vec!["/itemIds/1", "/itemIds/2"]),
         (json!({ "itemIds": [ids[1]], "userId": "u_bu" }), vec!["/userId"]),
     ] {
-        assert_eq!(mio.post("/v1/shopping-items/complete", &body).problem(422, "invalid"), at, "{body}");
+        assert_eq!(mio.post("/v1/shopping-items/complete", &body).expect_problem(422, "invalid"), at, "{body}");
     }
 
-    // As many as go at once, by several at once: each is marked once.
+    // The largest bulk request, sent concurrently: each item is marked once.
     let ids: Vec<_> =
         (0..90).map(|n| add(&mio, &json!({ "itemId": format!("i_{n}"), "name": format!("{n}") }))).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let answers = at_once(3, |_| complete(&ids).list());
+    let answers = run_concurrently(3, |_| complete(&ids).list());
     assert!(answers.iter().all(|items| items.len() == 90 && items.iter().all(|item| item["version"] == 2)));
     assert!(answers.iter().all(|items| items == &answers[0]));
 }
@@ -63,10 +62,10 @@ pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
 /// Proves the part of K9 that makes a list from a plan.
 #[test]
 fn a_plan_becomes_a_shopping_list() {
-    what_a_plan_needs_is_added_up_without_what_is_there(&kitchen());
+    ingredients_of_a_plan_are_summed_minus_the_stock(&kondate_server());
 }
 
-pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(server: &TestServer) {
+pub(crate) fn ingredients_of_a_plan_are_summed_minus_the_stock(server: &TestServer) {
     let mio = server.user("u_list", "u_list");
     let ginger = json!([
         { "name": "豚肉", "amount": 200, "unit": "g" },
@@ -85,32 +84,32 @@ pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(server: &TestS
     ]);
     let stew = recipe(&mio, None, &stew);
     let from = |slot: &str| mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot }));
-    from("NEXT").problem(404, "not_found");
+    from("NEXT").expect_problem(404, "not_found");
 
     let items = json!([
-        // For four, from a recipe for two.
+        // Four servings from a recipe for two.
         { "recipeId": ginger, "title": "生姜焼き", "servings": 4 },
-        // It does not say for how many it is: as it stands.
+        // A recipe without servings is used as it is.
         { "recipeId": stew, "title": "肉じゃが", "servings": 4 },
-        // Nothing is known of what these need.
+        // Recipes without ingredients.
         { "title": "残り物" },
         { "recipeId": "r_99", "title": "消えた" },
     ]);
-    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": items })).data(201);
-    // In the fridge: a part of the meat, potatoes that nobody counted; soy sauce in bottles, which cannot be compared.
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": items })).expect_data(201);
+    // In the fridge: a part of the meat, potatoes without an amount, and soy sauce in a unit that cannot be converted.
     for there in [
         json!({ "name": "豚肉", "amount": 100, "unit": "g" }),
         json!({ "name": "ジャガイモ" }),
         json!({ "name": "じゃがいも" }),
         json!({ "name": "醤油", "amount": 1, "unit": "本" }),
     ] {
-        mio.post("/v1/fridge-items", &there).data(201);
+        mio.post("/v1/fridge-items", &there).expect_data(201);
     }
-    // On the list: an onion. What has been bought is no longer on it.
+    // On the list: an onion. Completed items do not count.
     add(&mio, &json!({ "name": "玉ねぎ", "amount": 1, "unit": "個" }));
     add(&mio, &json!({ "name": "豚肉", "amount": 900, "unit": "g", "completed": true }));
 
-    let added = from("NEXT").data(201);
+    let added = from("NEXT").expect_data(201);
     let lines = lines(added.as_array().expect("a list"));
     let expected = [
         ("塩", json!(null), json!(null), json!(null)),
@@ -124,12 +123,14 @@ pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(server: &TestS
     assert_eq!(open.len(), 6);
     assert!(added.as_array().expect("a list").iter().all(|item| open.contains(item)));
 
-    // Once more adds nothing, also by several at once; when something was bought and eaten, it is needed again.
-    assert_eq!(from("NEXT").data(201), json!([]));
+    // Repeating adds nothing, also concurrently; once the items were bought and used up, they are needed again.
+    assert_eq!(from("NEXT").expect_data(201), json!([]));
     let water = added.as_array().expect("a list").iter().find(|item| item["name"] == "水").expect("is listed");
-    mio.post("/v1/shopping-items/complete", &json!({ "itemIds": [water["itemId"]] })).data(200);
-    let again: Vec<_> =
-        at_once(6, |_| from("NEXT").data(201)).iter().map(|added| added.as_array().map_or(0, Vec::len)).collect();
+    mio.post("/v1/shopping-items/complete", &json!({ "itemIds": [water["itemId"]] })).expect_data(200);
+    let again: Vec<_> = run_concurrently(6, |_| from("NEXT").expect_data(201))
+        .iter()
+        .map(|added| added.as_array().map_or(0, Vec::len))
+        .collect();
     assert_eq!(again.iter().sum::<usize>(), 1, "{again:?}");
 
     for (body, at) in [
@@ -137,62 +138,62 @@ pub(crate) fn what_a_plan_needs_is_added_up_without_what_is_there(server: &TestS
         (json!({ "slot": "next" }), vec!["/slot"]),
         (json!({ "slot": "NEXT", "userId": "u_lis" }), vec!["/userId"]),
     ] {
-        assert_eq!(mio.post("/v1/shopping-items/from-plan", &body).problem(422, "invalid"), at, "{body}");
+        assert_eq!(mio.post("/v1/shopping-items/from-plan", &body).expect_problem(422, "invalid"), at, "{body}");
     }
 }
 
 /// Proves the part of K9 that makes a list from each of the two plans.
 #[test]
-fn two_plans_need_more_than_one() {
-    each_plan_has_lines_of_its_own(&kitchen());
+fn two_plans_have_separate_shopping_items() {
+    each_plan_has_its_own_shopping_items(&kondate_server());
 }
 
-pub(crate) fn each_plan_has_lines_of_its_own(server: &TestServer) {
+pub(crate) fn each_plan_has_its_own_shopping_items(server: &TestServer) {
     let mio = server.user("u_both", "u_both");
     let eggs = recipe(&mio, Some(2), &json!([{ "name": "卵", "amount": 2, "unit": "個" }]));
     let rice = recipe(&mio, Some(2), &json!([{ "name": "米", "amount": 1, "unit": "合" }]));
     let amounts = |slot: &str| -> Vec<(String, Json)> {
-        let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot })).data(201);
+        let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot })).expect_data(201);
         lines(added.as_array().expect("a list")).into_iter().map(|(name, amount, ..)| (name, amount)).collect()
     };
     let two_eggs = [("卵".to_owned(), json!(2))];
     let dish = |id: &str, cooked: bool| json!({ "recipeId": id, "title": "x", "servings": 2, "cooked": cooked });
 
-    // What is cooked needs nothing more.
+    // Cooked meals need nothing.
     let items = json!([dish(&eggs, false), dish(&rice, true)]);
-    let plan = mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).data(201);
+    let plan = mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).expect_data(201);
     assert_eq!(amounts("CURRENT"), two_eggs);
     let line = &mio.get("/v1/shopping-items-open").list()[0];
     assert_eq!(text(line, "menuId"), text(&plan, "menuId"));
     let path = format!("/v1/shopping-items/{}", text(line, "itemId"));
-    assert_eq!(mio.patch(&path, &json!({ "menuId": null })).problem(422, "invalid"), ["/menuId"]);
+    assert_eq!(mio.patch(&path, &json!({ "menuId": null })).expect_problem(422, "invalid"), ["/menuId"]);
 
-    // The eggs on the list are the first plan's: the second one needs its own, once.
-    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [dish(&eggs, false)] })).data(201);
+    // The eggs on the list belong to the first plan: the second plan adds its own, once.
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [dish(&eggs, false)] })).expect_data(201);
     assert_eq!(amounts("NEXT"), two_eggs);
     for slot in ["CURRENT", "NEXT"] {
         assert_eq!(amounts(slot), [], "{slot}");
     }
-    // A promoted plan has its lines still, and those of the one before are free for all.
-    mio.post_empty("/v1/plans/promote").data(200);
+    // A promoted plan keeps its items; those of the former plan can be used by any plan.
+    mio.post_empty("/v1/plans/promote").expect_data(200);
     assert_eq!(amounts("CURRENT"), []);
-    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [dish(&eggs, false)] })).data(201);
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [dish(&eggs, false)] })).expect_data(201);
     assert_eq!(amounts("NEXT"), []);
-    // A set that is applied makes another plan, which can use what was listed for the one that it replaces.
+    // Applying a set makes a new plan, which can use the items of the plan that it replaces.
     let set = json!({ "title": "x", "items": [{ "recipeId": eggs, "title": "x", "servings": 6 }] });
-    let set = mio.post("/v1/sets", &set).data(201);
-    let applied = mio.post("/v1/plans/CURRENT/apply", &json!({ "setId": set["setId"] })).data(200);
+    let set = mio.post("/v1/sets", &set).expect_data(201);
+    let applied = mio.post("/v1/plans/CURRENT/apply", &json!({ "setId": set["setId"] })).expect_data(200);
     assert_ne!(applied["menuId"], plan["menuId"]);
     assert_eq!(amounts("CURRENT"), two_eggs);
 }
 
 /// Proves the part of K9 that makes a list from a plan.
 #[test]
-fn a_long_list_is_added_whole_and_once() {
-    more_than_a_set_holds_is_added_once(&kitchen());
+fn a_long_list_is_added_completely_and_once() {
+    a_list_larger_than_one_change_set_is_added_once(&kondate_server());
 }
 
-pub(crate) fn more_than_a_set_holds_is_added_once(server: &TestServer) {
+pub(crate) fn a_list_larger_than_one_change_set_is_added_once(server: &TestServer) {
     let mio = server.user("u_feast", "u_feast");
     let yui = server.user("u_feas", "u_feas");
     let dish = |n: usize| {
@@ -201,20 +202,21 @@ pub(crate) fn more_than_a_set_holds_is_added_once(server: &TestServer) {
     };
     let items: Vec<_> = (0..5).map(dish).collect();
     for cook in [&mio, &yui] {
-        cook.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).data(201);
+        cook.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).expect_data(201);
     }
-    let from = |cook: &Client<'_>| cook.post("/v1/shopping-items/from-plan", &json!({ "slot": "CURRENT" })).data(201);
-    let added = at_once(3, |_| from(&mio).as_array().map_or(0, Vec::len));
+    let from =
+        |cook: &Client<'_>| cook.post("/v1/shopping-items/from-plan", &json!({ "slot": "CURRENT" })).expect_data(201);
+    let added = run_concurrently(3, |_| from(&mio).as_array().map_or(0, Vec::len));
     assert_eq!(added.iter().sum::<usize>(), 250, "{added:?}");
     let mut listed: Vec<_> = lines(&mio.get("/v1/shopping-items-open?limit=1000").list());
     assert_eq!(listed.len(), 250);
     listed.dedup_by(|one, other| one.0 == other.0);
     assert_eq!(listed.len(), 250);
-    // Recipes of somebody else are not there.
+    // Recipes of other users are not used.
     assert_eq!(from(&yui), json!([]));
 }
 
-/// What items say, by name.
+/// Items as tuples, sorted by name.
 fn lines(items: &[Json]) -> Vec<(String, Json, Json, Json)> {
     let line = |item: &Json| {
         (text(item, "name").to_owned(), item["amount"].clone(), item["unit"].clone(), item["recipeId"].clone())
@@ -226,11 +228,11 @@ fn lines(items: &[Json]) -> Vec<(String, Json, Json, Json)> {
 
 #[track_caller]
 fn add(client: &Client<'_>, item: &Json) -> String {
-    text(&client.post("/v1/shopping-items", item).data(201), "itemId").to_owned()
+    text(&client.post("/v1/shopping-items", item).expect_data(201), "itemId").to_owned()
 }
 
 #[track_caller]
 fn recipe(client: &Client<'_>, servings: Option<u8>, ingredients: &Json) -> String {
     let recipe = json!({ "title": "x", "servings": servings, "ingredients": ingredients });
-    text(&client.post("/v1/recipes", &recipe).data(201), "recipeId").to_owned()
+    text(&client.post("/v1/recipes", &recipe).expect_data(201), "recipeId").to_owned()
 }

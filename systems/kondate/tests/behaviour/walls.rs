@@ -1,4 +1,4 @@
-//! Every route from the wrong user, and without a token.
+//! Every route, called by the wrong user and without a token.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use nagaya_store::{Item, Scan, Value};
 use nagaya_testing::{Client, Response, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{kitchen, system};
+use crate::harness::{kondate_server, system};
 
 /// Proves the walls of K5 to K15: the wall is the user.
 #[test]
 fn users_do_not_see_each_other() {
-    no_route_reaches_another_user(&kitchen());
+    no_route_reaches_another_user(&kondate_server());
 }
 
 #[test]
-fn who_has_no_token_reads_what_is_public_and_nothing_else() {
-    no_route_but_public_ones_lets_visitors_in(&kitchen());
+fn visitors_read_only_public_items() {
+    only_public_routes_accept_visitors(&kondate_server());
 }
 
-/// An operation of the API: its method, its path, and whether visitors come by it.
+/// Every operation of the API: method, path, and whether visitors may call it.
 fn operations() -> Vec<(String, String, bool)> {
     let document = document(&system(), "", 0);
     let paths = document["paths"].as_object().expect("paths");
@@ -37,11 +37,11 @@ fn operations() -> Vec<(String, String, bool)> {
     all
 }
 
-/// The values that stand for the parameters of paths and bodies.
+/// Values for the parameters of paths and bodies.
 type Ids = BTreeMap<&'static str, String>;
 
-/// A path with its parameters filled in. What is called the same can be something else in another path.
-fn filled(path: &str, ids: &Ids) -> String {
+/// A path with its parameters filled in. The same parameter name can mean different ids in different paths.
+fn fill_path(path: &str, ids: &Ids) -> String {
     let of = |name: &str| match (name, path) {
         ("itemId", path) if path.contains("fridge-deleted") => &ids["deletedItemId"],
         ("itemId", path) if path.contains("fridge") => &ids["fridgeItemId"],
@@ -55,7 +55,7 @@ fn filled(path: &str, ids: &Ids) -> String {
     path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
-/// A body that names somebody's things.
+/// A body that refers to another user's items.
 fn body(method: &str, path: &str, ids: &Ids) -> Option<Json> {
     let (recipe, set, item) = (&ids["recipeId"], &ids["setId"], &ids["itemId"]);
     match (method, path) {
@@ -70,31 +70,31 @@ fn body(method: &str, path: &str, ids: &Ids) -> Option<Json> {
     }
 }
 
-/// A cook with something of everything, and the ids of it.
-fn furnished(server: &TestServer, cook: &Client<'_>) -> Ids {
-    let post = |path: &str, body: Json| cook.post(path, &body).data(201);
+/// Creates one item of each entity for a user; their ids.
+fn create_one_of_each(server: &TestServer, cook: &Client<'_>) -> Ids {
+    let post = |path: &str, body: Json| cook.post(path, &body).expect_data(201);
     post("/v1/profile", json!({ "displayName": "花" }));
     post("/v1/notification-settings", json!({}));
     let recipe = post("/v1/recipes", json!({ "title": "肉じゃが", "ingredients": [{ "name": "牛肉" }] }));
     let items = json!([{ "recipeId": recipe["recipeId"], "title": "肉じゃが" }]);
     let set = post("/v1/sets", json!({ "title": "平日", "items": items }));
     for slot in ["CURRENT", "NEXT"] {
-        cook.post(&format!("/v1/plans/{slot}/apply"), &json!({ "setId": set["setId"] })).data(200);
+        cook.post(&format!("/v1/plans/{slot}/apply"), &json!({ "setId": set["setId"] })).expect_data(200);
     }
     let shopping = post("/v1/shopping-items", json!({ "name": "豆腐" }));
     let (kept, deleted) =
         (post("/v1/fridge-items", json!({ "name": "卵" })), post("/v1/fridge-items", json!({ "name": "牛乳" })));
-    cook.delete(&format!("/v1/fridge-items/{}", text(&deleted, "itemId"))).data(204);
+    cook.delete(&format!("/v1/fridge-items/{}", text(&deleted, "itemId"))).expect_data(204);
     let deleted = cook.get("/v1/fridge-deleted-items").list().remove(0);
     let category = post("/v1/categories", json!({ "scope": "book", "name": "主菜" }));
     let log = post("/v1/cooklogs", json!({ "date": "2026-02-09", "title": "肉じゃが" }));
     let device = post("/v1/push-tokens", json!({ "platform": "web", "token": "abc" }));
     let method = post("/v1/payment-methods", json!({ "token": "tok_visa" }));
     post("/v1/subscription", json!({ "plan": "standard" }));
-    let told = cook.get("/v1/notifications").list().remove(0);
+    let notification = cook.get("/v1/notifications").list().remove(0);
     let share = post("/v1/shares", json!({ "targetType": "RECIPE", "targetId": recipe["recipeId"] }));
-    // The search knows the recipe before anybody looks for it.
-    server.block_on(nagaya_kondate::catch_up(&server.nagaya)).expect("it is in step");
+    // The search index has the recipe before the attacks start.
+    server.block_on(nagaya_kondate::catch_up(&server.nagaya)).expect("it catches up");
     let of = |value: &Json, name: &str| text(value, name).to_owned();
     Ids::from([
         ("recipeId", of(&recipe, "recipeId")),
@@ -112,18 +112,18 @@ fn furnished(server: &TestServer, cook: &Client<'_>) -> Ids {
         ("platform", "web".to_owned()),
         ("tokenHash", of(&device, "tokenHash")),
         ("paymentMethodId", of(&method, "paymentMethodId")),
-        ("purchasedAt", of(&told, "createdAt")),
-        ("purchaseId", of(&told, "notificationId")),
-        ("notifiedAt", of(&told, "createdAt")),
+        ("purchasedAt", of(&notification, "createdAt")),
+        ("purchaseId", of(&notification, "notificationId")),
+        ("notifiedAt", of(&notification, "createdAt")),
         ("createdAt", of(&recipe, "createdAt")),
-        ("notificationId", of(&told, "notificationId")),
+        ("notificationId", of(&notification, "notificationId")),
         ("shareId", of(&share, "shareId")),
         ("creatorId", "u_1".to_owned()),
     ])
 }
 
-/// The same without anything that has ever been there.
-fn nothing(ids: &Ids) -> Ids {
+/// The same keys with ids that never existed.
+fn unknown_ids(ids: &Ids) -> Ids {
     let never = |name: &str, value: &String| match name {
         "slot" | "scope" | "platform" | "date" | "month" | "purchasedAt" | "notifiedAt" | "createdAt" | "deletedAt" => {
             value.clone()
@@ -135,7 +135,7 @@ fn nothing(ids: &Ids) -> Ids {
     ids.iter().map(|(name, value)| (*name, never(name, value))).collect()
 }
 
-/// All that is stored under a user's key.
+/// All items that are stored under a user's key.
 fn stored(server: &TestServer, user: &str) -> Vec<Item> {
     let own = format!("USER#{user}");
     let (mut scan, mut found) = (Scan::table("MainTable"), Vec::new());
@@ -149,8 +149,8 @@ fn stored(server: &TestServer, user: &str) -> Vec<Item> {
     }
 }
 
-/// What can be seen of an answer.
-fn seen(answer: &Response) -> (u16, Json) {
+/// The visible parts of a response.
+fn visible(answer: &Response) -> (u16, Json) {
     let mut body = answer.body.clone();
     if let Json::Object(body) = &mut body {
         body.remove("requestId");
@@ -160,14 +160,14 @@ fn seen(answer: &Response) -> (u16, Json) {
 
 pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
     let cook = server.user("u_1", "u_1");
-    let ids = furnished(server, &cook);
-    let never = nothing(&ids);
+    let ids = create_one_of_each(server, &cook);
+    let never = unknown_ids(&ids);
     let before = stored(server, "u_1");
-    // Names that look alike are other names.
+    // Similar names are different users.
     for name in ["u_2", "u_10", "U_1", "u_1#RECIPE", "USER#u_1"] {
         let them = server.user(name, name);
         for (method, path, _) in operations() {
-            // A link is for everybody who has it.
+            // Everyone with the link can read it.
             let theirs = body(&method, &path, &ids);
             if (!path.contains('{') && theirs.is_none()) || (method == "GET" && path == "/v1/shares/{shareId}") {
                 continue;
@@ -176,7 +176,7 @@ pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
                 let body =
                     body(&method, &path, ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
                 let them = them.with("idempotency-key", &format!("{name}-{path}"));
-                seen(&them.send(&method, &filled(&path, ids), body.as_ref()))
+                visible(&them.send(&method, &fill_path(&path, ids), body.as_ref()))
             };
             let (ours, none) = (ask(&ids), ask(&never));
             assert_eq!(ours, none, "{name}: {method} {path}");
@@ -191,28 +191,28 @@ pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
             }
         }
         let found = them.get("/v1/recipes?q=%E8%82%89%E3%81%98%E3%82%83%E3%81%8C").list();
-        assert_eq!(found, Vec::<Json>::new(), "{name} finds what is not theirs");
+        assert_eq!(found, Vec::<Json>::new(), "{name} finds another user's items");
     }
-    assert_eq!(stored(server, "u_1"), before, "somebody has changed what is not theirs");
+    assert_eq!(stored(server, "u_1"), before, "another user's item was changed");
 }
 
-pub(crate) fn no_route_but_public_ones_lets_visitors_in(server: &TestServer) {
+pub(crate) fn only_public_routes_accept_visitors(server: &TestServer) {
     let cook = server.user("u_1", "u_1");
-    let ids = furnished(server, &cook);
+    let ids = create_one_of_each(server, &cook);
     let before = stored(server, "u_1");
     let visitor = server.anonymous();
     for (method, path, public) in operations() {
         let body = body(&method, &path, &ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
-        let answer = visitor.send(&method, &filled(&path, &ids), body.as_ref());
+        let answer = visitor.send(&method, &fill_path(&path, &ids), body.as_ref());
         let shown = answer.body.to_string();
         if public {
-            // Some lists want to know whose.
+            // Some lists need the id of a creator.
             assert!(matches!(answer.status, 200 | 400 | 404), "{method} {path}: {shown}");
             let link = path == "/v1/shares/{shareId}";
             assert!(link || !shown.contains("肉じゃが"), "{method} {path}: {shown}");
             assert!(!shown.contains("u_1"), "{method} {path}: {shown}");
         } else {
-            answer.problem(401, "no_token");
+            answer.expect_problem(401, "no_token");
         }
     }
     assert_eq!(stored(server, "u_1"), before);

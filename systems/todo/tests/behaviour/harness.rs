@@ -1,4 +1,4 @@
-//! The product on a store in memory, and what all tests of it need.
+//! The product on a store in memory, and helpers for all tests.
 
 use std::path::Path;
 
@@ -19,27 +19,27 @@ pub(crate) fn system() -> System {
 }
 
 /// The product on a store in memory.
-pub(crate) fn todos() -> TestServer {
+pub(crate) fn todo_server() -> TestServer {
     TestServer::in_memory(system())
 }
 
-/// What somebody does who uses lists.
-pub(crate) trait Lists {
-    /// Makes a todo; once the list has it.
-    fn make(&self, title: &str) -> Json;
+/// Requests that wait for the projection.
+pub(crate) trait TodoClient {
+    /// Creates a todo, and waits until the projection has it.
+    fn create(&self, title: &str) -> Json;
 
-    /// A todo once the list has what an answer says.
+    /// Reads a todo as soon as the projection has the event of this response.
     fn synced(&self, todo: &Json) -> Response;
 
-    /// A list that comes to have these titles: an index may follow its table soon, and not at once.
-    fn lists(&self, path: &str, titles: &[&str]) -> Response;
+    /// Waits until a list has these titles: an index lags behind its table.
+    fn wait_for_list(&self, path: &str, titles: &[&str]) -> Response;
 }
 
-impl Lists for Client<'_> {
+impl TodoClient for Client<'_> {
     #[track_caller]
-    fn make(&self, title: &str) -> Json {
-        let made = self.post("/todos", &json!({ "title": title })).data(201);
-        self.synced(&made).data(200);
+    fn create(&self, title: &str) -> Json {
+        let made = self.post("/todos", &json!({ "title": title })).expect_data(201);
+        self.synced(&made).expect_data(200);
         made
     }
 
@@ -49,7 +49,7 @@ impl Lists for Client<'_> {
     }
 
     #[track_caller]
-    fn lists(&self, path: &str, titles: &[&str]) -> Response {
+    fn wait_for_list(&self, path: &str, titles: &[&str]) -> Response {
         self.until(path, |answer| titles_of(&answer.list()) == titles)
     }
 }

@@ -2,19 +2,19 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::harness::{TestServer, path, text, todos};
+use crate::harness::{TestServer, path, text, todo_server};
 
 /// Proves the history part of T6. Proves the metadata of T1. Proves the ids part of T19.
 #[test]
-fn a_history_is_kept() {
-    a_history_says_who_did_what_when_and_why(&todos());
+fn the_history_is_served() {
+    a_history_has_actor_event_time_and_cause(&todo_server());
 }
 
-pub(crate) fn a_history_says_who_did_what_when_and_why(server: &TestServer) {
+pub(crate) fn a_history_has_actor_event_time_and_cause(server: &TestServer) {
     let mio = server.user("f-history", "mio").with("x-correlation-id", "c-1").with("x-causation-id", "k-1");
     let ren = server.user("f-history", "ren").with("x-request-id", "r-2");
-    let todo = mio.post("/todos", &json!({ "title": "milk" })).data(201);
-    let changed = ren.patch(&path(&todo), &json!({ "completed": true })).data(200);
+    let todo = mio.post("/todos", &json!({ "title": "milk" })).expect_data(201);
+    let changed = ren.patch(&path(&todo), &json!({ "completed": true })).expect_data(200);
     let id = text(&todo, "todoId");
     let history = ren.get(&format!("{}/history", path(&todo)));
     let event = |version: u64, event: &Json, kind: &str, data: Json, reason: [&str; 2], user: &str| {
@@ -37,11 +37,10 @@ pub(crate) fn a_history_says_who_did_what_when_and_why(server: &TestServer) {
         history.body,
         json!({ "data": [
             event(1, &todo, "TodoCreated", json!({ "title": "milk" }), ["c-1", "k-1"], "mio"),
-            // Whoever names nothing else has the request as the reason.
+            // Without an explicit cause the request id is the cause.
             event(2, &changed, "TodoCompleted", json!({ "completed": true }), ["r-2", "r-2"], "ren"),
         ] })
     );
-    // In pages.
     let first = ren.get(&format!("{}/history?limit=1", path(&todo)));
     assert_eq!(first.list().len(), 1);
     let next = ren.get(&format!("{}/history?limit=1&cursor={}", path(&todo), text(&first.body, "nextCursor")));

@@ -1,4 +1,4 @@
-//! Lists: by status, and page by page while writes go on.
+//! TodoClient by status, and paging during writes.
 
 use std::{
     collections::BTreeMap,
@@ -7,38 +7,38 @@ use std::{
 
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Client, Lists as _, TestServer, path, text, titles_of, todos};
+use crate::harness::{Client, TestServer, TodoClient as _, path, text, titles_of, todo_server};
 
 /// Proves the status part of T6.
 #[test]
-fn active_todos_are_listed_and_others_when_asked_for() {
-    lists_go_by_status(&todos());
+fn active_todos_are_listed_by_default() {
+    lists_are_filtered_by_status(&todo_server());
 }
 
-pub(crate) fn lists_go_by_status(server: &TestServer) {
+pub(crate) fn lists_are_filtered_by_status(server: &TestServer) {
     let mio = server.user("f-status", "mio");
-    let todos: Vec<_> = ["a", "b", "c"].iter().map(|title| mio.make(title)).collect();
-    mio.synced(&mio.patch(&path(&todos[1]), &json!({ "completed": true })).data(200)).data(200);
-    mio.lists("/todos", &["a", "c"]);
-    mio.lists("/todos?status=active", &["a", "c"]);
-    mio.lists("/todos?status=completed", &["b"]);
-    mio.lists("/todos?status=all", &["a", "b", "c"]);
-    mio.lists("/todos?order=desc", &["c", "a"]);
-    mio.lists("/todos?limit=1", &["a"]);
-    // What is changed last comes last.
-    mio.synced(&mio.patch(&path(&todos[0]), &json!({ "title": "a2" })).data(200)).data(200);
-    mio.synced(&mio.patch(&path(&todos[1]), &json!({ "completed": false })).data(200)).data(200);
-    mio.lists("/todos", &["c", "a2", "b"]);
-    mio.lists("/todos?status=completed", &[]);
+    let todos: Vec<_> = ["a", "b", "c"].iter().map(|title| mio.create(title)).collect();
+    mio.synced(&mio.patch(&path(&todos[1]), &json!({ "completed": true })).expect_data(200)).expect_data(200);
+    mio.wait_for_list("/todos", &["a", "c"]);
+    mio.wait_for_list("/todos?status=active", &["a", "c"]);
+    mio.wait_for_list("/todos?status=completed", &["b"]);
+    mio.wait_for_list("/todos?status=all", &["a", "b", "c"]);
+    mio.wait_for_list("/todos?order=desc", &["c", "a"]);
+    mio.wait_for_list("/todos?limit=1", &["a"]);
+    // The most recently changed todo comes last.
+    mio.synced(&mio.patch(&path(&todos[0]), &json!({ "title": "a2" })).expect_data(200)).expect_data(200);
+    mio.synced(&mio.patch(&path(&todos[1]), &json!({ "completed": false })).expect_data(200)).expect_data(200);
+    mio.wait_for_list("/todos", &["c", "a2", "b"]);
+    mio.wait_for_list("/todos?status=completed", &[]);
 }
 
 /// Proves T7.
 #[test]
-fn paging_goes_on_where_it_ended() {
-    paging_misses_nothing_and_repeats_nothing_while_writes_go_on(&todos());
+fn paging_continues_after_the_last_page() {
+    paging_misses_and_repeats_nothing_during_writes(&todo_server());
 }
 
-/// All pages of a list: how often each title came.
+/// All pages of a list: the number of occurrences of each title.
 fn pages(client: &Client<'_>, path: &str) -> (BTreeMap<String, usize>, usize) {
     let (mut seen, mut cursor, mut count) = (BTreeMap::new(), None::<String>, 0);
     loop {
@@ -56,20 +56,20 @@ fn pages(client: &Client<'_>, path: &str) -> (BTreeMap<String, usize>, usize) {
     }
 }
 
-pub(crate) fn paging_misses_nothing_and_repeats_nothing_while_writes_go_on(server: &TestServer) {
+pub(crate) fn paging_misses_and_repeats_nothing_during_writes(server: &TestServer) {
     let mio = server.user("f-paging", "mio");
     let stay: Vec<String> = (0..12).map(|n| format!("stays {n:02}")).collect();
     let mut moved = Vec::new();
     for title in &stay {
-        mio.make(title);
-        moved.push(mio.make(&format!("moves {}", moved.len())));
+        mio.create(title);
+        moved.push(mio.create(&format!("moves {}", moved.len())));
     }
     let expected: Vec<_> = mio.get("/todos?status=all").list();
     assert_eq!(expected.len(), 24);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Others rename, complete, reopen, delete and make todos all the time.
+            // Other clients rename, complete, reopen, delete and create todos all the time.
             let ren = server.user("f-paging", "ren");
             for round in 0.. {
                 for (n, todo) in moved.iter().enumerate().skip(1) {
@@ -84,7 +84,7 @@ pub(crate) fn paging_misses_nothing_and_repeats_nothing_while_writes_go_on(serve
                         ren.delete(&path(todo));
                     }
                     ren.post("/todos", &json!({ "title": format!("new {round} {n}") }));
-                    // Not so fast that a page never ends.
+                    // Slow enough that paging makes progress.
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
             }
@@ -98,7 +98,7 @@ pub(crate) fn paging_misses_nothing_and_repeats_nothing_while_writes_go_on(serve
         }
         done.store(true, Ordering::SeqCst);
     });
-    // A cursor is good for its own question, and its own family.
+    // A cursor is valid only for its own query and family.
     let page = mio.get("/todos?limit=1");
     let cursor = text(&page.body, "nextCursor").to_owned();
     assert_eq!(mio.get(&format!("/todos?status=all&limit=1&cursor={cursor}")).status, 400);

@@ -1,18 +1,18 @@
-//! What the product does, over HTTP, on each engine.
+//! The behaviour of the product over HTTP, on each engine.
 //!
 //! The feature `servers` adds the runs on DynamoDB Local; `cargo xtask test` starts it.
 
-mod agreement;
 mod conflicts;
 #[cfg(feature = "servers")]
 mod dynamodb;
+mod event_stream;
 mod harness;
 mod history;
-mod items;
-mod listening;
+mod idempotency;
 mod lists;
 mod notes;
-mod once;
+mod read_your_writes;
 mod routes;
-mod syncing;
+mod state_properties;
+mod stored_items;
 mod walls;

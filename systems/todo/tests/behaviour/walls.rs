@@ -1,21 +1,21 @@
-//! Every route from the wrong family.
+//! Every route, called by the wrong family.
 
 use serde_json::json;
 
-use crate::harness::{Lists as _, TestServer, path, text, todos};
+use crate::harness::{TestServer, TodoClient as _, path, text, todo_server};
 
 /// Proves T5.
 #[test]
 fn families_do_not_see_each_other() {
-    no_route_reaches_another_family(&todos());
+    no_route_reaches_another_family(&todo_server());
 }
 
 pub(crate) fn no_route_reaches_another_family(server: &TestServer) {
     let mio = server.user("f-ours", "mio");
-    let todo = mio.make("ours");
+    let todo = mio.create("ours");
     let history = mio.get(&format!("{}/history", path(&todo))).body;
     let missing = json!({ "todoId": "01HARX5BD7F8G9H0J1K2M3N4PQ", "lastEventId": todo["lastEventId"] });
-    // Names that look alike are other names.
+    // Similar names are different families.
     for family in ["f-theirs", "f-our", "f-ours2", "F-OURS", "f-ours#ACTIVE", "FAMILY#f-ours"] {
         let them = server.user(family, "mio");
         let ask = |todo: &serde_json::Value| {
@@ -33,10 +33,10 @@ pub(crate) fn no_route_reaches_another_family(server: &TestServer) {
                 them.get(&format!("{path}/note")),
             ]
         };
-        // The same answers as for what has never been there.
+        // The response is the same as for a todo that never existed.
         for (ours, none) in ask(&todo).into_iter().zip(ask(&missing)) {
-            ours.problem(404, "not_found");
-            none.problem(404, "not_found");
+            ours.expect_problem(404, "not_found");
+            none.expect_problem(404, "not_found");
             assert_eq!((&ours.body["title"], &ours.body["detail"]), (&none.body["title"], &none.body["detail"]));
         }
         let (ours, none) =
@@ -50,11 +50,11 @@ pub(crate) fn no_route_reaches_another_family(server: &TestServer) {
             assert!(matches!(them.get(list).status, 400 | 422), "{list}");
         }
         assert_eq!(
-            them.post("/todos", &json!({ "title": "x", "familyId": "f-ours" })).problem(422, "invalid"),
+            them.post("/todos", &json!({ "title": "x", "familyId": "f-ours" })).expect_problem(422, "invalid"),
             ["/familyId"]
         );
     }
-    // Events and heads are reached by these routes, and by no others.
+    // Events and heads have no other routes.
     for (method, path) in [
         ("POST", "/events"),
         ("GET", "/heads"),
@@ -66,6 +66,6 @@ pub(crate) fn no_route_reaches_another_family(server: &TestServer) {
     ] {
         assert!(matches!(mio.send(method, path, Some(&json!({}))).status, 404 | 405), "{method} {path}");
     }
-    assert_eq!(mio.get(&path(&todo)).data(200), todo);
+    assert_eq!(mio.get(&path(&todo)).expect_data(200), todo);
     assert_eq!(mio.get(&format!("{}/history", path(&todo))).body, history);
 }

@@ -1,10 +1,10 @@
-//! What is needed against what is there.
+//! Needed ingredients compared with the stock.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What is needed (recipe, name, amount, unit, times), what is there (name, amount, unit), and what is missing.
+/// Needed (recipe, name, amount, unit, factor), stock (name, amount, unit), and expected missing items.
 #[track_caller]
 fn check(
     needed: &[(&str, &str, Option<f64>, &str, f64)],
@@ -55,7 +55,7 @@ fn equal_ingredients_are_added_up() {
 }
 
 #[test]
-fn a_tablespoon_is_no_teaspoon() {
+fn tablespoons_and_teaspoons_are_different_units() {
     check(
         &[("r1", "醤油", Some(1.0), "T", 1.0), ("r1", "醤油", Some(1.0), "t", 1.0)],
         &[("醤油", Some(1.0), "t")],
@@ -64,20 +64,20 @@ fn a_tablespoon_is_no_teaspoon() {
 }
 
 #[test]
-fn what_is_there_is_left_out() {
+fn ingredients_in_stock_are_left_out() {
     let pork = [("r1", "豚肉", Some(300.0), "g", 1.0)];
     check(&pork, &[("豚肉", Some(100.0), "g"), ("豚肉", Some(50.0), "g")], &[("豚肉", Some(150.0), "g", Some("r1"))]);
     check(&pork, &[("豚肉", Some(300.0), "g")], &[]);
     check(&pork, &[("豚肉", Some(999.0), "g")], &[]);
-    // Nobody has counted it: it is enough.
+    // A stock without an amount is enough.
     check(&pork, &[("豚肉", None, "")], &[]);
-    // It cannot be compared.
+    // The units cannot be compared.
     check(&pork, &[("豚肉", Some(1.0), "パック")], &[("豚肉", Some(300.0), "g", Some("r1"))]);
     check(&pork, &[("豚肉", Some(0.0), "g"), ("牛肉", None, "")], &[("豚肉", Some(300.0), "g", Some("r1"))]);
 }
 
 #[test]
-fn of_what_has_no_amount_any_will_do() {
+fn any_stock_satisfies_an_ingredient_without_an_amount() {
     let salt = [("r1", "塩", None, "少々", 1.0), ("r2", "塩", None, "", 3.0), ("r2", "塩", Some(0.0), "g", 1.0)];
     check(&salt, &[], &[("塩", None, "", None)]);
     check(&salt, &[("塩", Some(0.0), "g")], &[("塩", None, "", None)]);
@@ -105,9 +105,9 @@ fn amounts_are_exact_to_a_thousandth() {
 }
 
 proptest! {
-    /// Whatever is needed and there: what was missing is missing no more once it is there, and nothing of it was too much.
+    /// The added items are sufficient together with the stock, and none of them is superfluous.
     #[test]
-    fn what_is_added_is_enough_and_not_too_much(
+    fn added_items_are_sufficient_and_necessary(
         needed in proptest::collection::vec((0..3_usize, 0..4_usize, proptest::option::of(0.0..500.0_f64), 0..3_usize, 1..9_u8), 0..30),
         there in proptest::collection::vec((0..4_usize, proptest::option::of(0.0..500.0_f64), 0..3_usize), 0..6),
     ) {
@@ -125,7 +125,7 @@ proptest! {
             let again = |other: &ShoppingLine| (&other.name, &other.unit) == (&line.name, &line.unit);
             prop_assert!(!missing[..at].iter().any(again), "a line twice: {:?}", missing);
         }
-        // Without any one line something is missing.
+        // Without any one of them something is missing.
         for left_out in 0..missing.len() {
             let mut without = self::stock(&there);
             let others = missing.iter().enumerate().filter(|(at, _)| *at != left_out);

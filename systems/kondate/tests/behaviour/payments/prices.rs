@@ -1,24 +1,24 @@
-//! What is paid for: once, another's, at the price that was seen.
+//! A purchase is charged once, for items of other users, at the price that the caller saw.
 
 use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
 use super::{
-    add,
-    bank::{Fate, banking, moved},
-    buys, offer, seen, told,
+    add_method,
+    fake_provider::{InjectedFailure, server_with_fake_provider, with_local_provider},
+    notification_kinds, offer, purchase_body, purchase_body_with_price,
 };
-use crate::harness::kitchen;
+use crate::harness::kondate_server;
 
 fn buy(user: &Client<'_>, key: &str, body: &Json) -> nagaya_testing::Response {
     user.with("idempotency-key", key).post("/v1/purchases", body)
 }
 
-/// Somebody's recipe or set that is in the catalog at this price; its id.
+/// Publishes a recipe or set at this price; its id.
 fn published(cook: &Client<'_>, path: &str, id: &str, price: u64) -> String {
-    let made = cook.post(path, &json!({ "title": "Curry" })).data(201);
+    let made = cook.post(path, &json!({ "title": "Curry" })).expect_data(201);
     let id = text(&made, id).to_owned();
-    let copy = cook.post(&format!("{path}/{id}/publish"), &json!({ "price": price })).data(200);
+    let copy = cook.post(&format!("{path}/{id}/publish"), &json!({ "price": price })).expect_data(200);
     assert_eq!(copy["price"], price);
     cook.until(&format!("/v1/catalog{}/{id}", path.trim_start_matches("/v1")), |answer| answer.status == 200);
     id
@@ -26,92 +26,92 @@ fn published(cook: &Client<'_>, path: &str, id: &str, price: u64) -> String {
 
 /// Proves the part of K13 that something is bought once, and from somebody else.
 #[test]
-fn what_is_bought_is_not_bought_again() {
-    a_thing_is_bought_once(&kitchen());
+fn an_item_is_not_charged_twice() {
+    an_item_is_bought_once(&kondate_server());
 }
 
-pub(crate) fn a_thing_is_bought_once(server: &TestServer) {
+pub(crate) fn an_item_is_bought_once(server: &TestServer) {
     let (cook, mio) = (server.user("pay-maker", "pay-maker"), server.user("pay-once", "pay-once"));
-    cook.post("/v1/profile", &json!({ "displayName": "Cook" })).data(201);
+    cook.post("/v1/profile", &json!({ "displayName": "Cook" })).expect_data(201);
     for user in [&cook, &mio] {
-        add(user, "tok_visa");
+        add_method(user, "tok_visa");
     }
     for (kind, path, id) in [("RECIPE", "/v1/recipes", "recipeId"), ("SET", "/v1/sets", "setId")] {
         let id = published(&cook, path, id, 300);
         let body = json!({ "targetType": kind, "targetId": id });
-        buy(&cook, "1", &body).problem(409, "own_item");
+        buy(&cook, "1", &body).expect_problem(409, "own_item");
         let key = |nth: u8| format!("{kind}-{nth}");
 
-        // What is not paid is not bought.
+        // A declined purchase is not a purchase.
         let mut empty = body.clone();
         let card = mio.post("/v1/payment-methods", &json!({ "token": "tok_declined" }));
         empty["paymentMethodId"] = card.body["data"]["paymentMethodId"].clone();
-        buy(&mio, &key(1), &empty).problem(402, "payment_declined");
-        let bought = buy(&mio, &key(2), &body).data(201);
-        buy(&mio, &key(3), &body).problem(409, "already_bought");
-        // Also if it costs something else by now, and was out of the catalog.
+        buy(&mio, &key(1), &empty).expect_problem(402, "payment_declined");
+        let bought = buy(&mio, &key(2), &body).expect_data(201);
+        buy(&mio, &key(3), &body).expect_problem(409, "already_bought");
+        // Also if the price has changed, and the item was withdrawn for a while.
         assert_eq!(cook.send("POST", &format!("{path}/{id}/withdraw"), None).status, 204);
-        cook.post(&format!("{path}/{id}/publish"), &json!({ "price": 0 })).data(200);
-        buy(&mio, &key(3), &body).problem(409, "already_bought");
-        // Under its own key it is what it was; what was declined as well.
-        assert_eq!(buy(&mio, &key(2), &body).data(201), bought);
-        buy(&mio, &key(1), &empty).problem(402, "payment_declined");
+        cook.post(&format!("{path}/{id}/publish"), &json!({ "price": 0 })).expect_data(200);
+        buy(&mio, &key(3), &body).expect_problem(409, "already_bought");
+        // Repeated under its own key, each purchase has its first result, also the declined one.
+        assert_eq!(buy(&mio, &key(2), &body).expect_data(201), bought);
+        buy(&mio, &key(1), &empty).expect_problem(402, "payment_declined");
     }
     assert!(cook.get("/v1/purchases").list().is_empty());
     let paid = mio.get("/v1/purchases?order=asc").list();
     assert_eq!(paid.iter().filter(|each| each["status"] == "paid").count(), 2);
-    assert_eq!(told(&mio), ["receipt", "receipt"]);
+    assert_eq!(notification_kinds(&mio), ["receipt", "receipt"]);
 }
 
 /// Proves the part of K13 that nobody pays another price than the one that was seen.
 #[test]
-fn a_price_is_the_one_that_was_seen() {
-    a_changed_price_is_not_paid(&kitchen());
+fn the_price_must_be_the_one_that_the_caller_saw() {
+    a_changed_price_is_not_charged(&kondate_server());
 }
 
-pub(crate) fn a_changed_price_is_not_paid(server: &TestServer) {
+pub(crate) fn a_changed_price_is_not_charged(server: &TestServer) {
     let (cook, mio) = (server.user("pay-dear", "pay-dear"), server.user("pay-looks", "pay-looks"));
-    cook.post("/v1/profile", &json!({ "displayName": "Cook" })).data(201);
-    add(&mio, "tok_visa");
+    cook.post("/v1/profile", &json!({ "displayName": "Cook" })).expect_data(201);
+    add_method(&mio, "tok_visa");
     let id = published(&cook, "/v1/recipes", "recipeId", 300);
-    let publish = |body: Json| cook.post(&format!("/v1/recipes/{id}/publish"), &body).data(200)["price"].clone();
+    let publish = |body: Json| cook.post(&format!("/v1/recipes/{id}/publish"), &body).expect_data(200)["price"].clone();
 
     publish(json!({ "price": 900 }));
-    let answer = buy(&mio, "1", &seen(&id, &json!(300)));
-    answer.problem(409, "price_changed");
+    let answer = buy(&mio, "1", &purchase_body_with_price(&id, &json!(300)));
+    answer.expect_problem(409, "price_changed");
     assert!(text(&answer.body, "detail").contains("900 JPY"));
-    // Published again it keeps its price; withdrawn, it has none.
+    // Publishing again keeps the price; a withdrawn item has none.
     assert_eq!(publish(json!({})), 900);
     cook.send("POST", &format!("/v1/recipes/{id}/withdraw"), None);
     assert_eq!(publish(json!({})), 0);
     publish(json!({ "price": 500 }));
     assert!(mio.get("/v1/purchases").list().is_empty());
     mio.until(&format!("/v1/catalog/recipes/{id}"), |answer| answer.body["data"]["price"] == 500);
-    assert_eq!(buy(&mio, "1", &seen(&id, &json!(500))).data(201)["amount"], 500);
+    assert_eq!(buy(&mio, "1", &purchase_body_with_price(&id, &json!(500))).expect_data(201)["amount"], 500);
 }
 
 /// Proves the part of K13 that a token is for the provider that gave it.
 #[test]
-fn what_was_under_way_is_not_paid_at_another_provider() {
-    let (server, bank) = banking();
+fn a_pending_purchase_is_not_charged_by_another_provider() {
+    let (server, provider) = server_with_fake_provider();
     let curry = offer(&server, 300);
     let mio = server.user("u_01", "u_01");
-    add(&mio, "tok_visa");
-    bank.fails("charge", Fate::Unheard);
-    buy(&mio, "1", &buys(&curry)).problem(503, "payments_unavailable");
-    bank.fails("subscribe", Fate::Unheard);
+    add_method(&mio, "tok_visa");
+    provider.inject("charge", InjectedFailure::RequestLost);
+    buy(&mio, "1", &purchase_body(&curry)).expect_problem(503, "payments_unavailable");
+    provider.inject("subscribe", InjectedFailure::RequestLost);
     let other = server.user("u_02", "u_02");
-    add(&other, "tok_visa");
-    other.post("/v1/subscription", &json!({ "plan": "premium" })).problem(503, "payments_unavailable");
+    add_method(&other, "tok_visa");
+    other.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(503, "payments_unavailable");
 
-    // The next provider would take the token.
-    let server = moved(server);
+    // The next provider would accept the token.
+    let server = with_local_provider(server);
     let (mio, other) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
-    buy(&mio, "1", &buys(&curry)).problem(402, "payment_declined");
+    buy(&mio, "1", &purchase_body(&curry)).expect_problem(402, "payment_declined");
     assert_eq!(mio.get("/v1/purchases").list()[0]["status"], "failed");
-    other.post("/v1/subscription", &json!({ "plan": "premium" })).problem(409, "other_provider");
-    other.get("/v1/subscription").problem(404, "not_found");
-    // With a card of its own it is bought.
-    let card = mio.post("/v1/payment-methods", &json!({ "token": "tok_jcb", "isDefault": true })).data(201);
-    assert_eq!(buy(&mio, "2", &buys(&curry)).data(201)["paymentMethodId"], card["paymentMethodId"]);
+    other.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(409, "other_provider");
+    other.get("/v1/subscription").expect_problem(404, "not_found");
+    // With a card of the new provider the purchase succeeds.
+    let card = mio.post("/v1/payment-methods", &json!({ "token": "tok_jcb", "isDefault": true })).expect_data(201);
+    assert_eq!(buy(&mio, "2", &purchase_body(&curry)).expect_data(201)["paymentMethodId"], card["paymentMethodId"]);
 }

@@ -1,0 +1,82 @@
+//! Requests and connections that are too slow.
+
+use std::time::Duration;
+
+use axum::{body::Body, http::Method};
+use futures_util::{StreamExt as _, stream};
+use nagaya_server::Limits;
+use nagaya_testing::PausedTokioClock;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::desk::Desk;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_request_over_the_time_limit_is_cancelled() {
+    let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
+    let mut client = desk.connect("acme").await;
+    let clock = PausedTokioClock::pause();
+    let asking = tokio::spawn(async move { (client.get("/hold").await, client) });
+    desk.wait_until_held(1).await;
+    clock.advance(SECOND * 29).await;
+    assert!(!asking.is_finished());
+    clock.advance(SECOND * 2).await;
+    let (got, mut client) = asking.await.expect("no panic");
+    assert_eq!(got.problem(), (504, "timeout".to_owned()));
+    desk.wait_until_held(0).await;
+    assert_eq!(client.get("/notes").await.status, 200, "its room is given back, and the connection goes on");
+    let metrics = client.get("/metrics").await.text;
+    assert!(metrics.contains("\nnagaya_requests_rejected_total{reason=\"timeout\"} 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_missing_body_times_out() {
+    let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
+    let mut client = desk.connect("acme").await;
+    let clock = PausedTokioClock::pause();
+    let body = stream::iter([Ok::<_, std::io::Error>("{\"title\":")]).chain(stream::pending());
+    let asking = tokio::spawn(async move {
+        let json = [("content-type", "application/json")];
+        client.send(Method::POST, "/notes", &json, Body::from_stream(body)).await
+    });
+    // With all permits taken, the request is known to wait for its body.
+    let mut other = desk.connect("acme").await;
+    while other.get("/notes").await.status != 503 {}
+    clock.advance(SECOND * 31).await;
+    assert_eq!(asking.await.expect("no panic").problem(), (504, "timeout".to_owned()));
+    assert_eq!(other.get("/notes").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_a_minute() {
+    let desk = Desk::open(Limits::default()).await;
+    let mut client = desk.connect("acme").await;
+    let clock = PausedTokioClock::pause();
+    for _ in 0..3 {
+        assert_eq!(client.get("/notes").await.status, 200);
+        clock.advance(SECOND * 65).await;
+    }
+    assert_eq!(client.get("/notes").await.status, 200);
+    clock.advance(SECOND * 80).await;
+    client.closed().await;
+}
+
+#[tokio::test]
+async fn a_slow_request_head_times_out() {
+    let desk = Desk::open(Limits::default()).await;
+    let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
+    let clock = PausedTokioClock::pause();
+    stream.write_all(b"GET /notes HTTP/1.1\r\nhost: localhost\r\n").await.expect("sent");
+    // Connections are accepted in order: once the next one is answered, the time of this one has started.
+    assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
+    for _ in 0..3 {
+        clock.advance(SECOND * 30).await;
+        // The server may already have closed it.
+        let _ = stream.write_all(b"x-more: 1\r\n").await;
+    }
+    let mut rest = Vec::new();
+    let ended = stream.read_to_end(&mut rest).await;
+    assert!(ended.is_err() || rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+}

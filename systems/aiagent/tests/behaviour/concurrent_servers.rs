@@ -1,0 +1,44 @@
+//! Several servers on one store, and concurrent requests.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use nagaya_testing::{Call, Fault};
+use serde_json::json;
+
+use crate::harness::{Clients as _, in_memory, instrumented, serve};
+
+#[test]
+fn a_policy_change_reaches_other_servers_within_seconds() {
+    let here = in_memory("single");
+    let there = serve("single", Arc::clone(&here.store), &here.clock);
+    let member = there.user_with("t1", "u1", &["member"]);
+    member.get("/tasks").expect_data(200);
+
+    here.admin("t1").post("/permission-policies", &json!({ "roles": { "member": [] } })).expect_data(201);
+    here.user_with("t1", "u1", &["member"]).get("/tasks").expect_problem(403, "forbidden");
+    let begun = Instant::now();
+    while member.get("/tasks").status == 200 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the cached policy is too old");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_slow_request_does_not_put_the_old_policy_back_into_the_cache() {
+    let (server, store) = instrumented("single");
+    let (admin, member) = (server.admin("t1"), server.user_with("t1", "u1", &["member"]));
+    thread::scope(|scope| {
+        // A slow request that has read the old policy.
+        let read = store.inject(Fault::pause_after().on(|call| matches!(call, Call::BatchGet(_))).once());
+        let slow = scope.spawn(|| member.request("GET", "/tasks", None));
+        server.block_on(read.reached());
+        admin.post("/permission-policies", &json!({ "roles": { "member": [] } })).expect_data(201);
+        read.remove();
+        slow.join().expect("an answer").expect_data(200);
+    });
+    member.get("/tasks").expect_problem(403, "forbidden");
+}
