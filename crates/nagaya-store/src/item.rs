@@ -14,7 +14,7 @@ use crate::Value;
 ///
 /// let item = Item::new().with("PK", "TENANT#t1").with("SK", "USER#u1").with("age", 7);
 /// assert_eq!(item.get("SK").and_then(|value| value.as_str()), Some("USER#u1"));
-/// assert_eq!(item.at(&Path::attribute("name")), None);
+/// assert_eq!(item.value_at(&Path::attribute("name")), None);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item(Attributes);
