@@ -190,7 +190,7 @@ fn a_function_that_cannot_start_reports_the_reason() {
         assert!(run.stderr.contains(reason), "{run}");
     };
     check(&["lambda", "todo"], "name a system and a function of it");
-    check(&["lambda", "todo.cron"], "there is `todo.api` and `todo.stream`");
+    check(&["lambda", "todo.cron"], "the functions are `todo.api` and `todo.stream`");
     check(&["lambda", "todo.api"], "AWS_LAMBDA_RUNTIME_API is not set");
 
     // Lambda starts the program under a fixed name and without arguments.
@@ -199,5 +199,5 @@ fn a_function_that_cannot_start_reports_the_reason() {
     fs::copy(env!("CARGO_BIN_EXE_nagaya"), &bootstrap).expect("a copy");
     let run = Command::new(&bootstrap).env("_HANDLER", "todo.cron").output().expect("it starts");
     let stderr = String::from_utf8_lossy(&run.stderr);
-    assert!(stderr.contains("there is `todo.api` and `todo.stream`"), "{stderr}");
+    assert!(stderr.contains("the functions are `todo.api` and `todo.stream`"), "{stderr}");
 }

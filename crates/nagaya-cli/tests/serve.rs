@@ -597,7 +597,7 @@ fn a_smoke_test_that_cannot_run_reports_the_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = text(directory.path());
     let unknown = nagaya(&["smoke", "todo"]);
-    assert!(unknown.status != 0 && unknown.stderr.contains("there is one of kondate"), "{unknown}");
+    assert!(unknown.status != 0 && unknown.stderr.contains("available: kondate"), "{unknown}");
     let keyless = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--data", data]);
     assert!(keyless.status != 0 && keyless.stderr.contains("name --data, or give a --token"), "{keyless}");
     let nowhere = nagaya(&["smoke", "kondate", "--url", "http://127.0.0.1:1", "--token", "x"]);
