@@ -10,6 +10,7 @@ mod events;
 mod explain;
 mod lambda;
 mod new;
+mod output;
 mod pages;
 mod report;
 mod schema;

@@ -134,9 +134,9 @@ impl From<nagaya_tenancy::Error> for Error {
     }
 }
 
-/// Whether a write lost the race against another writer, who changed or deleted what it is based on.
+/// Whether a write lost the race against another writer, even repeatedly: it is decided again on the new state.
 pub(crate) fn is_lost_race(error: &nagaya_tenancy::Error) -> bool {
-    error.is_conflict() || error.is_not_found()
+    error.is_lost_race() || matches!(error.kind(), nagaya_tenancy::ErrorKind::Contention)
 }
 
 /// Why a command failed.

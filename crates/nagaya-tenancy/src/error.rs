@@ -113,8 +113,14 @@ impl Error {
     /// Whether other values are already taken or have changed: where the caller chose none of them, another writer was faster,
     /// and to read and decide again may help.
     pub fn is_conflict(&self) -> bool {
-        use ErrorKind::{Contention, NotUnique, SideRecordConflict, VersionConflict};
-        matches!(self.kind(), VersionConflict { .. } | NotUnique { .. } | SideRecordConflict { .. } | Contention)
+        use ErrorKind::{NotUnique, SideRecordConflict, VersionConflict};
+        matches!(self.kind(), VersionConflict { .. } | NotUnique { .. } | SideRecordConflict { .. })
+    }
+
+    /// Whether a change lost a race: what it is based on was changed or deleted since it was read. [`ErrorKind::Contention`] is
+    /// none: all attempts are used up then.
+    pub fn is_lost_race(&self) -> bool {
+        self.is_conflict() || self.is_not_found()
     }
 
     /// Whether the store no longer keeps the changes after a position: a subscriber has to read the items instead.

@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{AT_ONCE, fields, is_lost_race, item};
+use crate::product::{AT_ONCE, fields, item};
 
 const NOTIFICATION: &str = "notification";
 /// The most characters of a title and of a body.
@@ -47,7 +47,7 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
             return Ok(Answer::record(found));
         }
         match tenant.update(NOTIFICATION, &id, read_at_patch(&call), &found).await {
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             read => return Ok(Answer::record(read?)),
         }
     }
@@ -69,7 +69,7 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
         });
         match set.commit().await {
             // One of them was read or deleted meanwhile: read the page again.
-            Err(error) if is_lost_race(&error) => retry.attempt().await?,
+            Err(error) if error.is_lost_race() => retry.attempt().await?,
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 read += page.records.len();

@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem, ProblemCode, RequestBody
 use nagaya_tenancy::{Error, ErrorKind, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{fields, is_lost_race, item};
+use crate::product::{fields, item};
 
 pub(crate) const PLAN: &str = "plan";
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -73,7 +73,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
             }
         };
         match applied {
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             applied => return Ok(Answer::record(applied?)),
         }
     }
@@ -103,7 +103,7 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
         let (current, next) = (found.next().flatten(), found.next().flatten());
         let next = next.ok_or_else(no_next_plan)?;
         match promote_next_plan(&tenant, current.as_ref(), &next, taken(call.design(), &next)).await {
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             promoted => return Ok(Answer::record(promoted?)),
         }
     }

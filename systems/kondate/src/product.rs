@@ -76,11 +76,6 @@ pub(crate) fn fields(object: Json) -> Map<String, Json> {
     }
 }
 
-/// Whether a change lost a race: an item has changed since it was read.
-pub(crate) fn is_lost_race(error: &Error) -> bool {
-    error.is_conflict() || error.is_not_found()
-}
-
 /// All records of a list.
 pub(crate) async fn all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, Error> {
     let list = list.clone().limit(MAX_PAGE);

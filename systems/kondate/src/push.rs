@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, ErrorKind, List, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
-use crate::product::{all, is_lost_race, item};
+use crate::product::{all, item};
 
 const DEVICE: &str = "push_token";
 /// The most devices of a user. Apps get new tokens without deleting the old ones, so a further device replaces the one that
@@ -54,7 +54,7 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
             None => add(&tenant, call.body.clone(), &hash).await,
         };
         match registered {
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             registered => {
                 let mut answer = Answer::record(registered?);
                 if known.is_none() {

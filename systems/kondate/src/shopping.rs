@@ -11,7 +11,7 @@ use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequestBody as 
 use nagaya_tenancy::{Page, Record, Retry};
 use serde_json::{Map, Value as Json};
 
-use crate::product::{AT_ONCE, is_lost_race, items};
+use crate::product::{AT_ONCE, items};
 
 const ITEM: &str = "shopping_item";
 
@@ -62,7 +62,7 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
             set.update(ITEM, &[&record.id().concat()], completed, record)
         });
         match set.commit().await {
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             completed => {
                 let mut completed = completed?.into_iter().flatten();
                 let now = |record: Record| match record.json("completed") {

@@ -9,9 +9,13 @@ use serde_json::{Value as Json, json};
 use super::{
     SystemArgs,
     opened::Opened,
-    print::{self, counted, instant, plain, print},
+    print::{self, counted, plain},
 };
-use crate::{Outcome, confirm::confirmed};
+use crate::{
+    Outcome,
+    confirm::confirmed,
+    output::{instant, print},
+};
 
 /// Inspect and retry dead letters
 ///

@@ -3,12 +3,8 @@
 use anyhow::bail;
 use serde_json::json;
 
-use super::{
-    SystemArgs,
-    opened::Opened,
-    print::{counted, print},
-};
-use crate::{Outcome, confirm::confirmed};
+use super::{SystemArgs, opened::Opened, print::counted};
+use crate::{Outcome, confirm::confirmed, output::print};
 
 /// Erase personal data in a user's events
 ///

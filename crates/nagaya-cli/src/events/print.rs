@@ -1,21 +1,7 @@
 //! Output for people and programs.
 
-use std::io::Write as _;
-
-use jiff::Timestamp;
 use nagaya_events::RecordedEvent;
 use serde_json::{Value as Json, json};
-
-/// Prints a result.
-pub(super) fn print(as_json: bool, json: &Json, text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if as_json {
-        writeln!(out, "{json:#}")?;
-    } else {
-        write!(out, "{text}")?;
-    }
-    Ok(())
-}
 
 /// An event for programs.
 pub(super) fn event(event: &RecordedEvent) -> Json {
@@ -45,9 +31,4 @@ pub(super) fn plain(text: &str) -> String {
 /// A number of things.
 pub(super) fn counted(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
-/// A moment.
-pub(super) fn instant(millis: i64) -> String {
-    Timestamp::from_millisecond(millis).map_or_else(|_| millis.to_string(), |instant| instant.to_string())
 }

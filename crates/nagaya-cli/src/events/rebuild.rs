@@ -10,10 +10,10 @@ use serde_json::{Value as Json, json};
 use super::{
     SystemArgs,
     opened::Opened,
-    print::{counted, plain, print},
+    print::{counted, plain},
     progress,
 };
-use crate::{Outcome, confirm::confirmed, serve::StoreKind};
+use crate::{Outcome, confirm::confirmed, output::print, serve::StoreKind};
 
 /// Rebuild a projection from the events, without downtime
 ///

@@ -9,9 +9,9 @@ use super::{
     SystemArgs,
     cause_tree::CauseTree,
     opened::Opened,
-    print::{self, counted, plain, print},
+    print::{self, counted, plain},
 };
-use crate::Outcome;
+use crate::{Outcome, output::print};
 
 /// Show the history of an aggregate: who did what, when, and why
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,10 @@ use serde_json::{Value as Json, json};
 use super::{
     SystemArgs,
     opened::Opened,
-    print::{counted, plain, print},
+    print::{counted, plain},
     progress,
 };
-use crate::Outcome;
+use crate::{Outcome, output::print};
 
 /// Verify that no event is missing, changed or out of order
 ///

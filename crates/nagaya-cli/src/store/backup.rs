@@ -80,6 +80,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let made =
         with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
     let json = show::backup(&made, file);
-    show::print(directory.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
+    crate::output::print(directory.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
     Ok(if made.damaged_objects.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
 }

@@ -20,9 +20,8 @@ use self::{
     access::{Access, DirectoryArgs, access, open},
     failure::StoreFailure,
     progress::with_progress,
-    show::print,
 };
-use super::Outcome;
+use super::{Outcome, output::print};
 
 /// Maintain the directory of the embedded store
 #[derive(Debug, clap::Args)]

@@ -9,9 +9,8 @@ use serde_json::{Value as Json, json};
 use super::{
     access::{DirectoryArgs, is_store},
     failure::StoreFailure,
-    show::print,
 };
-use crate::Outcome;
+use crate::{Outcome, output::print};
 
 /// Show what a damaged journal still holds, and with --yes discard the rest
 ///

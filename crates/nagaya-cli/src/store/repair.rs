@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 use super::{
     access::{Access, DirectoryArgs, access},
     progress::with_progress,
-    show::{self, print},
+    show,
 };
-use crate::Outcome;
+use crate::{Outcome, output::print};
 
 /// Rebuild indexes from the items
 ///

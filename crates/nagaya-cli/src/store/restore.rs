@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let next = next_steps(args, &restored)?;
     let mut json = show::restored(&restored, &args.to);
     json["next"] = json!(next);
-    show::print(args.directory.json, &json, &show::restored_text(&restored, &args.to))?;
+    crate::output::print(args.directory.json, &json, &show::restored_text(&restored, &args.to))?;
     if restored.keys == 0 {
         eprintln!(
             "no keys were restored: tokens and cursors issued earlier are refused, and new keys are created at the first start"

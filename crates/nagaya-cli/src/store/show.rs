@@ -1,25 +1,11 @@
 //! The output of the commands. A running server sends JSON, so the text is rendered from that JSON.
 
-use std::{fmt::Write as _, io::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path};
 
-use jiff::Timestamp;
 use nagaya_embedded::{BackupSummary, Finding, RestoreSummary, StoreStats};
 use serde_json::{Value as Json, json};
 
-/// Prints a result.
-pub(super) fn print(as_json: bool, json: &Json, text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if as_json {
-        writeln!(out, "{json:#}")?;
-    } else {
-        write!(out, "{text}")?;
-    }
-    Ok(())
-}
-
-fn instant(millis: i64) -> String {
-    Timestamp::from_millisecond(millis).map_or_else(|_| millis.to_string(), |instant| instant.to_string())
-}
+use crate::output::instant;
 
 pub(crate) fn stat(stat: &StoreStats) -> Json {
     let tables: Vec<_> = stat

@@ -81,6 +81,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         text.push('\n');
     }
     let json = json!({ "ok": problems.is_empty(), "backups": listed, "problems": problems });
-    show::print(args.json, &json, &text)?;
+    crate::output::print(args.json, &json, &text)?;
     Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
 }

@@ -131,7 +131,7 @@ impl Lower<'_> {
                 _ => size.unwrap_or(MAX_CHARS),
             },
             min_elements: if matches!(kind, FieldType::List(_)) { min.map_or(0, |min| min as usize) } else { 0 },
-            text_syntax: self.form(node, &kind, min, max),
+            text_syntax: self.text_syntax(node, &kind, min, max),
             span: span.clone(),
             since_text,
             has_known_type: known,
@@ -207,7 +207,13 @@ impl Lower<'_> {
         number
     }
 
-    fn form(&mut self, node: &Node, kind: &FieldType, min: Option<f64>, max: Option<f64>) -> Option<Arc<TextSyntax>> {
+    fn text_syntax(
+        &mut self,
+        node: &Node,
+        kind: &FieldType,
+        min: Option<f64>,
+        max: Option<f64>,
+    ) -> Option<Arc<TextSyntax>> {
         let scalar_type = match kind {
             FieldType::String => ScalarType::Text,
             FieldType::Integer => ScalarType::Integer,

@@ -10,7 +10,7 @@ use nagaya_tenancy::{ChangeSet, Error, Nagaya, Principal, Record, RecordOwner, R
 use serde_json::json;
 
 use super::Kind;
-use crate::product::{fields, is_lost_race};
+use crate::product::fields;
 
 /// The user in what is written.
 const USER: &str = "saved-counts";
@@ -96,7 +96,7 @@ pub(crate) async fn recount(nagaya: &Nagaya, publication: &CatalogEntry) -> Resu
         tracing::warn!(?publication, number, "a saved count is not the number of its saves");
         // A record that was created or deleted since has changed the item's version.
         match set_count(creator.change_set(), publication, &counter, number).commit().await {
-            Err(error) if !is_lost_race(&error) => return Err(error),
+            Err(error) if !error.is_lost_race() => return Err(error),
             _ => {}
         }
     }
@@ -134,7 +134,7 @@ async fn reconcile_some(nagaya: &Nagaya, publication: &CatalogEntry, users: &[St
             set = set.side_record(publication.kind.names().creator, RecordOwner::Tenant, &name, fields, note.as_ref());
         }
         match set.commit().await {
-            Err(error) if !is_lost_race(&error) => return Err(error),
+            Err(error) if !error.is_lost_race() => return Err(error),
             _ => {}
         }
     }

@@ -9,7 +9,7 @@ use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, Retry, SideRecord, T
 use serde_json::{Map, Value as Json, json};
 
 use super::{Kind, author, shown};
-use crate::product::{fields, is_lost_race};
+use crate::product::fields;
 
 request_body! {
     /// The body that publishes something. Recipes and sets have the same prices.
@@ -68,7 +68,7 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
                 let copy = results.into_iter().nth(1).flatten().ok_or_else(Problem::not_found)?;
                 return Ok(Answer::record(copy));
             }
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -91,7 +91,7 @@ pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Prob
         let set = tenant.change_set().update(names.own, &[id], fields(json!({ "publishedAt": null })), &own);
         match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -110,7 +110,7 @@ pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
         let set = tenant.change_set().delete(names.own, &[id], &own);
         match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -8,7 +8,6 @@ use nagaya_tenancy::{Expected, Record, Retry};
 use serde_json::{Map, Value as Json};
 
 use super::{Kind, counts::CatalogEntry};
-use crate::product::is_lost_race;
 
 /// Saves an item of the catalog. A saved item stays as it is, unless the item was published again since.
 pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
@@ -39,7 +38,7 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
         };
         match written {
             Ok(record) => return Ok(Answer::record(record)),
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -13,7 +13,7 @@ use super::{
     text,
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
-use crate::product::{fields, is_lost_race};
+use crate::product::fields;
 
 pub(super) const ADD: &str = "Adds a payment method by the provider's token for it; 200 if it is there already.";
 pub(super) const DEFAULT: &str = "Makes a payment method the default one, in place of another.";
@@ -68,7 +68,7 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
         let set = call.change(&wallet).create(METHOD, fields(method));
         let set = if is_default_now { unset_default(set, &methods) } else { set };
         match set.commit().await {
-            Err(error) if is_lost_race(&error) => {}
+            Err(error) if error.is_lost_race() => {}
             added => {
                 let method = added?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
                 let place = call.http.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
@@ -173,7 +173,7 @@ impl PaymentCall {
             let id: Vec<_> = id.iter().map(String::as_str).collect();
             let set = self.change(&wallet).update(METHOD, &id, fields(json!({ "isDefault": true })), &method);
             match unset_default(set, &methods).commit().await {
-                Err(error) if is_lost_race(&error) => {}
+                Err(error) if error.is_lost_race() => {}
                 preferred => return preferred?.into_iter().next().flatten().ok_or_else(Problem::internal),
             }
         }

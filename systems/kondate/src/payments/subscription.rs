@@ -7,10 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::{PaymentCall, SUBSCRIPTION, SubscriptionState, SubscriptionStatus};
-use crate::{
-    notifications::notification,
-    product::{fields, is_lost_race},
-};
+use crate::{notifications::notification, product::fields};
 
 pub(super) const CANCEL: &str = "Lets the subscription end with the period that is paid for.";
 pub(super) const RESUME: &str = "Revokes a cancellation, until the end of the period.";
@@ -159,7 +156,7 @@ impl PaymentCall {
         };
         match set.commit().await {
             Ok(changed) => Ok(changed.into_iter().next().flatten()),
-            Err(error) if is_lost_race(&error) => Ok(None),
+            Err(error) if error.is_lost_race() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

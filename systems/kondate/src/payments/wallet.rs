@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use super::{METHOD, PaymentCall, methods::Removal, purchases::PendingPurchase, start::Start};
-use crate::product::{fields, is_lost_race};
+use crate::product::fields;
 
 const NAME: &str = "wallet";
 
@@ -83,7 +83,7 @@ impl PaymentCall {
 pub(super) async fn commit_or_lost_race(set: ChangeSet) -> Result<bool, Problem> {
     match set.commit().await {
         Ok(_) => Ok(true),
-        Err(error) if is_lost_race(&error) => Ok(false),
+        Err(error) if error.is_lost_race() => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -10,7 +10,7 @@ use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{AT_ONCE, fields, is_lost_race};
+use crate::product::{AT_ONCE, fields};
 
 /// The user that writes postings.
 const USER: &str = "search";
@@ -24,7 +24,7 @@ pub(crate) async fn reconcile(nagaya: &Nagaya, entity: &str, tenant: &str, id: &
         match postings.step(lost_race).await {
             Ok(Step::UpToDate) => return Ok(()),
             Ok(Step::Incomplete) => {}
-            Err(error) if is_lost_race(&error) => {
+            Err(error) if error.is_lost_race() => {
                 lost_race = true;
                 retry.attempt().await?;
             }
