@@ -3,6 +3,7 @@
 //! Nothing is copied into a queue. The events stay where they are; what is stored is that the aggregate is parked, at which
 //! event, and why. Its later events wait.
 
+use futures_util::future::BoxFuture;
 use nagaya_tenancy::SideRecord;
 use serde_json::Value as Json;
 
@@ -94,15 +95,17 @@ impl Processor {
         self.unpark(letter, true).await
     }
 
-    async fn unpark(&self, letter: &DeadLetter, skip: bool) -> Result<UnparkOutcome, Error> {
-        // The dead letters that are shown are those of the current generation; the others have their own.
-        let generation = Generations::read(self).await?.current;
-        let tenant = self.tenant(generation, &letter.tenant)?;
-        let unpark = Some(Unpark { version: letter.version, skip });
-        match self.advance_or_unpark(&tenant, &letter.aggregate, Vec::new(), unpark).await?.0 {
-            AdvanceState::UpToDate => Ok(UnparkOutcome::UpToDate),
-            AdvanceState::Parked => Ok(UnparkOutcome::ParkedAgain),
-        }
+    fn unpark<'a>(&'a self, letter: &'a DeadLetter, skip: bool) -> BoxFuture<'a, Result<UnparkOutcome, Error>> {
+        Box::pin(async move {
+            // The dead letters that are shown are those of the current generation; the others have their own.
+            let generation = Generations::read(self).await?.current;
+            let tenant = self.tenant(generation, &letter.tenant)?;
+            let unpark = Some(Unpark { version: letter.version, skip });
+            match self.advance_or_unpark(&tenant, &letter.aggregate, Vec::new(), unpark).await?.0 {
+                AdvanceState::UpToDate => Ok(UnparkOutcome::UpToDate),
+                AdvanceState::Parked => Ok(UnparkOutcome::ParkedAgain),
+            }
+        })
     }
 
     /// Unparks all aggregates of a generation. Their events are tried again when they are advanced.

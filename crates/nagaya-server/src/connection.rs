@@ -4,12 +4,12 @@ use std::{
     convert::Infallible,
     future::Future,
     net::SocketAddr,
-    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use axum::body::Body;
+use futures_util::future::BoxFuture;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
 ) -> Instant {
     let graceful = GracefulShutdown::new();
     let stopping = {
-        let mut accepting = pin!(accept(&listener, &pipeline, &graceful));
+        let mut accepting = accept(&listener, &pipeline, &graceful);
         tokio::select! {
             () = &mut accepting => {}
             () = stop => {}
@@ -62,51 +62,57 @@ pub(crate) async fn serve(
     stopping
 }
 
-/// Accepts connections for ever.
-async fn accept(listener: &TcpListener, pipeline: &Arc<Pipeline>, graceful: &GracefulShutdown) {
-    let mut http = http1::Builder::new();
-    let idle = pipeline.limits().idle.min(IDLE_TIMEOUT_CAP);
-    http.timer(TokioTimer::new()).header_read_timeout(idle);
-    http.max_header_size(pipeline.limits().head_bytes).max_buf_size(pipeline.limits().head_bytes.max(MIN_BUFFER));
-    loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Most likely the open files limit: open connections go on, and release files when they close.
-                tracing::warn!(target: TARGET, %error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
+/// Accepts connections for ever. Boxed, so that the HTTP server is compiled in this crate, and not in those that start it.
+fn accept<'a>(
+    listener: &'a TcpListener,
+    pipeline: &'a Arc<Pipeline>,
+    graceful: &'a GracefulShutdown,
+) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let mut http = http1::Builder::new();
+        let idle = pipeline.limits().idle.min(IDLE_TIMEOUT_CAP);
+        http.timer(TokioTimer::new()).header_read_timeout(idle);
+        http.max_header_size(pipeline.limits().head_bytes).max_buf_size(pipeline.limits().head_bytes.max(MIN_BUFFER));
+        loop {
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Most likely the open files limit: open connections go on, and release files when they close.
+                    tracing::warn!(target: TARGET, %error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            // At the limit, this connection waits here and all others wait in the backlog of the listener. The semaphore is
+            // never closed.
+            let permit = Arc::clone(pipeline.connections()).try_acquire_owned();
+            if permit.is_err() {
+                let limit = pipeline.limits().connections;
+                tracing::warn!(target: TARGET, limit, "the connection limit is reached: new connections wait, probes too");
             }
-        };
-        // At the limit, this connection waits here and all others wait in the backlog of the listener. The semaphore is
-        // never closed.
-        let permit = Arc::clone(pipeline.connections()).try_acquire_owned();
-        if permit.is_err() {
-            let limit = pipeline.limits().connections;
-            tracing::warn!(target: TARGET, limit, "the connection limit is reached: new connections wait, probes too");
-        }
-        let permit = match permit {
-            Ok(permit) => permit,
-            Err(_) => match Arc::clone(pipeline.connections()).acquire_owned().await {
+            let permit = match permit {
                 Ok(permit) => permit,
-                Err(_) => return,
-            },
-        };
-        prepare(&stream, idle);
-        let pipeline = Arc::clone(pipeline);
-        let peer = address(peer);
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (pipeline, peer) = (Arc::clone(&pipeline), Arc::clone(&peer));
-            async move { Ok::<_, Infallible>(pipeline.answer(&peer, request.map(Body::new)).await) }
-        });
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
-            }
-            drop(permit);
-        });
-    }
+                Err(_) => match Arc::clone(pipeline.connections()).acquire_owned().await {
+                    Ok(permit) => permit,
+                    Err(_) => return,
+                },
+            };
+            prepare(&stream, idle);
+            let pipeline = Arc::clone(pipeline);
+            let peer = address(peer);
+            let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let (pipeline, peer) = (Arc::clone(&pipeline), Arc::clone(&peer));
+                async move { Ok::<_, Infallible>(pipeline.answer(&peer, request.map(Body::new)).await) }
+            });
+            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection ended early");
+                }
+                drop(permit);
+            });
+        }
+    })
 }
 
 /// Sets socket options. They are optional: a socket that refuses them works.

@@ -1,6 +1,6 @@
 //! The handles that application code gets: for a tenant, an operator, or a visitor.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 use serde_json::{Map, Value as Json};
 
@@ -8,6 +8,12 @@ use crate::{
     ChangeSet, ChangeSource, Error, Expected, List, Nagaya, Page, Principal, Record, RecordOwner, SideRecord,
     session::Session,
 };
+
+/// The result of a call, to be awaited.
+///
+/// It is boxed so that the code behind it is compiled once, in this crate: the body of an `async fn` is compiled again in
+/// every crate that awaits it.
+pub type TenancyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// A handle that reaches one tenant's items and public ones, and nothing else.
 ///
@@ -28,18 +34,21 @@ macro_rules! reads {
     ($handle:ident) => {
         impl $handle {
             /// The item with this id: the values of its key besides the tenant.
-            pub async fn get(&self, entity: &str, id: &[&str]) -> Result<Record, Error> {
-                self.0.get(entity, id).await
+            pub fn get<'a>(&'a self, entity: &'a str, id: &'a [&'a str]) -> TenancyFuture<'a, Record> {
+                Box::pin(self.0.get(entity, id))
             }
 
             /// The items with these ids, in the same order; `None` for those that do not exist.
-            pub async fn get_many(&self, wanted: &[(&str, &[&str])]) -> Result<Vec<Option<Record>>, Error> {
-                self.0.get_many(wanted).await
+            pub fn get_many<'a>(
+                &'a self,
+                wanted: &'a [(&'a str, &'a [&'a str])],
+            ) -> TenancyFuture<'a, Vec<Option<Record>>> {
+                Box::pin(self.0.get_many(wanted))
             }
 
             /// A page of an access pattern.
-            pub async fn list(&self, list: &List) -> Result<Page, Error> {
-                self.0.list(list).await
+            pub fn list<'a>(&'a self, list: &'a List) -> TenancyFuture<'a, Page> {
+                Box::pin(self.0.list(list))
             }
         }
     };
@@ -77,13 +86,13 @@ macro_rules! writes {
             }
 
             /// A side record in the table of an entity.
-            pub async fn side_record(
-                &self,
-                entity: &str,
+            pub fn side_record<'a>(
+                &'a self,
+                entity: &'a str,
                 owner: RecordOwner,
-                name: &str,
-            ) -> Result<Option<SideRecord>, Error> {
-                self.0.side_record(entity, owner, name).await
+                name: &'a str,
+            ) -> TenancyFuture<'a, Option<SideRecord>> {
+                Box::pin(self.0.side_record(entity, owner, name))
             }
 
             /// Changes that happen together or not at all.
@@ -103,14 +112,14 @@ writes!(Operator);
 impl Tenant {
     /// The tenant's side records in the table of an entity whose names start with this, in order, after one of them. A page may
     /// have fewer than the limit; an empty one is the end.
-    pub async fn side_records(
-        &self,
-        entity: &str,
-        prefix: &str,
-        after: Option<&str>,
+    pub fn side_records<'a>(
+        &'a self,
+        entity: &'a str,
+        prefix: &'a str,
+        after: Option<&'a str>,
         limit: usize,
-    ) -> Result<Vec<SideRecord>, Error> {
-        self.0.side_records(entity, RecordOwner::Tenant, prefix, after, limit).await
+    ) -> TenancyFuture<'a, Vec<SideRecord>> {
+        Box::pin(self.0.side_records(entity, RecordOwner::Tenant, prefix, after, limit))
     }
 
     /// Whether a secret field of an item passes a test. It is the only way to use a secret, such as the hash of a password.
@@ -128,14 +137,14 @@ impl Tenant {
 
 impl Operator {
     /// The system's side records in the table of an entity whose names start with this, in order, after one of them.
-    pub async fn side_records(
-        &self,
-        entity: &str,
-        prefix: &str,
-        after: Option<&str>,
+    pub fn side_records<'a>(
+        &'a self,
+        entity: &'a str,
+        prefix: &'a str,
+        after: Option<&'a str>,
         limit: usize,
-    ) -> Result<Vec<SideRecord>, Error> {
-        self.0.side_records(entity, RecordOwner::System, prefix, after, limit).await
+    ) -> TenancyFuture<'a, Vec<SideRecord>> {
+        Box::pin(self.0.side_records(entity, RecordOwner::System, prefix, after, limit))
     }
 
     /// Sees what happens to the items of an entity, of all tenants. That it begins is audited; what is seen then is not.
@@ -144,17 +153,19 @@ impl Operator {
     }
 
     /// The same for several entities, which have to lie in one table.
-    pub async fn change_source_of(&self, entities: &[&str]) -> Result<ChangeSource, Error> {
-        self.0.require_reason()?;
-        let state = &self.0.state;
-        let compiled = entities.iter().map(|entity| state.compiled(entity)).collect::<Result<Vec<_>, _>>()?;
-        let table = compiled.first().map(|first| first.table.clone()).unwrap_or_default();
-        if let Some(elsewhere) = compiled.iter().find(|each| each.table != table) {
-            return Err(Error::problem(elsewhere.name(), "lies in another table: follow it by itself"));
-        }
-        self.0.audit_reading("follow", compiled.iter().map(|each| (*each, each.name().to_owned()))).await?;
-        let compiled = compiled.into_iter().map(Arc::clone).collect();
-        Ok(ChangeSource { state: Arc::clone(state), table, entities: compiled })
+    pub fn change_source_of<'a>(&'a self, entities: &'a [&'a str]) -> TenancyFuture<'a, ChangeSource> {
+        Box::pin(async move {
+            self.0.require_reason()?;
+            let state = &self.0.state;
+            let compiled = entities.iter().map(|entity| state.compiled(entity)).collect::<Result<Vec<_>, _>>()?;
+            let table = compiled.first().map(|first| first.table.clone()).unwrap_or_default();
+            if let Some(elsewhere) = compiled.iter().find(|each| each.table != table) {
+                return Err(Error::problem(elsewhere.name(), "lies in another table: follow it by itself"));
+            }
+            self.0.audit_reading("follow", compiled.iter().map(|each| (*each, each.name().to_owned()))).await?;
+            let compiled = compiled.into_iter().map(Arc::clone).collect();
+            Ok(ChangeSource { state: Arc::clone(state), table, entities: compiled })
+        })
     }
 
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.

@@ -26,7 +26,7 @@ mod write;
 pub use self::{
     error::{Error, ErrorKind},
     expected::Expected,
-    handles::{Operator, Tenant, Visitor},
+    handles::{Operator, TenancyFuture, Tenant, Visitor},
     principal::Principal,
     read::{List, LogPage, Page, list_query},
     record::Record,

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use nagaya_tenancy::{
     ChangeSource, ItemChange, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, SubscriptionStatus,
     Tenant,
@@ -151,19 +151,21 @@ impl Processor {
     }
 
     /// Reads a page of changes, and applies them.
-    pub async fn step(&self) -> Result<StepReport, Error> {
-        let mut page = self.subscription.next_page().await?;
-        let step = if page.gap {
-            // The changes are lost, but not the events.
-            self.catch_up().await?
-        } else {
-            let aggregates = self.by_aggregate(std::mem::take(&mut page.changes));
-            // An unreadable event counts as one.
-            let events = aggregates.values().map(|events| events.len().max(1)).sum();
-            StepReport { read: page.read, events, parked: self.apply_all(aggregates).await? }
-        };
-        self.subscription.acknowledge(page, step.events > 0).await?;
-        Ok(step)
+    pub fn step(&self) -> BoxFuture<'_, Result<StepReport, Error>> {
+        Box::pin(async move {
+            let mut page = self.subscription.next_page().await?;
+            let step = if page.gap {
+                // The changes are lost, but not the events.
+                self.catch_up().await?
+            } else {
+                let aggregates = self.by_aggregate(std::mem::take(&mut page.changes));
+                // An unreadable event counts as one.
+                let events = aggregates.values().map(|events| events.len().max(1)).sum();
+                StepReport { read: page.read, events, parked: self.apply_all(aggregates).await? }
+            };
+            self.subscription.acknowledge(page, step.events > 0).await?;
+            Ok(step)
+        })
     }
 
     /// Applies all stored events, in all generations.
@@ -203,32 +205,34 @@ impl Processor {
         self.apply_all(by_aggregate(events)).await
     }
 
-    async fn apply_all(&self, aggregates: Aggregates) -> Result<usize, Error> {
-        if aggregates.is_empty() {
-            return Ok(0);
-        }
-        // Read after the changes: a generation that is started later reads their events itself.
-        let generations: Arc<[u32]> = Generations::read(self).await?.all().into();
-        let mut aggregates: Vec<_> = aggregates.into_iter().collect();
-        let part = aggregates.len().div_ceil(self.options.tasks.max(1)).max(MIN_PER_TASK);
-        if aggregates.len() <= part {
-            return self.apply_part(&generations, aggregates).await;
-        }
-        let mut parts = JoinSet::new();
-        while !aggregates.is_empty() {
-            let part = aggregates.split_off(aggregates.len().saturating_sub(part));
-            let (processor, generations) = (self.clone(), Arc::clone(&generations));
-            parts.spawn(async move { processor.apply_part(&generations, part).await }.boxed());
-        }
-        let (mut parked, mut failed) = (0, None);
-        while let Some(done) = parts.join_next().await {
-            match done {
-                Ok(Ok(more)) => parked += more,
-                Ok(Err(error)) => failed = Some(error),
-                Err(error) => failed = Some(ErrorKind::Busy(format!("a task has ended early: {error}")).into()),
+    fn apply_all(&self, aggregates: Aggregates) -> BoxFuture<'_, Result<usize, Error>> {
+        Box::pin(async move {
+            if aggregates.is_empty() {
+                return Ok(0);
             }
-        }
-        failed.map_or(Ok(parked), Err)
+            // Read after the changes: a generation that is started later reads their events itself.
+            let generations: Arc<[u32]> = Generations::read(self).await?.all().into();
+            let mut aggregates: Vec<_> = aggregates.into_iter().collect();
+            let part = aggregates.len().div_ceil(self.options.tasks.max(1)).max(MIN_PER_TASK);
+            if aggregates.len() <= part {
+                return self.apply_part(&generations, aggregates).await;
+            }
+            let mut parts = JoinSet::new();
+            while !aggregates.is_empty() {
+                let part = aggregates.split_off(aggregates.len().saturating_sub(part));
+                let (processor, generations) = (self.clone(), Arc::clone(&generations));
+                parts.spawn(async move { processor.apply_part(&generations, part).await }.boxed());
+            }
+            let (mut parked, mut failed) = (0, None);
+            while let Some(done) = parts.join_next().await {
+                match done {
+                    Ok(Ok(more)) => parked += more,
+                    Ok(Err(error)) => failed = Some(error),
+                    Err(error) => failed = Some(ErrorKind::Busy(format!("a task has ended early: {error}")).into()),
+                }
+            }
+            failed.map_or(Ok(parked), Err)
+        })
     }
 
     async fn apply_part(&self, generations: &[u32], mut part: Vec<Aggregate>) -> Result<usize, Error> {

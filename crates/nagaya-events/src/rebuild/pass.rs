@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use nagaya_tenancy::Record;
 use tokio::{
     sync::Mutex,
@@ -107,36 +107,38 @@ pub(super) fn task_result<T: Default>(task: Option<Result<Result<T, Error>, Join
 impl Processor {
     /// Does a job with the events of each aggregate of a tenant, or of all; many aggregates at a time, on all CPUs, with a
     /// bounded number of them in memory. Two tasks take turns to read each segment, and each works on what it has read.
-    pub(super) async fn pass(
-        &self,
-        tenant: Option<&str>,
-        tell: ProgressCallback<'_>,
+    pub(super) fn pass<'a>(
+        &'a self,
+        tenant: Option<&'a str>,
+        tell: ProgressCallback<'a>,
         job: Job,
-    ) -> Result<PassResult, Error> {
-        let (source, tenant) = (self.source().await?, tenant.map(str::to_owned));
-        let limit = if matches!(job, Job::Advance(_)) { EVENTS } else { PAGE };
-        let counters = Arc::new(Counters::default());
-        let mut tasks: JoinSet<Result<PassResult, Error>> = JoinSet::new();
-        for segment in 0..self.segments() {
-            let segment = (segment, self.segments());
-            let reader = SegmentReader::new(source.clone(), segment, tenant.clone(), limit);
-            let reader = Arc::new(Mutex::new(reader));
-            // While one waits for the store, the other works.
-            for _ in 0..2 {
-                let (processor, reader, counters) = (self.clone(), Arc::clone(&reader), Arc::clone(&counters));
-                tasks.spawn(async move { processor.pass_segment(job, &reader, &counters).await }.boxed());
+    ) -> BoxFuture<'a, Result<PassResult, Error>> {
+        Box::pin(async move {
+            let (source, tenant) = (self.source().await?, tenant.map(str::to_owned));
+            let limit = if matches!(job, Job::Advance(_)) { EVENTS } else { PAGE };
+            let counters = Arc::new(Counters::default());
+            let mut tasks: JoinSet<Result<PassResult, Error>> = JoinSet::new();
+            for segment in 0..self.segments() {
+                let segment = (segment, self.segments());
+                let reader = SegmentReader::new(source.clone(), segment, tenant.clone(), limit);
+                let reader = Arc::new(Mutex::new(reader));
+                // While one waits for the store, the other works.
+                for _ in 0..2 {
+                    let (processor, reader, counters) = (self.clone(), Arc::clone(&reader), Arc::clone(&counters));
+                    tasks.spawn(async move { processor.pass_segment(job, &reader, &counters).await }.boxed());
+                }
             }
-        }
-        let mut result = PassResult::default();
-        while !tasks.is_empty() {
-            tokio::select! {
-                task = tasks.join_next() => result.merge(task_result(task)?),
-                () = tokio::time::sleep(REPORT_INTERVAL) => tell(counters.progress()),
+            let mut result = PassResult::default();
+            while !tasks.is_empty() {
+                tokio::select! {
+                    task = tasks.join_next() => result.merge(task_result(task)?),
+                    () = tokio::time::sleep(REPORT_INTERVAL) => tell(counters.progress()),
+                }
             }
-        }
-        result.progress = counters.progress();
-        tell(result.progress);
-        Ok(result)
+            result.progress = counters.progress();
+            tell(result.progress);
+            Ok(result)
+        })
     }
 
     /// How many segments are read in parallel.

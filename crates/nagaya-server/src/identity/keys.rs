@@ -7,9 +7,12 @@ use std::sync::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use jsonwebtoken::{
-    Algorithm, DecodingKey,
-    crypto::rust_crypto::DEFAULT_PROVIDER,
+    Algorithm,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
+};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PSS_2048_8192_SHA256,
+    RsaPublicKeyComponents, UnparsedPublicKey,
 };
 
 use super::token::ACCEPTED;
@@ -20,7 +23,7 @@ const MAX_KEYS: usize = 64;
 /// A public key that verifies signatures.
 pub(super) struct Key {
     jwk: Jwk,
-    decoding: DecodingKey,
+    material: KeyMaterial,
     algorithms: Vec<Algorithm>,
     retired: AtomicBool,
 }
@@ -34,21 +37,16 @@ impl Key {
         {
             return None;
         }
-        let mut algorithms = fitting(&jwk.algorithm);
-        algorithms.retain(|each| common.key_algorithm.is_none_or(|named| named == (*each).into()));
-        let first = algorithms.first()?;
-        let decoding = DecodingKey::from_jwk(&jwk).ok()?;
-        // This fails for a point that is not on its curve.
-        (DEFAULT_PROVIDER.verifier_factory)(first, &decoding).ok()?;
-        Some(Key { jwk, decoding, algorithms, retired: AtomicBool::new(false) })
+        let (material, mut algorithms) = KeyMaterial::of(&jwk.algorithm)?;
+        algorithms
+            .retain(|each| ACCEPTED.contains(each) && common.key_algorithm.is_none_or(|named| named == (*each).into()));
+        (!algorithms.is_empty()).then_some(Key { jwk, material, algorithms, retired: AtomicBool::new(false) })
     }
 
     /// Whether the key has made this signature.
     pub(super) fn has_signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         // The key decides the algorithm, never the token alone.
-        self.algorithms.contains(&algorithm)
-            && (DEFAULT_PROVIDER.verifier_factory)(&algorithm, &self.decoding)
-                .is_ok_and(|verifier| verifier.verify(message, &signature.to_vec()).is_ok())
+        self.algorithms.contains(&algorithm) && self.material.has_signed(algorithm, message, signature)
     }
 
     /// Whether its issuer no longer publishes it.
@@ -57,36 +55,62 @@ impl Key {
     }
 }
 
-/// The accepted algorithms for a key of this kind and size. The library does not check sizes.
-fn fitting(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
-    let fits: &[Algorithm] = match parameters {
-        AlgorithmParameters::EllipticCurve(key) => match (&key.curve, length(&key.x), length(&key.y)) {
-            (EllipticCurve::P256, 32, 32) => &[Algorithm::ES256],
-            (EllipticCurve::P384, 48, 48) => &[Algorithm::ES384],
-            _ => &[],
-        },
-        // From 2,048 bits, below which keys are too weak, to 4,096, the most that the library accepts.
-        AlgorithmParameters::RSA(key) => match digits(&key.n) {
-            256..=512 => &[Algorithm::RS256, Algorithm::PS256],
-            _ => &[],
-        },
-        AlgorithmParameters::OctetKeyPair(key) => match (&key.curve, length(&key.x)) {
-            (EllipticCurve::Ed25519, 32) => &[Algorithm::EdDSA],
-            _ => &[],
-        },
-        _ => &[],
-    };
-    fits.iter().copied().filter(|each| ACCEPTED.contains(each)).collect()
+/// The numbers of a public key.
+enum KeyMaterial {
+    /// A point of a curve, as bytes.
+    Point(Vec<u8>),
+    /// Modulus and exponent, without leading zeros.
+    Rsa(RsaPublicKeyComponents<Vec<u8>>),
 }
 
-/// The length of a value of fixed size, in bytes.
-fn length(text: &str) -> usize {
-    BASE64.decode(text).map_or(0, |bytes| bytes.len())
-}
+impl KeyMaterial {
+    /// The numbers of a key, and the algorithms that a key of this kind and size is for.
+    fn of(parameters: &AlgorithmParameters) -> Option<(Self, Vec<Algorithm>)> {
+        let bytes = |text: &str| BASE64.decode(text).ok();
+        match parameters {
+            AlgorithmParameters::EllipticCurve(key) => {
+                let (x, y) = (bytes(&key.x)?, bytes(&key.y)?);
+                let algorithm = match (&key.curve, x.len(), y.len()) {
+                    (EllipticCurve::P256, 32, 32) => Algorithm::ES256,
+                    (EllipticCurve::P384, 48, 48) => Algorithm::ES384,
+                    _ => return None,
+                };
+                // An uncompressed point begins with 4 (SEC 1, 2.3.3).
+                Some((KeyMaterial::Point([vec![4], x, y].concat()), vec![algorithm]))
+            }
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                let point = bytes(&key.x).filter(|point| point.len() == 32)?;
+                Some((KeyMaterial::Point(point), vec![Algorithm::EdDSA]))
+            }
+            AlgorithmParameters::RSA(key) => {
+                // Some issuers write a leading zero.
+                let number = |text| Some(bytes(text)?.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<_>>());
+                let components = RsaPublicKeyComponents { n: number(&key.n)?, e: number(&key.e)? };
+                // Keys below 2,048 bits are too weak; beyond 4,096 bits checking a signature takes too long.
+                let fits = (256..=512).contains(&components.n.len());
+                fits.then(|| (KeyMaterial::Rsa(components), vec![Algorithm::RS256, Algorithm::PS256]))
+            }
+            _ => None,
+        }
+    }
 
-/// The length of a number in bytes; some issuers write a leading zero.
-fn digits(text: &str) -> usize {
-    BASE64.decode(text).map_or(0, |bytes| bytes.iter().skip_while(|byte| **byte == 0).count())
+    fn has_signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        let verified = match (self, algorithm) {
+            (KeyMaterial::Point(point), Algorithm::ES256) => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
+            }
+            (KeyMaterial::Point(point), Algorithm::ES384) => {
+                UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point).verify(message, signature)
+            }
+            (KeyMaterial::Point(point), Algorithm::EdDSA) => {
+                UnparsedPublicKey::new(&ED25519, point).verify(message, signature)
+            }
+            (KeyMaterial::Rsa(key), Algorithm::RS256) => key.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature),
+            (KeyMaterial::Rsa(key), Algorithm::PS256) => key.verify(&RSA_PSS_2048_8192_SHA256, message, signature),
+            _ => return false,
+        };
+        verified.is_ok()
+    }
 }
 
 /// The keys that an issuer publishes.

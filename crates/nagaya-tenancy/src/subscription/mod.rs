@@ -25,7 +25,7 @@ pub use self::{
     source::{ChangeSource, ItemChange, ItemChangePage, ScanPage},
     status::SubscriptionStatus,
 };
-use crate::{Error, Operator, SideRecord};
+use crate::{Error, Operator, SideRecord, TenancyFuture};
 
 /// The longest pause after failures.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
@@ -136,42 +136,46 @@ impl Subscription {
     }
 
     /// The changes after the last page that was acknowledged.
-    pub async fn next_page(&self) -> Result<Delivery, Error> {
-        let source = self.source().await?;
-        let stored = match &self.checkpoint {
-            Some(checkpoint) => checkpoint.read().await?,
-            None => None,
-        };
-        let from = match (self.resume_position(stored.as_ref()), &self.checkpoint) {
-            (Some(position), _) => StartPosition::After(position),
-            (None, None) => StartPosition::Latest,
-            (None, Some(_)) => return gap(source, stored).await,
-        };
-        match source.changes(from, self.options.batch).await {
-            Ok(ItemChangePage { changes, next, read }) => Ok(Delivery { changes, read, gap: false, next, stored }),
-            Err(error) if error.is_gap() => {
-                tracing::warn!(
-                    subscription = self.name,
-                    "the store no longer has all changes since the last page; some were missed"
-                );
-                gap(source, stored).await
+    pub fn next_page(&self) -> TenancyFuture<'_, Delivery> {
+        Box::pin(async move {
+            let source = self.source().await?;
+            let stored = match &self.checkpoint {
+                Some(checkpoint) => checkpoint.read().await?,
+                None => None,
+            };
+            let from = match (self.resume_position(stored.as_ref()), &self.checkpoint) {
+                (Some(position), _) => StartPosition::After(position),
+                (None, None) => StartPosition::Latest,
+                (None, Some(_)) => return gap(source, stored).await,
+            };
+            match source.changes(from, self.options.batch).await {
+                Ok(ItemChangePage { changes, next, read }) => Ok(Delivery { changes, read, gap: false, next, stored }),
+                Err(error) if error.is_gap() => {
+                    tracing::warn!(
+                        subscription = self.name,
+                        "the store no longer has all changes since the last page; some were missed"
+                    );
+                    gap(source, stored).await
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        }
+        })
     }
 
     /// Moves on to the page after this one. A stored position is written only where the page was `relevant` to the
     /// subscriber, full, or a gap: the writes of positions are changes too, and must not cause further ones.
-    pub async fn acknowledge(&self, page: Delivery, relevant: bool) -> Result<(), Error> {
-        let worth_storing = relevant || page.gap || page.read >= self.options.batch;
-        match &self.checkpoint {
-            Some(checkpoint) if worth_storing => checkpoint.write(page.stored.as_ref(), &page.next).await,
-            _ => {
-                let stored = page.stored.as_ref().and_then(checkpoint::position);
-                *self.read_ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some((stored, page.next));
-                Ok(())
+    pub fn acknowledge(&self, page: Delivery, relevant: bool) -> TenancyFuture<'_, ()> {
+        Box::pin(async move {
+            let worth_storing = relevant || page.gap || page.read >= self.options.batch;
+            match &self.checkpoint {
+                Some(checkpoint) if worth_storing => checkpoint.write(page.stored.as_ref(), &page.next).await,
+                _ => {
+                    let stored = page.stored.as_ref().and_then(checkpoint::position);
+                    *self.read_ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some((stored, page.next));
+                    Ok(())
+                }
             }
-        }
+        })
     }
 
     /// Runs steps until `stop` resolves. A step returns how many changes it read. One that fails is logged and repeated

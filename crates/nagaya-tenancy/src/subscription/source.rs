@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagaya_store::{ChangePosition, PagePosition, Scan, StartPosition};
 
-use crate::{Error, Record, compiled::CompiledEntity, state::TenancyState, values};
+use crate::{Record, TenancyFuture, compiled::CompiledEntity, state::TenancyState, values};
 
 /// Reads the changes and the stored items of an entity, or of several in one table, of all tenants.
 #[derive(Debug, Clone)]
@@ -47,30 +47,34 @@ pub struct ScanPage {
 
 impl ChangeSource {
     /// A page of changes, each at least once, in order for each item.
-    pub async fn changes(&self, from: StartPosition, limit: usize) -> Result<ItemChangePage, Error> {
-        let read = self.state.store.changes(&self.table, from, limit).await?;
-        let count = read.records.len();
-        let changes = read.records.into_iter().filter_map(|change| {
-            let old = change.old.and_then(|item| self.record(item));
-            let new = change.new.and_then(|item| self.record(item));
-            let (tenant, _) = new.as_ref().or(old.as_ref())?;
-            let tenant = tenant.clone();
-            Some(ItemChange { tenant, old: old.map(|(_, old)| old), new: new.map(|(_, new)| new) })
-        });
-        Ok(ItemChangePage { changes: changes.collect(), next: read.next, read: count })
+    pub fn changes(&self, from: StartPosition, limit: usize) -> TenancyFuture<'_, ItemChangePage> {
+        Box::pin(async move {
+            let read = self.state.store.changes(&self.table, from, limit).await?;
+            let count = read.records.len();
+            let changes = read.records.into_iter().filter_map(|change| {
+                let old = change.old.and_then(|item| self.record(item));
+                let new = change.new.and_then(|item| self.record(item));
+                let (tenant, _) = new.as_ref().or(old.as_ref())?;
+                let tenant = tenant.clone();
+                Some(ItemChange { tenant, old: old.map(|(_, old)| old), new: new.map(|(_, new)| new) })
+            });
+            Ok(ItemChangePage { changes: changes.collect(), next: read.next, read: count })
+        })
     }
 
     /// A page of all stored items, segment `segment.0` of `segment.1`.
-    pub async fn scan(
+    pub fn scan(
         &self,
         segment: (u32, u32),
         after: Option<PagePosition>,
         limit: Option<usize>,
-    ) -> Result<ScanPage, Error> {
-        let scan = Scan { table: self.table.clone(), segment, limit, after };
-        let page = self.state.store.scan(scan).await?;
-        let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
-        Ok(ScanPage { records, next: page.next })
+    ) -> TenancyFuture<'_, ScanPage> {
+        Box::pin(async move {
+            let scan = Scan { table: self.table.clone(), segment, limit, after };
+            let page = self.state.store.scan(scan).await?;
+            let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
+            Ok(ScanPage { records, next: page.next })
+        })
     }
 
     /// An item that was read in another way than by [`ChangeSource::changes`], with its tenant; `None` for items of other entities

@@ -10,7 +10,7 @@ use super::{
     plan::{OnFailure, Plan},
 };
 use crate::{
-    Error, Expected, Record, RecordOwner, Retry, SideRecord, scope::Intent, session::Session,
+    Error, Expected, Record, RecordOwner, Retry, SideRecord, TenancyFuture, scope::Intent, session::Session,
     side_record::SideRecordChange,
 };
 
@@ -99,42 +99,44 @@ impl ChangeSet {
     }
 
     /// Applies all changes or none. Returns the items after the change; `None` for deleted ones.
-    pub async fn commit(self) -> Result<Vec<Option<Record>>, Error> {
-        let ChangeSet { session, changes, refused, idempotency } = self;
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
-        if let [Change { compiled, kind: ChangeKind::Delete { id, expected } }] = changes.as_slice()
-            && compiled.referenceable
-        {
-            session.remove(compiled, id, expected).await?;
-            return Ok(vec![None]);
-        }
-        let is_deletion = |change: &&Change| matches!(change.kind, ChangeKind::Delete { .. });
-        if let Some(change) = changes.iter().filter(is_deletion).find(|change| change.compiled.referenceable) {
-            let message = "can be referred to: delete it by itself, not in a set";
-            return Err(Error::problem(change.compiled.name(), message));
-        }
-        let idempotency = idempotency.as_ref().zip(changes.first());
-        let idempotency =
-            idempotency.map(|((key, request), first)| IdempotencyRecord::new(&session, key, request, &first.compiled));
-
-        let mut retry = Retry::new(session.state.settings.attempts);
-        loop {
-            retry.attempt().await?;
-            if let Some(record) = &idempotency
-                && let Some(results) = record.recall(&session).await?
+    pub fn commit(self) -> TenancyFuture<'static, Vec<Option<Record>>> {
+        Box::pin(async move {
+            let ChangeSet { session, changes, refused, idempotency } = self;
+            if let Some(refused) = refused {
+                return Err(refused);
+            }
+            if let [Change { compiled, kind: ChangeKind::Delete { id, expected } }] = changes.as_slice()
+                && compiled.referenceable
             {
-                return Ok(results);
+                session.remove(compiled, id, expected).await?;
+                return Ok(vec![None]);
             }
-            match (attempt(&session, &changes, idempotency.as_ref()).await, &idempotency) {
-                (Ok(Some(results)), _) => return Ok(results),
-                (Ok(None), _) => {}
-                // The conflicting item may come from an earlier attempt of this request.
-                (Err(error), Some(record)) => return record.recall(&session).await?.ok_or(error),
-                (Err(error), None) => return Err(error),
+            let is_deletion = |change: &&Change| matches!(change.kind, ChangeKind::Delete { .. });
+            if let Some(change) = changes.iter().filter(is_deletion).find(|change| change.compiled.referenceable) {
+                let message = "can be referred to: delete it by itself, not in a set";
+                return Err(Error::problem(change.compiled.name(), message));
             }
-        }
+            let idempotency = idempotency.as_ref().zip(changes.first());
+            let idempotency = idempotency
+                .map(|((key, request), first)| IdempotencyRecord::new(&session, key, request, &first.compiled));
+
+            let mut retry = Retry::new(session.state.settings.attempts);
+            loop {
+                retry.attempt().await?;
+                if let Some(record) = &idempotency
+                    && let Some(results) = record.recall(&session).await?
+                {
+                    return Ok(results);
+                }
+                match (attempt(&session, &changes, idempotency.as_ref()).await, &idempotency) {
+                    (Ok(Some(results)), _) => return Ok(results),
+                    (Ok(None), _) => {}
+                    // The conflicting item may come from an earlier attempt of this request.
+                    (Err(error), Some(record)) => return record.recall(&session).await?.ok_or(error),
+                    (Err(error), None) => return Err(error),
+                }
+            }
+        })
     }
 }
 

@@ -188,8 +188,8 @@ impl LocalIssuer {
         claims.insert("sub".to_owned(), json!(user));
         claims.insert("iat".to_owned(), json!(now));
         claims.insert("exp".to_owned(), json!(now.saturating_add(ttl)));
-        let token = self.read(|state| state.signers.last().map(|signer| signer.sign(&claims)));
-        token.ok_or_else(|| IssuerError::new("there is no key to sign with"))
+        let token = self.read(|state| state.signers.last().and_then(|signer| signer.sign(&claims)));
+        token.ok_or_else(|| IssuerError::new("the token could not be signed"))
     }
 
     /// Whether it has, or has had, this URL.

@@ -1,32 +1,52 @@
 //! A signing key.
 
+use std::sync::Arc;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use jsonwebtoken::jwk::Jwk;
-use p256::ecdsa::{Signature, SigningKey, signature::Signer as _};
+use ring::{
+    rand::{SecureRandom as _, SystemRandom},
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
 use serde_json::{Map, Value as Json, json};
 
 use crate::identity::IssuerError;
+
+/// The secret number in a PKCS #8 document of `ring`. Documents of P-256 keys are all of the same length.
+const PKCS8_SECRET: std::ops::Range<usize> = 36..68;
 
 /// A signing key of the curve P-256.
 #[derive(Clone)]
 pub(super) struct Signer {
     id: String,
-    key: SigningKey,
+    secret: Vec<u8>,
+    key: Arc<EcdsaKeyPair>,
 }
 
 impl Signer {
     /// A new key.
     pub(super) fn new() -> Result<Self, IssuerError> {
-        loop {
-            let mut bytes = [0; 44];
-            getrandom::fill(&mut bytes)
-                .map_err(|error| IssuerError::new(format!("the system gives no random bytes: {error}")))?;
-            let (id, key) = bytes.split_at(12);
-            // One number in four billion is too large for a key.
-            if let Ok(key) = SigningKey::from_slice(key) {
-                return Ok(Signer { id: BASE64.encode(id), key });
-            }
-        }
+        let failed = |_| IssuerError::new("the system gives no random bytes");
+        let random = SystemRandom::new();
+        let mut id = [0; 12];
+        random.fill(&mut id).map_err(failed)?;
+        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).map_err(failed)?;
+        let made = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random)
+            .ok()
+            .zip(document.as_ref().get(PKCS8_SECRET))
+            .and_then(|(key, secret)| Signer::of(BASE64.encode(id), secret.to_vec(), key.public_key().as_ref()));
+        made.ok_or_else(|| IssuerError::new("a new key could not be read"))
+    }
+
+    /// A key of its secret number and its public point; `None` if they do not belong together.
+    fn of(id: String, secret: Vec<u8>, point: &[u8]) -> Option<Self> {
+        let key = EcdsaKeyPair::from_private_key_and_public_key(
+            &ECDSA_P256_SHA256_FIXED_SIGNING,
+            &secret,
+            point,
+            &SystemRandom::new(),
+        );
+        Some(Signer { id, secret, key: Arc::new(key.ok()?) })
     }
 
     /// Its id in tokens.
@@ -40,19 +60,20 @@ impl Signer {
         if (text("kty"), text("crv")) != (Some("EC"), Some("P-256")) {
             return None;
         }
-        let key = SigningKey::from_slice(&BASE64.decode(text("d")?).ok()?).ok()?;
-        Some(Signer { id: text("kid")?.to_owned(), key })
+        let number = |name| text(name).and_then(|text| BASE64.decode(text).ok());
+        let point = [vec![4], number("x")?, number("y")?].concat();
+        Signer::of(text("kid")?.to_owned(), number("d")?, &point)
     }
 
     /// The public key as a JWK (RFC 7517).
     pub(super) fn public(&self) -> Json {
-        let point = self.key.verifying_key().to_encoded_point(false);
-        let coordinate = |bytes: Option<&_>| bytes.map(|bytes| BASE64.encode::<&p256::FieldBytes>(bytes));
+        // An uncompressed point: 4, and the two coordinates.
+        let (x, y) = self.key.public_key().as_ref()[1..].split_at(32);
         json!({
             "kty": "EC",
             "crv": "P-256",
-            "x": coordinate(point.x()),
-            "y": coordinate(point.y()),
+            "x": BASE64.encode(x),
+            "y": BASE64.encode(y),
             "alg": "ES256",
             "use": "sig",
             "kid": self.id,
@@ -62,7 +83,7 @@ impl Signer {
     /// The private key as a JWK.
     pub(super) fn private(&self) -> Json {
         let mut jwk = self.public();
-        jwk["d"] = json!(BASE64.encode(self.key.to_bytes()));
+        jwk["d"] = json!(BASE64.encode(&self.secret));
         jwk
     }
 
@@ -71,12 +92,12 @@ impl Signer {
         serde_json::from_value(self.public()).ok()
     }
 
-    /// A token with these claims.
-    pub(super) fn sign(&self, claims: &Map<String, Json>) -> String {
+    /// A token with these claims; `None` if the system gives no random bytes.
+    pub(super) fn sign(&self, claims: &Map<String, Json>) -> Option<String> {
         let header = json!({ "alg": "ES256", "kid": self.id, "typ": "JWT" });
         let claims = Json::Object(claims.clone());
         let message = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
-        let signature: Signature = self.key.sign(message.as_bytes());
-        format!("{message}.{}", BASE64.encode(signature.to_bytes()))
+        let signature = self.key.sign(&SystemRandom::new(), message.as_bytes()).ok()?;
+        Some(format!("{message}.{}", BASE64.encode(signature)))
     }
 }
