@@ -51,7 +51,8 @@ pub(crate) fn ensure(subcommand: &str, package: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let tools = tools();
-    let mut install = cargo(["install", "--locked", package]);
+    // Without optimization: building the tool takes longer than it works.
+    let mut install = cargo(["install", "--locked", "--debug", package]);
     install.arg("--root").arg(&tools).arg("--target-dir").arg(tools.join("build"));
     step(&format!("install {package}"), install)
 }

@@ -45,20 +45,25 @@ const SYSTEMS: [(&str, &str); 5] = [
     ("todo", "demo"),
 ];
 
-/// Tests every system, as `cargo xtask test` does.
+/// Tests every system with the program that the tests have built, as `cargo xtask test` does.
 pub(crate) fn all() -> anyhow::Result<()> {
-    run(&Args { system: None, max_examples: EXAMPLES, seed: 1 })
+    test(&Args { system: None, max_examples: EXAMPLES, seed: 1 })
+}
+
+/// Builds the program and tests its systems.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    step("build", cargo(["build", "--quiet", "--package", "nagaya-cli"]))?;
+    test(args)
 }
 
 /// Starts a server and runs schemathesis against its systems, two at a time.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+fn test(args: &Args) -> anyhow::Result<()> {
     let chosen = |(name, _): &&(&str, &str)| args.system.as_ref().is_none_or(|system| system == name);
     let systems: Vec<_> = SYSTEMS.iter().filter(chosen).collect();
     if systems.is_empty() {
         bail!("there is no such system; there are {}", SYSTEMS.map(|(name, _)| name).join(", "));
     }
     let program = install()?;
-    step("build", cargo(["build", "--quiet", "--package", "nagaya-cli"]))?;
     let folder = root().join("target/schemathesis");
     let server = Server::start(&folder)?;
     let left = Mutex::new(systems.into_iter());

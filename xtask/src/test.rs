@@ -1,5 +1,7 @@
 //! `cargo xtask test`: all checks that a change has to pass.
 
+use std::time::Instant;
+
 use crate::{
     docs,
     run::{cargo, ensure, step},
@@ -7,24 +9,49 @@ use crate::{
     servers::{Server, Servers},
 };
 
-/// Installs missing tools and runs all checks; the tests run last, so that their summary ends the output.
+/// What every build of the tests selects: the same selection gives dependencies the same features, so that a later step
+/// reuses what an earlier one has built.
+const ALL: [&str; 2] = ["--workspace", "--all-features"];
+
+/// Tests of the store's and the checker's crates, which need few dependencies: their results come first.
+const FIRST: [&str; 7] = ["numbers", "examples", "laws", "paths", "ranges", "reference", "roles"];
+
+/// Installs missing tools and runs all checks: first what fails quickly, then the tests, then lints and licences.
+///
+/// The lints come after the tests because they need the dependencies in another form and cannot reuse those of the tests.
 pub(crate) fn run() -> anyhow::Result<()> {
+    let start = Instant::now();
     step("format", cargo(["fmt", "--all", "--check"]))?;
     docs::run()?;
-    let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "--deny", "warnings"];
-    step("lints", cargo(lints))?;
-    let benches = ["clippy", "--manifest-path", "benches/Cargo.toml", "--target-dir", "target/bench", "--locked"];
-    let mut benches = cargo(benches);
-    benches.args(["--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"]);
+    let mut first = cargo(["test", "--quiet"]);
+    first.args(ALL).args(FIRST.iter().flat_map(|name| ["--test", name]));
+    step("first tests", without_updates(first))?;
+    ensure("nextest", "cargo-nextest")?;
+    let servers = Servers::start(&Server::ALL)?;
+    let mut tests = cargo(["nextest", "run", "--no-fail-fast"]);
+    tests.args(ALL).envs(servers.variables());
+    step("tests", without_updates(tests))?;
+    drop(servers);
+    let mut examples = cargo(["test", "--doc", "--quiet"]);
+    examples.args(ALL);
+    step("documentation tests", examples)?;
+    schemathesis::all()?;
+    let mut lints = cargo(["clippy", "--all-targets", "--quiet"]);
+    lints.args(ALL).args(["--", "--deny", "warnings"]);
+    step("lints", lints)?;
+    // With the profiles of this workspace and in its folder, so that most dependencies are there already.
+    let mut benches = cargo(["clippy", "--manifest-path", "benches/Cargo.toml", "--config", "Cargo.toml"]);
+    benches.args(["--target-dir", "target", "--locked", "--workspace", "--all-targets", "--quiet"]);
+    benches.args(["--", "--deny", "warnings"]);
     step("lints of the benchmarks", benches)?;
     ensure("deny", "cargo-deny")?;
     step("licences", cargo(["deny", "--workspace", "--all-features", "check", "licenses", "bans", "sources"]))?;
-    step("documentation tests", cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]))?;
-    schemathesis::all()?;
-    ensure("nextest", "cargo-nextest")?;
-    let servers = Servers::start(&Server::ALL)?;
-    let mut tests = cargo(["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"]);
-    // Snapshots are compared, never written.
-    tests.env("INSTA_UPDATE", "no").envs(servers.variables());
-    step("tests", tests)
+    eprintln!("== all checks: fine after {:.0?}", start.elapsed());
+    Ok(())
+}
+
+/// Snapshots are compared, never written.
+fn without_updates(mut tests: std::process::Command) -> std::process::Command {
+    tests.env("INSTA_UPDATE", "no");
+    tests
 }
