@@ -23,7 +23,7 @@ pub struct VerificationReport {
     pub mismatch_count: u64,
     /// Aggregates that are parked, and therefore not up to date.
     pub parked: u64,
-    /// Aggregates whose events had not all been applied. They are now; other differences are in `wrong`.
+    /// Aggregates whose events had not all been applied. They are now; other differences are in `mismatches`.
     pub behind: u64,
 }
 
