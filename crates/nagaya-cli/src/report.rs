@@ -47,8 +47,11 @@ pub(super) fn json(source: &Source, diagnostic: &Diagnostic) -> Value {
         let (end_line, end_column) = line_and_column(&source.text, span.end);
         json!({ "line": line, "column": column, "endLine": end_line, "endColumn": end_column })
     };
-    let labels: Vec<_> =
-        diagnostic.labels.iter().map(|label| json!({ "location": location(&label.span), "text": label.text })).collect();
+    let labels: Vec<_> = diagnostic
+        .labels
+        .iter()
+        .map(|label| json!({ "location": location(&label.span), "text": label.text }))
+        .collect();
     json!({
         "code": diagnostic.code.id,
         "severity": diagnostic.severity().to_string(),

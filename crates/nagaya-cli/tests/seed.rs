@@ -259,7 +259,10 @@ fn every_example_of_the_reference_can_be_seeded() {
         fs::write(&file, design).expect("a file");
         let result = seed(&[text(&file), "--store", "memory", "--items", "5"]);
         for each in result["entities"].as_array().expect("a list") {
-            assert!(each["created"].as_u64() >= Some(if each["byOperator"] == true { 5 } else { 3 }), "{design}\n{each}");
+            assert!(
+                each["created"].as_u64() >= Some(if each["byOperator"] == true { 5 } else { 3 }),
+                "{design}\n{each}"
+            );
         }
         tried += 1;
     }

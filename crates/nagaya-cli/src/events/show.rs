@@ -15,11 +15,9 @@ use crate::{Outcome, output::print};
 
 /// Show the history of an aggregate: who did what, when, and why
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  nagaya events show todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n\nThe causes \
+#[command(after_help = "Example:\n  nagaya events show todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n\nThe causes \
                   come from the correlation and causation id of each event: a request, something outside of the aggregate, \
-                  or an earlier event.\n\nExit codes: 0 fine, 1 there is no such aggregate, or its events were changed, 2 the command could not run."
-)]
+                  or an earlier event.\n\nExit codes: 0 fine, 1 there is no such aggregate, or its events were changed, 2 the command could not run.")]
 pub(super) struct Args {
     #[command(flatten)]
     at: SystemArgs,
@@ -80,7 +78,8 @@ fn table(events: &[RecordedEvent]) -> String {
     let rows: Vec<[String; 5]> = events
         .iter()
         .map(|event| {
-            let schema_version = if event.raw.version > 1 { format!(" (schema version {})", event.raw.version) } else { String::new() };
+            let schema_version =
+                if event.raw.version > 1 { format!(" (schema version {})", event.raw.version) } else { String::new() };
             [
                 event.version.to_string(),
                 plain(event.metadata_text("timestamp").unwrap_or("-")),

@@ -236,7 +236,9 @@ impl EntityFiller<'_> {
                 match made {
                     Ok(()) => filled.created += 1,
                     Err(error) => match error.kind() {
-                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() && unsure => filled.created += 1,
+                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() && unsure => {
+                            filled.created += 1
+                        }
                         ErrorKind::NotUnique { fields } if *fields == entity.id_fields() => filled.existing += 1,
                         // A write conflict, a busy store or a lost response.
                         _ if matches!(error.code(), "contended" | "busy" | "unanswered") && attempts_left > 0 => {
@@ -255,7 +257,10 @@ impl EntityFiller<'_> {
                             filled.error.get_or_insert_with(|| error.to_string());
                             continue;
                         }
-                        _ => return Err(error).with_context(|| format!("an item of `{}` cannot be created", entity.name)),
+                        _ => {
+                            return Err(error)
+                                .with_context(|| format!("an item of `{}` cannot be created", entity.name));
+                        }
                     },
                 }
                 filled.tenants.extend(owner);

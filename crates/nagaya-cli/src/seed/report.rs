@@ -101,7 +101,9 @@ impl Report {
             Some(format!("not created: an item of `{}`: {why}\n", each.entity))
         });
         let deleted = self.filled.iter().filter(|each| each.deleted > 0);
-        let deleted = deleted.map(|each| format!("deleted again, so that the data has deleted items: {} of `{}`\n", each.deleted, each.entity));
+        let deleted = deleted.map(|each| {
+            format!("deleted again, so that the data has deleted items: {} of `{}`\n", each.deleted, each.entity)
+        });
         skipped.chain(deleted).chain(failed).collect()
     }
 }
