@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_design::{Engine, Entity, Wall};
-use nagaya_seed::{ATTEMPTS as STORE_ATTEMPTS, DAY, PAUSE, SeedContext, Seeder, stamp};
+use nagaya_seed::{DAY, MAX_ATTEMPTS as STORE_ATTEMPTS, RETRY_PAUSE, SeedContext, Seeder, stamp};
 use nagaya_server::System;
 use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Tenant};
 use serde_json::Value as Json;
@@ -32,7 +32,7 @@ const CHUNK: usize = 4_096;
 /// How many items come first, for others of the same entity to refer to.
 const FIRST: usize = 8;
 /// How often other values are tried for an item whose values are taken.
-const ATTEMPTS: usize = 12;
+const MAX_ATTEMPTS: usize = 12;
 /// After how many failed items in a row no more are tried.
 const MAX_FAILURES_IN_A_ROW: usize = 3;
 /// How many days back the last day of an earlier run may be.
@@ -203,7 +203,7 @@ impl EntityFiller<'_> {
         n: usize,
         first: usize,
     ) -> Option<Candidate> {
-        for attempt in first..first + ATTEMPTS {
+        for attempt in first..first + MAX_ATTEMPTS {
             let draft = state.draft(self.task, owner, n, attempt)?;
             let marks = unique_values(self.task.entity, owner, &draft);
             if marks.iter().all(|mark| !seen.contains(mark)) {
@@ -248,7 +248,7 @@ impl EntityFiller<'_> {
                             continue;
                         }
                         // Another item has its values, or what it refers to is gone.
-                        ErrorKind::NotUnique { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
+                        ErrorKind::NotUnique { .. } | ErrorKind::NoReference { .. } if attempt < MAX_ATTEMPTS => {
                             again.extend(self.candidate_for(state, seen, owner, n, attempt + 1));
                             self.bar.dec(1);
                             continue;
@@ -270,7 +270,7 @@ impl EntityFiller<'_> {
             }
             if !again.is_empty() {
                 attempts_left = attempts_left.saturating_sub(1);
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
             candidates = again;
         }
