@@ -27,7 +27,7 @@ pub enum Action {
 }
 
 /// How many pages of a list are read.
-pub const MOST_PAGES: usize = 4;
+pub const MAX_PAGES: usize = 4;
 
 impl Action {
     /// Whether it would change the audit log, which nobody can.
@@ -118,7 +118,7 @@ impl Observation {
 async fn list_all_pages(tenant: &Tenant, list: &List) -> Observation {
     let mut text = String::new();
     let mut asked = list.clone();
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         match tenant.list(&asked).await {
             Ok(page) => {
                 text += &page_text(&page);

@@ -13,13 +13,13 @@ use super::{
 };
 
 cases! {
-    values_that_others_have_are_free,
-    references_to_others_are_references_to_nothing,
-    sets_that_name_another_tenant_do_nothing,
-    sets_that_name_others_items_do_nothing,
+    unique_values_of_other_tenants_are_free,
+    references_to_items_of_other_tenants_are_not_found,
+    change_sets_with_another_tenant_are_refused,
+    change_sets_with_items_of_other_tenants_are_refused,
 }
 
-async fn values_that_others_have_are_free(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn unique_values_of_other_tenants_are_free(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (entity, fields) in fields::writable_entities_with_fields(scenario, 8) {
         for unique in entity.unique.iter().filter(|unique| unique.within_tenant) {
@@ -46,7 +46,7 @@ async fn values_that_others_have_are_free(scenario: &mut Scenario) -> Result<(),
     scenario.expect_isolated(actions).await
 }
 
-async fn references_to_others_are_references_to_nothing(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn references_to_items_of_other_tenants_are_not_found(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
     let drafts: Vec<(Entity, Map<String, Json>)> = fields::writable_entities_with_fields(scenario, 9)
         .into_iter()
@@ -62,7 +62,7 @@ async fn references_to_others_are_references_to_nothing(scenario: &mut Scenario)
                 .filter(|others_items| others_items.entity == target && !is_own(&others_items.id));
             let others_items: Vec<String> =
                 of_target.filter_map(|others_items| others_items.id.first().cloned()).take(4).collect();
-            let Some(nothing) = values::variant(field, 77_777) else { continue };
+            let Some(nothing) = values::nth_value(field, 77_777) else { continue };
             let create = |value: Json| {
                 let mut fields = fields.clone();
                 fields.insert(field.name.clone(), value);
@@ -91,7 +91,7 @@ async fn references_to_others_are_references_to_nothing(scenario: &mut Scenario)
     scenario.expect_only_own_changes().await
 }
 
-async fn sets_that_name_another_tenant_do_nothing(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn change_sets_with_another_tenant_are_refused(scenario: &mut Scenario) -> Result<(), Failure> {
     let victim = scenario.victims.first().cloned().unwrap_or_default();
     let mut actions = Vec::new();
     for (entity, fields) in fields::writable_entities_with_fields(scenario, 10) {
@@ -105,7 +105,7 @@ async fn sets_that_name_another_tenant_do_nothing(scenario: &mut Scenario) -> Re
     scenario.expect_refused(actions, &["invalid"]).await
 }
 
-async fn sets_that_name_others_items_do_nothing(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn change_sets_with_items_of_other_tenants_are_refused(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (entity, fields) in fields::writable_entities_with_fields(scenario, 11) {
         let fine = Action::Create(entity.name.clone(), fields);
@@ -120,6 +120,6 @@ async fn sets_that_name_others_items_do_nothing(scenario: &mut Scenario) -> Resu
         actions.push(Action::Set(vec![fine.clone(), Action::update(name, id, Map::new())]));
         actions.push(Action::Set(vec![fine, Action::delete(name, id)]));
     }
-    // What can be referred to is not deleted in a set, whosever it is.
+    // A change set cannot delete an item that others may refer to, even if it belongs to the caller.
     scenario.expect_refused(actions, &["not_found", "invalid"]).await
 }

@@ -11,10 +11,10 @@ use nagaya_tenancy::{Error, IdGenerator, List, Nagaya, Page, Tenant};
 
 cases! {
     a_cursor_of_another_tenant_is_refused,
-    a_cursor_of_another_question_is_refused,
+    a_cursor_of_another_query_is_refused,
     a_cursor_of_another_design_or_key_is_refused,
     a_cursor_that_was_tampered_with_is_refused,
-    a_cursor_of_a_tenant_is_none_of_an_operators,
+    cursors_are_not_shared_between_tenants_and_operators,
 }
 
 /// The pages that a tenant can turn: lists, each with the cursor after its first item.
@@ -57,7 +57,7 @@ async fn a_cursor_of_another_tenant_is_refused(scenario: &mut Scenario) -> Resul
     Ok(())
 }
 
-async fn a_cursor_of_another_question_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn a_cursor_of_another_query_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
     let attacker = scenario.probe()?;
     let page_cursors = page_cursors(scenario, &attacker).await?;
     let asked = scenario.sample(scenario.lists.clone());
@@ -73,7 +73,7 @@ async fn a_cursor_of_another_question_is_refused(scenario: &mut Scenario) -> Res
         {
             let back = list.clone().descending(!access.descending).cursor(cursor);
             refused(attacker.list(&back).await, &format!("{list:?} the other way round"))?;
-            // How long pages are is no part of the question.
+            // The page size is not part of the query.
             attacker.list(&list.clone().limit(3).cursor(cursor)).await?;
         }
     }
@@ -127,12 +127,12 @@ async fn a_cursor_that_was_tampered_with_is_refused(scenario: &mut Scenario) -> 
     Ok(())
 }
 
-async fn a_cursor_of_a_tenant_is_none_of_an_operators(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn cursors_are_not_shared_between_tenants_and_operators(scenario: &mut Scenario) -> Result<(), Failure> {
     let attacker = scenario.probe()?;
     let operator = scenario.populated.others.operator("an attack on the walls", &principal(&scenario.attacker));
     let mut tried = false;
     for (access, list) in scenario.sample(scenario.lists.clone()) {
-        // Both may follow what is public.
+        // Both may list public items.
         if scenario.design.wall_of(&access) != Wall::Public || access.returns != ResultKind::Many {
             continue;
         }
@@ -148,6 +148,6 @@ async fn a_cursor_of_a_tenant_is_none_of_an_operators(scenario: &mut Scenario) -
     if !tried {
         return Err(Failure::Nothing("no public list of two items"));
     }
-    // What an operator does is written down.
+    // The actions of the operator are in the audit log.
     scenario.expect_only_own_changes().await
 }

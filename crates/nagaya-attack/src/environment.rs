@@ -110,13 +110,13 @@ impl Environment {
                             made.push(OwnedItem { tenant, entity, id: record.id(), fields });
                             any = true;
                         }
-                        // There are not so many different ones.
+                        // There are not enough different values.
                         Err(error) if n > 0 && error.code() == "taken" => {}
                         // Its tenant field does not take this name.
                         Err(error) if error.code() == "invalid" && !accepts_tenant(entity, tenant) => any = true,
                         Err(error) => {
                             let given = Json::Object(fields);
-                            return Err(Failure::new(format!("{} of {given} cannot be made: {error}", entity.name)));
+                            return Err(Failure::new(format!("{} of {given} cannot be created: {error}", entity.name)));
                         }
                     }
                 }

@@ -15,12 +15,12 @@ use super::{
 cases! {
     a_tenant_in_the_fields_is_refused,
     a_tenant_in_a_change_is_refused,
-    attributes_of_the_store_cannot_be_given,
-    attributes_of_the_store_cannot_be_changed,
-    keys_and_what_is_immutable_cannot_be_changed,
-    texts_that_name_others_stay_in_their_field,
-    changes_that_name_others_stay_in_their_field,
-    ids_that_the_layer_makes_cannot_be_chosen_where_tenants_share_keys,
+    managed_attributes_cannot_be_set,
+    managed_attributes_cannot_be_changed,
+    keys_and_immutable_fields_cannot_be_changed,
+    created_fields_with_hostile_texts_reach_no_other_tenant,
+    updated_fields_with_hostile_texts_reach_no_other_tenant,
+    generated_ids_cannot_be_chosen_if_tenants_share_keys,
 }
 
 /// The entities that the attacker may write, each with fields for the n-th item of it.
@@ -41,7 +41,7 @@ pub(super) fn writable_entities_with_fields(scenario: &Scenario, n: usize) -> Ve
 }
 
 /// An own item of each entity.
-pub(super) fn owned(scenario: &Scenario) -> Vec<&OwnedItem> {
+pub(super) fn own_item_of_each_entity(scenario: &Scenario) -> Vec<&OwnedItem> {
     let mut found: Vec<&OwnedItem> = Vec::new();
     for own in &scenario.own_items {
         if found.iter().all(|each| each.entity != own.entity) {
@@ -69,7 +69,7 @@ async fn a_tenant_in_the_fields_is_refused(scenario: &mut Scenario) -> Result<()
 async fn a_tenant_in_a_change_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
     let names: Vec<String> = scenario.victims.iter().take(3).cloned().collect();
     let mut actions = Vec::new();
-    for own in owned(scenario) {
+    for own in own_item_of_each_entity(scenario) {
         let path = scenario.entity(&own.entity)?.tenant.clone().unwrap_or_default();
         for name in &names {
             for value in [json!(name), Json::Null, json!({ "S": name })] {
@@ -83,7 +83,7 @@ async fn a_tenant_in_a_change_is_refused(scenario: &mut Scenario) -> Result<(), 
 }
 
 /// The attributes of an entity's items that are no fields.
-fn managed(scenario: &Scenario, entity: &Entity) -> Vec<String> {
+fn managed_attributes(scenario: &Scenario, entity: &Entity) -> Vec<String> {
     let table = scenario.design.table_of(entity);
     let mut names = vec![table.key.partition.clone(), table.key.sort.clone()];
     for index in &table.indexes {
@@ -99,7 +99,7 @@ fn managed(scenario: &Scenario, entity: &Entity) -> Vec<String> {
     names
 }
 
-async fn attributes_of_the_store_cannot_be_given(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn managed_attributes_cannot_be_set(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         let others_items = scenario
@@ -107,7 +107,7 @@ async fn attributes_of_the_store_cannot_be_given(scenario: &mut Scenario) -> Res
             .find(|each| each.entity == entity.name)
             .map(|each| scenario.item_of(each))
             .transpose()?;
-        for name in managed(scenario, entity) {
+        for name in managed_attributes(scenario, entity) {
             let foreign = others_items.and_then(|item| item.get(&name)).map(json::to_json);
             let mut fields = fields.clone();
             fields.insert(name, foreign.unwrap_or_else(|| json!("x")));
@@ -117,16 +117,16 @@ async fn attributes_of_the_store_cannot_be_given(scenario: &mut Scenario) -> Res
     scenario.expect_refused(actions, &["invalid"]).await
 }
 
-async fn attributes_of_the_store_cannot_be_changed(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn managed_attributes_cannot_be_changed(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for own in owned(scenario) {
+    for own in own_item_of_each_entity(scenario) {
         let entity = scenario.entity(&own.entity)?;
         let others_items = scenario
             .walled_items()
             .find(|each| each.entity == entity.name)
             .map(|each| scenario.item_of(each))
             .transpose()?;
-        for name in managed(scenario, entity) {
+        for name in managed_attributes(scenario, entity) {
             let foreign = others_items.and_then(|item| item.get(&name)).map(json::to_json);
             for value in [foreign.unwrap_or_else(|| json!("x")), json!(99)] {
                 let patch = Map::from_iter([(name.clone(), value)]);
@@ -137,14 +137,14 @@ async fn attributes_of_the_store_cannot_be_changed(scenario: &mut Scenario) -> R
     scenario.expect_refused(actions, &["invalid"]).await
 }
 
-async fn keys_and_what_is_immutable_cannot_be_changed(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn keys_and_immutable_fields_cannot_be_changed(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
-    for own in owned(scenario) {
+    for own in own_item_of_each_entity(scenario) {
         let entity = scenario.entity(&own.entity)?;
         for field in entity.fields.iter().filter(|field| field.immutable || entity.is_key_field(&field.name)) {
-            let other = values::other(field, own.fields.get(&field.name));
+            let other = values::different_value(field, own.fields.get(&field.name));
             for value in other.into_iter().chain([Json::Null]) {
-                // What is not there cannot be taken away.
+                // A field that the item does not have cannot be removed.
                 let is_change = own.fields.contains_key(&field.name) || !value.is_null();
                 if is_change && own.fields.get(&field.name) != Some(&value) {
                     let patch = Map::from_iter([(field.name.clone(), value)]);
@@ -156,18 +156,18 @@ async fn keys_and_what_is_immutable_cannot_be_changed(scenario: &mut Scenario) -
     scenario.expect_refused(actions, &["invalid"]).await
 }
 
-/// Fields of text with hostile texts that they take, a few for each.
-fn with_hostile_text(entity: &Entity, hostile: &[String], start: &mut usize) -> Vec<(String, Json)> {
+/// Text fields with hostile texts that they accept, a few for each field.
+fn fields_with_hostile_texts(entity: &Entity, hostile_texts: &[String], start: &mut usize) -> Vec<(String, Json)> {
     let mut found = Vec::new();
     for field in entity.fields.iter().filter(|field| entity.tenant.as_deref() != Some(field.name.as_str())) {
-        // Whoever chooses a key that tenants share learns whether it is taken.
+        // A caller who chooses a key that tenants share learns whether it is taken.
         let tells = entity.wall == Wall::Attribute && entity.is_key_field(&field.name);
         let values: Vec<Json> = match &field.field_type {
-            FieldType::String if !tells => hostile.iter().map(|text| json!(text)).collect(),
+            FieldType::String if !tells => hostile_texts.iter().map(|text| json!(text)).collect(),
             FieldType::Map(inner) if inner.is_empty() => {
-                hostile.iter().map(|text| json!({ text.as_str(): text })).collect()
+                hostile_texts.iter().map(|text| json!({ text.as_str(): text })).collect()
             }
-            FieldType::List(None) => hostile.iter().map(|text| json!([text])).collect(),
+            FieldType::List(None) => hostile_texts.iter().map(|text| json!([text])).collect(),
             _ => continue,
         };
         let taken: Vec<&Json> = values.iter().filter(|value| field.accepts(value)).collect();
@@ -179,11 +179,11 @@ fn with_hostile_text(entity: &Entity, hostile: &[String], start: &mut usize) -> 
     found
 }
 
-async fn texts_that_name_others_stay_in_their_field(scenario: &mut Scenario) -> Result<(), Failure> {
-    let (hostile, mut start) = (scenario.hostile.clone(), 0);
+async fn created_fields_with_hostile_texts_reach_no_other_tenant(scenario: &mut Scenario) -> Result<(), Failure> {
+    let (hostile_texts, mut start) = (scenario.hostile_texts.clone(), 0);
     let mut actions = Vec::new();
     for (entity, fields) in writable_entities_with_fields(scenario, 7) {
-        for (name, value) in with_hostile_text(entity, &hostile, &mut start) {
+        for (name, value) in fields_with_hostile_texts(entity, &hostile_texts, &mut start) {
             let mut fields = fields.clone();
             fields.insert(name, value);
             actions.push(Action::Create(entity.name.clone(), fields));
@@ -192,12 +192,12 @@ async fn texts_that_name_others_stay_in_their_field(scenario: &mut Scenario) -> 
     scenario.expect_isolated(actions).await
 }
 
-async fn changes_that_name_others_stay_in_their_field(scenario: &mut Scenario) -> Result<(), Failure> {
-    let (hostile, mut start) = (scenario.hostile.clone(), 1);
+async fn updated_fields_with_hostile_texts_reach_no_other_tenant(scenario: &mut Scenario) -> Result<(), Failure> {
+    let (hostile_texts, mut start) = (scenario.hostile_texts.clone(), 1);
     let mut actions = Vec::new();
-    for own in owned(scenario) {
+    for own in own_item_of_each_entity(scenario) {
         let entity = scenario.entity(&own.entity)?;
-        for (name, value) in with_hostile_text(entity, &hostile, &mut start) {
+        for (name, value) in fields_with_hostile_texts(entity, &hostile_texts, &mut start) {
             let back = own.fields.get(&name).cloned().unwrap_or_default();
             for value in [value, back] {
                 actions.push(Action::update(&own.entity, &own.id, Map::from_iter([(name.clone(), value)])));
@@ -207,9 +207,7 @@ async fn changes_that_name_others_stay_in_their_field(scenario: &mut Scenario) -
     scenario.expect_isolated(actions).await
 }
 
-async fn ids_that_the_layer_makes_cannot_be_chosen_where_tenants_share_keys(
-    scenario: &mut Scenario,
-) -> Result<(), Failure> {
+async fn generated_ids_cannot_be_chosen_if_tenants_share_keys(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         let made = entity.id_fields().into_iter().find(|path| {

@@ -10,14 +10,14 @@ use super::{
 };
 
 cases! {
-    ids_of_others_are_not_there,
-    ids_of_others_are_not_there_under_other_names,
-    ids_with_delimiters_stay_in_their_place,
-    ids_of_the_wrong_length_are_nobodys,
+    ids_of_other_tenants_are_not_found,
+    ids_of_other_tenants_are_not_found_in_other_entities,
+    ids_with_delimiters_reach_no_other_tenant,
+    ids_with_a_wrong_number_of_parts_are_not_found,
 }
 
 /// Everything that can be done with an id.
-fn with(entity: &str, id: &[String]) -> Vec<Action> {
+fn actions_with_id(entity: &str, id: &[String]) -> Vec<Action> {
     vec![
         Action::get(entity, id),
         Action::GetMany(vec![(entity.to_owned(), id.to_vec())]),
@@ -28,7 +28,7 @@ fn with(entity: &str, id: &[String]) -> Vec<Action> {
     ]
 }
 
-async fn ids_of_others_are_not_there(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn ids_of_other_tenants_are_not_found(scenario: &mut Scenario) -> Result<(), Failure> {
     // An id that the attacker has too is the attacker's own.
     let is_own =
         |entity: &str, id: &[String]| scenario.own_items.iter().any(|own| own.entity == entity && own.id == id);
@@ -37,7 +37,9 @@ async fn ids_of_others_are_not_there(scenario: &mut Scenario) -> Result<(), Fail
     let walled_items: Vec<_> =
         scenario.walled_items().filter(|each| !is_own(&each.entity, &each.id)).cloned().collect();
     for each in scenario.sample(&walled_items) {
-        for action in with(&each.entity, &each.id).into_iter().chain([Action::delete(&each.entity, &each.id)]) {
+        for action in
+            actions_with_id(&each.entity, &each.id).into_iter().chain([Action::delete(&each.entity, &each.id)])
+        {
             let seen = scenario.expect_same_answer(&action).await?;
             let missing = matches!(action, Action::GetMany(_)) && seen.text == "none";
             if !missing && !matches!(seen.code.as_str(), "not_found" | "walled" | UNSUPPORTED) {
@@ -51,7 +53,7 @@ async fn ids_of_others_are_not_there(scenario: &mut Scenario) -> Result<(), Fail
         .filter(|(entity, _)| scenario.design.entity(entity).is_some_and(super::environment::is_private));
     let many = Action::GetMany(many.collect());
     scenario.expect_isolated([many]).await?;
-    // What is public is read by all and written by its owner.
+    // Public items are read by all callers and written by their owner.
     for each in scenario.sample(others_items) {
         let public = scenario.entity(&each.entity)?.wall == nagaya_design::Wall::Public;
         if public {
@@ -67,7 +69,7 @@ async fn ids_of_others_are_not_there(scenario: &mut Scenario) -> Result<(), Fail
     scenario.expect_only_own_changes().await
 }
 
-async fn ids_of_others_are_not_there_under_other_names(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn ids_of_other_tenants_are_not_found_in_other_entities(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for each in scenario.walled_items() {
         for entity in scenario.design.entities.iter().filter(|entity| entity.id_fields().len() == each.id.len()) {
@@ -77,12 +79,12 @@ async fn ids_of_others_are_not_there_under_other_names(scenario: &mut Scenario) 
     scenario.expect_isolated(actions).await
 }
 
-async fn ids_with_delimiters_stay_in_their_place(scenario: &mut Scenario) -> Result<(), Failure> {
-    let hostile = scenario.hostile.clone();
+async fn ids_with_delimiters_reach_no_other_tenant(scenario: &mut Scenario) -> Result<(), Failure> {
+    let hostile_texts = scenario.hostile_texts.clone();
     let mut actions = Vec::new();
-    for own in first_of_each(scenario) {
+    for own in own_id_of_each_entity(scenario) {
         for at in 0..own.1.len() {
-            for text in &hostile {
+            for text in &hostile_texts {
                 for forged in [text.clone(), format!("{}{text}", own.1[at]), format!("{text}{}", own.1[at])] {
                     let mut id = own.1.clone();
                     id[at] = forged;
@@ -98,10 +100,10 @@ async fn ids_with_delimiters_stay_in_their_place(scenario: &mut Scenario) -> Res
     scenario.expect_isolated(actions).await
 }
 
-async fn ids_of_the_wrong_length_are_nobodys(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn ids_with_a_wrong_number_of_parts_are_not_found(scenario: &mut Scenario) -> Result<(), Failure> {
     let victim = scenario.victims.first().cloned().unwrap_or_default();
     let mut actions = Vec::new();
-    for (entity, id) in first_of_each(scenario) {
+    for (entity, id) in own_id_of_each_entity(scenario) {
         let longer = [vec![victim.clone()], id.clone()].concat();
         let after = [id.clone(), vec![victim.clone()]].concat();
         let shorter = id[..id.len().saturating_sub(1)].to_vec();
@@ -115,7 +117,7 @@ async fn ids_of_the_wrong_length_are_nobodys(scenario: &mut Scenario) -> Result<
 }
 
 /// An id of the attacker's own for each entity.
-fn first_of_each(scenario: &Scenario) -> Vec<(String, Vec<String>)> {
+fn own_id_of_each_entity(scenario: &Scenario) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for own in &scenario.own_items {
         if found.iter().all(|(entity, _)| *entity != own.entity) {

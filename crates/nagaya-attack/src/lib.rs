@@ -90,7 +90,7 @@ use nagaya_store::{Clock, Store, StoreFuture};
 use self::gateway::NoGateway;
 use self::scenario::{Failure, Scenario};
 pub use self::{
-    action::{Action, MOST_PAGES, Observation},
+    action::{Action, MAX_PAGES, Observation},
     gateway::{AttackClient, BoxFuture, Gateway, UNSUPPORTED},
     report::{Outcome, Report},
 };

@@ -15,11 +15,11 @@ use super::{
 use nagaya_tenancy::List;
 
 cases! {
-    every_pattern_answers_as_if_the_others_were_not_there,
+    lists_are_the_same_with_and_without_other_tenants,
     a_tenant_among_the_parameters_is_refused,
-    parameters_with_delimiters_stay_in_their_place,
-    what_is_the_operators_is_walled,
-    pages_of_a_shared_partition_do_not_show_how_much_others_have_in_it,
+    parameters_with_delimiters_reach_no_other_tenant,
+    items_and_lists_of_operators_are_refused,
+    pages_of_a_shared_partition_do_not_reveal_the_number_of_items_of_others,
 }
 
 /// A list by an access pattern, with the parameters that an item has; `None` when it lacks one.
@@ -51,7 +51,7 @@ pub(super) fn lists(scenario: &Scenario) -> Vec<(AccessPattern, List)> {
     found
 }
 
-async fn every_pattern_answers_as_if_the_others_were_not_there(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn lists_are_the_same_with_and_without_other_tenants(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (access, list) in scenario.lists.clone() {
         if access.returns == ResultKind::Many {
@@ -79,8 +79,8 @@ async fn a_tenant_among_the_parameters_is_refused(scenario: &mut Scenario) -> Re
     scenario.expect_refused(actions, &["invalid"]).await
 }
 
-async fn parameters_with_delimiters_stay_in_their_place(scenario: &mut Scenario) -> Result<(), Failure> {
-    let hostile = scenario.hostile.clone();
+async fn parameters_with_delimiters_reach_no_other_tenant(scenario: &mut Scenario) -> Result<(), Failure> {
+    let hostile_texts = scenario.hostile_texts.clone();
     let mut actions = Vec::new();
     for access in
         scenario.design.access_patterns.iter().filter(|access| scenario.design.wall_of(access) != Wall::System)
@@ -89,7 +89,7 @@ async fn parameters_with_delimiters_stay_in_their_place(scenario: &mut Scenario)
         let Some(own) = scenario.own_items.iter().find(|own| own.entity == *entity) else { continue };
         let parameters = scenario.design.parameters(access);
         for forged in parameters.iter().filter(|parameter| !parameter.from_token) {
-            for text in &hostile {
+            for text in &hostile_texts {
                 let mut list = List::by(&access.name).with(&forged.name, text);
                 for other in parameters.iter().filter(|other| other.required && !other.from_token) {
                     if let Some(value) = json::value_at(&own.fields, &other.field).filter(|_| other.name != forged.name)
@@ -104,7 +104,7 @@ async fn parameters_with_delimiters_stay_in_their_place(scenario: &mut Scenario)
     scenario.expect_isolated(actions).await
 }
 
-async fn what_is_the_operators_is_walled(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn items_and_lists_of_operators_are_refused(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for access in
         scenario.design.access_patterns.iter().filter(|access| scenario.design.wall_of(access) == Wall::System)
@@ -132,7 +132,7 @@ async fn what_is_the_operators_is_walled(scenario: &mut Scenario) -> Result<(), 
     scenario.expect_refused(actions, &["walled"]).await
 }
 
-async fn pages_of_a_shared_partition_do_not_show_how_much_others_have_in_it(
+async fn pages_of_a_shared_partition_do_not_reveal_the_number_of_items_of_others(
     scenario: &mut Scenario,
 ) -> Result<(), Failure> {
     let mut tried = false;
@@ -150,7 +150,7 @@ async fn pages_of_a_shared_partition_do_not_show_how_much_others_have_in_it(
             continue;
         }
         tried = true;
-        write(&scenario.populated, scenario, &entity, &filler_items, false).await?;
+        write_directly(&scenario.populated, scenario, &entity, &filler_items, false).await?;
         let mut seen = Ok(());
         for limit in [1, 2, 50] {
             for descending in [false, true] {
@@ -158,7 +158,7 @@ async fn pages_of_a_shared_partition_do_not_show_how_much_others_have_in_it(
                 seen = seen.and(scenario.expect_same_answer(&action).await.map(drop));
             }
         }
-        write(&scenario.populated, scenario, &entity, &filler_items, true).await?;
+        write_directly(&scenario.populated, scenario, &entity, &filler_items, true).await?;
         seen?;
     }
     if !tried {
@@ -193,7 +193,8 @@ fn filler_items(
         let tenant = entity.tenant.as_deref();
         for path in entity.id_fields() {
             if let Some(field) = entity.field(path).filter(|_| !fixed.iter().any(|fixed| fixed == path)) {
-                let value = values::variant(field, 5_000 + n).or_else(|| field.timestamp_value(NOW + n as i64 * 1_000));
+                let value =
+                    values::nth_value(field, 5_000 + n).or_else(|| field.timestamp_value(NOW + n as i64 * 1_000));
                 if let Some(value) = value.filter(|_| tenant != Some(path)) {
                     json::put(&mut fields, path, value);
                 }
@@ -215,12 +216,12 @@ fn filler_items(
     Ok(if items.len() == FILLER_ITEMS { items } else { Vec::new() })
 }
 
-async fn write(
+async fn write_directly(
     environment: &Environment,
     scenario: &Scenario,
     entity: &str,
     items: &[Item],
-    away: bool,
+    delete: bool,
 ) -> Result<(), Failure> {
     let table = scenario.design.table_of(scenario.entity(entity)?);
     let name = table.physical_name(&scenario.design.name);
@@ -228,7 +229,7 @@ async fn write(
     for some in items.chunks(25) {
         let writes = some.iter().filter_map(|item| {
             let key = key.key_of(item)?;
-            Some(if away { Write::delete(&name, key) } else { Write::put(&name, item.clone()) })
+            Some(if delete { Write::delete(&name, key) } else { Write::put(&name, item.clone()) })
         });
         environment.store.write(writes.collect::<WriteSet>()).await?;
     }

@@ -53,7 +53,7 @@ fn change(scenario: &Scenario, rng: &mut Rng) -> Option<Action> {
             let chosen = rng.below(4) == 0 && fields.contains_key(&field.name) && field.reference.is_none();
             // A value that all tenants share reveals that it is taken; no other tenant has these.
             let shared = entity.wall != Wall::Key || entity.unique.iter().any(|unique| !unique.within_tenant);
-            if let Some(value) = values::variant(field, 60_000 + rng.below(6)).filter(|_| chosen && !shared) {
+            if let Some(value) = values::nth_value(field, 60_000 + rng.below(6)).filter(|_| chosen && !shared) {
                 fields.insert(field.name.clone(), value);
             }
         }
@@ -74,7 +74,7 @@ fn target(scenario: &Scenario, rng: &mut Rng) -> Option<(String, Vec<String>)> {
     let mut id = each.id.clone();
     if rng.below(5) == 0 {
         let at = rng.below(id.len());
-        if let (Some(part), Some(text)) = (id.get_mut(at), rng.pick(&scenario.hostile)) {
+        if let (Some(part), Some(text)) = (id.get_mut(at), rng.pick(&scenario.hostile_texts)) {
             part.clone_from(text);
         }
     }
@@ -94,7 +94,7 @@ fn patch(scenario: &Scenario, rng: &mut Rng, entity: &str) -> Map<String, Json> 
                 .find(|each| each.entity == entity.name)
                 .and_then(|each| each.fields.get(&field.name).cloned()),
             2 => rng.pick(&scenario.victims).map(|victim| victim.as_str().into()),
-            _ => values::variant(field, rng.below(5)),
+            _ => values::nth_value(field, rng.below(5)),
         };
         let shared = entity.unique.iter().any(|unique| !unique.within_tenant && unique.fields.contains(&field.name));
         if let Some(value) = value.filter(|_| !shared) {

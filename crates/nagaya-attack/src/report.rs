@@ -79,21 +79,21 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "failed   \"t1\" ids: ids of others are not there\n         one is")]
+    #[should_panic(expected = "failed   \"t1\" ids: ids of other tenants are not found\n         one is")]
     fn a_failed_case_panics_with_its_name_and_reason() {
         let mut report = Report::new(7);
-        report.add("t1", "ids", "ids_of_others_are_not_there", Err(Failure::new("one is")));
+        report.add("t1", "ids", "ids_of_other_tenants_are_not_found", Err(Failure::new("one is")));
         report.assert();
     }
 
     #[test]
     #[should_panic(expected = "attack: 0 passed, 0 failed, 0 skipped (seed 7)")]
-    fn a_run_that_tried_nothing_shows_nothing() {
+    fn a_run_without_cases_fails() {
         Report::new(7).assert();
     }
 
     #[test]
-    fn what_was_skipped_is_told_with_its_reason() {
+    fn skipped_cases_are_reported_with_their_reason() {
         let mut report = Report::new(7);
         report.add("t1", "ids", "hold", Ok(()));
         report.add("t1", "lists", "hold", Err(Failure::Nothing("no access patterns")));

@@ -35,7 +35,7 @@ pub(super) struct Scenario {
     /// Lists by all patterns that tenants may use, with parameters of all items.
     pub(super) lists: Vec<(AccessPattern, List)>,
     /// Texts that a careless layer would misread.
-    pub(super) hostile: Vec<String>,
+    pub(super) hostile_texts: Vec<String>,
     /// All items of the populated environment.
     stored: Stored,
 }
@@ -72,13 +72,13 @@ impl Scenario {
             own_items: Vec::new(),
             others_items: Vec::new(),
             lists: Vec::new(),
-            hostile: Vec::new(),
+            hostile_texts: Vec::new(),
             stored: Stored::new(),
         };
         scenario.populate().await?;
         scenario.stored = scenario.snapshot().await?;
         scenario.lists = lists::lists(&scenario);
-        scenario.hostile = scenario.hostile();
+        scenario.hostile_texts = scenario.hostile_texts();
         Ok(scenario)
     }
 
@@ -187,7 +187,7 @@ impl Scenario {
         expect(now == self.stored, || format!("a refused action had an effect: {changed:?} new, {gone:?} gone"))
     }
 
-    /// The items of others are unchanged; what is new or different is the attacker's.
+    /// The items of others are unchanged; new and changed items belong to the attacker.
     pub(super) async fn expect_only_own_changes(&mut self) -> Result<(), Failure> {
         let now = self.snapshot().await?;
         let (router, partitions) = (KeyRouter::new(&self.design), self.partitions());
@@ -204,7 +204,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// An item carries the attacker's tenant, in its field, its key and its index attributes.
+    /// An item belongs to the attacker by its field, its key and its index attributes.
     fn is_own(&self, router: &KeyRouter<'_>, partitions: &[String], table: usize, item: &Item) -> Result<(), Failure> {
         let wrong = |reason: &str| Failure::new(format!("{reason}: {item:?}"));
         let fields = fields_of(item);
@@ -270,7 +270,7 @@ impl Scenario {
         (table, text(&key.partition), text(&key.sort))
     }
 
-    fn hostile(&self) -> Vec<String> {
+    fn hostile_texts(&self) -> Vec<String> {
         let mut texts: Vec<String> = self.victims.iter().take(4).cloned().collect();
         for victim in self.victims.iter().take(2) {
             texts.push(format!("{}#{victim}", self.attacker));

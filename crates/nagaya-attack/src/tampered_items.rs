@@ -15,11 +15,11 @@ use super::{
 };
 
 cases! {
-    an_item_of_another_tenant_in_ones_own_partition_is_a_breach,
-    an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers,
-    an_item_under_a_key_that_its_fields_do_not_give_is_a_breach,
-    an_item_of_another_kind_is_a_breach,
-    look_alikes_of_the_layers_own_items_are_not_listed,
+    an_item_of_another_tenant_in_the_callers_partition_is_a_breach,
+    an_item_of_another_tenant_in_the_callers_index_partition_is_a_breach,
+    an_item_whose_key_does_not_match_its_fields_is_a_breach,
+    an_item_with_a_wrong_discriminator_is_a_breach,
+    items_with_keys_of_internal_records_are_not_listed,
 }
 
 /// An item that the suite inserted into the populated environment.
@@ -47,7 +47,7 @@ impl InsertedItem {
     }
 
     /// Removes it again; it has to be unchanged.
-    async fn away(self, environment: &Environment, before: Option<Item>) -> Result<(), Failure> {
+    async fn remove(self, environment: &Environment, before: Option<Item>) -> Result<(), Failure> {
         let found = environment.store.get(&self.table, &self.key).await?;
         expect(found.as_ref() == Some(&self.item), || format!("the inserted {:?} became {found:?}", self.item))?;
         let write = match before {
@@ -78,16 +78,16 @@ async fn expect_breaches(
     item: Item,
     actions: Vec<Action>,
 ) -> Result<(), Failure> {
-    let (plant, before) = InsertedItem::put(&scenario.populated, scenario, entity, item).await?;
-    let mut alarmed = Ok(());
-    // What cannot be changed at all is refused before anything is read.
+    let (inserted, before) = InsertedItem::put(&scenario.populated, scenario, entity, item).await?;
+    let mut detected = Ok(());
+    // Changes of the audit log are refused before anything is read.
     for action in actions.into_iter().filter(|action| !action.rewrites_audit(&scenario.design)) {
-        if alarmed.is_ok() {
-            alarmed = expect_breach(scenario, &action).await;
+        if detected.is_ok() {
+            detected = expect_breach(scenario, &action).await;
         }
     }
-    let gone = plant.away(&scenario.populated, before).await;
-    alarmed.and(gone)
+    let gone = inserted.remove(&scenario.populated, before).await;
+    detected.and(gone)
 }
 
 /// Everything that touches a single item.
@@ -118,7 +118,7 @@ fn victims_items(scenario: &Scenario) -> Vec<(Entity, OwnedItem)> {
 }
 
 /// The attributes of an item as if it were the attacker's.
-fn as_own(scenario: &Scenario, entity: &Entity, item: &Item) -> Vec<(String, Option<String>)> {
+fn attributes_for_attacker(scenario: &Scenario, entity: &Entity, item: &Item) -> Vec<(String, Option<String>)> {
     let mut fields = fields_of(item);
     json::put(&mut fields, entity.tenant.as_deref().unwrap_or_default(), scenario.attacker.as_str().into());
     let derived = scenario.design.derived_attributes(entity, &fields);
@@ -136,12 +136,14 @@ fn walled_lists(
     // Of several, a pattern for one item may give another.
     let walled =
         accesses.filter(|access| scenario.design.wall_of(access) == Wall::Key && access.returns != ResultKind::One);
-    // What a filter leaves out does not come back, so it is no alarm.
+    // An item that the filter excludes is not returned, so it is no breach.
     let shown = walled.filter(|access| access.filter.as_ref().is_none_or(|filter| filter.is_satisfied_by(fields)));
     shown.filter_map(|access| Some(Action::List(lists::list_of(scenario, access, fields)?.limit(1_000)))).collect()
 }
 
-async fn an_item_of_another_tenant_in_ones_own_partition_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn an_item_of_another_tenant_in_the_callers_partition_is_a_breach(
+    scenario: &mut Scenario,
+) -> Result<(), Failure> {
     let mut tried = false;
     for (entity, others_items) in victims_items(scenario) {
         let key = scenario.design.table_of(&entity).key.clone();
@@ -151,7 +153,7 @@ async fn an_item_of_another_tenant_in_ones_own_partition_is_a_breach(scenario: &
         }
         tried = true;
         let mut item = scenario.item_of(&others_items)?.clone();
-        for (attribute, value) in as_own(scenario, &entity, &item) {
+        for (attribute, value) in attributes_for_attacker(scenario, &entity, &item) {
             if attribute == key.partition || attribute == key.sort {
                 item.insert(&attribute, value.unwrap_or_default());
             }
@@ -167,7 +169,7 @@ async fn an_item_of_another_tenant_in_ones_own_partition_is_a_breach(scenario: &
     scenario.expect_only_own_changes().await
 }
 
-async fn an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers(
+async fn an_item_of_another_tenant_in_the_callers_index_partition_is_a_breach(
     scenario: &mut Scenario,
 ) -> Result<(), Failure> {
     let mut tried = false;
@@ -178,7 +180,7 @@ async fn an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers(
                 continue;
             }
             let mut item = scenario.item_of(&others_items)?.clone();
-            for (attribute, value) in as_own(scenario, &entity, &item) {
+            for (attribute, value) in attributes_for_attacker(scenario, &entity, &item) {
                 if let Some(value) = value.filter(|_| attribute == index.partition || attribute == index.sort) {
                     item.insert(&attribute, value);
                 }
@@ -197,9 +199,9 @@ async fn an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers(
     scenario.expect_only_own_changes().await
 }
 
-async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn an_item_whose_key_does_not_match_its_fields_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
-    for own in scenario.sample(fields::owned(scenario).into_iter().cloned()) {
+    for own in scenario.sample(fields::own_item_of_each_entity(scenario).into_iter().cloned()) {
         let entity = scenario.entity(&own.entity)?.clone();
         let key = scenario.design.table_of(&entity).key.clone();
         let is_plain = |path: &&str| !path.contains('.') && entity.field(path).is_some();
@@ -209,7 +211,7 @@ async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(scenario: &
         }
         let item = scenario.item_of(&own)?.clone();
         let mut fields = fields_of(&item);
-        let Some(other) = entity.field(&path).and_then(|field| values::variant(field, 4_321)) else { continue };
+        let Some(other) = entity.field(&path).and_then(|field| values::nth_value(field, 4_321)) else { continue };
         fields.insert(path.clone(), other.clone());
         let mut tampered = item;
         for (attribute, value) in scenario.design.derived_attributes(&entity, &fields) {
@@ -229,9 +231,9 @@ async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(scenario: &
     scenario.expect_only_own_changes().await
 }
 
-async fn an_item_of_another_kind_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn an_item_with_a_wrong_discriminator_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
-    for own in scenario.sample(fields::owned(scenario).into_iter().cloned()) {
+    for own in scenario.sample(fields::own_item_of_each_entity(scenario).into_iter().cloned()) {
         let entity = scenario.entity(&own.entity)?.clone();
         let Some(discriminator) = scenario.design.table_of(&entity).discriminator.clone() else { continue };
         tried = true;
@@ -244,11 +246,11 @@ async fn an_item_of_another_kind_is_a_breach(scenario: &mut Scenario) -> Result<
     scenario.expect_only_own_changes().await
 }
 
-async fn look_alikes_of_the_layers_own_items_are_not_listed(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn items_with_keys_of_internal_records_are_not_listed(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
     for (n, (entity, others_items)) in victims_items(scenario).into_iter().enumerate() {
         let key = scenario.design.table_of(&entity).key.clone();
-        let own = as_own(scenario, &entity, scenario.item_of(&others_items)?);
+        let own = attributes_for_attacker(scenario, &entity, scenario.item_of(&others_items)?);
         let partition = own.iter().find(|(name, _)| *name == key.partition).and_then(|(_, value)| value.clone());
         for sort in ["%unique-x", "%zzz", "%deleting", "%audit"].iter().skip(n % 4).take(1) {
             let mut item = scenario.item_of(&others_items)?.clone();
@@ -267,7 +269,7 @@ async fn look_alikes_of_the_layers_own_items_are_not_listed(scenario: &mut Scena
                 .filter(|(access, _)| of_table(access))
                 .map(|(_, list)| Action::List(list.clone().limit(100)))
                 .collect();
-            let (plant, before) = InsertedItem::put(&scenario.populated, scenario, &entity, item).await?;
+            let (inserted, before) = InsertedItem::put(&scenario.populated, scenario, &entity, item).await?;
             tried = true;
             let mut seen = Ok(());
             for action in scenario.sample(everywhere) {
@@ -275,7 +277,7 @@ async fn look_alikes_of_the_layers_own_items_are_not_listed(scenario: &mut Scena
                     seen = scenario.expect_same_answer(&action).await.map(drop);
                 }
             }
-            plant.away(&scenario.populated, before).await?;
+            inserted.remove(&scenario.populated, before).await?;
             seen?;
         }
     }

@@ -13,12 +13,12 @@ use super::{
 };
 
 cases! {
-    nobody_and_the_system_itself_get_no_handle,
+    an_empty_name_and_the_system_tenant_get_no_handle,
     a_name_longer_than_any_key_gets_no_handle_or_reaches_nothing,
-    names_that_look_alike_share_no_partition,
+    similar_names_share_no_partition,
 }
 
-async fn nobody_and_the_system_itself_get_no_handle(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn an_empty_name_and_the_system_tenant_get_no_handle(scenario: &mut Scenario) -> Result<(), Failure> {
     let system = scenario.design.tenant.system.clone();
     for name in std::iter::once(String::new()).chain(system) {
         let refused = scenario.populated.probe.tenant(&principal(&name)).map(drop).map_err(|error| error.code());
@@ -41,7 +41,7 @@ async fn a_name_longer_than_any_key_gets_no_handle_or_reaches_nothing(scenario: 
     Ok(())
 }
 
-async fn names_that_look_alike_share_no_partition(scenario: &mut Scenario) -> Result<(), Failure> {
+async fn similar_names_share_no_partition(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut owners: BTreeMap<(usize, String), String> = BTreeMap::new();
     for each in scenario.own_items.iter().chain(&scenario.others_items) {
         let entity = scenario.entity(&each.entity)?;

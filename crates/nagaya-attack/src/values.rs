@@ -72,11 +72,11 @@ pub(super) fn fields(
         let value = match (is_id || constraint.is_some(), shared) {
             // What expires has not yet.
             (false, _) if matches!(field.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)) => {
-                variant(field, n)?
+                nth_value(field, n)?
             }
             (false, _) => field.example(),
-            (true, false) => variant(field, n)?,
-            (true, true) => variant(field, salt * 1_000 + n)?,
+            (true, false) => nth_value(field, n)?,
+            (true, true) => nth_value(field, salt * 1_000 + n)?,
         };
         made.insert(name.to_owned(), value);
     }
@@ -86,23 +86,23 @@ pub(super) fn fields(
     Some(made)
 }
 
-/// The n-th value of a field; `None` when it does not have so many.
-pub(super) fn variant(field: &Field, n: usize) -> Option<Json> {
+/// The n-th value of a field; `None` if it has fewer values.
+pub(super) fn nth_value(field: &Field, n: usize) -> Option<Json> {
     field.nth_example(n, FUTURE_EXPIRY)
 }
 
 /// A value of a field that differs from this one.
-pub(super) fn other(field: &Field, than: Option<&Json>) -> Option<Json> {
-    (0..4).filter_map(|n| variant(field, n)).find(|value| Some(value) != than)
+pub(super) fn different_value(field: &Field, than: Option<&Json>) -> Option<Json> {
+    (0..4).filter_map(|n| nth_value(field, n)).find(|value| Some(value) != than)
 }
 
 fn is_generated(field: &Field) -> bool {
-    // What only the system sets is left out where it can be.
+    // Fields that only the system sets are left out if possible.
     let is_left_out = field.since.is_some() || field.readonly && field.optional;
     is_left_out || matches!(field.default, Some(DefaultValue::New | DefaultValue::Now))
 }
 
-/// Whether a field tells that an item is deleted: no item is made deleted.
+/// Whether a field is part of the soft-delete mark, which callers cannot set.
 fn belongs_to_deletion(entity: &Entity, name: &str) -> bool {
     entity.soft_delete.as_ref().is_some_and(|soft| {
         let mark = soft.mark.as_ref().map(|(field, _)| field.as_str());
@@ -122,7 +122,7 @@ pub(super) fn remove(fields: &mut Map<String, Json>, path: &str) {
     }
 }
 
-/// A value as requests and ids carry it.
+/// A value as text, as in requests and ids.
 pub(super) fn as_text(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),

@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             .iter()
             .map(|each| {
                 json!({
-                    "path": each.path, "what": each.change, "breaking": each.breaking_reason.is_some(), "because": each.breaking_reason,
+                    "path": each.path, "change": each.change, "breaking": each.breaking_reason.is_some(), "reason": each.breaking_reason,
                 })
             })
             .collect();

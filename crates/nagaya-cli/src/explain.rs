@@ -134,9 +134,9 @@ fn explanation_text(design: &Design, base: &str, each: &Explanation) -> String {
     }
     let width = each.fields.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
     for (field, value) in &each.fields {
-        let doubt = each.invalid_values.iter().find(|(name, _)| name == field);
-        let doubt = doubt.map_or_else(String::new, |(_, wanted)| format!("  (not {wanted})"));
-        let _ = writeln!(out, "  {field:width$} = {value}{doubt}");
+        let invalid = each.invalid_values.iter().find(|(name, _)| name == field);
+        let invalid = invalid.map_or_else(String::new, |(_, wanted)| format!("  (not {wanted})"));
+        let _ = writeln!(out, "  {field:width$} = {value}{invalid}");
     }
     if !each.reached_by.is_empty() {
         let _ = writeln!(out, "  reached by");
@@ -160,7 +160,7 @@ fn explanation_json(design: &Design, base: &str, each: &Explanation) -> Value {
         .iter()
         .map(|(name, query)| {
             json!({
-                "access": name,
+                "accessPattern": name,
                 "index": query.index,
                 "query": query.to_string(),
                 "filter": reaching_filter(design, base, each, name),
@@ -172,10 +172,10 @@ fn explanation_json(design: &Design, base: &str, each: &Explanation) -> Value {
         "table": table_name(design, &each.table, base),
         "index": each.index,
         "wall": each.wall.to_string(),
-        "former": each.is_former_key,
+        "formerKey": each.is_former_key,
         "templates": pairs(&each.templates),
         "fields": pairs(&each.fields),
-        "doubts": pairs(&each.invalid_values),
+        "invalidValues": pairs(&each.invalid_values),
         "reachedBy": reached,
     })
 }
@@ -250,7 +250,7 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
             })
             .collect();
         let text = json!({
-            "access": name,
+            "accessPattern": name,
             "entity": design.entities[access.entity].name,
             "wall": design.wall_of(access).to_string(),
             "table": table_name(design, &query.table, base),

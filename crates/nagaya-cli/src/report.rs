@@ -42,21 +42,24 @@ fn rendered(source: &Source, diagnostic: &Diagnostic, colours: bool) -> String {
 
 /// A diagnostic as JSON.
 pub(super) fn json(source: &Source, diagnostic: &Diagnostic) -> Value {
-    let place = |span: &Span| {
+    let location = |span: &Span| {
         let (line, column) = line_and_column(&source.text, span.start);
         let (end_line, end_column) = line_and_column(&source.text, span.end);
         json!({ "line": line, "column": column, "endLine": end_line, "endColumn": end_column })
     };
-    let labels: Vec<_> =
-        diagnostic.labels.iter().map(|label| json!({ "at": place(&label.span), "text": label.text })).collect();
+    let labels: Vec<_> = diagnostic
+        .labels
+        .iter()
+        .map(|label| json!({ "location": location(&label.span), "text": label.text }))
+        .collect();
     json!({
         "code": diagnostic.code.id,
         "severity": diagnostic.severity().to_string(),
         "title": diagnostic.code.title,
         "message": diagnostic.message,
         "help": diagnostic.help,
-        "explained": diagnostic.explained,
-        "at": place(&diagnostic.span()),
+        "explanation": diagnostic.explained,
+        "location": location(&diagnostic.span()),
         "labels": labels,
         "page": format!("docs/reference/errors/{}.md", diagnostic.code.id),
     })

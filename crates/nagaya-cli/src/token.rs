@@ -132,7 +132,7 @@ fn rotate(keys: &KeyArgs, forget: bool) -> anyhow::Result<Outcome> {
         issuer.remove_older_keys()?;
     }
     if keys.json {
-        writeln!(std::io::stdout(), "{:#}", json!({ "key": key, "forgotten": forget }))?;
+        writeln!(std::io::stdout(), "{:#}", json!({ "keyId": key, "olderKeysRefused": forget }))?;
     } else {
         let older = if forget { "earlier tokens are refused" } else { "earlier tokens stay valid" };
         writeln!(std::io::stdout(), "tokens are signed by the key {key} from now on; {older}")?;

@@ -91,7 +91,7 @@ fn a_running_server_is_backed_up_and_the_restored_data_works() {
             home.store(&["backup", "@full.nagaya", "--json", "--data", "@data", "--passphrase-file", "@secret.txt"]);
         let full = json_of(&full);
         assert_eq!(
-            (&full["objects"], &full["keys"], &full["parent"]),
+            (&full["objects"], &full["hasKeys"], &full["parent"]),
             (&json!(1), &json!(true), &Value::Null),
             "{full}"
         );
@@ -136,11 +136,11 @@ fn a_running_server_is_backed_up_and_the_restored_data_works() {
         "@secret.txt",
     ]);
     let result = json_of(&restored);
-    assert_eq!((&result["objects"], &result["keys"]), (&json!(2), &json!(3)), "{result}");
+    assert_eq!((&result["objects"], &result["keyFiles"]), (&json!(2), &json!(3)), "{result}");
     assert_eq!(result["contentHash"], counted["contentHash"]);
 
     // The checks that the output recommends work, and find nothing.
-    let next: Vec<_> = result["next"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    let next: Vec<_> = result["nextCommands"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     assert!(next.iter().any(|step| step.contains("events rebuild todo todo --verify-only")), "{next:?}");
     for step in next.iter().filter(|step| !step.starts_with("nagaya serve")) {
         let run = nagaya(&step.split(' ').skip(1).collect::<Vec<_>>());
@@ -301,7 +301,7 @@ fn the_control_socket_is_private_and_survives_malformed_requests() {
         let serving = serve(&home.path("data"));
         assert_eq!(fs::metadata(&socket).expect("a socket").permissions().mode() & 0o777, 0o600);
         for request in
-            [&b""[..], b"\n", b"{}\n", b"{\"version\":1,\"do\":\"dance\"}\n", b"{\"version\":2}\n", &[b'x'; 100_000]]
+            [&b""[..], b"\n", b"{}\n", b"{\"version\":2,\"do\":\"dance\"}\n", b"{\"version\":1}\n", &[b'x'; 100_000]]
         {
             let mut stream = UnixStream::connect(&socket).expect("the server accepts the connection");
             // The server may close the connection before everything is written.
@@ -313,7 +313,7 @@ fn the_control_socket_is_private_and_survives_malformed_requests() {
         }
         let since = json!({ "incarnation": "00", "sequence": 1 });
         let mut stream = UnixStream::connect(&socket).expect("the server accepts the connection");
-        writeln!(stream, "{}", json!({ "version": 1, "do": "backup", "since": since }))
+        writeln!(stream, "{}", json!({ "version": 2, "do": "backup", "since": since }))
             .expect("the server accepts the connection");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");

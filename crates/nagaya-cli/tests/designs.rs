@@ -38,7 +38,7 @@ fn each_bad_design_gives_its_diagnostic() {
         with_json.push("--json");
         let result: Value = serde_json::from_str(&nagaya(&with_json).stdout).expect("--json prints JSON");
         let diagnostics = result["files"][0]["diagnostics"].as_array().expect("a list");
-        let open: Vec<_> = diagnostics.iter().filter(|each| each["explained"].is_null()).collect();
+        let open: Vec<_> = diagnostics.iter().filter(|each| each["explanation"].is_null()).collect();
         let errors = open.iter().any(|each| each["severity"] == "error");
         assert_eq!(shown.status, i32::from(errors), "{relative}");
         if code(path) == "many" {

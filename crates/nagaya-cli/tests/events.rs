@@ -267,8 +267,8 @@ fn the_history_of_a_todo_is_shown_checked_and_tailed() {
 
     // All commands give the same hash for the end of the chain, and it can be compared with a stored one.
     let (_, verified) = directory.json(&format!("verify todo --tenant demo {milk}"));
-    assert_eq!((&verified["end"], &verified["events"]), (&shown["end"], &json!(3)));
-    let end = shown["end"].as_str().expect("a hash");
+    assert_eq!((&verified["chainEnd"], &verified["events"]), (&shown["chainEnd"], &json!(3)));
+    let end = shown["chainEnd"].as_str().expect("a hash");
     assert_eq!(directory.events(&format!("verify todo --tenant demo {milk} --expect {end}")).status, 0);
     assert_snapshot!("expect", directory.masked_output(&format!("verify todo --tenant demo {milk} --expect 0123")));
 

@@ -85,13 +85,13 @@ fn every_built_in_system_is_seeded_and_a_second_run_adds_nothing() {
             );
         }
         for each in list("entities") {
-            assert!(each["made"].as_u64() > Some(0), "{system}: {each}");
-            let owners = if each["operator"] == true { 0 } else { 2 };
-            assert_eq!(each["tenants"], owners, "{system}: {each}");
+            assert!(each["created"].as_u64() > Some(0), "{system}: {each}");
+            let owners = if each["byOperator"] == true { 0 } else { 2 };
+            assert_eq!(each["tenantCount"], owners, "{system}: {each}");
         }
 
         let again = seed(&args);
-        assert_eq!((&again["made"], &again["present"]), (&Value::from(0), &first["made"]), "{system}");
+        assert_eq!((&again["created"], &again["existing"]), (&Value::from(0), &first["created"]), "{system}");
         let verified = nagaya(&["store", "verify", "--data", text(dir.path())]);
         assert_eq!(verified.status, 0, "{system}: {verified}");
     }
@@ -122,8 +122,8 @@ fn an_earlier_run_is_found_on_another_day() {
         let args = [system, "--data", text(dir.path()), "--tenants", "1", "--items", "3"];
         let first = seed(&[&args[..], &["--until", day]].concat());
         let again = seed(&args);
-        assert_eq!((&again["made"], &again["until"]), (&Value::from(0), &Value::from(day)), "{system}");
-        assert_eq!(again["present"], first["made"], "{system}");
+        assert_eq!((&again["created"], &again["until"]), (&Value::from(0), &Value::from(day)), "{system}");
+        assert_eq!(again["existing"], first["created"], "{system}");
     }
 }
 
@@ -133,8 +133,8 @@ fn more_items_are_added_to_existing_ones() {
     let args = ["management", "--data", text(dir.path()), "--items"];
     let first = seed(&[&args[..], &["12"]].concat());
     let more = seed(&[&args[..], &["20"]].concat());
-    assert_eq!(more["present"], first["made"]);
-    assert!(more["made"].as_u64() > Some(200));
+    assert_eq!(more["existing"], first["created"]);
+    assert!(more["created"].as_u64() > Some(200));
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn seeded_items_are_consistent_with_each_other() {
 async fn seeded_todos_have_a_history_and_are_projected() {
     let dir = tempfile::tempdir().expect("a directory");
     let result = seed(&["todo", "--data", text(dir.path()), "--items", "60"]);
-    assert_eq!((&result["made"], &result["entities"][0]["entity"]), (&Value::from(180), &Value::from("todo")));
+    assert_eq!((&result["created"], &result["entities"][0]["entity"]), (&Value::from(180), &Value::from("todo")));
     let tenant = tenant(dir.path(), "todo", "todo/design/todo.toml", "demo").await;
 
     let todos = all(&tenant, "todos").await;
@@ -223,7 +223,7 @@ async fn a_design_file_with_the_name_of_a_built_in_system_is_not_that_system() {
     let dir = tempfile::tempdir().expect("a directory");
     let result = seed(&[text(&root().join("systems/todo/design/todo.toml")), "--data", text(dir.path())]);
     // Its commands are unknown, and without commands nothing can be created.
-    assert_eq!((&result["made"], result["skipped"].as_array().map(Vec::len)), (&Value::from(0), Some(5)));
+    assert_eq!((&result["created"], result["skipped"].as_array().map(Vec::len)), (&Value::from(0), Some(5)));
 }
 
 /// The timestamp of a ULID, in seconds.
@@ -241,11 +241,11 @@ fn a_custom_design_is_seeded() {
     let data = dir.path().join("data");
     let args = [text(&design), "--data", text(&data)];
     let first = seed(&args);
-    assert_eq!((&first["system"], &first["made"]), (&Value::from("desk"), &Value::from(300)));
+    assert_eq!((&first["system"], &first["created"]), (&Value::from("desk"), &Value::from(300)));
 
     // Titles of open tickets are unique: a taken one is generated again.
     let other = seed(&[&args[..], &["--seed", "2"]].concat());
-    assert_eq!((&other["made"], &other["present"]), (&Value::from(300), &Value::from(0)));
+    assert_eq!((&other["created"], &other["existing"]), (&Value::from(300), &Value::from(0)));
 }
 
 #[test]
@@ -259,7 +259,10 @@ fn every_example_of_the_reference_can_be_seeded() {
         fs::write(&file, design).expect("a file");
         let result = seed(&[text(&file), "--store", "memory", "--items", "5"]);
         for each in result["entities"].as_array().expect("a list") {
-            assert!(each["made"].as_u64() >= Some(if each["operator"] == true { 5 } else { 3 }), "{design}\n{each}");
+            assert!(
+                each["created"].as_u64() >= Some(if each["byOperator"] == true { 5 } else { 3 }),
+                "{design}\n{each}"
+            );
         }
         tried += 1;
     }

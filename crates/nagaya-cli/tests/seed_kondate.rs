@@ -31,7 +31,7 @@ fn counts(result: &Value) -> BTreeMap<String, u64> {
     let entities = result["entities"].as_array().expect("a list").iter();
     let count = |each: &Value, name: &str| each[name].as_u64().expect("a number");
     let name = |each: &Value| each["entity"].as_str().expect("a name").to_owned();
-    entities.map(|each| (name(each), count(each, "made") + count(each, "present"))).collect()
+    entities.map(|each| (name(each), count(each, "created") + count(each, "existing"))).collect()
 }
 
 /// Opens a seeded directory.
@@ -220,10 +220,10 @@ async fn a_second_run_adds_nothing_and_fewer_items_make_smaller_data() {
     assert_eq!((counts_of["recipe"], counts_of["cooklog"]), (8, 8));
 
     let whole = seed(dir.path(), &["--tenants", "2", "--items", "40"]);
-    assert_eq!((counts(&whole)["recipe"], &whole["present"]), (80, &small["made"]));
+    assert_eq!((counts(&whole)["recipe"], &whole["existing"]), (80, &small["created"]));
     let before = items(dir.path()).await;
     let again = seed(dir.path(), &["--tenants", "2", "--items", "40"]);
-    assert_eq!((&again["made"], counts(&again)), (&json!(0), counts(&whole)));
+    assert_eq!((&again["created"], counts(&again)), (&json!(0), counts(&whole)));
     assert!(items(dir.path()).await == before);
 }
 

@@ -78,7 +78,7 @@ fn the_tables_of_each_design_are_planned_applied_inspected_and_dropped() {
         assert!(settled.stdout.ends_with("nothing to do\n"), "{settled}");
         // A second run does nothing.
         let again = tables.json("apply", design, &["--yes"]);
-        assert_eq!(again["done"], 0);
+        assert_eq!(again["appliedSteps"], 0);
         insta::assert_snapshot!(format!("{name}-status"), run("status", &[]));
 
         let dropped = run("drop", &["--yes"]);
@@ -102,7 +102,7 @@ async fn indexes_are_created_in_stages_and_missing_ones_are_reported() {
         // Callers see which indexes are active without a restart.
         let fresh = tables.store().await;
         let planned = tables.json("plan", design, &["--stage", stage]);
-        for next in planned["next"].as_array().expect("a list") {
+        for next in planned["nextIndexes"].as_array().expect("a list") {
             let (table, index) = (next["table"].as_str().expect("a name"), next["index"].as_str().expect("a name"));
             for store in [&store, &fresh] {
                 let error = store.query(Query::index(table, index, "x")).await.expect_err("it is not there yet");

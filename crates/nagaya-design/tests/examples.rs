@@ -348,11 +348,11 @@ fn the_document_of_a_design_contains_everything_in_it() {
             design.entities.iter().map(|each| each.name.as_str()).collect::<Vec<_>>()
         );
         assert_eq!(
-            listed("accesses", "name"),
+            listed("accessPatterns", "name"),
             design.access_patterns.iter().map(|each| each.name.as_str()).collect::<Vec<_>>()
         );
         assert_eq!(
-            listed("accesses", "path"),
+            listed("accessPatterns", "path"),
             design.access_patterns.iter().map(|each| each.path.as_deref().unwrap_or_default()).collect::<Vec<_>>()
         );
         assert_eq!(listed("roles", "name"), design.roles.iter().map(|each| each.name.as_str()).collect::<Vec<_>>());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use crate::RecordedEvent;
 
 /// The hash before the first event.
-pub(crate) const START: &str = "";
+pub(crate) const HASH_BEFORE_FIRST: &str = "";
 
 /// The hash of a chain after one more event.
 pub(crate) fn next_hash(before: &str, event: &RecordedEvent) -> String {

@@ -61,7 +61,7 @@ impl DeadLetter {
 }
 
 /// Dead letters of a page.
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 
 impl Processor {
     /// All dead letters of the current generation.
@@ -75,10 +75,10 @@ impl Processor {
         let (mut letters, mut after) = (Vec::new(), None);
         loop {
             let prefix = self.parked_prefix();
-            let page = operator.side_records(self.projection.entity(), &prefix, after.as_deref(), PAGE).await?;
+            let page = operator.side_records(self.projection.entity(), &prefix, after.as_deref(), PAGE_SIZE).await?;
             letters.extend(page.iter().map(DeadLetter::read));
             match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
+                Some(last) if page.len() == PAGE_SIZE => after = Some(last.name.clone()),
                 _ => return Ok(letters),
             }
         }

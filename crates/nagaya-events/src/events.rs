@@ -89,13 +89,13 @@ pub struct Executed<S, R> {
 }
 
 /// How many locks there are. Aggregates that share one wait for each other without need.
-const LOCKS: usize = 1024;
+const LOCK_COUNT: usize = 1024;
 
 impl<S: Evolve> Events<S> {
     /// The events of an aggregate of a design.
     pub fn of(design: &Design, aggregate: &str, options: EventsOptions) -> Result<Self, Error> {
         let layout = Arc::new(Layout::of(design, aggregate)?);
-        let locks = (0..LOCKS).map(|_| Mutex::new(())).collect();
+        let locks = (0..LOCK_COUNT).map(|_| Mutex::new(())).collect();
         Ok(Events { layout, options, locks, state: PhantomData })
     }
 
@@ -115,7 +115,7 @@ impl<S: Evolve> Events<S> {
         loop {
             retry.attempt().await?;
             if let Some(once) = request.idempotency
-                && let Some((aggregate, loaded)) = self.find_earlier(tenant, once).await?
+                && let Some((aggregate, loaded)) = self.find_recorded_answer(tenant, once).await?
             {
                 let LoadedAggregate { state, version, latest, .. } = loaded;
                 let reply = state.reply(command);
@@ -182,5 +182,5 @@ struct Appended<S> {
 
 fn lock_of(id: &str) -> usize {
     let hash = blake3::hash(id.as_bytes());
-    usize::from(u16::from_be_bytes([hash.as_bytes()[0], hash.as_bytes()[1]])) % LOCKS
+    usize::from(u16::from_be_bytes([hash.as_bytes()[0], hash.as_bytes()[1]])) % LOCK_COUNT
 }

@@ -8,11 +8,11 @@ use tokio::sync::{broadcast, watch};
 use crate::{Error, RecordedEvent, layout::Layout, processor::principal, seal};
 
 /// Events that a listener may be behind before it has to reconnect.
-const CAPACITY: usize = 4_096;
+const LISTENER_CAPACITY: usize = 4_096;
 /// How far before the last known event a replay starts, in milliseconds: events of the same time may arrive in another order.
-const OVERLAP: u64 = 10_000;
+const REPLAY_OVERLAP_MILLIS: u64 = 10_000;
 /// How long a new listener waits for the feed to start.
-const START_LIMIT: Duration = Duration::from_secs(2);
+const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends the events of a tenant to its listeners: each at least once, and in order for each aggregate.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl Feed {
                 && parameters.iter().all(|parameter| parameter.from_token || !parameter.required)
         };
         let of_tenant = design.access_patterns_of(&layout.events).find(by_tenant).map(|access| access.name.clone());
-        let (events, running) = (broadcast::channel(CAPACITY).0, Arc::new(watch::channel(false).0));
+        let (events, running) = (broadcast::channel(LISTENER_CAPACITY).0, Arc::new(watch::channel(false).0));
         Ok(Feed { layout: Arc::new(layout), of_tenant, events, running })
     }
 
@@ -91,14 +91,15 @@ impl Feed {
     pub async fn listen(&self, tenant: &Tenant, after: Option<&str>) -> Result<FeedListener, Error> {
         // Events before the start of the feed would be missed. A feed that is never run must not block listeners.
         let mut running = self.running.subscribe();
-        let _ = tokio::time::timeout(START_LIMIT, running.wait_for(|running| *running)).await;
+        let _ = tokio::time::timeout(START_TIMEOUT, running.wait_for(|running| *running)).await;
         // Before the replay is read: no event falls between.
         let events = self.events.subscribe();
         let name = Arc::clone(&tenant.principal().tenant);
         let (mut replay, mut is_cut) = (Vec::new(), false);
         if let (Some(access), Some(after)) = (&self.of_tenant, after.and_then(|id| ulid::Ulid::from_string(id).ok())) {
             let known = after.to_string();
-            let from = ulid::Ulid::from_parts(after.timestamp_ms().saturating_sub(OVERLAP), 0).to_string();
+            let from =
+                ulid::Ulid::from_parts(after.timestamp_ms().saturating_sub(REPLAY_OVERLAP_MILLIS), 0).to_string();
             let mut list = List::by(access).with("from", from).limit(nagaya_design::MAX_PAGE);
             loop {
                 let page = tenant.list(&list).await?;
@@ -107,7 +108,7 @@ impl Feed {
                 }
                 let missed = replay.iter().filter(|event| event.id > known).count();
                 match page.next {
-                    Some(next) if missed < CAPACITY => list = list.cursor(next),
+                    Some(next) if missed < LISTENER_CAPACITY => list = list.cursor(next),
                     more => {
                         is_cut = more.is_some();
                         break;

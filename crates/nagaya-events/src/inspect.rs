@@ -104,7 +104,7 @@ impl Inspector {
             Ok(())
         })
         .await?;
-        let mut hash = chain::START.to_owned();
+        let mut hash = chain::HASH_BEFORE_FIRST.to_owned();
         for (event, at) in events.iter().zip(1..) {
             if event.version != at {
                 let why = format!("version {at} is missing: {} is version {}", event.id, event.version);

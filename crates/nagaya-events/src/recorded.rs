@@ -32,8 +32,8 @@ impl RecordedEvent {
         let (aggregate, id, event_type) = (text(&layout.id)?, text("eventId")?, text("eventType")?);
         let number = |name: &str| record.json(name).as_ref().and_then(Json::as_u64);
         let version = number("aggregateVersion").ok_or_else(|| Error::unreadable(&record, "aggregateVersion"))?;
-        let schema_version = number(SCHEMA_VERSION).map_or(Ok(1), u32::try_from);
-        let schema_version = schema_version.map_err(|_| Error::unreadable(&record, SCHEMA_VERSION))?;
+        let schema_version = number(SCHEMA_VERSION_FIELD).map_or(Ok(1), u32::try_from);
+        let schema_version = schema_version.map_err(|_| Error::unreadable(&record, SCHEMA_VERSION_FIELD))?;
         let mut map = |name: &str| match record.take(name) {
             Some(Json::Object(map)) => Ok(map),
             None => Ok(Map::new()),
@@ -123,4 +123,4 @@ impl<'r> MapAccess<'r> for Tagged<'r> {
 }
 
 /// The field with an event's schema version; absent for version 1.
-pub(crate) const SCHEMA_VERSION: &str = "eventVersion";
+pub(crate) const SCHEMA_VERSION_FIELD: &str = "eventVersion";

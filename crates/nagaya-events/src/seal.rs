@@ -20,12 +20,12 @@ use crate::{Error, RecordedEvent, layout::Layout};
 /// The text in place of an erased one.
 pub const ERASED: &str = "[erased]";
 
-const SEALED: &str = "%sealed";
+const SEALED_FIELD: &str = "%sealed";
 /// The user whose key it is.
 const KEY_OWNER_FIELD: &str = "%of";
 /// The fingerprint of the key: a key that was created after another was destroyed decrypts nothing older.
 const KEY_FINGERPRINT_FIELD: &str = "%by";
-const NONCE: usize = 24;
+const NONCE_BYTES: usize = 24;
 
 type Key = [u8; 32];
 
@@ -105,13 +105,13 @@ struct Sealed {
 impl Sealed {
     fn read(value: &Json) -> Option<Self> {
         let text = |name: &str| value.get(name)?.as_str();
-        let bytes = BASE64.decode(text(SEALED)?).ok()?;
+        let bytes = BASE64.decode(text(SEALED_FIELD)?).ok()?;
         Some(Sealed { of: text(KEY_OWNER_FIELD)?.to_owned(), by: text(KEY_FINGERPRINT_FIELD)?.to_owned(), bytes })
     }
 
     fn open(&self, key: &Key, event: &RecordedEvent, field: &str) -> Result<Json, Error> {
         let damaged = || Error::damaged(&event.aggregate, format!("`{field}` of {} cannot be decrypted", event.id));
-        let (nonce, sealed) = self.bytes.split_at_checked(NONCE).ok_or_else(damaged)?;
+        let (nonce, sealed) = self.bytes.split_at_checked(NONCE_BYTES).ok_or_else(damaged)?;
         let context = context(event, field);
         let payload = Payload { msg: sealed, aad: &context };
         let opened = XChaCha20Poly1305::new(key.into()).decrypt(XNonce::from_slice(nonce), payload);
@@ -121,14 +121,14 @@ impl Sealed {
 
 fn seal_value(key: &Key, of: &str, event: &RecordedEvent, field: &str, value: &Json) -> Result<Json, Error> {
     let failed = || Error::damaged(&event.aggregate, format!("`{field}` cannot be encrypted"));
-    let mut bytes = vec![0; NONCE];
+    let mut bytes = vec![0; NONCE_BYTES];
     getrandom::fill(&mut bytes).map_err(|_| failed())?;
     let (context, clear) = (context(event, field), value.to_string());
     let payload = Payload { msg: clear.as_bytes(), aad: &context };
     let sealed = XChaCha20Poly1305::new(key.into()).encrypt(XNonce::from_slice(&bytes), payload);
     bytes.extend(sealed.map_err(|_| failed())?);
     let mut map = Map::new();
-    map.insert(SEALED.to_owned(), BASE64.encode(bytes).into());
+    map.insert(SEALED_FIELD.to_owned(), BASE64.encode(bytes).into());
     map.insert(KEY_OWNER_FIELD.to_owned(), of.into());
     map.insert(KEY_FINGERPRINT_FIELD.to_owned(), fingerprint(key).into());
     Ok(map.into())

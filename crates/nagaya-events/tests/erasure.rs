@@ -230,20 +230,20 @@ fn request(user: &str) -> CommandRequest<'static> {
     CommandRequest { context, expected: None, idempotency: None }
 }
 
-const ONE: &str = "01HARX5BD7F8G9H0J1K2M3N4PQ";
-const TWO: &str = "01HARX5BD7F8G9H0J1K2M3N4PR";
+const FIRST_ID: &str = "01HARX5BD7F8G9H0J1K2M3N4PQ";
+const SECOND_ID: &str = "01HARX5BD7F8G9H0J1K2M3N4PR";
 
 /// Proves the events part of C20.
 #[tokio::test]
 async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
     let app = App::open().await;
-    assert_eq!(app.write("h-1", "ann", ONE, "Dear Bob").await, "Dear Bob");
+    assert_eq!(app.write("h-1", "ann", FIRST_ID, "Dear Bob").await, "Dear Bob");
     let (ann, bob) = (app.tenant("h-1", "ann"), app.tenant("h-1", "bob"));
-    app.events.execute(&bob, ONE, &Send, &request("bob")).await.expect("it is sent");
-    app.write("h-1", "bob", TWO, "Dear Ann").await;
+    app.events.execute(&bob, FIRST_ID, &Send, &request("bob")).await.expect("it is sent");
+    app.write("h-1", "bob", SECOND_ID, "Dear Ann").await;
     app.project_all().await;
-    assert_eq!(app.events.load(&ann, ONE).await.expect("a letter").state.text, "Dear Bob");
-    assert_eq!(ann.get("letter", &[ONE]).await.expect("a letter").text("text"), Some("Dear Bob"));
+    assert_eq!(app.events.load(&ann, FIRST_ID).await.expect("a letter").state.text, "Dear Bob");
+    assert_eq!(ann.get("letter", &[FIRST_ID]).await.expect("a letter").text("text"), Some("Dear Bob"));
     let stored = app.store.scan(Scan::table("letters-events")).await.expect("a page").items;
     assert!(!format!("{stored:?}").contains("Dear Bob"), "events have it encrypted only");
 
@@ -252,25 +252,25 @@ async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
     assert!(inspector.erase(&ann, "ann").await.expect("it is erased"));
     assert!(!inspector.erase(&ann, "ann").await.expect("there is none any more"));
     assert_eq!(app.processor.repair("h-1", &|_| {}).await.expect("it is repaired"), 1);
-    let letter = ann.get("letter", &[ONE]).await.expect("a letter");
+    let letter = ann.get("letter", &[FIRST_ID]).await.expect("a letter");
     assert_eq!((letter.text("text"), &letter.to_json()["words"]), (Some(ERASED), &json!(0)));
     assert_eq!(letter.to_json()["sent"], true, "what is not personal stays");
     assert!(!app.stored_text().await.contains("Dear Bob"));
 
     // Other users' fields stay, and the events are complete.
-    assert_eq!(ann.get("letter", &[TWO]).await.expect("a letter").text("text"), Some("Dear Ann"));
-    let (history, _) = app.events.history(&ann, ONE, None, None).await.expect("a history");
+    assert_eq!(ann.get("letter", &[SECOND_ID]).await.expect("a letter").text("text"), Some("Dear Ann"));
+    let (history, _) = app.events.history(&ann, FIRST_ID, None, None).await.expect("a history");
     assert_eq!(history.iter().map(|event| event.erased).collect::<Vec<_>>(), [true, false]);
     assert_eq!(
         history[0].raw.data,
         json!({ "text": ERASED, "words": 0, "draft": true }).as_object().cloned().expect("a map")
     );
-    assert!(inspector.verify(&ann, ONE).await.expect("it is checked").1.is_ok(), "the chain holds");
+    assert!(inspector.verify(&ann, FIRST_ID).await.expect("it is checked").1.is_ok(), "the chain holds");
 
     // A rebuild works, and so do new events: a new key decrypts nothing older.
     assert!(app.processor.rebuild(&|_| {}).await.expect("it is rebuilt").is_consistent());
-    assert_eq!(app.write("h-1", "ann", ONE, "Dear all").await, "Dear all");
-    let (history, _) = app.events.history(&ann, ONE, None, None).await.expect("a history");
+    assert_eq!(app.write("h-1", "ann", FIRST_ID, "Dear all").await, "Dear all");
+    let (history, _) = app.events.history(&ann, FIRST_ID, None, None).await.expect("a history");
     assert_eq!(history[0].raw.data["text"], ERASED);
     assert_eq!(history[2].raw.data["text"], "Dear all");
 }
@@ -278,30 +278,30 @@ async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
 #[tokio::test]
 async fn an_encrypted_value_cannot_be_moved_and_a_key_belongs_to_one_tenant() {
     let app = App::open().await;
-    app.write("h-1", "ann", ONE, "Dear Bob").await;
-    app.write("h-2", "ann", TWO, "Dear Eve").await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    app.write("h-2", "ann", SECOND_ID, "Dear Eve").await;
     let other = app.tenant("h-2", "ann");
     let inspector = Inspector::new(&app.nagaya, "letter").expect("an inspector");
     assert!(inspector.erase(&other, "ann").await.expect("it is erased"));
     let ann = app.tenant("h-1", "ann");
     assert_eq!(
-        app.events.load(&ann, ONE).await.expect("a letter").state.text,
+        app.events.load(&ann, FIRST_ID).await.expect("a letter").state.text,
         "Dear Bob",
         "another tenant's key stays"
     );
 
     // An encrypted value in another event is not decrypted.
-    app.write("h-1", "ann", ONE, "Dear Cat").await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Cat").await;
     let items = app.store.scan(Scan::table("letters-events")).await.expect("a page").items;
     let mut events: Vec<_> = items
         .into_iter()
-        .filter(|item| format!("{:?}", item.get("PK")).contains(ONE) && item.get("eventType").is_some())
+        .filter(|item| format!("{:?}", item.get("PK")).contains(FIRST_ID) && item.get("eventType").is_some())
         .collect();
     events.sort_by_key(|event| format!("{:?}", event.get("SK")));
     let moved = events[0].get("data").cloned().expect("data");
     events[1].insert("data", moved);
     let forged = nagaya_store::Write::put("letters-events", events[1].clone());
     app.store.write(forged.into()).await.expect("written around the walls");
-    let refused = app.events.load(&ann, ONE).await.expect_err("it does not open");
+    let refused = app.events.load(&ann, FIRST_ID).await.expect_err("it does not open");
     assert_eq!(refused.code(), "damaged");
 }

@@ -10,14 +10,14 @@ mod seeder;
 pub mod stamp;
 
 pub use self::{
-    person::{DOMAINS, Person},
+    person::{EXAMPLE_DOMAINS, Person},
     rng::Rng,
     seeder::{Error, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder},
 };
 
 /// How often a busy store is tried again before seeding fails.
-pub const ATTEMPTS: usize = 50;
+pub const MAX_ATTEMPTS: usize = 50;
 /// How long to wait before a busy store is tried again.
-pub const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+pub const RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// The milliseconds of a day.
 pub const DAY: i64 = 24 * 60 * 60 * 1_000;

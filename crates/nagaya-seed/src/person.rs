@@ -12,7 +12,7 @@ pub struct Person {
 }
 
 /// Domains that are reserved for examples: no mail arrives there.
-pub const DOMAINS: [&str; 3] = ["example.com", "example.org", "example.jp"];
+pub const EXAMPLE_DOMAINS: [&str; 3] = ["example.com", "example.org", "example.jp"];
 
 /// Names in Japanese and in English. A Japanese one is written twice: as it is, and in Latin letters.
 #[derive(serde::Deserialize)]
@@ -28,17 +28,17 @@ struct Names {
 static NAMES: LazyLock<Names> = LazyLock::new(|| serde_json::from_str(include_str!("names.json")).expect("names"));
 
 /// How many names of each kind and language there are.
-const KINDS: usize = 24;
+const NAMES_PER_KIND: usize = 24;
 
 impl Person {
     /// How many full names of each language there are.
-    pub const NAMES: usize = KINDS * KINDS;
+    pub const FULL_NAMES: usize = NAMES_PER_KIND * NAMES_PER_KIND;
 
     /// A person by number: every number has another address. Even numbers have Japanese names.
     pub fn numbered(number: usize) -> Self {
-        let (language, index, again) = (number % 2, number / 2 % Person::NAMES, number / 2 / Person::NAMES);
+        let (language, index, again) = (number % 2, number / 2 % Person::FULL_NAMES, number / 2 / Person::FULL_NAMES);
         // Consecutive people share neither name.
-        let (given, family) = (index % KINDS, (index / KINDS + index) % KINDS);
+        let (given, family) = (index % NAMES_PER_KIND, (index / NAMES_PER_KIND + index) % NAMES_PER_KIND);
         let (name, local) = if language == 0 {
             let ((given, given_latin), (family, family_latin)) = (NAMES.given_ja[given], NAMES.family_ja[family]);
             (format!("{family} {given}"), format!("{given_latin}.{family_latin}"))
@@ -47,7 +47,7 @@ impl Person {
             (format!("{given} {family}"), format!("{given}.{family}").to_lowercase())
         };
         let again = if again == 0 { String::new() } else { (again + 1).to_string() };
-        Person { name, email: format!("{local}{again}@{}", DOMAINS[index % DOMAINS.len()]) }
+        Person { name, email: format!("{local}{again}@{}", EXAMPLE_DOMAINS[index % EXAMPLE_DOMAINS.len()]) }
     }
 
     /// The part of the address before the `@`.

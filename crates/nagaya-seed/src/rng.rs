@@ -53,7 +53,7 @@ impl Rng {
         self.0.shuffle(of);
     }
 
-    /// A text of so many hexadecimal digits.
+    /// A text of this number of hexadecimal digits.
     pub fn hex(&mut self, digits: usize) -> String {
         let mut text = String::new();
         while text.len() < digits {

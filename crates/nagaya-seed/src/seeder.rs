@@ -47,7 +47,7 @@ pub struct SeedContext<'c> {
     pub index: usize,
     /// The day that the data leads up to, in milliseconds since 1970.
     pub until: i64,
-    /// How many items of each entity there are to be, if there are so many different ones.
+    /// The wanted number of items of each entity; fewer, if there are not enough different ones.
     pub items: usize,
 }
 

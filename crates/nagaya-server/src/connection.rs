@@ -45,7 +45,7 @@ pub(crate) async fn serve(
         pipeline.health().stop();
         let stopping = Instant::now();
         let (in_flight, connections) = pipeline.in_use();
-        tracing::info!(target: TARGET, in_flight, connections, grace = shutdown_delay.as_secs_f64(), "stopping");
+        tracing::info!(target: TARGET, in_flight, connections, shutdown_delay = shutdown_delay.as_secs_f64(), "stopping");
         if !shutdown_delay.is_zero() {
             let _ = tokio::time::timeout(shutdown_delay, accepting).await;
         }

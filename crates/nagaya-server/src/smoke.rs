@@ -227,7 +227,7 @@ impl SmokeReport {
 
     /// The steps as JSON.
     pub fn json(&self) -> Vec<Json> {
-        let step = |step: &Step| json!({ "name": step.name, "ok": step.ok, "millis": step.took.as_secs_f64() * 1e3, "note": step.note });
+        let step = |step: &Step| json!({ "name": step.name, "ok": step.ok, "durationMs": step.took.as_secs_f64() * 1e3, "note": step.note });
         self.steps.iter().map(step).collect()
     }
 

@@ -11,31 +11,30 @@ use serde_json::{Map, Value as Json, json};
 use crate::product::items;
 
 /// The most months of one answer: each costs a read.
-const MONTHS: usize = 240;
+const MAX_MONTHS: usize = 240;
 /// The logs of one answer: it ends with the day of the last of them.
-const LOGS: usize = 500;
+const MAX_LOGS: usize = 500;
 
 pub(crate) fn routes() -> Vec<CustomRoute> {
-    let months = json!({ "type": "array", "maxItems": MONTHS, "items": object(json!({ "month": month() })) });
+    let months = json!({ "type": "array", "maxItems": MAX_MONTHS, "items": object(json!({ "month": month() })) });
     let date = json!({ "type": "string", "format": "date" });
     let day = object(json!({ "date": date, "logs": items("Cooklog") }));
-    let description = "Only months before this one: where a list of 240 months, which is the longest, goes on.";
+    let description = "Only months before this one. An answer has at most 240 months; send its last month to get more.";
     vec![
         CustomRoute::new(Method::GET, "/archive", "The months that have cooking logs, last first.", list_months)
             .requires("cooklog", Verb::Read)
             .parameter(json!({ "name": "before", "in": "query", "description": description, "schema": month() }))
             .answers(200, Some(months)),
-        CustomRoute::new(Method::GET, "/archive/{month}", DAYS, days)
+        CustomRoute::new(Method::GET, "/archive/{month}", DAYS_SUMMARY, days)
             .requires("cooklog", Verb::Read)
-            .parameter(json!({ "name": "after", "in": "query", "description": AFTER, "schema": date }))
+            .parameter(json!({ "name": "after", "in": "query", "description": AFTER_DESCRIPTION, "schema": date }))
             .answers(200, Some(json!({ "type": "array", "items": day }))),
     ]
 }
 
-const DAYS: &str = "The cooking logs of a month (`2026-02`), day by day. Days come whole; with 500 logs it ends, and goes on with \
-                    `after`.";
-const AFTER: &str =
-    "Only days of the month after this one: the last day of an answer gives the next, until there are none.";
+const DAYS_SUMMARY: &str = "The cooking logs of a month (`2026-02`) by day. An answer ends after the day of the 500th log; get the \
+                            following days with `after`.";
+const AFTER_DESCRIPTION: &str = "Only days of the month after this one. Send the last day of an answer to get the next days, until the answer is empty.";
 
 /// The months that have logs. Each one takes one read: of the last log before the next month.
 async fn list_months(call: Arc<Call>) -> Result<Answer, Problem> {
@@ -46,7 +45,7 @@ async fn list_months(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
 
     let mut months = Vec::new();
-    while months.len() < MONTHS {
+    while months.len() < MAX_MONTHS {
         let last = List::by("cooklogs_between").descending(true).limit(1);
         let last = before.iter().fold(last, |last, month| last.with("to", format!("{month}-01")));
         let page = tenant.list(&last).await?;
@@ -86,14 +85,14 @@ async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
 
 /// The logs of a month from a day on: up to the limit, and the rest of the last day.
 async fn logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, Error> {
-    let list = List::by("cooklogs_between").with("from", first).limit(LOGS);
+    let list = List::by("cooklogs_between").with("from", first).limit(MAX_LOGS);
     let list = next_month(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
     let mut logs: Vec<Record> = Vec::new();
     let mut cursor = None;
     loop {
         let page = tenant.list(&cursor.into_iter().fold(list.clone(), List::cursor)).await?;
         logs.extend(page.records);
-        let last = logs.get(LOGS - 1).and_then(|log| log.text("date")).map(str::to_owned);
+        let last = logs.get(MAX_LOGS - 1).and_then(|log| log.text("date")).map(str::to_owned);
         let before = logs.len();
         logs.retain(|log| {
             let date = log.text("date").unwrap_or_default();
@@ -143,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn months_follow_each_other() {
+    fn the_next_month_follows_across_years() {
         for (month, next) in [("2026-02", Some("2026-03")), ("0999-12", Some("1000-01")), ("9999-12", None)] {
             assert_eq!(next_month(month).as_deref(), next, "{month}");
         }
     }
 
     #[test]
-    fn months_are_told_from_other_texts() {
+    fn only_months_are_accepted() {
         let check = |text, expected| assert_eq!(is_month(text), expected, "{text}");
         check("2026-02", true);
         check("0001-12", true);

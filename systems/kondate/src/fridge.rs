@@ -10,25 +10,25 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::product::item;
 
-const ITEM: &str = "fridge_item";
-const DELETED: &str = "fridge_deleted_item";
+const FRIDGE_ITEM: &str = "fridge_item";
+const DELETED_ITEM: &str = "fridge_deleted_item";
 
 pub(crate) fn routes() -> Vec<CustomRoute> {
     let if_match = || json!({ "$ref": "#/components/parameters/IfMatch" });
     vec![
-        CustomRoute::new(Method::DELETE, "/fridge-items/{itemId}", DELETE, delete)
-            .requires(ITEM, Verb::Delete)
+        CustomRoute::new(Method::DELETE, "/fridge-items/{itemId}", DELETE_SUMMARY, delete)
+            .requires(FRIDGE_ITEM, Verb::Delete)
             .parameter(if_match())
             .answers(204, None),
-        CustomRoute::new(Method::POST, "/fridge-deleted-items/{deletedAt}/{itemId}/restore", RESTORE, restore)
-            .requires(DELETED, Verb::Delete)
+        CustomRoute::new(Method::POST, "/fridge-deleted-items/{deletedAt}/{itemId}/restore", RESTORE_SUMMARY, restore)
+            .requires(DELETED_ITEM, Verb::Delete)
             .parameter(if_match())
             .answers(200, Some(item("FridgeItem"))),
     ]
 }
 
-const DELETE: &str = "Takes something out of the fridge; it can be restored for thirty days.";
-const RESTORE: &str = "Puts a deleted item back into the fridge.";
+const DELETE_SUMMARY: &str = "Takes something out of the fridge; it can be restored for thirty days.";
+const RESTORE_SUMMARY: &str = "Puts a deleted item back into the fridge.";
 
 /// Soft-deletes an item; with `If-Match`, only that version.
 async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
@@ -39,11 +39,11 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
-        let item = tenant.get(ITEM, &[id]).await?;
+        let item = tenant.get(FRIDGE_ITEM, &[id]).await?;
         call.check_if_match(&item)?;
         let mut kept = shared_fields(call.design(), &item);
         kept.insert("deletedAt".to_owned(), deletion_time(&call, attempt));
-        match tenant.change_set().delete(ITEM, &[id], &item).create(DELETED, kept).commit().await {
+        match tenant.change_set().delete(FRIDGE_ITEM, &[id], &item).create(DELETED_ITEM, kept).commit().await {
             // It has changed, or an item with the same id was deleted at the same second.
             Err(error) if error.is_conflict() => attempt += 1,
             done => {
@@ -57,7 +57,7 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
 /// The time of a deletion: a second later with each attempt, because the time is part of the key.
 fn deletion_time(call: &Call, attempt: usize) -> Json {
     let later = i64::try_from(attempt).unwrap_or(0).saturating_mul(1_000);
-    let field = call.design().entity(DELETED).and_then(|entity| entity.field("deletedAt"));
+    let field = call.design().entity(DELETED_ITEM).and_then(|entity| entity.field("deletedAt"));
     field.and_then(|field| field.timestamp_value(call.now_millis().saturating_add(later))).unwrap_or_default()
 }
 
@@ -66,20 +66,20 @@ async fn restore(call: Arc<Call>) -> Result<Answer, Problem> {
     let id = call.path_parameters(["deletedAt", "itemId"]);
     let tenant = call.tenant()?;
     // After thirty days the item has expired, and the store does not return it.
-    let deleted = tenant.get(DELETED, &id).await?;
+    let deleted = tenant.get(DELETED_ITEM, &id).await?;
     call.check_if_match(&deleted)?;
 
     let mut kept = shared_fields(call.design(), &deleted);
     // Restoring sets a new time of the last change.
     kept.remove("updatedAt");
-    let set = tenant.change_set().delete(DELETED, &id, &deleted).create(ITEM, kept);
+    let set = tenant.change_set().delete(DELETED_ITEM, &id, &deleted).create(FRIDGE_ITEM, kept);
     let restored = set.commit().await?.into_iter().flatten().next();
     Ok(Answer::record(restored.ok_or_else(Problem::not_found)?))
 }
 
 /// The fields that an item and a deleted item share, without the tenant.
 fn shared_fields(design: &Design, item: &Record) -> Map<String, Json> {
-    let both = design.entity(ITEM).zip(design.entity(DELETED)).into_iter();
+    let both = design.entity(FRIDGE_ITEM).zip(design.entity(DELETED_ITEM)).into_iter();
     let kept = both.flat_map(|(item, deleted)| {
         let shared = |name: &str| deleted.field(name).is_some() && item.tenant.as_deref() != Some(name);
         item.fields.iter().filter(move |field| shared(&field.name))

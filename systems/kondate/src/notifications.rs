@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{AT_ONCE, fields, item};
+use crate::product::{MAX_CHANGES, fields, item};
 
 const NOTIFICATION: &str = "notification";
 /// The most characters of a title and of a body.
@@ -57,7 +57,7 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
 async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
 
-    let mut unread = List::by("notifications_unread").limit(AT_ONCE);
+    let mut unread = List::by("notifications_unread").limit(MAX_CHANGES);
     let mut read = 0;
     let mut retry = Retry::default();
     loop {

@@ -33,13 +33,14 @@ pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
         .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
         .body(ApplySet::schema(design))
         .answers(200, Some(item("Plan"))),
-        CustomRoute::new(Method::POST, "/plans/promote", PROMOTE, promote)
+        CustomRoute::new(Method::POST, "/plans/promote", PROMOTE_SUMMARY, promote)
             .requires(PLAN, Verb::Update)
             .answers(200, Some(item("Plan"))),
     ]
 }
 
-const PROMOTE: &str = "Makes the next plan the current one; what was cooked of the old one becomes cooking logs.";
+const PROMOTE_SUMMARY: &str =
+    "Makes the next plan the current one, and creates cooking logs for the cooked items of the old one.";
 
 /// Copies the items of a set into a plan, none of them cooked; with `If-Match`, only into that version of the plan.
 async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
@@ -55,7 +56,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
         let mut found = tenant.get_many(&[("set", &[&set_id]), (PLAN, &[slot])]).await?.into_iter();
         let (set, plan) = (found.next().flatten(), found.next().flatten());
         let set = set.ok_or_else(|| Problem::not_found().with_field("setId", "There is no such set."))?;
-        let mut copied = copy_of(&set);
+        let mut copied = plan_fields_of_set(&set);
         copied.insert("appliedAt".to_owned(), call.timestamp_now(PLAN, "appliedAt"));
         copied.insert("menuId".to_owned(), call.ids().ulid(call.now_millis()).into());
         let applied = match &plan {
@@ -80,7 +81,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// The fields of a plan that a set gives.
-fn copy_of(set: &Record) -> Map<String, Json> {
+fn plan_fields_of_set(set: &Record) -> Map<String, Json> {
     let items = set.json("items").unwrap_or_default();
     let copy = |item: &Json| {
         let mut item = fields(item.clone());
@@ -91,7 +92,7 @@ fn copy_of(set: &Record) -> Map<String, Json> {
     fields(json!({ "setId": set.text("setId"), "setTitle": set.text("title"), "items": items }))
 }
 
-/// Makes the next plan the current one, and creates cooking logs for what was cooked of the old one, in one transaction. Of
+/// Makes the next plan the current one, and creates cooking logs for the cooked items of the old one, in one transaction. Of
 /// concurrent promotions one succeeds.
 async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
@@ -102,7 +103,7 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
         let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
         let (current, next) = (found.next().flatten(), found.next().flatten());
         let next = next.ok_or_else(no_next_plan)?;
-        match promote_next_plan(&tenant, current.as_ref(), &next, taken(call.design(), &next)).await {
+        match promote_next_plan(&tenant, current.as_ref(), &next, fields_of_promoted_plan(call.design(), &next)).await {
             Err(error) if error.is_lost_race() => {}
             promoted => return Ok(Answer::record(promoted?)),
         }
@@ -130,8 +131,8 @@ async fn promote_next_plan(
 }
 
 /// The fields that the current plan takes from the next one: all but its key, its version and the time of its last change.
-fn taken(design: &Design, next: &Record) -> Map<String, Json> {
-    let taken = design.entity(PLAN).into_iter().flat_map(|plan| {
+fn fields_of_promoted_plan(design: &Design, next: &Record) -> Map<String, Json> {
+    let fields = design.entity(PLAN).into_iter().flat_map(|plan| {
         let own = |name: &str| plan.is_key_field(name) || plan.version.as_deref() == Some(name) || name == "updatedAt";
         plan.fields.iter().filter(move |field| !own(&field.name))
     });
@@ -140,7 +141,7 @@ fn taken(design: &Design, next: &Record) -> Map<String, Json> {
         None if field.optional => Some(Json::Null),
         said => said,
     };
-    taken.filter_map(|field| Some((field.name.clone(), value(field)?))).collect()
+    fields.filter_map(|field| Some((field.name.clone(), value(field)?))).collect()
 }
 
 /// The logs of the cooked items of a plan. An item without a date was cooked today.

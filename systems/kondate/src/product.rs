@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The most changes of one change set, with room for index and audit records.
-pub(crate) const AT_ONCE: usize = 90;
+pub(crate) const MAX_CHANGES: usize = 90;
 /// Records of the largest page.
 const MAX_PAGE: usize = nagaya_design::MAX_PAGE;
 

@@ -27,7 +27,7 @@ request_body! {
 
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        CustomRoute::new(Method::POST, "/push-tokens", REGISTER, register)
+        CustomRoute::new(Method::POST, "/push-tokens", REGISTER_SUMMARY, register)
             .requires(DEVICE, Verb::Create)
             .body(Registration::schema(design))
             .answers(201, Some(item("PushToken")))
@@ -35,7 +35,7 @@ pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     ]
 }
 
-const REGISTER: &str = "Registers a device for push messages: 201, or 200 if it was registered already. With more than twenty \
+const REGISTER_SUMMARY: &str = "Registers a device for push messages: 201, or 200 if it was registered already. With more than twenty \
                         devices, the one that registered longest ago is removed.";
 
 /// Registers a device: 201, or 200 if it was registered already.

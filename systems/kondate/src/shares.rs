@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    catalog::{Kind, author, shown},
+    catalog::{Kind, author, copied_fields},
     product::{fields, item},
 };
 
@@ -54,7 +54,7 @@ async fn share(call: Arc<Call>) -> Result<Answer, Problem> {
     let new: NewShare = call.parse_body()?;
     let tenant = call.tenant()?;
     // The target is the caller's own.
-    let kind = Kind::called(&new.target_type).ok_or_else(Problem::not_found)?;
+    let kind = Kind::from_link_name(&new.target_type).ok_or_else(Problem::not_found)?;
     let target = tenant.get(kind.names().own, &[&new.target_id]).await?;
     // The caller has a profile with a name.
     let author = author(&tenant).await?;
@@ -80,35 +80,35 @@ async fn read_target(call: Arc<Call>) -> Result<Answer, Problem> {
     let record = call.visitor().get("share", &call.path_parameters(["shareId"])).await?;
     let share: Share = record.deserialize()?;
     // The target is read behind the owner's wall, so a link can only lead to an item of its owner.
-    let kind = Kind::called(&share.target_type).ok_or_else(Problem::not_found)?;
+    let kind = Kind::from_link_name(&share.target_type).ok_or_else(Problem::not_found)?;
     let owner = call.on_behalf_of(&share.owner_user_id)?;
     let target = owner.get(kind.names().own, &[&share.target_id]).await?;
 
     let mut link = record.to_json();
-    link.remove(OWNER);
+    link.remove(OWNER_FIELD);
     link.insert("target".to_owned(), Json::Object(public(call.design(), kind, &target)));
     Ok(Answer::data(Json::Object(link)))
 }
 
 /// The owner of a link, which others must not see.
-const OWNER: &str = "ownerUserId";
+const OWNER_FIELD: &str = "ownerUserId";
 
 /// The fields of a target that others see: those of the catalog.
 fn public(design: &Design, kind: Kind, target: &Record) -> Map<String, Json> {
     let field = |name: &String| Some((name.clone(), target.json(name)?));
-    shown(design, kind.names().own, kind.names().catalog).filter_map(|shown| field(&shown.name)).collect()
+    copied_fields(design, kind.names().own, kind.names().catalog).filter_map(|copied| field(&copied.name)).collect()
 }
 
 /// The JSON Schema of a link and its target.
 fn schema(design: &Design) -> Json {
     let target = |kind: Kind| {
-        let fields = shown(design, kind.names().own, kind.names().catalog);
+        let fields = copied_fields(design, kind.names().own, kind.names().catalog);
         let properties: Map<_, _> = fields.map(|field| (field.name.clone(), field.json_schema())).collect();
         json!({ "type": "object", "properties": properties, "required": ["title"], "additionalProperties": false })
     };
     let link = design.entity("share").map_or(&[][..], |share| &share.fields).iter();
     let mut properties: Map<_, _> =
-        link.filter(|field| field.name != OWNER).map(|field| (field.name.clone(), field.json_schema())).collect();
+        link.filter(|field| field.name != OWNER_FIELD).map(|field| (field.name.clone(), field.json_schema())).collect();
     properties.extend(fields(json!({ "target": { "anyOf": Kind::ALL.map(target) } })));
     json!({
         "type": "object",

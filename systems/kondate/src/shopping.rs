@@ -11,14 +11,14 @@ use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequestBody as 
 use nagaya_tenancy::{Page, Record, Retry};
 use serde_json::{Map, Value as Json};
 
-use crate::product::{AT_ONCE, items};
+use crate::product::{MAX_CHANGES, items};
 
 const ITEM: &str = "shopping_item";
 
 request_body! {
     /// The body that names bought items.
     struct BoughtItems of ITEM {
-        item_ids: Vec<String> = "itemIds" as "itemId" max AT_ONCE,
+        item_ids: Vec<String> = "itemIds" as "itemId" max MAX_CHANGES,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::todo::Note;
 /// The most characters of a note in an event.
 pub(crate) const MAX_INLINE_CHARS: usize = 1_000;
 /// The most characters of a note.
-pub(crate) const LONGEST: usize = 100_000;
+pub(crate) const MAX_CHARS: usize = 100_000;
 
 /// The object storage of long notes.
 #[derive(Debug, Clone)]

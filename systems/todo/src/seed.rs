@@ -4,15 +4,15 @@ use std::sync::LazyLock;
 
 use nagaya_design::Design;
 use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Failure};
-use nagaya_seed::{ATTEMPTS, DAY, PAUSE, Person, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder};
+use nagaya_seed::{DAY, MAX_ATTEMPTS, Person, RETRY_PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder};
 use nagaya_tenancy::{IdGenerator, Tenant};
 
 use crate::{AGGREGATE, Command, Note, Refusal, Todo};
 
 /// How many people a family has, at most.
-const PEOPLE: usize = 4;
+const MAX_PEOPLE: usize = 4;
 /// How many days of history there are.
-const DAYS: i64 = 90;
+const HISTORY_DAYS: i64 = 90;
 
 /// What the todos say.
 #[derive(serde::Deserialize)]
@@ -100,7 +100,7 @@ impl TodoSeeder {
             idempotency: Some((&key, key.as_bytes())),
         };
         let mut unsure = false;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let error = match self.events.execute(tenant, id, &step.command, &request).await {
                 Ok(executed) if unsure || !executed.events.is_empty() => return Ok(Outcome::New),
                 Ok(_) | Err(Failure::Refused(Refusal::AlreadyExists)) => return Ok(Outcome::Present),
@@ -112,7 +112,7 @@ impl TodoSeeder {
                 "contended" | "busy" => {}
                 _ => return Err(error.into()),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
         Err("the store is too busy".into())
     }
@@ -138,7 +138,7 @@ impl History {
     fn of(context: &SeedContext<'_>, n: usize) -> Self {
         let mut rng = context.rng("todo", n);
         let bits = rng.bits();
-        let mut time = context.until - rng.between(1, DAYS * DAY);
+        let mut time = context.until - rng.between(1, HISTORY_DAYS * DAY);
         let id = IdGenerator::new(move || bits).ulid(time);
         let family = Rng::new(context.seed, &["people", context.tenant()], [0, 0]).below(1_000);
 
@@ -166,7 +166,7 @@ impl History {
 
         let mut steps = Vec::with_capacity(commands.len());
         for command in commands {
-            let user = Person::numbered(family + rng.below(PEOPLE)).handle().to_owned();
+            let user = Person::numbered(family + rng.below(MAX_PEOPLE)).handle().to_owned();
             steps.push(Step { command, time, user, bits: rng.bits() });
             time += rng.between(1, (context.until - time).max(1));
         }
@@ -215,7 +215,7 @@ mod tests {
         for history in &histories {
             assert!(history.steps.is_sorted_by_key(|step| step.time), "{}", history.id);
             assert!(
-                history.steps.iter().all(|step| (until - DAYS * DAY..=until).contains(&step.time)),
+                history.steps.iter().all(|step| (until - HISTORY_DAYS * DAY..=until).contains(&step.time)),
                 "{}",
                 history.id
             );

@@ -205,7 +205,7 @@ mod tests {
 
     /// Proves the events part of T1.
     #[test]
-    fn each_change_is_an_event_and_an_equal_value_is_none() {
+    fn each_changed_value_is_an_event_and_an_equal_value_is_not() {
         let milk = || given::<Todo>([created("Buy milk")]);
         let bread = TodoEvent::TodoTitleChanged { title: "Buy bread".to_owned() };
         milk().when(&change(Some("Buy bread"), Some(true))).then([bread, TodoEvent::TodoCompleted {}]);

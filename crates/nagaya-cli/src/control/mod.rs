@@ -23,7 +23,7 @@ const SOCKET: &str = "control.sock";
 
 /// The version of the protocol.
 #[cfg(unix)]
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Bytes as digits.
 #[cfg(unix)]

@@ -3,12 +3,12 @@
 use std::{io::Read, path::Path, sync::Arc};
 
 use anyhow::bail;
-use nagaya_embedded::{Embedded, Since};
+use nagaya_embedded::{BackupPosition, EmbeddedStore};
 use serde_json::Value as Json;
 
-pub(crate) fn listen(_: &Path, _: &Arc<Embedded>) {}
+pub(crate) fn listen(_: &Path, _: &Arc<EmbeddedStore>) {}
 
-/// Never made.
+/// Never constructed.
 pub(crate) enum Connection {}
 
 impl Connection {
@@ -20,7 +20,7 @@ impl Connection {
         match self {}
     }
 
-    pub(crate) fn stream(self, _: Option<&Since>) -> anyhow::Result<Box<dyn Read>> {
+    pub(crate) fn stream(self, _: Option<&BackupPosition>) -> anyhow::Result<Box<dyn Read>> {
         match self {}
     }
 }

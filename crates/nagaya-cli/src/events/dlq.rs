@@ -162,7 +162,7 @@ async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLett
         let tenant = opened.tenant("nagaya events dlq show", &letter.tenant)?;
         let events = opened.inspector(projection.aggregate())?.events(&tenant, &letter.aggregate).await?;
         let event = events.iter().find(|event| event.id == letter.event);
-        let behind = events.iter().filter(|event| event.version > letter.version).count();
+        let waiting = events.iter().filter(|event| event.version > letter.version).count();
         out.push_str(&text(each));
         if let Some(event) = event {
             let _ = writeln!(out, "  {}", print::data(event));
@@ -175,10 +175,10 @@ async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLett
                 about("correlationId")
             );
         }
-        let _ = writeln!(out, "  later events that wait: {behind}");
+        let _ = writeln!(out, "  later events that wait: {waiting}");
         let mut all = json(each);
         all["event"] = event.map_or(Json::Null, print::event);
-        all["behind"] = behind.into();
+        all["waitingEvents"] = waiting.into();
         shown.push(all);
     }
     print(which.at.json, &json!({ "deadLetters": shown }), &out)?;
@@ -189,35 +189,35 @@ async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLett
 async fn retry_or_drop(
     which: &DeadLetterFilter,
     chosen: &[FoundDeadLetter],
-    leave_out: bool,
+    drop_events: bool,
 ) -> anyhow::Result<Outcome> {
-    let (mut out, mut settled, mut in_step) = (String::new(), Vec::new(), 0_usize);
+    let (mut out, mut results, mut up_to_date) = (String::new(), Vec::new(), 0_usize);
     for each in chosen {
         let FoundDeadLetter { projection, processor, letter } = each;
-        let done = match leave_out {
+        let done = match drop_events {
             false => processor.retry(letter).await,
             true => processor.drop_event(letter).await,
         };
         let done = done.with_context(|| format!("{} is as it was", letter.aggregate))?;
-        in_step += usize::from(done == UnparkOutcome::UpToDate);
-        let left_out =
-            if leave_out { format!("version {} is dropped, and it ", letter.version) } else { String::new() };
-        let became = match (done, leave_out) {
+        up_to_date += usize::from(done == UnparkOutcome::UpToDate);
+        let dropped =
+            if drop_events { format!("version {} is dropped, and it ", letter.version) } else { String::new() };
+        let became = match (done, drop_events) {
             (UnparkOutcome::UpToDate, _) => "is up to date again",
             (UnparkOutcome::ParkedAgain, false) => "is still blocked by an event that cannot be applied",
             (UnparkOutcome::ParkedAgain, true) => "is blocked by a later one that cannot be applied",
         };
-        let _ = writeln!(out, "{} of {}: {left_out}{became}", plain(&letter.aggregate), plain(&letter.tenant));
-        settled.push(json!({
+        let _ = writeln!(out, "{} of {}: {dropped}{became}", plain(&letter.aggregate), plain(&letter.tenant));
+        results.push(json!({
             "projection": projection.entity(), "tenant": letter.tenant, "id": letter.aggregate, "version": letter.version,
-            "inStep": done == UnparkOutcome::UpToDate,
+            "upToDate": done == UnparkOutcome::UpToDate,
         }));
     }
     if chosen.is_empty() {
         out.push_str("no dead letters\n");
     }
-    let fine = in_step == chosen.len();
-    print(which.at.json, &json!({ "ok": fine, "settled": settled }), &out)?;
+    let fine = up_to_date == chosen.len();
+    print(which.at.json, &json!({ "ok": fine, "results": results }), &out)?;
     Ok(if fine { Outcome::Fine } else { Outcome::FoundProblem })
 }
 

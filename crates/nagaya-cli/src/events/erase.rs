@@ -43,14 +43,14 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     for aggregate in &aggregates {
         destroyed += u64::from(opened.inspector(aggregate)?.erase(&tenant, user).await?);
     }
-    let mut mended = 0;
+    let mut updated = 0;
     for projection in &opened.projections {
-        mended += opened.processor(projection)?.repair(name, &|_| {}).await?;
+        updated += opened.processor(projection)?.repair(name, &|_| {}).await?;
     }
     let text = match destroyed {
         0 => format!("{user} has no key in {name}: there is nothing to erase\n"),
-        _ => format!("{} destroyed, {} updated\n", counted(destroyed, "key"), counted(mended, "item")),
+        _ => format!("{} destroyed, {} updated\n", counted(destroyed, "key"), counted(updated, "item")),
     };
-    print(args.at.json, &json!({ "keys": destroyed, "items": mended }), &text)?;
+    print(args.at.json, &json!({ "destroyedKeys": destroyed, "updatedItems": updated }), &text)?;
     Ok(if destroyed == 0 { Outcome::FoundProblem } else { Outcome::Fine })
 }

@@ -25,8 +25,8 @@ use crate::{Outcome, confirm::confirmed, output::print, serve::StoreKind};
                   events rebuild todo todo --verify-only                check what is read\n  nagaya events rebuild todo todo \
                   --tenant demo --yes          repair one tenant's items in place\n  nagaya events rebuild todo todo --rollback \
                   --yes             read the generation before again\n\nIt can be killed at any time: started again it goes on \
-                  with the generation that it has begun, and --abandon gives that up.\n\nEnds with 1 when items are not what \
-                  their events give, and names some of them."
+                  with the generation that it has begun, and --abandon gives that up.\n\nExit codes: 0 fine, 1 items differ \
+                  from what their events give (some of them are named), 2 the command could not run."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -281,10 +281,10 @@ fn generations_json(generations: &Generations) -> Json {
 }
 
 fn verified_json(verified: &VerificationReport, generations: &Generations) -> Json {
-    let wrong: Vec<_> = verified
+    let mismatches: Vec<_> = verified
         .mismatches
         .iter()
-        .map(|each| json!({ "tenant": each.tenant, "id": each.aggregate, "why": each.why }))
+        .map(|each| json!({ "tenant": each.tenant, "id": each.aggregate, "reason": each.why }))
         .collect();
     json!({
         "ok": verified.is_consistent(),
@@ -293,10 +293,10 @@ fn verified_json(verified: &VerificationReport, generations: &Generations) -> Js
         "aggregates": verified.aggregates,
         "expected": content_json(&verified.expected),
         "found": content_json(&verified.found),
-        "wrong": wrong,
-        "wrongCount": verified.mismatch_count,
-        "parked": verified.parked,
-        "behind": verified.behind,
+        "mismatches": mismatches,
+        "mismatchCount": verified.mismatch_count,
+        "parkedAggregates": verified.parked,
+        "aggregatesBehind": verified.behind,
         "generations": generations_json(generations),
     })
 }

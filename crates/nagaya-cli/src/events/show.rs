@@ -15,11 +15,9 @@ use crate::{Outcome, output::print};
 
 /// Show the history of an aggregate: who did what, when, and why
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  nagaya events show todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n\nWhat led to what is told by the \
-                  correlation and causation of each event: a request, something outside of the aggregate, or an earlier \
-                  event.\n\nEnds with 1 when there is no such aggregate, or when its events are not what they were."
-)]
+#[command(after_help = "Example:\n  nagaya events show todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E\n\nThe causes \
+                  come from the correlation and causation id of each event: a request, something outside of the aggregate, \
+                  or an earlier event.\n\nExit codes: 0 fine, 1 there is no such aggregate, or its events were changed, 2 the command could not run.")]
 pub(super) struct Args {
     #[command(flatten)]
     at: SystemArgs,
@@ -59,8 +57,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         "tenant": args.tenant,
         "id": args.id,
         "ok": chain.is_ok(),
-        "end": chain.as_ref().ok(),
-        "broken": chain.as_ref().err(),
+        "chainEnd": chain.as_ref().ok(),
+        "problem": chain.as_ref().err(),
         "events": events.iter().map(print::event).collect::<Vec<_>>(),
         "causes": causes.json(),
     });
@@ -80,12 +78,13 @@ fn table(events: &[RecordedEvent]) -> String {
     let rows: Vec<[String; 5]> = events
         .iter()
         .map(|event| {
-            let form = if event.raw.version > 1 { format!(" (form {})", event.raw.version) } else { String::new() };
+            let schema_version =
+                if event.raw.version > 1 { format!(" (schema version {})", event.raw.version) } else { String::new() };
             [
                 event.version.to_string(),
                 plain(event.metadata_text("timestamp").unwrap_or("-")),
                 plain(event.metadata_text("actor.userId").unwrap_or("-")),
-                format!("{}{form}", plain(&event.raw.event_type)),
+                format!("{}{schema_version}", plain(&event.raw.event_type)),
                 print::data(event),
             ]
         })

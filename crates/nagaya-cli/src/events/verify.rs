@@ -18,7 +18,7 @@ use crate::{Outcome, output::print};
 #[command(after_help = "Examples:\n  nagaya events verify todo\n  nagaya events verify todo --tenant demo \
                   01KG9S5Q60T4N2Y8ZC3M7VXR1E\n  nagaya events verify todo --tenant demo 01KG9S5Q60T4N2Y8ZC3M7VXR1E --expect \
                   9f86d081…\n\nSomebody who can write to the store can make a new chain. Keep the end that is printed elsewhere, \
-                  and compare with --expect.\n\nEnds with 1 and a list of what is broken.")]
+                  and compare with --expect.\n\nExit codes: 0 fine, 1 a chain is broken, 2 the command could not run.")]
 pub(super) struct Args {
     #[command(flatten)]
     at: SystemArgs,
@@ -57,7 +57,7 @@ async fn one(args: &Args, opened: &Opened, owner: &str, id: &str) -> anyhow::Res
     };
     let told = json!({
         "ok": found.is_ok(), "aggregate": aggregate, "tenant": owner, "id": id, "events": events,
-        "end": found.as_ref().ok(), "broken": found.as_ref().err(),
+        "chainEnd": found.as_ref().ok(), "problem": found.as_ref().err(),
     });
     let text = match &found {
         Ok(end) => format!("{}: nothing is missing or changed; the chain ends in\n{end}\n", counted(events, "event")),
@@ -115,7 +115,7 @@ fn chains_json(aggregate: &str, chains: &ChainReport) -> Json {
     let broken: Vec<_> = chains
         .broken
         .iter()
-        .map(|each| json!({ "tenant": each.tenant, "id": each.aggregate, "why": each.why }))
+        .map(|each| json!({ "tenant": each.tenant, "id": each.aggregate, "reason": each.why }))
         .collect();
-    json!({ "aggregate": aggregate, "count": chains.aggregates, "events": chains.events, "broken": broken })
+    json!({ "aggregate": aggregate, "aggregateCount": chains.aggregates, "events": chains.events, "broken": broken })
 }

@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_design::{Engine, Entity, Wall};
-use nagaya_seed::{ATTEMPTS as STORE_ATTEMPTS, DAY, PAUSE, SeedContext, Seeder, stamp};
+use nagaya_seed::{DAY, MAX_ATTEMPTS as STORE_ATTEMPTS, RETRY_PAUSE, SeedContext, Seeder, stamp};
 use nagaya_server::System;
 use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Tenant};
 use serde_json::Value as Json;
@@ -32,7 +32,7 @@ const CHUNK: usize = 4_096;
 /// How many items come first, for others of the same entity to refer to.
 const FIRST: usize = 8;
 /// How often other values are tried for an item whose values are taken.
-const ATTEMPTS: usize = 12;
+const MAX_ATTEMPTS: usize = 12;
 /// After how many failed items in a row no more are tried.
 const MAX_FAILURES_IN_A_ROW: usize = 3;
 /// How many days back the last day of an earlier run may be.
@@ -56,7 +56,7 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     let store = args.store.open().await?;
     let settings = Settings { clock: stamp::clock(), ids: stamp::ids(), ..args.store.settings(&system.name) };
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
-    nagaya.ensure_tables().await.with_context(|| format!("the tables of {} cannot be made", system.name))?;
+    nagaya.ensure_tables().await.with_context(|| format!("the tables of {} cannot be created", system.name))?;
 
     let handles = Handles::new(&nagaya, &names)?;
     let today = midnight(Timestamp::now());
@@ -83,12 +83,12 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
         let context = state.context(args.items.map_or(usual(seeder.as_ref()), |items| items as usize));
         filled.extend(seeders::run(seeder.as_ref(), &handles.tenants, context, (at_once, &bar)).await?);
     }
-    for nothing in filled.extract_if(.., |each| each.made + each.present == 0 && each.refused.is_none()) {
+    for nothing in filled.extract_if(.., |each| each.created + each.existing == 0 && each.error.is_none()) {
         skipped.push(Skipped { entity: nothing.entity, why: "refers to something that is not there".to_owned() });
     }
     let parked = seeders::build(&nagaya, system).await.context("the projections cannot be built")?;
     if let (Some(last), 1..) = (filled.last_mut(), parked) {
-        last.refused = Some(format!("{parked} events could not be applied to projections"));
+        last.error = Some(format!("{parked} events could not be applied to projections"));
     }
     bar.finish_and_clear();
     let until = Timestamp::from_millisecond(state.until)?.to_zoned(TimeZone::UTC).date().to_string();
@@ -203,7 +203,7 @@ impl EntityFiller<'_> {
         n: usize,
         first: usize,
     ) -> Option<Candidate> {
-        for attempt in first..first + ATTEMPTS {
+        for attempt in first..first + MAX_ATTEMPTS {
             let draft = state.draft(self.task, owner, n, attempt)?;
             let marks = unique_values(self.task.entity, owner, &draft);
             if marks.iter().all(|mark| !seen.contains(mark)) {
@@ -234,10 +234,12 @@ impl EntityFiller<'_> {
             for (candidate, made) in made {
                 let Candidate { owner, n, attempt, draft, unsure } = candidate;
                 match made {
-                    Ok(()) => filled.made += 1,
+                    Ok(()) => filled.created += 1,
                     Err(error) => match error.kind() {
-                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() && unsure => filled.made += 1,
-                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() => filled.present += 1,
+                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() && unsure => {
+                            filled.created += 1
+                        }
+                        ErrorKind::NotUnique { fields } if *fields == entity.id_fields() => filled.existing += 1,
                         // A write conflict, a busy store or a lost response.
                         _ if matches!(error.code(), "contended" | "busy" | "unanswered") && attempts_left > 0 => {
                             let unsure = unsure || error.code() == "unanswered";
@@ -246,16 +248,19 @@ impl EntityFiller<'_> {
                             continue;
                         }
                         // Another item has its values, or what it refers to is gone.
-                        ErrorKind::NotUnique { .. } | ErrorKind::NoReference { .. } if attempt < ATTEMPTS => {
+                        ErrorKind::NotUnique { .. } | ErrorKind::NoReference { .. } if attempt < MAX_ATTEMPTS => {
                             again.extend(self.candidate_for(state, seen, owner, n, attempt + 1));
                             self.bar.dec(1);
                             continue;
                         }
                         ErrorKind::NotUnique { .. } | ErrorKind::NoReference { .. } | ErrorKind::Invalid(_) => {
-                            filled.refused.get_or_insert_with(|| error.to_string());
+                            filled.error.get_or_insert_with(|| error.to_string());
                             continue;
                         }
-                        _ => return Err(error).with_context(|| format!("an item of `{}` cannot be made", entity.name)),
+                        _ => {
+                            return Err(error)
+                                .with_context(|| format!("an item of `{}` cannot be created", entity.name));
+                        }
                     },
                 }
                 filled.tenants.extend(owner);
@@ -265,7 +270,7 @@ impl EntityFiller<'_> {
             }
             if !again.is_empty() {
                 attempts_left = attempts_left.saturating_sub(1);
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
             candidates = again;
         }

@@ -11,16 +11,16 @@ use super::plan::Skipped;
 pub(super) struct EntityReport {
     pub(super) entity: String,
     /// Items that this run has written.
-    pub(super) made: usize,
+    pub(super) created: usize,
     /// Items that an earlier run has written.
-    pub(super) present: usize,
+    pub(super) existing: usize,
     /// Items that were deleted in the end.
     pub(super) deleted: usize,
     /// The tenants that have items of it.
     pub(super) tenants: BTreeSet<usize>,
     pub(super) by_operator: bool,
     /// Why an item could not be written.
-    pub(super) refused: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// The result of a run.
@@ -35,17 +35,17 @@ pub(super) struct Report {
 }
 
 impl Report {
-    fn made(&self) -> usize {
-        self.filled.iter().map(|each| each.made).sum()
+    fn created(&self) -> usize {
+        self.filled.iter().map(|each| each.created).sum()
     }
 
-    fn present(&self) -> usize {
-        self.filled.iter().map(|each| each.present).sum()
+    fn existing(&self) -> usize {
+        self.filled.iter().map(|each| each.existing).sum()
     }
 
     /// Whether all items exist.
     pub(super) fn is_complete(&self) -> bool {
-        self.filled.iter().all(|each| each.refused.is_none())
+        self.filled.iter().all(|each| each.error.is_none())
     }
 
     pub(super) fn json(&self) -> Json {
@@ -55,23 +55,23 @@ impl Report {
             .map(|each| {
                 json!({
                     "entity": each.entity,
-                    "made": each.made,
-                    "present": each.present,
-                    "tenants": each.tenants.len(),
-                    "operator": each.by_operator,
-                    "refused": each.refused,
+                    "created": each.created,
+                    "existing": each.existing,
+                    "tenantCount": each.tenants.len(),
+                    "byOperator": each.by_operator,
+                    "error": each.error,
                 })
             })
             .collect();
         let skipped: Vec<_> =
-            self.skipped.iter().map(|each| json!({ "entity": each.entity, "why": each.why })).collect();
+            self.skipped.iter().map(|each| json!({ "entity": each.entity, "reason": each.why })).collect();
         json!({
             "system": self.system,
             "seed": self.seed,
             "until": self.until,
             "tenants": self.tenants,
-            "made": self.made(),
-            "present": self.present(),
+            "created": self.created(),
+            "existing": self.existing(),
             "entities": entities,
             "skipped": skipped,
         })
@@ -82,27 +82,29 @@ impl Report {
         let wide = self.filled.iter().map(|each| each.entity.len()).max().unwrap_or(0).max("entity".len());
         let mut out = format!("{:wide$}  {:>8}  {:>8}\n", "entity", "items", "tenants");
         for each in &self.filled {
-            let items = each.made + each.present;
+            let items = each.created + each.existing;
             let tenants = if each.by_operator { "-".to_owned() } else { each.tenants.len().to_string() };
             // Writing to a text does not fail.
             let _ = writeln!(out, "{:wide$}  {items:>8}  {tenants:>8}", each.entity);
         }
-        let (made, present) = (self.made(), self.present());
-        let present = if present == 0 { String::new() } else { format!(", {present} were there already") };
-        let _ = writeln!(out, "{made} items made{present}; tenants: {}", some(&self.tenants));
+        let (created, existing) = (self.created(), self.existing());
+        let existing = if existing == 0 { String::new() } else { format!(", {existing} existed already") };
+        let _ = writeln!(out, "{created} items created{existing}; tenants: {}", some(&self.tenants));
         out
     }
 
-    /// Notes beside the table: skipped entities, deleted and refused items.
+    /// Notes beside the table: skipped entities, deleted items and errors.
     pub(super) fn notes(&self) -> String {
-        let left_out = self.skipped.iter().map(|each| format!("left out: `{}` {}\n", each.entity, each.why));
-        let refused = self.filled.iter().filter_map(|each| {
-            let why = each.refused.as_ref()?;
-            Some(format!("not made: an item of `{}`: {why}\n", each.entity))
+        let skipped = self.skipped.iter().map(|each| format!("skipped: `{}` {}\n", each.entity, each.why));
+        let failed = self.filled.iter().filter_map(|each| {
+            let why = each.error.as_ref()?;
+            Some(format!("not created: an item of `{}`: {why}\n", each.entity))
         });
         let deleted = self.filled.iter().filter(|each| each.deleted > 0);
-        let deleted = deleted.map(|each| format!("deleted again: {} of `{}`, as happens\n", each.deleted, each.entity));
-        left_out.chain(deleted).chain(refused).collect()
+        let deleted = deleted.map(|each| {
+            format!("deleted again, so that the data has deleted items: {} of `{}`\n", each.deleted, each.entity)
+        });
+        skipped.chain(deleted).chain(failed).collect()
     }
 }
 

@@ -34,8 +34,8 @@ pub(super) async fn run(
         for SeededItem { entity, created, deleted } in results {
             let Some(filled) = filled.iter_mut().find(|filled| filled.entity == entity) else { continue };
             filled.tenants.insert(index);
-            filled.made += usize::from(created);
-            filled.present += usize::from(!created);
+            filled.created += usize::from(created);
+            filled.existing += usize::from(!created);
             filled.deleted += usize::from(deleted);
         }
     }

@@ -1,7 +1,7 @@
 //! Texts by the name of a field: people get names, files get paths, tasks get titles.
 
 use nagaya_design::{DefaultValue, Design, Field};
-use nagaya_seed::{DAY, DOMAINS, Person, Rng};
+use nagaya_seed::{DAY, EXAMPLE_DOMAINS, Person, Rng};
 use serde_json::Value as Json;
 
 use super::{item::ItemBuilder, links::words, value::fits, words::WORDS};
@@ -64,7 +64,7 @@ fn address(rng: &mut Rng) -> String {
 }
 
 fn host(rng: &mut Rng, n: usize) -> String {
-    format!("{}.{}", slug(&nth(&WORDS.companies, n)), rng.word(&DOMAINS))
+    format!("{}.{}", slug(&nth(&WORDS.companies, n)), rng.word(&EXAMPLE_DOMAINS))
 }
 
 /// Lower-case words with hyphens between them.

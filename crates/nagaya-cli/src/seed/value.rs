@@ -68,7 +68,7 @@ impl ItemBuilder<'_> {
         if self.names_tenant(&words) && has_status {
             return status == Some("approved");
         }
-        self.rng.chance(if is_ahead(&words) { 40 } else { 75 })
+        self.rng.chance(if is_future_time(&words) { 40 } else { 75 })
     }
 
     /// The flag of the item for a word: `read` is `read` or `isRead`.
@@ -237,13 +237,13 @@ impl ItemBuilder<'_> {
         let (state, moment) = (self.state, self.moment);
         let since = (state.until - moment).max(0);
         let expires = state.design.table_of(self.task.entity).ttl.as_deref() == Some(field.name.as_str());
-        if expires || is_ahead(words) {
+        if expires || is_future_time(words) {
             return state.today.max(state.until) + self.rng.between(DAY, 60 * DAY);
         }
         if has_word(words, &["due", "before"]) {
             return state.until + self.rng.between(-5, 30) * DAY;
         }
-        if is_later(words) {
+        if is_after_creation(words) {
             return moment + self.rng.between(0, since);
         }
         if matches!(field.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)) && !has_word(words, &["created"])
@@ -326,15 +326,15 @@ impl ItemBuilder<'_> {
 }
 
 /// Whether a time is in the future.
-fn is_ahead(words: &[String]) -> bool {
+fn is_future_time(words: &[String]) -> bool {
     words.iter().any(|word| word.starts_with("expir"))
         || has_word(words, &["until", "next", "deadline", "valid"])
         || words.ends_with(&["period".to_owned(), "end".to_owned()])
 }
 
 /// Whether a time is after the creation of its item.
-fn is_later(words: &[String]) -> bool {
-    const LATER: [&str; 18] = [
+fn is_after_creation(words: &[String]) -> bool {
+    const WORDS_OF_LATER_TIMES: [&str; 18] = [
         "updated",
         "modified",
         "changed",
@@ -354,5 +354,5 @@ fn is_later(words: &[String]) -> bool {
         "resolved",
         "applied",
     ];
-    has_word(words, &LATER)
+    has_word(words, &WORDS_OF_LATER_TIMES)
 }

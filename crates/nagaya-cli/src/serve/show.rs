@@ -52,7 +52,7 @@ fn text(args: &Args, url: &str, served: &[Served], tokens: &[Option<String>]) ->
     }
     if let (Some(Served { system, given, mount, .. }), Some(Some(token))) = (served.first(), tokens.first()) {
         let tenant = demo_tenant(&system.design);
-        let _ = writeln!(out, "\n  A token for {} as tenant `{tenant}`, good for a day:\n\n{token}\n", system.name);
+        let _ = writeln!(out, "\n  A token for {} as tenant `{tenant}`, valid for 24 hours:\n\n{token}\n", system.name);
         if let Some(path) = first_list(&system.design) {
             let call = format!("{url}{mount}{}{path}", system.design.http_prefix);
             let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");

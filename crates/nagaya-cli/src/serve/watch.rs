@@ -27,9 +27,9 @@ pub(super) async fn watch(path: PathBuf, store: StoreArgs, tables: Tables, mut s
         }
         seen = now;
         match reload(&path, &store, tables, &mut served).await {
-            Ok(true) => eprintln!("{}: taken over", path.display()),
-            Ok(false) => eprintln!("{}: not taken over; what was served before still is", path.display()),
-            Err(error) => eprintln!("{}: not taken over: {error:#}", path.display()),
+            Ok(true) => eprintln!("{}: reloaded", path.display()),
+            Ok(false) => eprintln!("{}: not reloaded; the previous design is still served", path.display()),
+            Err(error) => eprintln!("{}: not reloaded: {error:#}", path.display()),
         }
     }
 }
@@ -52,14 +52,14 @@ async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Ser
     Ok(true)
 }
 
-/// What a new design would break, for people; `None` if nothing. A new major version does not help: there is stored data.
+/// The breaking changes of a new design, as text; `None` if there are none. A new major version does not help: there is stored data.
 fn breaks(old: &Design, new: &Design) -> Option<String> {
     let found = diff(old, new);
     let breaking: Vec<_> =
         found.iter().filter(|each| each.breaking_reason.is_some()).map(|each| format!("  {each}\n")).collect();
     let why = || {
         format!(
-            "breaking\n{}what is stored does not fit it: undo this, or serve it on a new directory\n",
+            "breaking\n{}the stored data does not fit this design: undo the change, or serve it from a new data directory\n",
             breaking.concat()
         )
     };

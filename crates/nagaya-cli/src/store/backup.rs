@@ -24,7 +24,8 @@ use crate::Outcome;
                   tuesday.nagaya --since monday.nagaya --key-file backup.key\n  nagaya store backup data-only.nagaya \
                   --without-keys\n\nAn existing file is never replaced. An incremental backup (--since) continues one that is not older \
                   than the retained changes (7 days by default); restoring it needs all backups from the full one on. \
-                  Exit codes: 0 fine, 2 it could not be written."
+                  Exit codes: 0 fine, 1 the backup was written, but objects in the data directory are damaged, 2 the backup could not be \
+                  written."
 )]
 pub(super) struct Args {
     #[command(flatten)]

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             store.compact()?;
             let after = store.stats()?.disk_bytes;
             let text = format!("{} before, {} after\n", show::bytes(before), show::bytes(after));
-            print(directory.json, &json!({ "before": before, "after": after }), &text)?;
+            print(directory.json, &json!({ "bytesBefore": before, "bytesAfter": after }), &text)?;
             Ok(Outcome::Fine)
         }
     }

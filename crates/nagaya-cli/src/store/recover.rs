@@ -37,12 +37,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         Vec::new()
     };
-    let accepted = args.yes && found.is_damaged();
+    let discarded = args.yes && found.is_damaged();
     let mut json = json(&found);
-    json["accepted"] = accepted.into();
-    json["kept"] = kept.iter().map(|path| path.display().to_string()).collect();
+    json["discarded"] = discarded.into();
+    json["keptFiles"] = kept.iter().map(|path| path.display().to_string()).collect();
     let mut text = text(&found);
-    if accepted {
+    if discarded {
         for path in &kept {
             // Writing to a string does not fail.
             let _ = writeln!(text, "cut off, and kept in {}", path.display());
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         text.push_str("nothing was changed; --yes discards the damaged commit and every later one\n");
     }
     print(args.directory.json, &json, &text)?;
-    Ok(if found.is_damaged() && !accepted { Outcome::FoundProblem } else { Outcome::Fine })
+    Ok(if found.is_damaged() && !discarded { Outcome::FoundProblem } else { Outcome::Fine })
 }
 
 fn json(found: &Recovery) -> Json {
@@ -60,15 +60,15 @@ fn json(found: &Recovery) -> Json {
         json!({
             "path": journal.path,
             "batches": journal.batches,
-            "end": journal.end,
+            "endOffset": journal.end,
             "tornBytes": journal.torn_bytes,
         })
     });
     json!({
         "damage": found.damage,
         "lastCommit": found.last_commit,
-        "acknowledged": found.acknowledged,
-        "lost": found.lost(),
+        "lastAcknowledgedCommit": found.acknowledged,
+        "lostCommits": found.lost(),
         "journals": journals.collect::<Vec<_>>(),
     })
 }

@@ -76,20 +76,20 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
         Access::Server(connection) => connection.ask(&json!({ "do": "repair" }), progress),
     })?;
     let count = |name: &str| repaired[name]["findings"].as_array().map_or(0, Vec::len);
-    let text = match (count("found"), count("left")) {
+    let text = match (count("found"), count("remaining")) {
         (0, _) => "everything agrees\n".to_owned(),
         (found, 0) => format!("{found} findings repaired\n"),
-        (found, left) => {
-            let listed = show::findings_text(&repaired["left"]);
-            format!("{} of {found} findings repaired; left:\n{listed}", found.saturating_sub(left))
+        (found, remaining) => {
+            let listed = show::findings_text(&repaired["remaining"]);
+            format!("{} of {found} findings repaired; remaining:\n{listed}", found.saturating_sub(remaining))
         }
     };
     print(args.directory.json, &repaired, &text)?;
-    Ok(if count("left") == 0 { Outcome::Fine } else { Outcome::FoundProblem })
+    Ok(if count("remaining") == 0 { Outcome::Fine } else { Outcome::FoundProblem })
 }
 
 pub(crate) fn repair_all(store: &EmbeddedStore, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let RepairSummary { found, remaining: left } = runtime.block_on(store.repair(progress))?;
-    Ok(json!({ "found": show::findings(&found), "left": show::findings(&left) }))
+    let RepairSummary { found, remaining } = runtime.block_on(store.repair(progress))?;
+    Ok(json!({ "found": show::findings(&found), "remaining": show::findings(&remaining) }))
 }

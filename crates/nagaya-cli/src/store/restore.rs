@@ -27,7 +27,7 @@ use crate::{Outcome, systems};
                   store restore --at 2026-01-31T09:30:00Z --to ./restored\n\nThe directory of --to must not exist, or be \
                   empty. A past state is derived from the retained changes (7 days by default); a restored directory has \
                   them too, so a backup can be restored first and then taken back in time. Exit codes: 0 fine, \
-                  1 a backup is damaged or does not continue the one before, 2 it could not be done."
+                  1 a backup is damaged or does not continue the one before, 2 the command could not run."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let next = next_steps(args, &restored)?;
     let mut json = show::restored(&restored, &args.to);
-    json["next"] = json!(next);
+    json["nextCommands"] = json!(next);
     crate::output::print(args.directory.json, &json, &show::restored_text(&restored, &args.to))?;
     if restored.keys == 0 {
         eprintln!(

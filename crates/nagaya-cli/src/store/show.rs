@@ -55,7 +55,7 @@ pub(super) fn stat_text(stat: &Json) -> String {
 }
 
 pub(crate) fn findings(findings: &[Finding]) -> Json {
-    let listed: Vec<_> = findings.iter().map(|each| json!({ "table": each.table, "what": each.problem })).collect();
+    let listed: Vec<_> = findings.iter().map(|each| json!({ "table": each.table, "problem": each.problem })).collect();
     json!({ "ok": findings.is_empty(), "findings": listed })
 }
 
@@ -76,8 +76,8 @@ pub(super) fn findings_text(found: &Json) -> String {
     let line = |each: &Json| {
         let text = |name: &str| each[name].as_str().unwrap_or_default();
         match text("table") {
-            "" => format!("{}\n", text("what")),
-            table => format!("{table}: {}\n", text("what")),
+            "" => format!("{}\n", text("problem")),
+            table => format!("{table}: {}\n", text("problem")),
         }
     };
     found["findings"].as_array().into_iter().flatten().map(line).collect()
@@ -85,10 +85,10 @@ pub(super) fn findings_text(found: &Json) -> String {
 
 pub(super) fn backup(made: &BackupSummary, file: &Path) -> Json {
     json!({
-        "place": file,
+        "file": file,
         "id": made.id,
         "parent": made.parent,
-        "at": made.at.map(instant),
+        "createdAt": made.at.map(instant),
         "sequence": made.sequence,
         "tables": made.tables,
         "items": made.items,
@@ -96,7 +96,7 @@ pub(super) fn backup(made: &BackupSummary, file: &Path) -> Json {
         "objects": made.objects,
         "objectBytes": made.object_bytes,
         "damagedObjects": made.damaged_objects,
-        "keys": made.has_keys,
+        "hasKeys": made.has_keys,
         "contentHash": made.content_hash,
     })
 }
@@ -125,11 +125,11 @@ pub(super) fn backup_text(made: &BackupSummary, directory: &str) -> String {
 
 pub(super) fn restored(made: &RestoreSummary, directory: &Path) -> Json {
     json!({
-        "place": directory,
+        "directory": directory,
         "tables": made.tables.len(),
         "items": made.items,
         "objects": made.objects,
-        "keys": made.keys,
+        "keyFiles": made.keys,
         "sequence": made.sequence,
         "contentHash": made.content_hash,
         "clockWentBack": made.clock_went_back,

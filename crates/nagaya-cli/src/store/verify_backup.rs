@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             }
             Err(error) if error.damaged => {
                 let told = format!("{}: {error}", file.display());
-                listed.push(json!({ "place": file, "ok": false, "problem": error.to_string() }));
+                listed.push(json!({ "file": file, "ok": false, "problem": error.to_string() }));
                 problems.push(told);
             }
             Err(error) => return Err(error).context("the backup cannot be checked"),

@@ -22,9 +22,9 @@ pub(super) fn plan_text(plan: &TablesPlan, wanted: &[DesiredTable], stage: Optio
     if let (Some(stage), false) = (stage, next.is_empty()) {
         let _ = writeln!(out, "stage {} would add {}", stage + 1, next.join(", "));
     }
-    let lacking: Vec<_> = plan.unsupported().into_iter().collect();
-    if !lacking.is_empty() {
-        let _ = writeln!(out, "left out, because this server does not have it: {}", lacking.join(", "));
+    let unsupported: Vec<_> = plan.unsupported().into_iter().collect();
+    if !unsupported.is_empty() {
+        let _ = writeln!(out, "left out, because this server does not have it: {}", unsupported.join(", "));
     }
     let conflicts = plan.conflicts().len();
     let _ = match (plan.step_count(), conflicts) {
@@ -42,8 +42,8 @@ fn lines(out: &mut String, table: &TablePlan) {
     for step in &table.steps {
         let _ = writeln!(out, "  {step}");
     }
-    for extra in &table.not_in_design {
-        let _ = writeln!(out, "  not in the design: {extra} (--prune removes it)");
+    for index in &table.not_in_design {
+        let _ = writeln!(out, "  not in the design: {index} (--prune removes it)");
     }
     for note in &table.notes {
         let _ = writeln!(out, "  note: {note}");
@@ -55,23 +55,23 @@ fn lines(out: &mut String, table: &TablePlan) {
 
 pub(super) fn plan_json(plan: &TablesPlan, wanted: &[DesiredTable], stage: Option<usize>) -> Value {
     let tables = plan.tables.iter().map(|table| {
-        let steps = table.steps.iter().map(|step| json!({ "kind": step.code(), "what": step.to_string() }));
+        let steps = table.steps.iter().map(|step| json!({ "kind": step.code(), "description": step.to_string() }));
         json!({
             "table": table.table,
             "steps": steps.collect::<Vec<_>>(),
             "conflicts": table.conflicts,
-            "extra": table.not_in_design,
-            "lacking": table.unsupported,
+            "notInDesign": table.not_in_design,
+            "unsupported": table.unsupported,
             "notes": table.notes,
         })
     });
     let next = next(wanted).into_iter().map(|(table, index)| json!({ "table": table, "index": index }));
     json!({
         "ok": plan.conflicts().is_empty(),
-        "steps": plan.step_count(),
+        "stepCount": plan.step_count(),
         "stage": stage,
-        "stages": stages(wanted),
-        "next": next.collect::<Vec<_>>(),
+        "stageCount": stages(wanted),
+        "nextIndexes": next.collect::<Vec<_>>(),
         "tables": tables.collect::<Vec<_>>(),
     })
 }
@@ -92,7 +92,7 @@ pub(super) fn applied_text(plan: &TablesPlan, skipped: &[(String, &str)]) -> Str
 
 pub(super) fn applied_json(plan: &TablesPlan, skipped: &[(String, &str)]) -> Value {
     let skipped: Vec<_> = skipped.iter().map(|(table, step)| json!({ "table": table, "kind": step })).collect();
-    json!({ "ok": true, "done": plan.step_count() - skipped.len(), "skipped": skipped })
+    json!({ "ok": true, "appliedSteps": plan.step_count() - skipped.len(), "skipped": skipped })
 }
 
 pub(super) fn status_text(looks: &[TableState]) -> String {

@@ -6,13 +6,13 @@ use crate::{
     design::{Design, Entity},
 };
 
-const UNRECORDED: &str = "changes are no longer recorded";
+const NO_LONGER_AUDITED: &str = "changes are no longer recorded";
 
 impl Differences {
     pub(super) fn audit(&mut self, old: &Design, new: &Design) {
         let (before, after) = match (&old.audit, &new.audit) {
             (Some(before), Some(after)) => (before, after),
-            (Some(_), None) => return self.add("audit", "removed", Some(UNRECORDED)),
+            (Some(_), None) => return self.add("audit", "removed", Some(NO_LONGER_AUDITED)),
             (None, Some(_)) => return self.add("audit", "added", None),
             (None, None) => return,
         };
@@ -26,6 +26,6 @@ impl Differences {
     }
 
     pub(super) fn audited(&mut self, path: &str, old: &Entity, new: &Entity) {
-        self.flag(path, "its audit", old.audited, new.audited, old.audited.then_some(UNRECORDED));
+        self.flag(path, "its audit", old.audited, new.audited, old.audited.then_some(NO_LONGER_AUDITED));
     }
 }

@@ -49,7 +49,7 @@ pub fn json(design: &Design) -> Value {
             "name": entity.name,
             "table": table.id,
             "path": entity.path,
-            "item_path": entity.item_path(),
+            "itemPath": entity.item_path(),
             "routes": entity.routes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "wall": entity.wall.to_string(),
             "tenant": entity.tenant,
@@ -60,7 +60,7 @@ pub fn json(design: &Design) -> Value {
             "example": design.example(entity),
         })
     });
-    let accesses = design.access_patterns.iter().map(|access| {
+    let access_patterns = design.access_patterns.iter().map(|access| {
         let query = design.query_outline(access, &[]);
         json!({
             "name": access.name,
@@ -99,12 +99,12 @@ pub fn json(design: &Design) -> Value {
             "claim": design.tenant.claim,
             "system": design.tenant.system,
             "roles": design.tenant.roles,
-            "member_of": design.tenant.member_of,
+            "memberOf": design.tenant.member_of,
         },
         "http": { "prefix": design.http_prefix, "visitors": design.visitors },
         "tables": tables.collect::<Vec<_>>(),
         "entities": entities.collect::<Vec<_>>(),
-        "accesses": accesses.collect::<Vec<_>>(),
+        "accessPatterns": access_patterns.collect::<Vec<_>>(),
         "audit": audit,
         "roles": roles.collect::<Vec<_>>(),
     })

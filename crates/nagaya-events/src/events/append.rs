@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     Appended, CommandRequest, Events, LoadedAggregate,
-    build::{EventBuilder, chained, fields},
+    build::{EventBuilder, end_of_chain, fields},
 };
 use crate::{Evolve, Failure, chain, error::is_lost_race, seal};
 
@@ -44,9 +44,9 @@ impl<S: Evolve> Events<S> {
             fields.insert("aggregateVersion".to_owned(), version.into());
             fields.insert("lastEventId".to_owned(), latest.id.as_str().into());
             // An aggregate has a hash chain from its first event on, or none.
-            let chain = head.as_ref().map_or(Some(chain::START), |head| head.text("hash"));
+            let chain = head.as_ref().map_or(Some(chain::HASH_BEFORE_FIRST), |head| head.text("hash"));
             if let (Some(chain), Some(_)) = (chain, entity.field("hash")) {
-                fields.insert("hash".to_owned(), chained(chain, &stored).into());
+                fields.insert("hash".to_owned(), end_of_chain(chain, &stored).into());
             }
             set = match &head {
                 Some(head) => set.update(&entity.name, &[id], fields, head),

@@ -90,7 +90,7 @@ impl EventBuilder<'_> {
 }
 
 /// The hash of a chain after some events.
-pub(super) fn chained(before: &str, events: &[RecordedEvent]) -> String {
+pub(super) fn end_of_chain(before: &str, events: &[RecordedEvent]) -> String {
     events.iter().fold(before.to_owned(), |end, event| chain::next_hash(&end, event))
 }
 
@@ -108,7 +108,7 @@ pub(super) fn fields(layout: &Layout, event: &RecordedEvent) -> Map<String, Json
     fields.insert("data".to_owned(), event.raw.data.clone().into());
     fields.insert("metadata".to_owned(), metadata.into());
     if event.raw.version > 1 {
-        fields.insert(crate::recorded::SCHEMA_VERSION.to_owned(), event.raw.version.into());
+        fields.insert(crate::recorded::SCHEMA_VERSION_FIELD.to_owned(), event.raw.version.into());
     }
     fields
 }

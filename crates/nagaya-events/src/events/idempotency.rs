@@ -8,7 +8,7 @@ use crate::{Error, ErrorKind, Evolve};
 
 impl<S: Evolve> Events<S> {
     /// The aggregate that an earlier request with this key has changed, and its state after that.
-    pub(super) async fn find_earlier(
+    pub(super) async fn find_recorded_answer(
         &self,
         tenant: &Tenant,
         (key, request): (&str, &[u8]),

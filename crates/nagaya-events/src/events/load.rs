@@ -7,7 +7,7 @@ use super::{Events, LoadedAggregate};
 use crate::{Error, Evolve, RecordedEvent, event_id, layout::Layout, seal};
 
 /// Events that are read per page.
-const PAGE: usize = nagaya_design::MAX_PAGE;
+const PAGE_SIZE: usize = nagaya_design::MAX_PAGE;
 
 impl<S: Evolve> Events<S> {
     /// The state of an aggregate, from all of its events.
@@ -125,7 +125,7 @@ async fn pages(
     decrypt: bool,
     mut on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
-    let mut list = List::by(&layout.history).with(&layout.id, id).limit(PAGE);
+    let mut list = List::by(&layout.history).with(&layout.id, id).limit(PAGE_SIZE);
     if let Some(from) = from {
         list = list.with("from", from);
     }

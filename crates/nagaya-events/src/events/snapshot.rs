@@ -7,7 +7,7 @@ use super::{Events, LoadedAggregate, append::object};
 use crate::{Error, Evolve, RecordedEvent};
 
 /// The name under which snapshots store the schema version of their state.
-const VERSION: &str = "form";
+const SCHEMA_VERSION_FIELD: &str = "form";
 
 impl<S: Evolve> Events<S> {
     /// The state of a snapshot and the id of its last event, if there is one with this schema version.
@@ -26,8 +26,9 @@ impl<S: Evolve> Events<S> {
             Err(error) => return Err(error.into()),
         };
         let stored = snapshot.get("state").and_then(Json::as_object);
-        let stored =
-            stored.filter(|stored| stored.get(VERSION).and_then(Json::as_u64) == Some(S::schema_version().into()));
+        let stored = stored.filter(|stored| {
+            stored.get(SCHEMA_VERSION_FIELD).and_then(Json::as_u64) == Some(S::schema_version().into())
+        });
         let state = stored.and_then(|stored| serde_json::from_value(stored.get("state")?.clone()).ok());
         let at = snapshot.get("aggregateVersion").and_then(Json::as_u64).filter(|at| *at <= version);
         let last = snapshot.get("lastEventId").and_then(Json::as_str).map(str::to_owned);
@@ -50,7 +51,7 @@ impl<S: Evolve> Events<S> {
         let fields = object([
             ("aggregateVersion", version.into()),
             ("lastEventId", latest.id.as_str().into()),
-            ("state", object([(VERSION, S::schema_version().into()), ("state", state)]).into()),
+            ("state", object([(SCHEMA_VERSION_FIELD, S::schema_version().into()), ("state", state)]).into()),
         ]);
         let mut new = fields.clone();
         new.insert(self.layout.id.clone(), id.into());

@@ -9,7 +9,7 @@ use super::{Checkpoint, Processor, checkpoint::BlockedEvent};
 use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read, seal};
 
 /// How often a write is repeated that loses races.
-const ATTEMPTS: usize = 100;
+const MAX_ATTEMPTS: usize = 100;
 
 /// The state of an aggregate's item after its events were applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Processor {
         mut unpark: Option<Unpark>,
     ) -> Result<(AdvanceState, Option<Item>), Error> {
         let (mut failures, mut at_most) = (0, usize::MAX);
-        let (mut retry, mut lost_race) = (Retry::new(ATTEMPTS), false);
+        let (mut retry, mut lost_race) = (Retry::new(MAX_ATTEMPTS), false);
         loop {
             let checkpoint = self.checkpoint(tenant, id).await?;
             let checkpoint = match (&checkpoint.parked, unpark) {
@@ -101,7 +101,7 @@ impl Processor {
             // Unparking is a write also without further events, unless the same event is still blocked.
             let unparks = unpark.is_some_and(|unpark| unpark.skip || blocked.is_none());
             if unparks || folded.last.is_some() {
-                let moved = folded.last.as_ref().map(|last| checkpoint.moved(last.version, &last.id));
+                let moved = folded.last.as_ref().map(|last| checkpoint.advanced_to(last.version, &last.id));
                 let built = (is_new && all && blocked.is_none()).then(|| folded.item.clone());
                 let set = self.change(tenant.change_set(), id, before.as_ref(), folded.item);
                 let mut set = self.write_checkpoint(set, id, moved.as_ref().unwrap_or(&checkpoint));

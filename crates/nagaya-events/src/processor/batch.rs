@@ -9,9 +9,9 @@ use super::{AdvanceState, Checkpoint, Processor};
 use crate::{ContentDigest, Error, Item, RecordedEvent, error::is_lost_race, seal};
 
 /// How many aggregates one write takes: each is an item and a checkpoint, and a set has at most a hundred writes.
-const PER_WRITE: usize = 32;
+const AGGREGATES_PER_WRITE: usize = 32;
 /// How many aggregates a batch holds before it is written.
-const MAX_BATCH: usize = 1_000;
+const MAX_BATCH_AGGREGATES: usize = 1_000;
 
 /// The tenant and the id of an aggregate, and events of it.
 pub(crate) type Aggregate = ((String, String), Vec<RecordedEvent>);
@@ -29,7 +29,7 @@ struct PreparedItem {
     id: String,
     before: Option<Record>,
     item: Item,
-    moved: Checkpoint,
+    checkpoint: Checkpoint,
     /// Whether the aggregate had no item before.
     is_new: bool,
     /// Its events, in case it has to be advanced alone; or only the last one: those before it can be read again.
@@ -55,7 +55,7 @@ impl WriteBatch {
 
     /// Whether it should be written: it fills whole writes also for many tenants, and more would take too much memory.
     pub(crate) fn is_full(&self) -> bool {
-        self.count >= MAX_BATCH
+        self.count >= MAX_BATCH_AGGREGATES
     }
 }
 
@@ -70,7 +70,7 @@ impl Processor {
         for (name, mut aggregates) in tenants {
             let tenant = self.tenant(generation, &name)?;
             while !aggregates.is_empty() {
-                let some = aggregates.split_off(aggregates.len().saturating_sub(PER_WRITE));
+                let some = aggregates.split_off(aggregates.len().saturating_sub(AGGREGATES_PER_WRITE));
                 work.push(Box::pin(self.advance_tenant(tenant.clone(), some)));
             }
         }
@@ -130,7 +130,7 @@ impl Processor {
         let mut work: Vec<BoxFuture<'_, Result<Vec<AdvanceOutcome>, Error>>> = Vec::new();
         for (tenant, mut ready) in std::mem::take(batch).tenants.into_values() {
             while !ready.is_empty() {
-                let some = ready.split_off(ready.len().saturating_sub(PER_WRITE));
+                let some = ready.split_off(ready.len().saturating_sub(AGGREGATES_PER_WRITE));
                 work.push(Box::pin(self.write_prepared(tenant.clone(), some)));
             }
         }
@@ -165,7 +165,7 @@ impl Processor {
             let built = one.is_new.then(|| ContentDigest::of(&tenant.principal().tenant, &one.id, one.item.as_ref()));
             outcomes.push(AdvanceOutcome { state: AdvanceState::UpToDate, built });
             set = self.change(set, &one.id, one.before.as_ref(), one.item);
-            set = self.write_checkpoint(set, &one.id, &one.moved);
+            set = self.write_checkpoint(set, &one.id, &one.checkpoint);
             events.push((one.id, one.events));
         }
         let written = if events.is_empty() { Ok(Vec::new()) } else { set.commit().await };
@@ -204,7 +204,7 @@ impl Processor {
         let Some(last) = events.last().filter(|_| complete && checkpoint.parked.is_none()) else {
             return Ok(Err(events));
         };
-        let moved = checkpoint.moved(last.version, &last.id);
+        let checkpoint = checkpoint.advanced_to(last.version, &last.id);
         let before = if checkpoint.is_new() { None } else { self.item(tenant, id).await? };
         let mut decrypted = Cow::Borrowed(events.as_slice());
         if self.layout.keys.is_some() {
@@ -218,6 +218,6 @@ impl Processor {
             }
         }
         let is_new = checkpoint.is_new();
-        Ok(Ok(PreparedItem { id: id.to_owned(), before, item, moved, is_new, events }))
+        Ok(Ok(PreparedItem { id: id.to_owned(), before, item, checkpoint, is_new, events }))
     }
 }

@@ -57,7 +57,7 @@ impl Checkpoint {
     }
 
     /// The checkpoint after an event.
-    pub(crate) fn moved(&self, version: u64, last: &str) -> Self {
+    pub(crate) fn advanced_to(&self, version: u64, last: &str) -> Self {
         Checkpoint { version, last: Some(last.to_owned()), parked: None, note: self.note.clone() }
     }
 
@@ -76,7 +76,7 @@ impl Checkpoint {
     pub(crate) fn skipped(&self) -> Self {
         match &self.parked {
             Some(parked) if parked.event.is_empty() => Checkpoint { version: parked.version, ..self.unparked() },
-            Some(parked) => self.moved(parked.version, &parked.event),
+            Some(parked) => self.advanced_to(parked.version, &parked.event),
             None => self.clone(),
         }
     }

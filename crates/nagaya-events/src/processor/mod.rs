@@ -94,7 +94,7 @@ pub struct StepReport {
 /// The user of the processor in audit records.
 pub(crate) const USER: &str = "event-processor";
 /// Its reason there.
-const REASON: &str = "keeps projections in step with events";
+const REASON: &str = "keeps projections up to date with events";
 
 impl Processor {
     /// A processor for one of an aggregate's projections.
@@ -213,7 +213,7 @@ impl Processor {
             // Read after the changes: a generation that is started later reads their events itself.
             let generations: Arc<[u32]> = Generations::read(self).await?.all().into();
             let mut aggregates: Vec<_> = aggregates.into_iter().collect();
-            let part = aggregates.len().div_ceil(self.options.tasks.max(1)).max(MIN_PER_TASK);
+            let part = aggregates.len().div_ceil(self.options.tasks.max(1)).max(MIN_AGGREGATES_PER_TASK);
             if aggregates.len() <= part {
                 return self.apply_part(&generations, aggregates).await;
             }
@@ -267,7 +267,7 @@ impl Processor {
 type Aggregates = BTreeMap<(String, String), Vec<RecordedEvent>>;
 
 /// Fewer aggregates are not worth a task.
-const MIN_PER_TASK: usize = 16;
+const MIN_AGGREGATES_PER_TASK: usize = 16;
 
 fn by_aggregate(events: Vec<RecordedEvent>) -> Aggregates {
     let mut aggregates = Aggregates::new();

@@ -3,7 +3,7 @@
 use nagaya_tenancy::{Record, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
-use super::{PAGE, Progress, ProgressCallback, VerificationReport, pass::Job};
+use super::{PAGE_SIZE, Progress, ProgressCallback, VerificationReport, pass::Job};
 use crate::{
     Error, Item, Processor, RecordedEvent, chain, error::is_lost_race, events::read, processor::AdvanceState, seal,
 };
@@ -85,7 +85,9 @@ impl Processor {
             let why = match (&expected, &found) {
                 (Some(_), None) => Some("is missing"),
                 (None, Some(_)) => Some("should not be there"),
-                (expected, found) if !same(expected.as_ref(), found.as_ref()) => Some("is not what its events give"),
+                (expected, found) if !is_equal(expected.as_ref(), found.as_ref()) => {
+                    Some("is not what its events give")
+                }
                 _ => None,
             };
             if let Some(why) = why {
@@ -110,10 +112,10 @@ impl Processor {
             let before = self.item(tenant, id).await?;
             let found = before.as_ref().map(|record| self.own_fields(record));
             let Some(last) = events.last() else { return Ok(false) };
-            if checkpoint.version == last.version && same(expected.as_ref(), found.as_ref()) {
+            if checkpoint.version == last.version && is_equal(expected.as_ref(), found.as_ref()) {
                 return Ok(false);
             }
-            let moved = checkpoint.moved(last.version, &last.id);
+            let moved = checkpoint.advanced_to(last.version, &last.id);
             let set = self.change(tenant.change_set(), id, before.as_ref(), expected);
             match self.write_checkpoint(set, id, &moved).commit().await {
                 Ok(_) => return Ok(true),
@@ -145,7 +147,7 @@ impl Processor {
         let mut handle: Option<(String, Tenant)> = None;
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let page = items.scan((0, 1), after, Some(PAGE)).await?;
+            let page = items.scan((0, 1), after, Some(PAGE_SIZE)).await?;
             for (owner, record) in page.records {
                 if tenant.is_some_and(|one| one != owner) {
                     continue;
@@ -169,6 +171,6 @@ impl Processor {
     }
 }
 
-fn same(one: Option<&Map<String, Json>>, other: Option<&Map<String, Json>>) -> bool {
+fn is_equal(one: Option<&Map<String, Json>>, other: Option<&Map<String, Json>>) -> bool {
     one.map(chain::canonical) == other.map(chain::canonical)
 }

@@ -33,7 +33,7 @@ pub struct Progress {
 pub type ProgressCallback<'t> = &'t (dyn Fn(Progress) + Send + Sync);
 
 /// Items of a page.
-const PAGE: usize = 2_000;
+const PAGE_SIZE: usize = 2_000;
 
 impl Processor {
     /// Builds a new generation of the projection, checks it against the events, and makes it the current one. If it does not
@@ -91,7 +91,7 @@ impl Processor {
     async fn content_of(&self, items: &ChangeSource, segment: (u32, u32)) -> Result<ContentDigest, Error> {
         let (mut content, mut after) = (ContentDigest::default(), None);
         loop {
-            let page = items.scan(segment, after, Some(PAGE)).await?;
+            let page = items.scan(segment, after, Some(PAGE_SIZE)).await?;
             for (owner, record) in &page.records {
                 content.add(owner, &record.id().concat(), Some(&self.own_fields(record)));
             }

@@ -15,7 +15,7 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 
-use super::{PAGE, Progress, ProgressCallback, VerificationReport, report::ContentDigest, segment::SegmentReader};
+use super::{PAGE_SIZE, Progress, ProgressCallback, VerificationReport, report::ContentDigest, segment::SegmentReader};
 use crate::{
     Error, ErrorKind, Processor, RecordedEvent,
     processor::{AdvanceOutcome, AdvanceState, Aggregate, WriteBatch},
@@ -24,7 +24,7 @@ use crate::{
 /// How often the progress is reported.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Events of a page of a pass that writes: few enough to stay in the processor's cache while they are applied.
-const EVENTS: usize = 500;
+const EVENTS_PER_PAGE: usize = 500;
 
 /// What a pass does with each aggregate, in a generation.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +115,7 @@ impl Processor {
     ) -> BoxFuture<'a, Result<PassResult, Error>> {
         Box::pin(async move {
             let (source, tenant) = (self.source().await?, tenant.map(str::to_owned));
-            let limit = if matches!(job, Job::Advance(_)) { EVENTS } else { PAGE };
+            let limit = if matches!(job, Job::Advance(_)) { EVENTS_PER_PAGE } else { PAGE_SIZE };
             let counters = Arc::new(Counters::default());
             let mut tasks: JoinSet<Result<PassResult, Error>> = JoinSet::new();
             for segment in 0..self.segments() {

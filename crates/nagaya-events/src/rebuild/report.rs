@@ -23,7 +23,7 @@ pub struct VerificationReport {
     pub mismatch_count: u64,
     /// Aggregates that are parked, and therefore not up to date.
     pub parked: u64,
-    /// Aggregates whose events had not all been applied. They are now; other differences are in `wrong`.
+    /// Aggregates whose events had not all been applied. They are now; other differences are in `mismatches`.
     pub behind: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Mismatch {
 }
 
 /// How many items a report names.
-const NAMED: usize = 20;
+const MAX_NAMED_MISMATCHES: usize = 20;
 
 impl ContentDigest {
     /// Of one item, or of none.
@@ -101,13 +101,13 @@ impl VerificationReport {
         self.mismatch_count += other.mismatch_count;
         self.parked += other.parked;
         self.behind += other.behind;
-        let free = NAMED.saturating_sub(self.mismatches.len());
+        let free = MAX_NAMED_MISMATCHES.saturating_sub(self.mismatches.len());
         self.mismatches.extend(other.mismatches.into_iter().take(free));
     }
 
     pub(crate) fn add_mismatch(&mut self, tenant: &str, aggregate: &str, why: &'static str) {
         self.mismatch_count += 1;
-        if self.mismatches.len() < NAMED {
+        if self.mismatches.len() < MAX_NAMED_MISMATCHES {
             self.mismatches.push(Mismatch { tenant: tenant.to_owned(), aggregate: aggregate.to_owned(), why });
         }
     }

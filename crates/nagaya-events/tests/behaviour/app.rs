@@ -15,9 +15,9 @@ use nagaya_testing::{ManualClock, system_design};
 use crate::todo::{Command, List, Todo};
 
 /// 2025-08-30T12:34:56Z.
-pub(crate) const START: i64 = 1_756_557_296_000;
-pub(crate) const EVENTS: &str = "EventsTable";
-pub(crate) const LIST: &str = "TodosProjection";
+pub(crate) const START_MILLIS: i64 = 1_756_557_296_000;
+pub(crate) const EVENTS_TABLE: &str = "EventsTable";
+pub(crate) const LIST_TABLE: &str = "TodosProjection";
 
 pub(crate) fn design() -> Design {
     system_design("todo/todo")
@@ -46,7 +46,7 @@ impl App {
 
     /// On a store that keeps changes for so long.
     pub(crate) async fn with_retention(retention: Duration) -> Self {
-        let clock = ManualClock::at(START);
+        let clock = ManualClock::at(START_MILLIS);
         let options = StoreOptions { clock: clock.clock(), sweep_interval: None, retention, ..StoreOptions::default() };
         let engine = Arc::new(EmbeddedStore::in_memory(options).expect("memory"));
         let store: Arc<dyn Store> = Arc::clone(&engine) as Arc<dyn Store>;
@@ -144,7 +144,7 @@ impl App {
     pub(crate) async fn listed(&self) -> Vec<String> {
         refresh_generations(&self.nagaya).await.expect("generations");
         let generation = self.nagaya.generation_of("todos");
-        let table = if generation > 1 { format!("{LIST}-g{generation}") } else { LIST.to_owned() };
+        let table = if generation > 1 { format!("{LIST_TABLE}-g{generation}") } else { LIST_TABLE.to_owned() };
         let text = |item: &Item, name: &str| item.get(name).and_then(|v| v.as_str()).unwrap_or("-").to_owned();
         let line = |item: &Item| {
             let version = item.get("version").and_then(|value| value.as_number()).map(|number| number.to_string());
@@ -181,7 +181,7 @@ impl App {
     /// The stored item of an event of family `f1`.
     pub(crate) async fn event_item(&self, event: &RecordedEvent) -> (Key, Item) {
         let key = Key::new(format!("TODO#{}", event.aggregate), format!("EVENT#{}", event.id));
-        let item = self.engine.get(EVENTS, &key).await.expect("the table is there").expect("the event is there");
+        let item = self.engine.get(EVENTS_TABLE, &key).await.expect("the table is there").expect("the event is there");
         (key, item)
     }
 

@@ -4,12 +4,12 @@ use nagaya_store::{Item, Key, Value, Write};
 use nagaya_tenancy::Principal;
 
 use crate::{
-    app::{App, EVENTS, create, id, rename},
+    app::{App, EVENTS_TABLE, create, id, rename},
     todo::Command,
 };
 
-/// The item of an event under another id.
-fn under(item: &Item, event: &str) -> Item {
+/// The item of an event with another id.
+fn with_event_id(item: &Item, event: &str) -> Item {
     item.clone().with("SK", format!("EVENT#{event}").as_str()).with("eventId", event).with("GSI1SK", event)
 }
 
@@ -25,7 +25,7 @@ async fn broken(app: &App) -> Vec<(String, String)> {
 }
 
 /// An id close to an event's, also for one that ends in the last character.
-fn beside(event: &str) -> String {
+fn similar_event_id(event: &str) -> String {
     format!("{}{}", &event[..25], if event.ends_with('Z') { 'Y' } else { 'Z' })
 }
 
@@ -43,7 +43,7 @@ async fn a_change_a_removal_and_an_insertion_are_detected() {
         stored.push(app.event_item(event).await);
     }
     let head = Key::new(format!("TODO#{}", id(2)), "HEAD#");
-    let head_item = app.stored(EVENTS).await.into_iter().find(|item| {
+    let head_item = app.stored(EVENTS_TABLE).await.into_iter().find(|item| {
         item.get("SK").and_then(Value::as_str) == Some("HEAD#")
             && item.get("aggregateId").and_then(Value::as_str) == Some(&id(2))
     });
@@ -54,21 +54,23 @@ async fn a_change_a_removal_and_an_insertion_are_detected() {
     let Some(Value::Map(mut metadata)) = stored[1].1.get("metadata").cloned() else { panic!("metadata") };
     metadata.insert("correlationId".into(), "another".into());
     let changed_reason = stored[1].1.clone().with("metadata", Value::Map(metadata));
-    let appended = under(&last, &beside(&events[2].id)).with("aggregateVersion", 4).with("eventType", "TodoReopened");
-    let between = under(&stored[1].1, &beside(&events[1].id));
-    let all_gone: Vec<_> = stored.iter().map(|(key, _)| Write::delete(EVENTS, key.clone())).collect();
-    let put = |item: Item| vec![Write::put(EVENTS, item)];
+    let appended = with_event_id(&last, &similar_event_id(&events[2].id))
+        .with("aggregateVersion", 4)
+        .with("eventType", "TodoReopened");
+    let between = with_event_id(&stored[1].1, &similar_event_id(&events[1].id));
+    let all_gone: Vec<_> = stored.iter().map(|(key, _)| Write::delete(EVENTS_TABLE, key.clone())).collect();
+    let put = |item: Item| vec![Write::put(EVENTS_TABLE, item)];
     for (about, writes) in [
         ("its data is changed", put(changed_data)),
         ("why it happened is changed", put(changed_reason)),
         ("its type is changed", put(last.clone().with("eventType", "TodoReopened"))),
         ("the version of its form is changed", put(last.clone().with("eventVersion", 2))),
-        ("the last one is removed", vec![Write::delete(EVENTS, last_key.clone())]),
-        ("one in the middle is removed", vec![Write::delete(EVENTS, stored[1].0.clone())]),
+        ("the last one is removed", vec![Write::delete(EVENTS_TABLE, last_key.clone())]),
+        ("one in the middle is removed", vec![Write::delete(EVENTS_TABLE, stored[1].0.clone())]),
         ("one is put at the end", put(appended)),
         ("one is put between", put(between)),
         ("all are removed", all_gone),
-        ("the head is removed", vec![Write::delete(EVENTS, head.clone())]),
+        ("the head is removed", vec![Write::delete(EVENTS_TABLE, head.clone())]),
         ("the head is set back", put(head_item.clone().with("aggregateVersion", 2))),
     ] {
         for write in writes.clone() {
@@ -84,13 +86,13 @@ async fn a_change_a_removal_and_an_insertion_are_detected() {
         for write in writes {
             if let nagaya_store::WriteAction::Put { item, .. } = &write.action {
                 let key = |name: &str| item.get(name).and_then(Value::as_str).expect("a key").to_owned();
-                app.write_directly(Write::delete(EVENTS, Key::new(key("PK"), key("SK")))).await;
+                app.write_directly(Write::delete(EVENTS_TABLE, Key::new(key("PK"), key("SK")))).await;
             }
         }
         for (_, item) in &stored {
-            app.write_directly(Write::put(EVENTS, item.clone())).await;
+            app.write_directly(Write::put(EVENTS_TABLE, item.clone())).await;
         }
-        app.write_directly(Write::put(EVENTS, head_item.clone())).await;
+        app.write_directly(Write::put(EVENTS_TABLE, head_item.clone())).await;
         assert_eq!(broken(&app).await, [], "after {about}");
     }
 }
@@ -108,12 +110,12 @@ async fn an_event_of_another_family_in_a_todos_partition_is_detected_and_not_app
         "actor".into(),
         Value::Map([("userId".into(), "u".into()), ("familyId".into(), "f2".into())].into_iter().collect()),
     );
-    let foreign = under(&item, &beside(&events[0].id))
+    let foreign = with_event_id(&item, &similar_event_id(&events[0].id))
         .with("GSI1PK", "FAMILY#f2")
         .with("aggregateVersion", 3)
         .with("data", Value::Map([("title".into(), "theirs".into())].into_iter().collect()))
         .with("metadata", Value::Map(metadata));
-    app.write_directly(Write::put(EVENTS, foreign)).await;
+    app.write_directly(Write::put(EVENTS_TABLE, foreign)).await;
     assert_eq!(broken(&app).await.into_iter().map(|(aggregate, _)| aggregate).collect::<Vec<_>>(), [id(1)]);
     assert_eq!(app.recorded(1).await, events);
     let loaded = app.events.load(&app.family("f1"), &id(1)).await.expect("the other events are valid");

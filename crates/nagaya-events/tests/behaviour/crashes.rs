@@ -5,7 +5,7 @@ use nagaya_store::Error;
 use nagaya_testing::{Fault, InstrumentedStore};
 
 use crate::{
-    app::{App, EVENTS, create, id, rename},
+    app::{App, EVENTS_TABLE, create, id, rename},
     todo::Command,
 };
 
@@ -21,7 +21,7 @@ const FAULTS: [NamedFault; 4] = [
 
 /// Runs a set-up, then work that fails at the n-th store call, for every n and every kind of fault, and then a check in
 /// another process.
-async fn at_every_call<S, D, T>(
+async fn fail_at_every_call<S, D, T>(
     set_up: impl AsyncFn(&App) -> S,
     work: impl AsyncFn(&App, &S) -> D,
     then: impl AsyncFn(&App, S, &str) -> T,
@@ -57,7 +57,7 @@ async fn a_repeated_command_with_a_key_happens_once() {
         let request = CommandRequest { idempotency: Some(("key", b"request")), ..app.request() };
         events.execute(&app.family("f1"), &id(1), &rename("b"), &request).await
     };
-    at_every_call(
+    fail_at_every_call(
         async |app| app.execute_all(1, [create("a")]).await,
         async |app, ()| drop(ask(app).await),
         async |app, (), about| {
@@ -77,11 +77,11 @@ async fn a_repeated_command_with_a_key_happens_once() {
 /// Proves the appending part of N9: a write whose response is lost happened completely or not at all.
 #[tokio::test]
 async fn a_command_without_a_key_happens_completely_or_not_at_all() {
-    at_every_call(
+    fail_at_every_call(
         async |_| (),
         async |app, ()| drop(app.execute(1, create("a")).await),
         async |app, (), about| {
-            let items = app.stored(EVENTS).await.len();
+            let items = app.stored(EVENTS_TABLE).await.len();
             assert!(items == 0 || items == 2, "{about}: an event and a head, or neither: {items}");
             let made = app.execute(1, create("a")).await;
             assert_eq!(made.is_ok(), items == 0, "{about}: {made:?}");
@@ -95,7 +95,7 @@ async fn a_command_without_a_key_happens_completely_or_not_at_all() {
 /// Proves the projecting and parking part of N9.
 #[tokio::test]
 async fn an_interrupted_step_is_repeated() {
-    at_every_call(
+    fail_at_every_call(
         async |app| {
             app.execute_all(1, [create("a")]).await;
             app.project_all().await;
@@ -121,7 +121,7 @@ async fn an_interrupted_step_is_repeated() {
 /// Proves the first-step part of N9.
 #[tokio::test]
 async fn an_interrupted_first_step_is_repeated() {
-    at_every_call(
+    fail_at_every_call(
         async |app| {
             app.execute_all(1, [create("a"), rename("b")]).await;
             app.execute_all(2, [create("x")]).await;
@@ -145,7 +145,7 @@ async fn an_interrupted_retry_or_drop_is_repeated() {
             true => app.processor().drop_event(letter).await,
             false => app.processor().retry(letter).await,
         };
-        at_every_call(
+        fail_at_every_call(
             async |app| {
                 app.execute_all(1, [create("a"), rename("poison"), rename("b")]).await;
                 app.project_all().await;
@@ -180,7 +180,7 @@ async fn an_interrupted_retry_or_drop_is_repeated() {
 /// Proves the rebuilding part of N9 and of T12.
 #[tokio::test]
 async fn an_interrupted_rebuild_continues() {
-    at_every_call(
+    fail_at_every_call(
         async |app| {
             app.execute_all(1, [create("a"), rename("b")]).await;
             app.execute_all(2, [create("x"), Command::Delete]).await;
@@ -206,7 +206,7 @@ async fn an_interrupted_rebuild_continues() {
 /// Proves the rollback part of N9 and of T12.
 #[tokio::test]
 async fn an_interrupted_rollback_or_abandonment_happened_completely_or_not_at_all() {
-    at_every_call(
+    fail_at_every_call(
         async |app| {
             app.execute_all(1, [create("a")]).await;
             app.project_all().await;

@@ -4,7 +4,7 @@ use nagaya_events::{ErrorKind, UnparkOutcome};
 use nagaya_store::{Store as _, Write};
 
 use crate::{
-    app::{App, EVENTS, create, id, rename},
+    app::{App, EVENTS_TABLE, create, id, rename},
     todo::Command,
 };
 
@@ -130,7 +130,12 @@ async fn a_todo_with_damaged_events_is_parked_and_others_continue() {
         let mut damaged = item.clone();
         damaged.remove("aggregateVersion");
         // Only the third event arrives, and the second one is missing.
-        app.write_directly(if unreadable { Write::put(EVENTS, damaged) } else { Write::delete(EVENTS, key) }).await;
+        app.write_directly(if unreadable {
+            Write::put(EVENTS_TABLE, damaged)
+        } else {
+            Write::delete(EVENTS_TABLE, key)
+        })
+        .await;
         app.execute_all(2, [create("x")]).await;
         let other = app.recorded(2).await;
         app.processor().apply_events([vec![events[2].clone()], other].concat()).await.expect("others continue");
@@ -140,7 +145,7 @@ async fn a_todo_with_damaged_events_is_parked_and_others_continue() {
 
         // It continues after a repair of the event, or without the event.
         if unreadable {
-            app.write_directly(Write::put(EVENTS, item)).await;
+            app.write_directly(Write::put(EVENTS_TABLE, item)).await;
             assert_eq!(app.processor().retry(&letter).await.expect("tried"), UnparkOutcome::UpToDate);
             app.project_all().await;
             app.assert_consistent("after putting it right").await;
@@ -167,7 +172,7 @@ async fn an_unreadable_record_in_the_event_table_does_not_stop_the_processor() {
         item.insert(name, value.as_str());
     }
     item.remove("eventType");
-    app.write_directly(Write::put(EVENTS, item)).await;
+    app.write_directly(Write::put(EVENTS_TABLE, item)).await;
     app.execute_all(1, [rename("b")]).await;
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/1 b v2 active"]);

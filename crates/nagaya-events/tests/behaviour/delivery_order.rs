@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Commands on a few todos, and the batches in which their events arrive.
-fn arrivals() -> impl Strategy<Value = (Vec<(u64, Command)>, Vec<Vec<Index>>)> {
+fn commands_and_batches() -> impl Strategy<Value = (Vec<(u64, Command)>, Vec<Vec<Index>>)> {
     let commands = prop::collection::vec((1_u64..4, command()), 1..25);
     // Random events, some of them several times, some of them never.
     let batches = prop::collection::vec(prop::collection::vec(any::<Index>(), 0..12), 1..6);
@@ -32,7 +32,7 @@ proptest! {
 
     /// Proves T10. Proves the order part of T22.
     #[test]
-    fn the_list_does_not_depend_on_the_order_of_arrival((commands, batches) in arrivals()) {
+    fn the_list_does_not_depend_on_the_order_of_arrival((commands, batches) in commands_and_batches()) {
         Runtime::new().expect("a runtime").block_on(async {
             let app = App::new().await;
             for (n, command) in commands {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
 use crate::{
-    app::{App, START, create},
+    app::{App, START_MILLIS, create},
     todo::Command,
 };
 
@@ -14,13 +14,13 @@ proptest! {
     /// Proves T1's version and id. Proves the version part of T9.
     #[test]
     fn versions_are_consecutive_and_ids_increase_when_the_clock_jumps(
-        jumps in prop::collection::vec(prop_oneof![-100_000_000_i64..100_000_000, Just(0), Just(-START)], 1..20)
+        jumps in prop::collection::vec(prop_oneof![-100_000_000_i64..100_000_000, Just(0), Just(-START_MILLIS)], 1..20)
     ) {
         Runtime::new().expect("a runtime").block_on(async {
             let app = App::new().await;
             app.execute_all(1, [create("a")]).await;
             for (at, jump) in jumps.iter().enumerate() {
-                app.clock.set((START + jump).max(0));
+                app.clock.set((START_MILLIS + jump).max(0));
                 app.execute_all(1, [Command::Number(at as u64)]).await;
             }
             let events = app.recorded(1).await;

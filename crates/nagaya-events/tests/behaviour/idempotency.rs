@@ -5,13 +5,20 @@ use std::{sync::Arc, time::Duration};
 use nagaya_events::{CommandRequest, ErrorKind, Executed, Failure};
 
 use crate::{
-    app::{App, EVENTS, create, id, rename},
+    app::{App, EVENTS_TABLE, create, id, rename},
     todo::{Command, Todo},
 };
 
 type CommandResult = Result<Executed<Todo, String>, Failure<&'static str>>;
 
-async fn once(app: &App, family: &str, n: u64, command: Command, key: &str, request: &str) -> CommandResult {
+async fn execute_with_key(
+    app: &App,
+    family: &str,
+    n: u64,
+    command: Command,
+    key: &str,
+    request: &str,
+) -> CommandResult {
     let request = CommandRequest { idempotency: Some((key, request.as_bytes())), ..app.request() };
     app.events.execute(&app.family(family), &id(n), &command, &request).await
 }
@@ -23,7 +30,9 @@ async fn fifty_concurrent_equal_requests_create_one_event_and_get_one_answer() {
     // Each would create its own todo.
     let requests = (1..=50_u64).map(|n| {
         let app = Arc::clone(&app);
-        tokio::spawn(async move { once(&app, "f1", n, create("milk"), "key", "POST milk").await.expect("fine") })
+        tokio::spawn(
+            async move { execute_with_key(&app, "f1", n, create("milk"), "key", "POST milk").await.expect("fine") },
+        )
     });
     let mut answers = Vec::new();
     for request in requests.collect::<Vec<_>>() {
@@ -32,7 +41,7 @@ async fn fifty_concurrent_equal_requests_create_one_event_and_get_one_answer() {
     }
     answers.dedup();
     assert_eq!(answers.len(), 1, "{answers:?}");
-    let events = app.stored(EVENTS).await.into_iter().filter(|item| item.get("eventType").is_some()).count();
+    let events = app.stored(EVENTS_TABLE).await.into_iter().filter(|item| item.get("eventType").is_some()).count();
     assert_eq!(events, 1);
 }
 
@@ -41,9 +50,9 @@ async fn fifty_concurrent_equal_requests_create_one_event_and_get_one_answer() {
 async fn a_repeated_request_gets_the_first_answer_despite_later_events() {
     let app = App::new().await;
     app.execute_all(1, [create("milk")]).await;
-    let first = once(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine");
+    let first = execute_with_key(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine");
     app.execute_all(1, [rename("eggs"), Command::Delete]).await;
-    let again = once(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine");
+    let again = execute_with_key(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine");
     assert_eq!((again.reply, again.version, again.latest), (first.reply, first.version, first.latest));
     assert_eq!(again.events, []);
     assert_eq!(app.recorded(1).await.len(), 4);
@@ -54,10 +63,10 @@ async fn a_repeated_request_gets_the_first_answer_despite_later_events() {
 async fn a_command_without_events_is_recorded_as_well() {
     let app = App::new().await;
     app.execute_all(1, [create("milk")]).await;
-    let first = once(&app, "f1", 1, rename("milk"), "key", "milk").await.expect("fine");
+    let first = execute_with_key(&app, "f1", 1, rename("milk"), "key", "milk").await.expect("fine");
     app.execute_all(1, [rename("bread")]).await;
     // Executed now, it would rename.
-    let again = once(&app, "f1", 1, rename("milk"), "key", "milk").await.expect("fine");
+    let again = execute_with_key(&app, "f1", 1, rename("milk"), "key", "milk").await.expect("fine");
     assert_eq!((again.version, again.reply.as_str(), first.version), (1, "milk", 1));
     assert_eq!(app.recorded(1).await.len(), 2);
 }
@@ -66,8 +75,8 @@ async fn a_command_without_events_is_recorded_as_well() {
 #[tokio::test]
 async fn a_key_is_refused_for_another_request_and_belongs_to_one_user() {
     let app = App::new().await;
-    once(&app, "f1", 1, create("milk"), "key", "POST milk").await.expect("fine");
-    let refused = once(&app, "f1", 2, create("bread"), "key", "POST bread").await;
+    execute_with_key(&app, "f1", 1, create("milk"), "key", "POST milk").await.expect("fine");
+    let refused = execute_with_key(&app, "f1", 2, create("bread"), "key", "POST bread").await;
     match refused {
         Err(Failure::Error(error)) => assert!(matches!(error.kind(), ErrorKind::KeyReused), "{error}"),
         other => panic!("{other:?}"),
@@ -84,18 +93,18 @@ async fn a_key_is_refused_for_another_request_and_belongs_to_one_user() {
 async fn a_key_expires_after_a_day_also_before_the_sweep() {
     for swept in [false, true] {
         let app = App::new().await;
-        once(&app, "f1", 1, create("milk"), "key", "POST milk").await.expect("fine");
+        execute_with_key(&app, "f1", 1, create("milk"), "key", "POST milk").await.expect("fine");
         app.clock.advance(Duration::from_secs(24 * 3_600 - 1));
-        let early = once(&app, "f1", 2, create("milk"), "key", "POST milk").await.expect("fine");
+        let early = execute_with_key(&app, "f1", 2, create("milk"), "key", "POST milk").await.expect("fine");
         assert_eq!(early.aggregate, id(1));
         app.clock.advance(Duration::from_secs(3));
         if swept {
             app.engine.sweep().await.expect("swept");
         }
         // Also for another request.
-        let late = once(&app, "f1", 3, create("bread"), "key", "POST bread").await.expect("fine");
+        let late = execute_with_key(&app, "f1", 3, create("bread"), "key", "POST bread").await.expect("fine");
         assert_eq!((late.aggregate, late.events.len()), (id(3), 1));
-        let again = once(&app, "f1", 4, create("bread"), "key", "POST bread").await.expect("fine");
+        let again = execute_with_key(&app, "f1", 4, create("bread"), "key", "POST bread").await.expect("fine");
         assert_eq!(again.aggregate, id(3));
     }
 }
@@ -104,8 +113,8 @@ async fn a_key_expires_after_a_day_also_before_the_sweep() {
 #[tokio::test]
 async fn a_refusal_is_not_recorded() {
     let app = App::new().await;
-    let refused = once(&app, "f1", 1, rename("bread"), "key", "bread").await;
+    let refused = execute_with_key(&app, "f1", 1, rename("bread"), "key", "bread").await;
     assert!(matches!(refused, Err(Failure::Refused("not there"))), "{refused:?}");
     app.execute_all(1, [create("milk")]).await;
-    assert_eq!(once(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine").version, 2);
+    assert_eq!(execute_with_key(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine").version, 2);
 }

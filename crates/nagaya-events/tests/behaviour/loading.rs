@@ -5,7 +5,7 @@ use nagaya_store::{Item, Key, Store as _, Value, Write};
 use serde_json::json;
 
 use crate::{
-    app::{App, EVENTS, create, design, id},
+    app::{App, EVENTS_TABLE, create, design, id},
     todo::{Command, LaterTodo, Todo},
 };
 
@@ -49,7 +49,7 @@ fn snapshot_key(n: u64) -> Key {
 }
 
 async fn snapshot(app: &App, n: u64) -> Option<Item> {
-    app.engine.get(EVENTS, &snapshot_key(n)).await.expect("the table is there")
+    app.engine.get(EVENTS_TABLE, &snapshot_key(n)).await.expect("the table is there")
 }
 
 /// Proves the snapshot part of N5.
@@ -66,13 +66,13 @@ async fn snapshots_are_stored_and_used_and_not_needed() {
         [("title", "false".into()), ("completed", false.into()), ("there", true.into()), ("applied", 70.into())];
     let wrong_state = wrong_state.map(|(name, value): (&str, Value)| (name.into(), value)).into_iter().collect();
     let wrong_state = [("form".into(), 1.into()), ("state".into(), Value::Map(wrong_state))].into_iter().collect();
-    app.write_directly(Write::put(EVENTS, kept.clone().with("state", Value::Map(wrong_state)))).await;
+    app.write_directly(Write::put(EVENTS_TABLE, kept.clone().with("state", Value::Map(wrong_state)))).await;
     let believed = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((believed.version, believed.state.applied), (25, 75));
-    app.write_directly(Write::put(EVENTS, kept)).await;
+    app.write_directly(Write::put(EVENTS_TABLE, kept)).await;
     // It is a cache: the state is the same without it.
     let with = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
-    app.write_directly(Write::delete(EVENTS, snapshot_key(1))).await;
+    app.write_directly(Write::delete(EVENTS_TABLE, snapshot_key(1))).await;
     let without = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((with.state, with.version, with.latest), (without.state, without.version, without.latest));
 }
@@ -103,7 +103,7 @@ async fn an_invalid_snapshot_is_ignored() {
         ("of another family", with("familyId", "f2".into())),
     ];
     for (about, item) in broken {
-        app.write_directly(Write::put(EVENTS, item)).await;
+        app.write_directly(Write::put(EVENTS_TABLE, item)).await;
         let loaded = events.load(&app.family("f1"), &id(1)).await;
         let loaded = loaded.unwrap_or_else(|error| panic!("a snapshot {about}: {error}"));
         assert_eq!((loaded.version, loaded.state.applied), (25, 25), "a snapshot {about}");
@@ -135,7 +135,7 @@ async fn an_event_of_a_newer_program_is_an_error_that_names_it() {
     app.execute_all(1, [create("milk")]).await;
     let event = app.recorded(1).await.remove(0);
     let (_, item) = app.event_item(&event).await;
-    app.write_directly(Write::put(EVENTS, item.with("eventVersion", 2))).await;
+    app.write_directly(Write::put(EVENTS_TABLE, item.with("eventVersion", 2))).await;
     let error: Error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("it cannot be understood");
     assert!(matches!(error.kind(), ErrorKind::UnknownEvent { event: named, .. } if *named == event.id), "{error}");
     assert_eq!(
@@ -151,10 +151,10 @@ async fn events_with_a_missing_or_duplicate_version_are_not_loaded() {
     app.execute_all(1, [create("a"), Command::Number(1), Command::Number(2)]).await;
     let events = app.recorded(1).await;
     let (key, item) = app.event_item(&events[1]).await;
-    app.write_directly(Write::delete(EVENTS, key.clone())).await;
+    app.write_directly(Write::delete(EVENTS_TABLE, key.clone())).await;
     let error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("one is missing");
     assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
-    app.write_directly(Write::put(EVENTS, item.clone())).await;
+    app.write_directly(Write::put(EVENTS_TABLE, item.clone())).await;
     app.events.load(&app.family("f1"), &id(1)).await.expect("it is back");
 
     // The same version twice.
@@ -162,7 +162,7 @@ async fn events_with_a_missing_or_duplicate_version_are_not_loaded() {
     let twin = format!("{start}{}", if end == "Z" { "Y" } else { "Z" });
     let fork =
         item.with("SK", format!("EVENT#{twin}").as_str()).with("eventId", twin.as_str()).with("GSI1SK", twin.as_str());
-    app.write_directly(Write::put(EVENTS, fork)).await;
+    app.write_directly(Write::put(EVENTS_TABLE, fork)).await;
     let error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("one is too many");
     assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
 }

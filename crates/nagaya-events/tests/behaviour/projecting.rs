@@ -6,7 +6,7 @@ use nagaya_store::{Item, Key, Write};
 use nagaya_testing::InstrumentedStore;
 
 use crate::{
-    app::{App, EVENTS, create, id, rename},
+    app::{App, EVENTS_TABLE, create, id, rename},
     todo::Command,
 };
 
@@ -94,7 +94,7 @@ async fn a_processor_pauses_when_there_are_no_events_but_other_changes() {
     app.execute_all(1, [create("a")]).await;
     app.project_all().await;
     // An item that is no event, in the event table.
-    app.write_directly(Write::put(EVENTS, Item::new().with("PK", "%else").with("SK", "%else"))).await;
+    app.write_directly(Write::put(EVENTS_TABLE, Item::new().with("PK", "%else").with("SK", "%else"))).await;
     let counted = InstrumentedStore::new(app.store.clone());
     let process = app.on_store(counted.clone());
     let processor = process.processor();
@@ -121,11 +121,11 @@ async fn a_repair_makes_every_item_match_its_events() {
     app.project_all().await;
     let expected = app.listed().await;
     let key = |n| Key::new("FAMILY#f1", format!("TODO#{}", id(n)));
-    let items = app.stored(crate::app::LIST).await;
-    app.write_directly(Write::delete(crate::app::LIST, key(1))).await;
-    app.write_directly(Write::put(crate::app::LIST, items[1].clone().with("title", "false"))).await;
+    let items = app.stored(crate::app::LIST_TABLE).await;
+    app.write_directly(Write::delete(crate::app::LIST_TABLE, key(1))).await;
+    app.write_directly(Write::put(crate::app::LIST_TABLE, items[1].clone().with("title", "false"))).await;
     let stray = items[2].clone().with("SK", format!("TODO#{}", id(9)).as_str()).with("todoId", id(9).as_str());
-    app.write_directly(Write::put(crate::app::LIST, stray)).await;
+    app.write_directly(Write::put(crate::app::LIST_TABLE, stray)).await;
     assert!(!app.processor().verify(None).await.expect("checked").is_consistent());
     assert_eq!(app.processor().repair("f2", &|_| {}).await.expect("repaired"), 0);
     assert_eq!(app.processor().repair("f1", &|_| {}).await.expect("repaired"), 3);

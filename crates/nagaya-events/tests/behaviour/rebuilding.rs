@@ -9,7 +9,7 @@ use nagaya_events::ErrorKind;
 use nagaya_store::{Item, Key, Write};
 
 use crate::{
-    app::{App, LIST, create, id, rename},
+    app::{App, LIST_TABLE, create, id, rename},
     todo::Command,
 };
 
@@ -160,7 +160,7 @@ async fn verification_finds_changed_missing_and_unexpected_items() {
     app.execute_all(5, [Command::Delete]).await;
     app.project_all().await;
     let key = |n| Key::new("FAMILY#f1", format!("TODO#{}", id(n)));
-    let items = app.stored(LIST).await;
+    let items = app.stored(LIST_TABLE).await;
     let item = |n: u64| -> Item {
         let sort = format!("TODO#{}", id(n));
         items
@@ -173,10 +173,10 @@ async fn verification_finds_changed_missing_and_unexpected_items() {
     let mut without_index = item(2);
     without_index.remove("GSI1PK");
     for (about, write, why, n) in [
-        ("changed", Write::put(LIST, item(2).with("title", "false")), "is not what its events give", 2),
-        ("missing", Write::delete(LIST, key(3)), "is missing", 3),
-        ("back from the dead", Write::put(LIST, as_another(5)), "should not be there", 5),
-        ("stray", Write::put(LIST, as_another(9)), "comes from no event", 9),
+        ("changed", Write::put(LIST_TABLE, item(2).with("title", "false")), "is not what its events give", 2),
+        ("missing", Write::delete(LIST_TABLE, key(3)), "is missing", 3),
+        ("back from the dead", Write::put(LIST_TABLE, as_another(5)), "should not be there", 5),
+        ("stray", Write::put(LIST_TABLE, as_another(9)), "comes from no event", 9),
     ] {
         let house_before = app.processor().verify(None).await.expect("checked");
         assert!(house_before.is_consistent(), "before {about}");

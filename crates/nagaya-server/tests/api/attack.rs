@@ -12,7 +12,7 @@ use std::{
 };
 
 use nagaya_attack::{
-    self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MOST_PAGES, Observation, Options, UNSUPPORTED,
+    self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MAX_PAGES, Observation, Options, UNSUPPORTED,
 };
 use nagaya_design::{Design, Entity, Verb};
 use nagaya_embedded::EmbeddedStore;
@@ -126,7 +126,7 @@ impl Client {
         let route = self.routes.iter().find(is_wanted)?;
         let mut text = String::new();
         let mut current = list.clone();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let mut query = current.to_parameters();
             // Parameters of the path are not sent in the query.
             let mut path = Vec::new();

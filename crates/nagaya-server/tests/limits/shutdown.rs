@@ -51,7 +51,7 @@ async fn a_body_in_transit_is_read_completely() {
 }
 
 #[tokio::test]
-async fn during_the_grace_period_a_server_is_unready_and_still_answers() {
+async fn during_the_shutdown_delay_a_server_is_unready_and_still_answers() {
     let mut desk = Desk::open_with(Limits::default(), |server| server.shutdown_delay(Duration::from_secs(10))).await;
     let mut client = desk.connect("acme").await;
     assert_eq!(client.get("/readyz").await.status, 200);

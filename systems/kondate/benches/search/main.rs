@@ -68,10 +68,10 @@ async fn measure() -> Outcome<Measured> {
     nagaya.ensure_tables().await?;
 
     fill_book(&nagaya).await?;
-    let own = rate(&nagaya).await?;
+    let own = indexed_per_second(&nagaya).await?;
     eprintln!("  the book is indexed, {own:.0} recipes/s");
     fill_catalog(&nagaya).await?;
-    let catalog = rate(&nagaya).await?;
+    let catalog = indexed_per_second(&nagaya).await?;
     eprintln!("  the catalog is indexed, {catalog:.0} recipes/s");
     let postings = [count(&*store, "TERM#", false).await?, count(&*store, "TERM#", true).await?];
     let postings = postings.map(|count| count as f64 / RECIPES as f64);
@@ -116,7 +116,7 @@ async fn fill_catalog(nagaya: &Nagaya) -> Outcome<()> {
 }
 
 /// Indexed recipes per second, until the subscription has read all changes, including those of its postings.
-async fn rate(nagaya: &Nagaya) -> Outcome<f64> {
+async fn indexed_per_second(nagaya: &Nagaya) -> Outcome<f64> {
     let start = Instant::now();
     catch_up(nagaya).await?;
     Ok(RECIPES as f64 / start.elapsed().as_secs_f64())
@@ -206,10 +206,10 @@ impl Site {
             figures.push((length, found, times));
         }
         lists.sort_by(f64::total_cmp);
-        let list = (part(&lists, 0.5), part(&lists, 0.95));
+        let list = (quantile(&lists, 0.5), quantile(&lists, 0.95));
         let figure = |(length, found, mut times): (usize, f64, Vec<f64>)| {
             times.sort_by(f64::total_cmp);
-            Figure { place, length, found, p50: part(&times, 0.5), p95: part(&times, 0.95), list }
+            Figure { place, length, found, p50: quantile(&times, 0.5), p95: quantile(&times, 0.95), list }
         };
         Ok(figures.into_iter().map(figure).collect())
     }
@@ -227,7 +227,7 @@ fn queries(length: usize, seed: usize) -> Vec<String> {
     parts.take(QUERIES).map(|part| part.bytes().map(|byte| format!("%{byte:02X}")).collect()).collect()
 }
 
-fn part(sorted: &[f64], of: f64) -> f64 {
+fn quantile(sorted: &[f64], of: f64) -> f64 {
     sorted.get((sorted.len() as f64 * of) as usize).copied().unwrap_or_default()
 }
 

@@ -12,16 +12,16 @@ use serde_json::json;
 use super::Kind;
 use crate::product::fields;
 
-/// The user in what is written.
+/// The user in audit records.
 const USER: &str = "saved-counts";
 /// Saves that one write counts.
-const PER_WRITE: usize = 40;
+const SAVES_PER_WRITE: usize = 40;
 /// Saves that are read at the same time.
-const AT_ONCE: usize = 8;
+const CONCURRENT_READS: usize = 8;
 /// Records of a page.
-const PAGE: usize = 400;
+const PAGE_SIZE: usize = 400;
 /// How often a count that loses races is tried.
-const ATTEMPTS: usize = 100;
+const MAX_ATTEMPTS: usize = 100;
 
 /// An item in the catalog, from its publication to its withdrawal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ struct Miscount {
 
 /// Makes the count match whether these users have saved the publication.
 pub(crate) async fn reconcile(nagaya: &Nagaya, publication: &CatalogEntry, users: &[String]) -> Result<(), Error> {
-    for users in users.chunks(PER_WRITE) {
+    for users in users.chunks(SAVES_PER_WRITE) {
         reconcile_some(nagaya, publication, users).await?;
     }
     Ok(())
@@ -82,7 +82,7 @@ pub(crate) async fn recount(nagaya: &Nagaya, publication: &CatalogEntry) -> Resu
     while let Some(users) = counted_users(&creator, publication, &mut after).await? {
         reconcile(nagaya, publication, &users).await?;
     }
-    let mut retry = Retry::new(ATTEMPTS);
+    let mut retry = Retry::new(MAX_ATTEMPTS);
     loop {
         retry.attempt().await?;
         let Some(counter) = counter(&creator, publication).await? else { return Ok(()) };
@@ -105,13 +105,14 @@ pub(crate) async fn recount(nagaya: &Nagaya, publication: &CatalogEntry) -> Resu
 /// The same for as many users as one write takes.
 async fn reconcile_some(nagaya: &Nagaya, publication: &CatalogEntry, users: &[String]) -> Result<(), Error> {
     let creator = handle(nagaya, &publication.creator)?;
-    let mut retry = Retry::new(ATTEMPTS);
+    let mut retry = Retry::new(MAX_ATTEMPTS);
     loop {
         retry.attempt().await?;
         let counter = counter(&creator, publication).await?;
         let checks: Vec<BoxFuture<'_, _>> =
             users.iter().map(|user| check(nagaya, &creator, publication, user).boxed()).collect();
-        let miscounts: Vec<Option<Miscount>> = stream::iter(checks).buffer_unordered(AT_ONCE).try_collect().await?;
+        let miscounts: Vec<Option<Miscount>> =
+            stream::iter(checks).buffer_unordered(CONCURRENT_READS).try_collect().await?;
         let mut miscounts: Vec<Miscount> = miscounts.into_iter().flatten().collect();
         if counter.is_none() {
             // Withdrawn: nothing is counted any more, and records are only deleted.
@@ -162,7 +163,7 @@ async fn counted_users(
     after: &mut Option<String>,
 ) -> Result<Option<Vec<String>>, Error> {
     let prefix = publication.prefix();
-    let page = creator.side_records(publication.kind.names().creator, &prefix, after.as_deref(), PAGE).await?;
+    let page = creator.side_records(publication.kind.names().creator, &prefix, after.as_deref(), PAGE_SIZE).await?;
     let Some(last) = page.last() else { return Ok(None) };
     *after = Some(last.name.clone());
     Ok(Some(page.iter().filter_map(|note| note.name.strip_prefix(&prefix)).map(str::to_owned).collect()))

@@ -34,12 +34,12 @@ pub(crate) struct Names {
     pub(crate) saved: &'static str,
     pub(crate) id: &'static str,
     /// Its name in links, terms and GSI1.
-    called: &'static str,
+    link_name: &'static str,
     /// The access pattern that finds the complete copy by its id.
     pub(crate) by_id: &'static str,
     /// The copy and the saved item in the OpenAPI document.
     schemas: [&'static str; 2],
-    /// Where a user's own ones are.
+    /// The path of the user's own items.
     path: &'static str,
 }
 
@@ -49,7 +49,7 @@ static RECIPE: Names = Names {
     creator: "creator_recipe",
     saved: "saved_recipe",
     id: "recipeId",
-    called: "RECIPE",
+    link_name: "RECIPE",
     by_id: "catalog_recipe_by_id",
     schemas: ["CatalogRecipe", "SavedRecipe"],
     path: "/recipes",
@@ -61,7 +61,7 @@ static SET: Names = Names {
     creator: "creator_set",
     saved: "saved_set",
     id: "setId",
-    called: "SET",
+    link_name: "SET",
     by_id: "catalog_set_by_id",
     schemas: ["CatalogSet", "SavedSet"],
     path: "/sets",
@@ -71,8 +71,8 @@ impl Kind {
     pub(crate) const ALL: [Kind; 2] = [Kind::Recipe, Kind::Set];
 
     /// The kind with this name in links, terms and GSI1.
-    pub(crate) fn called(name: &str) -> Option<Self> {
-        Kind::ALL.into_iter().find(|kind| kind.names().called == name)
+    pub(crate) fn from_link_name(name: &str) -> Option<Self> {
+        Kind::ALL.into_iter().find(|kind| kind.names().link_name == name)
     }
 
     pub(crate) fn names(self) -> &'static Names {
@@ -98,15 +98,18 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<CustomRoute> {
         .requires(own, Verb::Update)
         .body(publish::schema(design))
         .answers(200, Some(item(copy))),
-        CustomRoute::new(Method::POST, &at("/withdraw"), &format!("Takes a {own} out of the catalog."), move |call| {
-            publish::withdraw(kind, call)
-        })
+        CustomRoute::new(
+            Method::POST,
+            &at("/withdraw"),
+            &format!("Withdraws a {own} from the catalog."),
+            move |call| publish::withdraw(kind, call),
+        )
         .requires(own, Verb::Update)
         .answers(204, None),
         CustomRoute::new(
             Method::DELETE,
             &at(""),
-            &format!("Deletes a {own}; one that is published leaves the catalog with it."),
+            &format!("Deletes a {own}, and withdraws it from the catalog if it is published."),
             move |call| publish::delete(kind, call),
         )
         .requires(own, Verb::Delete)
@@ -116,32 +119,40 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<CustomRoute> {
         })
         .requires(saved, Verb::Create)
         .answers(200, Some(item(saved_schema))),
-        CustomRoute::new(Method::DELETE, &saving, &format!("Saves a {own} of the catalog no longer."), move |call| {
-            save::unsave(kind, call)
-        })
+        CustomRoute::new(
+            Method::DELETE,
+            &saving,
+            &format!("Removes a {own} of the catalog from the saved ones."),
+            move |call| save::unsave(kind, call),
+        )
         .requires(saved, Verb::Delete)
         .answers(204, None),
     ]
 }
 
 /// The fields of an own item that are copied: those that the copy has too.
-pub(crate) fn shown<'d>(design: &'d Design, own: &str, copy: &str) -> impl Iterator<Item = &'d Field> + use<'d> {
+pub(crate) fn copied_fields<'d>(
+    design: &'d Design,
+    own: &str,
+    copy: &str,
+) -> impl Iterator<Item = &'d Field> + use<'d> {
     let both = design.entity(own).zip(design.entity(copy)).into_iter();
     both.flat_map(|(own, copy)| {
         // A copy has its own key and times.
-        let copied = |name: &str| own.field(name).is_some() && !own.is_key_field(name) && !TIMES.contains(&name);
+        let copied = |name: &str| own.field(name).is_some() && !own.is_key_field(name) && !TIME_FIELDS.contains(&name);
         copy.fields.iter().filter(move |field| copied(&field.name))
     })
 }
 
-const TIMES: [&str; 2] = ["createdAt", "updatedAt"];
+const TIME_FIELDS: [&str; 2] = ["createdAt", "updatedAt"];
 
 /// The display name of the caller.
 pub(crate) async fn author(tenant: &Tenant) -> Result<String, Problem> {
     match tenant.get("profile", &[]).await {
         Ok(profile) => Ok(profile.text("displayName").unwrap_or_default().to_owned()),
         Err(error) if error.is_not_found() => {
-            let detail = "What others see bears its author's name: make a profile first (`POST /profile`).";
+            let detail =
+                "Published and shared items show the name of their author: create a profile first (`POST /profile`).";
             Err(Problem::new(StatusCode::CONFLICT, "no_profile", detail))
         }
         Err(error) => Err(error.into()),

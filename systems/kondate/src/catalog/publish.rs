@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_bo
 use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, Retry, SideRecord, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Kind, author, shown};
+use super::{Kind, author, copied_fields};
 use crate::product::fields;
 
 request_body! {
@@ -89,7 +89,7 @@ pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Prob
         }
 
         let set = tenant.change_set().update(names.own, &[id], fields(json!({ "publishedAt": null })), &own);
-        match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
+        match add_deletion_of_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
             Err(error) if error.is_lost_race() => {}
             Err(error) => return Err(error.into()),
@@ -108,7 +108,7 @@ pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
         call.check_if_match(&own)?;
 
         let set = tenant.change_set().delete(names.own, &[id], &own);
-        match without_copies(&tenant, set, kind, &own, id).await?.commit().await {
+        match add_deletion_of_copies(&tenant, set, kind, &own, id).await?.commit().await {
             Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
             Err(error) if error.is_lost_race() => {}
             Err(error) => return Err(error.into()),
@@ -138,7 +138,7 @@ fn publication_time(call: &Call, kind: Kind, claim: Option<&SideRecord>) -> Resu
 }
 
 /// A copy of an own item.
-struct Copy<'c> {
+struct CatalogCopy<'c> {
     entity: &'static str,
     /// Its id: the time of publication and the own id; on the creator's page with the creator in front.
     id: Vec<&'c str>,
@@ -146,26 +146,26 @@ struct Copy<'c> {
 }
 
 /// The two copies of an own item that was published at this time.
-async fn copies<'c>(tenant: &'c Tenant, kind: Kind, at: &'c str, id: &'c str) -> Result<[Copy<'c>; 2], Error> {
+async fn copies<'c>(tenant: &'c Tenant, kind: Kind, at: &'c str, id: &'c str) -> Result<[CatalogCopy<'c>; 2], Error> {
     let names = kind.names();
     let (complete, short) = (vec![at, id], vec![&*tenant.principal().tenant, at, id]);
     let found = tenant.get_many(&[(names.catalog, &complete), (names.creator, &short)]).await?;
     let exists = |nth: usize| found.get(nth).is_some_and(Option::is_some);
     Ok([
-        Copy { entity: names.catalog, id: complete, exists: exists(0) },
-        Copy { entity: names.creator, id: short, exists: exists(1) },
+        CatalogCopy { entity: names.catalog, id: complete, exists: exists(0) },
+        CatalogCopy { entity: names.creator, id: short, exists: exists(1) },
     ])
 }
 
 /// Adds a copy of the own item to a change set.
-fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str, copy: &Copy<'_>) -> ChangeSet {
+fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str, copy: &CatalogCopy<'_>) -> ChangeSet {
     let names = kind.names();
     // A field that the own item no longer has is removed from the copy.
     let given = |field: &Field| match own.json(&field.name) {
         Some(value) => Some((field.name.clone(), value)),
         None => field.optional.then(|| (field.name.clone(), Json::Null)),
     };
-    let mut given: Map<_, _> = shown(call.design(), names.own, copy.entity).filter_map(given).collect();
+    let mut given: Map<_, _> = copied_fields(call.design(), names.own, copy.entity).filter_map(given).collect();
     given.insert("creatorName".to_owned(), author.into());
     given.extend(call.body.get("price").map(|price| ("price".to_owned(), price.clone())));
     if copy.exists {
@@ -180,7 +180,7 @@ fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str,
 }
 
 /// Adds the deletion of the copies of an own item to a change set.
-async fn without_copies(
+async fn add_deletion_of_copies(
     tenant: &Tenant,
     set: ChangeSet,
     kind: Kind,
@@ -194,7 +194,6 @@ async fn without_copies(
 
 fn id_taken(kind: Kind) -> Problem {
     let own = kind.names().own;
-    let detail =
-        format!("A {own} of somebody else has this id in the catalog: make a copy of yours, and publish that.");
+    let detail = format!("A {own} of another user has this id in the catalog: copy yours, and publish the copy.");
     Problem::new(StatusCode::CONFLICT, "id_taken", detail)
 }

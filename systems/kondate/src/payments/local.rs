@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The length of a period, in milliseconds: thirty days.
-const PERIOD: i64 = 30 * 24 * 3_600_000;
+const PERIOD_MILLIS: i64 = 30 * 24 * 3_600_000;
 
 /// A provider for development and tests, which takes no money.
 ///
@@ -42,7 +42,7 @@ impl LocalPayments {
     }
 }
 
-fn found(subscription: &str) -> Result<Subscription<'_>, PaymentError> {
+fn parse_subscription(subscription: &str) -> Result<Subscription<'_>, PaymentError> {
     Subscription::read(subscription).ok_or_else(|| declined("There is no such subscription."))
 }
 
@@ -56,7 +56,7 @@ fn kind(token: &CardToken) -> &str {
 }
 
 /// Declines a card that cannot pay.
-fn pays(token: &CardToken) -> Result<(), PaymentError> {
+fn check_card(token: &CardToken) -> Result<(), PaymentError> {
     match kind(token) {
         "visa" | "mastercard" | "jcb" | "unpaid" => Ok(()),
         "expired" => Err(declined("The card has expired.")),
@@ -93,7 +93,7 @@ impl PaymentProvider for LocalPayments {
     }
 
     fn charge<'a>(&'a self, token: &'a CardToken, _: u64, _: &'a str, key: &'a str) -> PaymentFuture<'a, ChargeId> {
-        let charged = pays(token).map(|()| ChargeId(format!("ch_{key}")));
+        let charged = check_card(token).map(|()| ChargeId(format!("ch_{key}")));
         Box::pin(async { charged })
     }
 
@@ -108,17 +108,17 @@ impl PaymentProvider for LocalPayments {
             _ if plan.starts_with("trial") => SimulatedCourse::Trial,
             _ => SimulatedCourse::Paid,
         };
-        let started = pays(token).and_then(|()| {
+        let started = check_card(token).and_then(|()| {
             let id = format!("sub_{key}_{}", course.name());
             // The state at the start, also for a late retry.
-            found(&id).map(|subscription| subscription.standing(subscription.start))
+            parse_subscription(&id).map(|subscription| subscription.standing(subscription.start))
         });
         Box::pin(async { started })
     }
 
     fn cancel<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
-        let standing = found(subscription).map(|found| {
+        let standing = parse_subscription(subscription).map(|found| {
             let until = found.until.unwrap_or(found.standing(now).period_end);
             Subscription { until: Some(until), ..found }.standing(now)
         });
@@ -127,20 +127,21 @@ impl PaymentProvider for LocalPayments {
 
     fn resume<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
-        let standing = found(subscription).and_then(|found| match found.standing(now).state.is_running() {
-            true => Ok(Subscription { until: None, ..found }.standing(now)),
-            false => Err(declined("The subscription has ended.")),
-        });
+        let standing =
+            parse_subscription(subscription).and_then(|found| match found.standing(now).state.is_running() {
+                true => Ok(Subscription { until: None, ..found }.standing(now)),
+                false => Err(declined("The subscription has ended.")),
+            });
         Box::pin(async { standing })
     }
 
     fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
-        let standing = found(subscription).map(|found| found.standing(self.clock.millis()));
+        let standing = parse_subscription(subscription).map(|found| found.standing(self.clock.millis()));
         Box::pin(async { standing })
     }
 }
 
-/// How a subscription goes on if nobody does anything.
+/// How a subscription develops without further requests.
 #[derive(Clone, Copy, PartialEq)]
 enum SimulatedCourse {
     Paid,
@@ -174,7 +175,7 @@ impl<'i> Subscription<'i> {
             .into_iter()
             .find(|each| each.name() == course)?;
         let until = until.map(str::parse).transpose().ok()?;
-        Some(Subscription { key, start: made_at(key)?, course, until })
+        Some(Subscription { key, start: ulid_millis(key)?, course, until })
     }
 
     fn id(&self) -> String {
@@ -183,14 +184,14 @@ impl<'i> Subscription<'i> {
     }
 
     fn standing(&self, now: i64) -> SubscriptionStatus {
-        let over = (now - self.start).div_euclid(PERIOD).max(0);
+        let over = (now - self.start).div_euclid(PERIOD_MILLIS).max(0);
         let (state, periods) = match (self.course, over) {
             (SimulatedCourse::Trial, 0) => (SubscriptionState::Trialing, 1),
             (SimulatedCourse::Unpaid, 1) => (SubscriptionState::PastDue, 2),
             (SimulatedCourse::Unpaid, 2..) => (SubscriptionState::Canceled, 2),
             _ => (SubscriptionState::Active, over + 1),
         };
-        let period_end = self.start + periods * PERIOD;
+        let period_end = self.start + periods * PERIOD_MILLIS;
         let (state, period_end) = match self.until {
             Some(until) if until <= now => (SubscriptionState::Canceled, until),
             until => (state, until.unwrap_or(period_end)),
@@ -200,7 +201,7 @@ impl<'i> Subscription<'i> {
 }
 
 /// When a ULID was made, in milliseconds since 1970.
-fn made_at(ulid: &str) -> Option<i64> {
+fn ulid_millis(ulid: &str) -> Option<i64> {
     const DIGITS: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let (time, _) = ulid.split_at_checked(10).filter(|_| ulid.len() == 26)?;
     time.chars().try_fold(0_i64, |sum, letter| Some(sum * 32 + i64::try_from(DIGITS.find(letter)?).ok()?))
@@ -213,11 +214,15 @@ mod tests {
     const KEY: &str = "01HZX5K7N2M4P6Q8R9S0T1V3W5";
 
     #[test]
-    fn an_id_says_how_its_subscription_stands() {
-        let start = made_at(KEY).expect("a ULID");
+    fn the_status_of_a_subscription_is_derived_from_its_id() {
+        let start = ulid_millis(KEY).expect("a ULID");
         let check = |id: &str, days: i64, state: SubscriptionState, end: i64| {
-            let standing = Subscription::read(id).expect("an id").standing(start + days * PERIOD / 30);
-            assert_eq!((standing.state, standing.period_end), (state, start + end * PERIOD / 30), "{id} after {days}");
+            let standing = Subscription::read(id).expect("an id").standing(start + days * PERIOD_MILLIS / 30);
+            assert_eq!(
+                (standing.state, standing.period_end),
+                (state, start + end * PERIOD_MILLIS / 30),
+                "{id} after {days}"
+            );
             assert_eq!(standing.subscription, id);
         };
         let (paid, trial, unpaid) =
@@ -230,7 +235,7 @@ mod tests {
         check(&unpaid, 29, SubscriptionState::Active, 30);
         check(&unpaid, 30, SubscriptionState::PastDue, 60);
         check(&unpaid, 60, SubscriptionState::Canceled, 60);
-        let ending = format!("{paid}_{}", start + PERIOD);
+        let ending = format!("{paid}_{}", start + PERIOD_MILLIS);
         check(&ending, 29, SubscriptionState::Active, 30);
         check(&ending, 30, SubscriptionState::Canceled, 30);
         for nothing in

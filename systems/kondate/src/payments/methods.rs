@@ -15,9 +15,10 @@ use super::{
 };
 use crate::product::fields;
 
-pub(super) const ADD: &str = "Adds a payment method by the provider's token for it; 200 if it is there already.";
-pub(super) const DEFAULT: &str = "Makes a payment method the default one, in place of another.";
-pub(super) const REMOVE: &str = "Removes a payment method, here and at the provider.";
+pub(super) const ADD_SUMMARY: &str =
+    "Adds a payment method by the provider's token for it; 200 if it is there already.";
+pub(super) const DEFAULT_SUMMARY: &str = "Makes a payment method the default one, in place of another.";
+pub(super) const REMOVE_SUMMARY: &str = "Removes a payment method, here and at the provider.";
 /// The most methods of a user.
 const MAX_METHODS: usize = 20;
 
@@ -127,7 +128,7 @@ impl Removal {
         let found = call.tenant.get_many(&[(METHOD, &[&self.method])]).await?.into_iter().next().flatten();
         let Some(method) = found else { return commit_or_lost_race(call.change(wallet)).await.map(drop) };
         match call.token(&self.method).await? {
-            Some(token) if call.is_ours(&method).is_ok() => match call.payments.detach_card(&token).await {
+            Some(token) if call.check_provider(&method).is_ok() => match call.payments.detach_card(&token).await {
                 Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
                 // The provider does not know the card.
                 Err(PaymentError::Declined(reason)) => {

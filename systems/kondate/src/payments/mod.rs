@@ -28,33 +28,45 @@ const METHOD: &str = "payment_method";
 const PURCHASE: &str = "purchase";
 const SUBSCRIPTION: &str = "subscription";
 /// What other statuses mean.
-const DECLINED: &str = "The provider declines, and says why. Code: `payment_declined`.";
-const IMPOSSIBLE: &str = "The provider reports an impossible state. Code: `bad_standing`.";
+const DECLINED_DESCRIPTION: &str = "The provider declines, and says why. Code: `payment_declined`.";
+const BAD_STANDING_DESCRIPTION: &str = "The provider reports an impossible state. Code: `bad_standing`.";
 
 pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Vec<CustomRoute> {
     let (method, bought, subscription) = (item("PaymentMethod"), item("Purchase"), item("Subscription"));
     // Changes of the subscription have the same answers.
     let change = |route: CustomRoute| {
         let route = route.requires(SUBSCRIPTION, Verb::Update).answers(200, Some(subscription.clone()));
-        route.also_answers(402, DECLINED).also_answers(502, IMPOSSIBLE)
+        route.also_answers(402, DECLINED_DESCRIPTION).also_answers(502, BAD_STANDING_DESCRIPTION)
     };
     let post = Method::POST;
     vec![
-        route(payments, &post, "/payment-methods", methods::ADD, methods::add)
+        route(payments, &post, "/payment-methods", methods::ADD_SUMMARY, methods::add)
             .requires(METHOD, Verb::Create)
             .body(methods::NewMethod::schema(design))
             .answers(201, Some(method.clone()))
             .also_answers(200, "It was there already.")
-            .also_answers(402, DECLINED),
-        route(payments, &post, "/payment-methods/{paymentMethodId}/default", methods::DEFAULT, methods::make_default)
-            .requires(METHOD, Verb::Update)
-            .answers(200, Some(method)),
-        route(payments, &Method::DELETE, "/payment-methods/{paymentMethodId}", methods::REMOVE, methods::remove)
-            .requires(METHOD, Verb::Delete)
-            .answers(204, None)
-            .also_answers(402, DECLINED)
-            .also_answers(502, IMPOSSIBLE),
-        route(payments, &post, "/purchases", purchases::BUY, purchases::buy)
+            .also_answers(402, DECLINED_DESCRIPTION),
+        route(
+            payments,
+            &post,
+            "/payment-methods/{paymentMethodId}/default",
+            methods::DEFAULT_SUMMARY,
+            methods::make_default,
+        )
+        .requires(METHOD, Verb::Update)
+        .answers(200, Some(method)),
+        route(
+            payments,
+            &Method::DELETE,
+            "/payment-methods/{paymentMethodId}",
+            methods::REMOVE_SUMMARY,
+            methods::remove,
+        )
+        .requires(METHOD, Verb::Delete)
+        .answers(204, None)
+        .also_answers(402, DECLINED_DESCRIPTION)
+        .also_answers(502, BAD_STANDING_DESCRIPTION),
+        route(payments, &post, "/purchases", purchases::BUY_SUMMARY, purchases::buy)
             .requires(PURCHASE, Verb::Create)
             .parameter(json!({
                 "name": "Idempotency-Key",
@@ -65,16 +77,16 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Ve
             }))
             .body(purchases::schema(design))
             .answers(201, Some(bought))
-            .also_answers(402, DECLINED),
+            .also_answers(402, DECLINED_DESCRIPTION),
         route(payments, &post, "/subscription", "Starts a subscription, unless one is running.", start::start)
             .requires(SUBSCRIPTION, Verb::Create)
             .body(start::NewSubscription::schema(design))
             .answers(201, Some(subscription.clone()))
-            .also_answers(402, DECLINED)
-            .also_answers(502, IMPOSSIBLE),
-        change(route(payments, &post, "/subscription/cancel", subscription::CANCEL, subscription::cancel)),
-        change(route(payments, &post, "/subscription/resume", subscription::RESUME, subscription::resume)),
-        change(route(payments, &post, "/subscription/refresh", subscription::REFRESH, subscription::refresh)),
+            .also_answers(402, DECLINED_DESCRIPTION)
+            .also_answers(502, BAD_STANDING_DESCRIPTION),
+        change(route(payments, &post, "/subscription/cancel", subscription::CANCEL_SUMMARY, subscription::cancel)),
+        change(route(payments, &post, "/subscription/resume", subscription::RESUME_SUMMARY, subscription::resume)),
+        change(route(payments, &post, "/subscription/refresh", subscription::REFRESH_SUMMARY, subscription::refresh)),
     ]
 }
 
@@ -122,17 +134,15 @@ impl PaymentCall {
         }
     }
 
-    /// The token of a payment method that something under way is paid with; or why it cannot be: the method is gone, or the
-    /// provider has changed since.
-    async fn pays_with(&self, method: &str) -> Result<Result<CardToken, String>, Problem> {
+    /// The token of the payment method of a pending payment; or why it cannot be charged: the method does not exist any more,
+    /// or the provider has changed since.
+    async fn chargeable_token(&self, method: &str) -> Result<Result<CardToken, String>, Problem> {
         let found = self.tenant.get_many(&[(METHOD, &[method])]).await?.into_iter().next().flatten();
-        if found.is_some_and(|found| self.is_ours(&found).is_err()) {
-            tracing::error!(
-                "a payment was under way at a provider that is no longer used: see there what became of it"
-            );
+        if found.is_some_and(|found| self.check_provider(&found).is_err()) {
+            tracing::error!("a payment was pending at a provider that is no longer used: check its result there");
             return Ok(Err("The payment method is kept at a provider that is no longer used.".to_owned()));
         }
-        Ok(self.token(method).await?.ok_or_else(|| "The payment method is gone.".to_owned()))
+        Ok(self.token(method).await?.ok_or_else(|| "The payment method does not exist any more.".to_owned()))
     }
 
     /// The payment method to use: the named one, or the default one.
@@ -141,12 +151,12 @@ impl PaymentCall {
             Some(named) => self.tenant.get(METHOD, &[named]).await?,
             None => self.methods().await?.into_iter().find(methods::is_default).ok_or_else(no_method)?,
         };
-        self.is_ours(&method)?;
+        self.check_provider(&method)?;
         Ok(text(&method, "paymentMethodId"))
     }
 
-    /// Refuses what is kept at another provider than the one that is asked here.
-    fn is_ours(&self, record: &Record) -> Result<(), Problem> {
+    /// Refuses a record of another provider than the current one.
+    fn check_provider(&self, record: &Record) -> Result<(), Problem> {
         if record.text("provider") == Some(self.payments.name()) {
             return Ok(());
         }

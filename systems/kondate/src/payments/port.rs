@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn card_numbers_are_no_tokens() {
+    fn card_numbers_are_not_accepted_as_tokens() {
         let check = |text: &str, is: bool| assert_eq!(is_card_number(text), is, "{text}");
         for number in ["4242424242424242", "4242 4242 4242 4242", "5555-5555-5555-4444", "378282246310005"] {
             check(number, true);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_do_not_show_themselves() {
+    fn tokens_are_not_in_debug_output() {
         let token = CardToken::new("tok_visa").expect("a token");
         assert_eq!(format!("{token:?}"), "Token");
     }

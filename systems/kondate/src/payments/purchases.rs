@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{catalog::Kind, notifications::notification, product::fields};
 
-pub(super) const BUY: &str = "Buys a recipe or set of the catalog at its price; not one's own, and not again.";
+pub(super) const BUY_SUMMARY: &str =
+    "Buys a recipe or set of the catalog at its price. Own items and items that were bought already are refused.";
 /// The currency of prices.
 const CURRENCY: &str = "JPY";
 
@@ -47,8 +48,8 @@ pub(super) fn schema(design: &Design) -> Json {
 /// for good, and is the answer to every request with the key. A paid item cannot be bought again with another key: 409.
 pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     let order: PurchaseRequest = call.http.parse_body()?;
-    let kind = Kind::called(&order.target_type).ok_or_else(not_for_sale)?;
-    let key = call.http.idempotency_key()?.ok_or_else(no_key)?;
+    let kind = Kind::from_link_name(&order.target_type).ok_or_else(not_for_sale)?;
+    let key = call.http.idempotency_key()?.ok_or_else(idempotency_key_required)?;
     let request = serde_json::to_string(&call.http.body).unwrap_or_default();
 
     let mut retry = Retry::default();
@@ -57,12 +58,12 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
         let wallet = call.without_pending_payment().await?;
         // The key was not used yet.
         if let Some(slip) = call.tenant.side_record(PURCHASE, RecordOwner::Tenant, &receipt_record_name(key)).await? {
-            return call.bought(&slip, &request).await;
+            return call.earlier_result(&slip, &request).await;
         }
         // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
         if call
             .tenant
-            .side_record(PURCHASE, RecordOwner::Tenant, &bought_of(&order.target_type, &order.target_id))
+            .side_record(PURCHASE, RecordOwner::Tenant, &bought_record_name(&order.target_type, &order.target_id))
             .await?
             .is_some()
         {
@@ -115,7 +116,7 @@ impl PendingPurchase {
         let set = call.change(wallet).create(PURCHASE, item);
         let set =
             set.side_record(PURCHASE, RecordOwner::Tenant, &receipt_record_name(&self.key), Some(fields(slip)), None);
-        let set = if paid.is_ok() { self.receipt(self.bought(set)) } else { set };
+        let set = if paid.is_ok() { self.add_receipt(self.add_bought_record(set)) } else { set };
         commit_or_lost_race(set).await.map(drop)
     }
 
@@ -123,7 +124,7 @@ impl PendingPurchase {
     async fn charge(&self, call: &PaymentCall) -> Result<Result<Option<ChargeId>, String>, Problem> {
         let Purchase { amount, currency, purchase_id, payment_method_id, .. } = &self.purchase;
         let Some(method) = payment_method_id.as_ref().filter(|_| *amount > 0) else { return Ok(Ok(None)) };
-        let token = match call.pays_with(method).await? {
+        let token = match call.chargeable_token(method).await? {
             Ok(token) => token,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -135,14 +136,14 @@ impl PendingPurchase {
     }
 
     /// Adds the record that the item is bought.
-    fn bought(&self, set: ChangeSet) -> ChangeSet {
+    fn add_bought_record(&self, set: ChangeSet) -> ChangeSet {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
         let by = fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
-        let name = bought_of(&self.purchase.target_type, &self.purchase.target_id);
+        let name = bought_record_name(&self.purchase.target_type, &self.purchase.target_id);
         set.side_record(PURCHASE, RecordOwner::Tenant, &name, Some(by), None)
     }
 
-    fn receipt(&self, set: ChangeSet) -> ChangeSet {
+    fn add_receipt(&self, set: ChangeSet) -> ChangeSet {
         let Purchase { title, amount, currency, .. } = &self.purchase;
         let paid = if *amount == 0 { "Free of charge.".to_owned() } else { format!("Paid: {amount} {currency}.") };
         set.create("notification", notification("receipt", title, &paid))
@@ -154,7 +155,7 @@ impl PaymentCall {
     async fn offer(&self, kind: Kind, order: &PurchaseRequest) -> Result<Purchase, Problem> {
         let names = kind.names();
         let list = List::by(names.by_id).with(names.id, &order.target_id);
-        let found = self.tenant.list(&list).await.map_err(no_id)?;
+        let found = self.tenant.list(&list).await.map_err(not_found_if_invalid)?;
         let found = found.records.into_iter().next().ok_or_else(Problem::not_found)?;
         // It is in the catalog, and not only in an index that lags behind.
         let key = found.id();
@@ -186,7 +187,7 @@ impl PaymentCall {
     }
 
     /// The result of a purchase, for a repeated request.
-    async fn bought(&self, slip: &SideRecord, request: &str) -> Result<Answer, Problem> {
+    async fn earlier_result(&self, slip: &SideRecord, request: &str) -> Result<Answer, Problem> {
         let text = |name: &str| slip.text(name).unwrap_or_default();
         if text("request") != request {
             return Err(Error::from(ErrorKind::IdempotencyKeyReused).into());
@@ -208,7 +209,7 @@ fn not_for_sale() -> Problem {
 }
 
 /// A text that cannot be an id: 404.
-fn no_id(error: Error) -> Problem {
+fn not_found_if_invalid(error: Error) -> Problem {
     if matches!(error.kind(), ErrorKind::Invalid(_)) { Problem::not_found() } else { error.into() }
 }
 
@@ -218,7 +219,7 @@ fn receipt_record_name(key: &str) -> String {
 }
 
 /// The name of the record that an item is bought.
-fn bought_of(target_type: &str, target_id: &str) -> String {
+fn bought_record_name(target_type: &str, target_id: &str) -> String {
     format!("bought-{target_type}-{target_id}")
 }
 
@@ -228,7 +229,7 @@ fn already_bought() -> Problem {
 }
 
 fn own_item() -> Problem {
-    let detail = "It is your own: nobody buys from themselves.";
+    let detail = "It is your own item: you cannot buy it.";
     Problem::new(StatusCode::CONFLICT, "own_item", detail)
 }
 
@@ -237,7 +238,7 @@ fn price_changed(amount: u64) -> Problem {
     Problem::new(StatusCode::CONFLICT, "price_changed", detail)
 }
 
-fn no_key() -> Problem {
+fn idempotency_key_required() -> Problem {
     let detail = "Send a new `Idempotency-Key` for each purchase, and the same one again to repeat a request: \
                   so nothing is paid twice.";
     Problem::bad_request("idempotency_key_required", detail).with_parameter("Idempotency-Key", "Is missing.")

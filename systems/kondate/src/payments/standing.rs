@@ -62,7 +62,7 @@ mod tests {
 
     /// Proves the transitions part of K13.
     #[test]
-    fn a_state_leads_to_these_and_no_others() {
+    fn only_these_changes_of_state_are_possible() {
         let mut table = String::new();
         for from in SubscriptionState::ALL {
             let to = SubscriptionState::ALL.into_iter().filter(|to| from.can_become(*to)).map(SubscriptionState::name);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_known_by_their_names() {
+    fn a_state_is_found_by_its_name() {
         for state in SubscriptionState::ALL {
             assert_eq!(SubscriptionState::from_name(state.name()), Some(state));
         }

@@ -82,7 +82,7 @@ impl From<StartError> for Problem {
 impl Start {
     /// Starts it at the provider and stores the result; or returns why it did not start.
     pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<Result<(), StartError>, Problem> {
-        let answer = match call.pays_with(&self.method).await? {
+        let answer = match call.chargeable_token(&self.method).await? {
             Ok(token) => call.payments.subscribe(&token, &self.plan, &self.key).await,
             Err(reason) => Err(PaymentError::Declined(reason)),
         };

@@ -9,9 +9,9 @@ use serde_json::{Map, Value as Json, json};
 use super::{PaymentCall, SUBSCRIPTION, SubscriptionState, SubscriptionStatus};
 use crate::{notifications::notification, product::fields};
 
-pub(super) const CANCEL: &str = "Lets the subscription end with the period that is paid for.";
-pub(super) const RESUME: &str = "Revokes a cancellation, until the end of the period.";
-pub(super) const REFRESH: &str = "Gets the state of the subscription from the provider.";
+pub(super) const CANCEL_SUMMARY: &str = "Ends the subscription at the end of the paid period.";
+pub(super) const RESUME_SUMMARY: &str = "Revokes a cancellation, until the end of the period.";
+pub(super) const REFRESH_SUMMARY: &str = "Gets the state of the subscription from the provider.";
 
 /// A stored subscription.
 #[derive(Default, Deserialize)]
@@ -89,7 +89,7 @@ impl PaymentCall {
         let current = self.subscription().await?;
         if let Some(record) = &current {
             let subscription: Subscription = record.deserialize()?;
-            if subscription.is_running() && self.is_past(&subscription) && self.is_ours(record).is_ok() {
+            if subscription.is_running() && self.is_past(&subscription) && self.check_provider(record).is_ok() {
                 return self.refreshed().await.map(Some);
             }
         }
@@ -102,7 +102,7 @@ impl PaymentCall {
         loop {
             retry.attempt().await?;
             let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
-            self.is_ours(&current)?;
+            self.check_provider(&current)?;
             let subscription: Subscription = current.deserialize()?;
             let standing = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
             if let Some(applied) = self.apply(&current, &standing).await? {
@@ -126,7 +126,7 @@ impl PaymentCall {
             let detail = "The subscription is over: start another one.";
             return Err(Problem::new(StatusCode::CONFLICT, "not_running", detail));
         }
-        self.is_ours(&current)?;
+        self.check_provider(&current)?;
         Ok((current, subscription))
     }
 

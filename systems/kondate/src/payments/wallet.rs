@@ -13,7 +13,7 @@ use serde_json::{Map, json};
 use super::{METHOD, PaymentCall, methods::Removal, purchases::PendingPurchase, start::Start};
 use crate::product::fields;
 
-const NAME: &str = "wallet";
+const WALLET_RECORD: &str = "wallet";
 
 /// The wallet of a user.
 pub(super) struct Wallet {
@@ -39,7 +39,7 @@ impl Wallet {
 
 impl PaymentCall {
     pub(super) async fn wallet(&self) -> Result<Wallet, Problem> {
-        let note = self.tenant.side_record(METHOD, RecordOwner::Tenant, NAME).await?;
+        let note = self.tenant.side_record(METHOD, RecordOwner::Tenant, WALLET_RECORD).await?;
         let act = note.as_ref().and_then(|note| note.fields.get("act"));
         let act = act.map(|act| {
             PendingPayment::deserialize(act).map_err(|error| {
@@ -67,14 +67,25 @@ impl PaymentCall {
 
     /// A change set that clears the pending payment, if the wallet has not changed since it was read.
     pub(super) fn change(&self, wallet: &Wallet) -> ChangeSet {
-        self.tenant.change_set().side_record(METHOD, RecordOwner::Tenant, NAME, Some(Map::new()), wallet.note.as_ref())
+        self.tenant.change_set().side_record(
+            METHOD,
+            RecordOwner::Tenant,
+            WALLET_RECORD,
+            Some(Map::new()),
+            wallet.note.as_ref(),
+        )
     }
 
     /// Stores a pending payment; `false` if another writer was faster.
     pub(super) async fn begin(&self, wallet: &Wallet, act: &PendingPayment) -> Result<bool, Problem> {
         let under_way = Some(fields(json!({ "act": act })));
-        let set =
-            self.tenant.change_set().side_record(METHOD, RecordOwner::Tenant, NAME, under_way, wallet.note.as_ref());
+        let set = self.tenant.change_set().side_record(
+            METHOD,
+            RecordOwner::Tenant,
+            WALLET_RECORD,
+            under_way,
+            wallet.note.as_ref(),
+        );
         commit_or_lost_race(set).await
     }
 }

@@ -14,11 +14,11 @@ use crate::{
 };
 
 /// The entities whose changes lead to jobs.
-pub(super) const SUBSCRIBED: [&str; 6] =
+pub(super) const SUBSCRIBED_ENTITIES: [&str; 6] =
     ["saved_recipe", "saved_set", "recipe", "set", "catalog_recipe", "catalog_set"];
 
 /// The entities that are read when all items are reconciled: also those of counts and postings whose source may be deleted.
-pub(super) const SCANNED: [&str; 10] = [
+pub(super) const SCANNED_ENTITIES: [&str; 10] = [
     "saved_recipe",
     "saved_set",
     "recipe",
@@ -32,7 +32,7 @@ pub(super) const SCANNED: [&str; 10] = [
 ];
 
 /// Jobs that run at the same time.
-const AT_ONCE: usize = 8;
+const CONCURRENT_JOBS: usize = 8;
 
 /// What has to be reconciled.
 #[derive(Debug, Default)]
@@ -112,13 +112,13 @@ impl Jobs {
 pub(super) async fn run(nagaya: &Nagaya, jobs: impl Iterator<Item = Job>) -> Vec<(Job, Error)> {
     let run = |job: Job| async move { job.run(nagaya).await.err().map(|error| (job, error)) }.boxed();
     let jobs: Vec<BoxFuture<'_, _>> = jobs.map(run).collect();
-    stream::iter(jobs).buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await
+    stream::iter(jobs).buffer_unordered(CONCURRENT_JOBS).filter_map(std::future::ready).collect().await
 }
 
 /// The item of a posting.
 fn item_of(posting: &Record) -> Option<(String, Vec<String>)> {
     let text = |field: &str| posting.text(field).map(str::to_owned);
-    let names = Kind::called(posting.text("kind")?)?.names();
+    let names = Kind::from_link_name(posting.text("kind")?)?.names();
     match posting.entity() {
         "search_term" => Some((names.own.to_owned(), vec![text("targetId")?])),
         "catalog_term" => Some((names.catalog.to_owned(), vec![text("createdAt")?, text("targetId")?])),

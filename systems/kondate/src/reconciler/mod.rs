@@ -13,9 +13,9 @@ use nagaya_tenancy::{Error, Nagaya, Operator, Principal, Subscription, Subscript
 use self::jobs::Jobs;
 
 /// Changes, or items, of a page.
-const BATCH: usize = 200;
+const PAGE_SIZE: usize = 200;
 /// How often a job is tried before it is skipped, so that the others are not held up.
-const ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 
 /// The user in audit records.
 const USER: &str = "followers";
@@ -29,7 +29,7 @@ pub(crate) async fn run(nagaya: Nagaya, mut stop: StopSignal, status: Subscripti
 /// Brings saved counts and search postings up to date with everything that has been written so far.
 pub async fn catch_up(nagaya: &Nagaya) -> Result<(), Error> {
     let reconciler = Reconciler::new(nagaya.clone(), SubscriptionStatus::default());
-    reconciler.subscription.catch_up(ATTEMPTS, || reconciler.step()).await
+    reconciler.subscription.catch_up(MAX_ATTEMPTS, || reconciler.step()).await
 }
 
 struct Reconciler {
@@ -43,13 +43,13 @@ impl Reconciler {
         let operator = nagaya.operator("keeps saved counts and the search in step", &Principal::new("", USER));
         // Reading costs something also when there is nothing to do: the pauses become longer.
         let options = SubscriptionOptions {
-            batch: BATCH,
+            batch: PAGE_SIZE,
             pause: Duration::from_millis(25),
             longest_pause: Duration::from_millis(200),
             backoff: Duration::from_millis(50),
         };
         let subscription = operator
-            .subscribe("counts_and_search", &jobs::SUBSCRIBED, options)
+            .subscribe("counts_and_search", &jobs::SUBSCRIBED_ENTITIES, options)
             .with_checkpoint(operator.clone(), "saved_recipe", "followers-position".to_owned())
             .with_status(status);
         Reconciler { nagaya, operator, subscription }
@@ -68,10 +68,10 @@ impl Reconciler {
 
     /// Reconciles all stored items; how many there are.
     async fn reconcile_all(&self) -> Result<usize, Error> {
-        let source = self.operator.change_source_of(&jobs::SCANNED).await?;
+        let source = self.operator.change_source_of(&jobs::SCANNED_ENTITIES).await?;
         let (mut count, mut after, mut seen) = (0, None, HashSet::new());
         loop {
-            let page = source.scan((0, 1), after, Some(BATCH)).await?;
+            let page = source.scan((0, 1), after, Some(PAGE_SIZE)).await?;
             count += page.records.len();
             self.run_jobs(Jobs::of_items(&page.records, &mut seen)).await?;
             match page.next {
@@ -89,7 +89,7 @@ impl Reconciler {
         let failed = jobs::run(&self.nagaya, jobs.list()).await;
         let (mut skipped, mut again): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|(_, error)| error.is_permanent());
-        if self.subscription.failures() >= ATTEMPTS && self.nagaya.ping_store().await.is_ok() {
+        if self.subscription.failures() >= MAX_ATTEMPTS && self.nagaya.ping_store().await.is_ok() {
             // The store works: a job that fails once more is the cause itself.
             skipped.extend(jobs::run(&self.nagaya, again.drain(..).map(|(job, _)| job)).await);
         }

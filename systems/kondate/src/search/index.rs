@@ -10,7 +10,7 @@ use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{AT_ONCE, fields};
+use crate::product::{MAX_CHANGES, fields};
 
 /// The user that writes postings.
 const USER: &str = "search";
@@ -157,7 +157,7 @@ fn changes(posted: &Weighted, wanted: &Weighted) -> Vec<Change> {
     let change = |term: &String, to: Option<i64>| Change { term: term.clone(), to, new: !posted.contains_key(term) };
     let removed = posted.keys().filter(|term| !wanted.contains_key(*term)).map(|term| change(term, None));
     let changed = wanted.iter().filter(|(term, weight)| posted.get(*term) != Some(weight));
-    removed.chain(changed.map(|(term, weight)| change(term, Some(*weight)))).take(AT_ONCE).collect()
+    removed.chain(changed.map(|(term, weight)| change(term, Some(*weight)))).take(MAX_CHANGES).collect()
 }
 
 /// The posted terms in a record: for each weight its terms, with spaces between them.
@@ -190,15 +190,15 @@ impl Collection {
         };
         let (tags, (parts, part)) = (list("tags"), self.parts);
         let parts = list(parts);
-        let title = record.text("title").map(|title| (TITLE, title));
-        let tags = tags.iter().filter_map(|tag| Some((TAG, tag.as_str()?)));
-        let parts = parts.iter().filter_map(|each| Some((PART, each.get(part)?.as_str()?)));
-        let description = record.text("description").map(|text| (DESCRIPTION, text));
+        let title = record.text("title").map(|title| (TITLE_WEIGHT, title));
+        let tags = tags.iter().filter_map(|tag| Some((TAG_WEIGHT, tag.as_str()?)));
+        let parts = parts.iter().filter_map(|each| Some((PART_WEIGHT, each.get(part)?.as_str()?)));
+        let description = record.text("description").map(|text| (DESCRIPTION_WEIGHT, text));
         terms::of(title.into_iter().chain(tags).chain(parts).chain(description))
     }
 }
 
-const TITLE: i64 = 4;
-const TAG: i64 = 2;
-const PART: i64 = 2;
-const DESCRIPTION: i64 = 1;
+const TITLE_WEIGHT: i64 = 4;
+const TAG_WEIGHT: i64 = 2;
+const PART_WEIGHT: i64 = 2;
+const DESCRIPTION_WEIGHT: i64 = 1;

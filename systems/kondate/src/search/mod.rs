@@ -22,11 +22,11 @@ use self::query::SearchScope;
 use crate::product::item;
 
 /// Characters of the longest question.
-const LONGEST: usize = 100;
+const MAX_QUERY_CHARS: usize = 100;
 /// Items of an answer, unless the caller says how many.
 const DEFAULT_LIMIT: usize = 20;
 /// Items of the largest answer.
-const LARGEST: usize = 100;
+const MAX_LIMIT: usize = 100;
 
 /// Items that can be searched.
 struct Collection {
@@ -93,7 +93,7 @@ impl Collection {
     }
 
     /// The lists of its postings: of a term, and of all that begin with a character.
-    fn accesses(&self) -> (&'static str, &'static str) {
+    fn access_patterns(&self) -> (&'static str, &'static str) {
         if self.public {
             ("catalog_terms", "catalog_terms_beginning_with")
         } else {
@@ -147,8 +147,8 @@ async fn search_page(call: &Call, collection: &'static Collection, question: &st
         }
         seen.push(name);
     }
-    if question.chars().count() > LONGEST {
-        return Err(Problem::bad_parameter("q", format!("Has to have at most {LONGEST} characters.")));
+    if question.chars().count() > MAX_QUERY_CHARS {
+        return Err(Problem::bad_parameter("q", format!("Has to have at most {MAX_QUERY_CHARS} characters.")));
     }
     if question.is_empty() {
         return Err(Problem::bad_parameter("q", "Is empty; leave it out to list everything."));
@@ -168,12 +168,12 @@ async fn search_page(call: &Call, collection: &'static Collection, question: &st
         Some(_) => return Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),
     };
     let shelf = if collection.public { SearchScope::Catalog(call.visitor()) } else { SearchScope::Own(call.tenant()?) };
-    let records = query::search(&shelf, collection, &wanted, (limit.min(LARGEST), oldest_first)).await?;
+    let records = query::search(&shelf, collection, &wanted, (limit.min(MAX_LIMIT), oldest_first)).await?;
     Ok(Page { records, next: None, count: None })
 }
 
 fn query_parameter_schema() -> Json {
-    let schema = json!({ "type": "string", "minLength": 1, "maxLength": LONGEST });
+    let schema = json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS });
     let description = "Words or parts of words, in any width, case and kana. What has most of it comes first, in titles \
                        before tags and ingredients before descriptions. The first 20 without `limit`, at most 100, no cursor.";
     json!({ "name": "q", "in": "query", "description": description, "schema": schema, "example": "しょうが焼き" })

@@ -10,9 +10,9 @@ use super::{Collection, terms::QueryTerm};
 /// Postings of a term that are looked at, at most: those of the newest items.
 const MAX_POSTINGS: usize = 2_000;
 /// Postings that come at once.
-const PAGE: usize = 1_000;
+const PAGE_SIZE: usize = 1_000;
 /// Terms that are looked up at the same time.
-const AT_ONCE: usize = 8;
+const CONCURRENT_LOOKUPS: usize = 8;
 
 /// Whose items are searched.
 pub(super) enum SearchScope {
@@ -36,7 +36,7 @@ impl SearchScope {
     }
 }
 
-/// What finds an item, and sorts the newest last: when it was published, empty for what is one's own, and its id.
+/// The key of a hit, which sorts the newest last: the time of publication (empty for own items) and the id.
 type HitKey = (String, String);
 
 /// How well an item answers: how many terms it has, and how weighty they are.
@@ -51,7 +51,7 @@ pub(super) async fn search(
     (limit, oldest_first): (usize, bool),
 ) -> Result<Vec<Record>, Error> {
     let lookups: Vec<_> = wanted.iter().map(|term| weights(shelf, collection, term)).collect();
-    let found: Vec<_> = stream::iter(lookups).buffered(AT_ONCE).try_collect().await?;
+    let found: Vec<_> = stream::iter(lookups).buffered(CONCURRENT_LOOKUPS).try_collect().await?;
     let best = ranked(&found, limit, oldest_first);
     let ids: Vec<Vec<&str>> =
         best.iter().map(|(at, id)| if at.is_empty() { vec![id.as_str()] } else { vec![at.as_str(), id] }).collect();
@@ -66,10 +66,10 @@ async fn weights(
     collection: &Collection,
     wanted: &QueryTerm,
 ) -> Result<HashMap<HitKey, i64>, Error> {
-    let list = list(collection, wanted).limit(PAGE);
+    let list = list(collection, wanted).limit(PAGE_SIZE);
     let mut weights = HashMap::new();
     let mut page = shelf.list(&list).await?;
-    for looked_at in (PAGE..=MAX_POSTINGS).step_by(PAGE) {
+    for looked_at in (PAGE_SIZE..=MAX_POSTINGS).step_by(PAGE_SIZE) {
         for record in &page.records {
             let text = |field: &str| record.text(field).unwrap_or_default().to_owned();
             let weight = record.json("weight").and_then(|weight| weight.as_i64()).unwrap_or_default();
@@ -86,14 +86,14 @@ async fn weights(
 }
 
 fn list(collection: &Collection, wanted: &QueryTerm) -> List {
-    let postings = collection.accesses();
+    let postings = collection.access_patterns();
     let initial = |list: List, first: Option<char>| match first.filter(|_| collection.public) {
         Some(first) => list.with("initial", first),
         None => list,
     };
     match wanted {
         QueryTerm::Pair(pair) => initial(List::by(postings.0).with("term", pair), pair.chars().next()),
-        // The catalog's terms lie by what they begin with.
+        // The terms of the catalog are partitioned by their first character.
         QueryTerm::Beginning(first) if collection.public => initial(List::by(postings.1), Some(*first)),
         QueryTerm::Beginning(first) => List::by(postings.1).with("term", *first),
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn most_terms_come_first_then_the_weightiest_then_the_newest() {
+    fn hits_are_sorted_by_terms_then_weight_then_age() {
         check(&[&[("a", 1), ("b", 4)], &[("a", 1)]], 9, &["a", "b"]);
         check(&[&[("a", 1), ("b", 4)], &[("a", 2), ("b", 1)]], 9, &["b", "a"]);
         check(&[&[("a", 4), ("c", 4), ("b", 4)]], 9, &["c", "b", "a"]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_fewer_than_half_of_the_terms_is_no_answer() {
+    fn items_with_fewer_than_half_of_the_terms_are_not_found() {
         check(&[&[("a", 4)], &[("b", 4)], &[("b", 1)]], 9, &["b"]);
         check(&[&[("a", 4)], &[("b", 4)]], 9, &["b", "a"]);
         check(&[&[], &[], &[]], 9, &[]);

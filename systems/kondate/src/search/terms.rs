@@ -14,7 +14,7 @@ pub(super) const MAX_ITEM_TERMS: usize = 400;
 /// Terms that a question is looked up by, at most: the first ones.
 pub(super) const MAX_QUERY_TERMS: usize = 32;
 
-/// Terms, each with the weight of the best place where it stands.
+/// Terms, each with the highest weight among the places where it occurs.
 pub(super) type Weighted = BTreeMap<String, i64>;
 
 /// What a question looks for.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_has_the_weight_of_the_best_place() {
+    fn a_term_has_its_highest_weight() {
         let terms = of([(4, "卵焼き"), (2, "卵"), (1, "卵焼きと卵")]);
         let weight = |term: &str| terms.get(term).copied();
         assert_eq!(weight("卵焼"), Some(4));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_has_so_many_terms_and_the_title_comes_first() {
+    fn the_number_of_terms_is_limited_and_the_title_comes_first() {
         let letters = |from: u32, count: u32| (from..from + count).filter_map(char::from_u32).collect::<String>();
         let (title, description) = (letters(0x4e00, 200), letters(0x5000, 2_000));
         let terms = of([(4, title.as_str()), (1, description.as_str())]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_character_is_looked_up_as_a_beginning() {
+    fn one_character_is_searched_as_a_prefix() {
         let pair = |text: &str| QueryTerm::Pair(text.to_owned());
         assert_eq!(wanted("卵"), [QueryTerm::Beginning('卵')]);
         assert_eq!(wanted("カレー"), [pair("かれ"), pair("れー")]);

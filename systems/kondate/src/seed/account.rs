@@ -10,11 +10,11 @@ use super::{
 };
 
 /// The length of a period that is paid for, in days, and its price in yen.
-pub(super) const PERIOD: i64 = 30;
-pub(super) const FEE: u32 = 480;
+pub(super) const PERIOD_DAYS: i64 = 30;
+pub(super) const PERIOD_PRICE: u32 = 480;
 
 /// How many notifications there are, and how many of them are unread.
-const NOTIFICATIONS: (usize, usize) = (18, 5);
+const NOTIFICATION_COUNTS: (usize, usize) = (18, 5);
 
 /// A user.
 pub(super) struct SeedUser {
@@ -32,7 +32,7 @@ pub(super) struct SeedUser {
 impl SeedUser {
     pub(super) fn of(context: &SeedContext<'_>) -> Self {
         // Every second person has a Japanese name.
-        let first = Rng::new(context.seed, &["cooks"], [0, 0]).below(Person::NAMES);
+        let first = Rng::new(context.seed, &["cooks"], [0, 0]).below(Person::FULL_NAMES);
         let Person { name, email } = Person::numbered(2 * (first + context.index));
         let mut rng = context.rng("cook", 0);
         let people = *rng.pick(&[2, 3, 3, 4, 4]).unwrap_or(&2);
@@ -69,13 +69,13 @@ pub(super) fn account(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGr
         SeedItem::new("push_token", evening(context.until - rng.between(20, 200) * DAY, &mut rng), &mut rng, fields)
             .alone()
     }));
-    all.extend((0..NOTIFICATIONS.0).map(|n| notification(context, n)));
+    all.extend((0..NOTIFICATION_COUNTS.0).map(|n| notification(context, n)));
     all
 }
 
 /// The card, and the subscription that is paid with it.
 fn subscription(context: &SeedContext<'_>, cook: &SeedUser, rng: &mut Rng) -> WriteGroup {
-    let periods = (context.until - cook.since).div_euclid(PERIOD * DAY) + 1;
+    let periods = (context.until - cook.since).div_euclid(PERIOD_DAYS * DAY) + 1;
     let card = json!({
         "paymentMethodId": cook.card,
         "provider": "local",
@@ -94,7 +94,7 @@ fn subscription(context: &SeedContext<'_>, cook: &SeedUser, rng: &mut Rng) -> Wr
         "providerSubscriptionId": format!("sub_{}_paid", id(cook.since, rng.bits())),
         "paymentMethodId": cook.card,
         "startedAt": instant(cook.since),
-        "currentPeriodEnd": instant(cook.since + periods * PERIOD * DAY),
+        "currentPeriodEnd": instant(cook.since + periods * PERIOD_DAYS * DAY),
     });
     let items = vec![
         SeedItem::new("payment_method", cook.since - HOUR, rng, card),
@@ -109,7 +109,7 @@ fn notification(context: &SeedContext<'_>, n: usize) -> WriteGroup {
     let back = i64::try_from(n).unwrap_or(0) * 2 + 1;
     let moment = evening(context.until - back * DAY, &mut rng);
     let Notification { kind, title, body } = TEXTS.notifications[n % TEXTS.notifications.len()];
-    let read = (n >= NOTIFICATIONS.1).then(|| instant(moment + rng.between(60, 9 * 3_600) * 1_000));
+    let read = (n >= NOTIFICATION_COUNTS.1).then(|| instant(moment + rng.between(60, 9 * 3_600) * 1_000));
     let fields = json!({
         "createdAt": instant(moment),
         "notificationId": id(moment, rng.bits()),

@@ -4,15 +4,15 @@ use nagaya_seed::{DAY, Rng, SeedContext};
 use serde_json::{Value as Json, json};
 
 use super::{
-    EVENING, HOUR, RECIPES, SECOND, SeedItem, WriteGroup,
+    EVENING_UTC_HOUR, HOUR, MAX_RECIPES, SECOND, SeedItem, WriteGroup,
     account::SeedUser,
     dishes::{Dish, Ingredient},
-    evening, id, instant, later, start,
+    evening, id, instant, random_later_evening, start,
     texts::{MENUS, MenuText, TEXTS},
 };
 
 /// One of how many recipes and of how many menus is published.
-const PUBLISHED: (usize, usize) = (20, 6);
+const PUBLISHED_ONE_IN: (usize, usize) = (20, 6);
 /// Prices of published recipes that are not free, in yen.
 const PRICES: [u32; 3] = [200, 300, 480];
 /// How many recipes are older than the rest of the data.
@@ -20,7 +20,7 @@ const OLD_RECIPES: usize = 20;
 /// How far back the rest of the data goes, in days.
 pub(super) const HISTORY_DAYS: i64 = 185;
 /// Menus that have been used for some weeks.
-pub(super) const USED: usize = 4;
+pub(super) const USED_MENUS: usize = 4;
 
 /// A recipe of the book.
 pub(super) struct Recipe {
@@ -64,11 +64,11 @@ pub(super) struct RecipeBook {
 
 /// The id of the n-th recipe of a user.
 pub(super) fn recipe_id(context: &SeedContext<'_>, n: usize) -> String {
-    made(context, n).0
+    id_time_and_rng(context, n).0
 }
 
 /// The id and the time of the n-th recipe, and the generator for the rest of it.
-fn made(context: &SeedContext<'_>, n: usize) -> (String, i64, Rng) {
+fn id_time_and_rng(context: &SeedContext<'_>, n: usize) -> (String, i64, Rng) {
     let mut rng = context.rng("recipe", n);
     let old = n < OLD_RECIPES || rng.chance(70);
     let days = if old { rng.between(HISTORY_DAYS + 5, 540) } else { rng.between(2, HISTORY_DAYS) };
@@ -82,12 +82,12 @@ impl RecipeBook {
         let [mut first, mut others] = Dish::all();
         rng.shuffle(&mut first);
         rng.shuffle(&mut others);
-        let dishes = first.into_iter().chain(others).take(context.items.min(RECIPES)).enumerate();
+        let dishes = first.into_iter().chain(others).take(context.items.min(MAX_RECIPES)).enumerate();
         let recipes = dishes.map(|(n, dish)| Recipe::of(&context, n, dish)).collect();
         let mut book = RecipeBook { recipes, menus: Vec::new(), categories: Vec::new(), category_ids: Vec::new() };
         // Every user has the same menus for weekdays, and some of the others.
         let mut menus: Vec<usize> = (0..MENUS.len()).collect();
-        rng.shuffle(&mut menus[USED..]);
+        rng.shuffle(&mut menus[USED_MENUS..]);
         for (n, which) in menus.into_iter().take(context.items).enumerate() {
             let menu = book.menu(&context, n, which);
             book.menus.push(menu);
@@ -106,13 +106,13 @@ impl RecipeBook {
 
     fn menu(&self, context: &SeedContext<'_>, n: usize, which: usize) -> Menu {
         let mut rng = context.rng("set", n);
-        let days = if n < USED { rng.between(30, HISTORY_DAYS) } else { rng.between(3, HISTORY_DAYS) };
+        let days = if n < USED_MENUS { rng.between(30, HISTORY_DAYS) } else { rng.between(3, HISTORY_DAYS) };
         let moment = evening(context.until - days * DAY, &mut rng);
         let id = id(moment, rng.bits());
         // Before anything that depends on the recipes: the same values are derived for other users.
-        let offer = (n % PUBLISHED.1 == 5).then(|| {
+        let offer = (n % PUBLISHED_ONE_IN.1 == 5).then(|| {
             let price = if n % 12 == 11 { PRICES[2] } else { 0 };
-            Offer { moment: later(moment, context.until, &mut rng), price }
+            Offer { moment: random_later_evening(moment, context.until, &mut rng), price }
         });
         let MenuText { title, tags, description, recipes: words } = MENUS[which];
         let mut recipes = Vec::new();
@@ -129,7 +129,7 @@ impl RecipeBook {
         for (n, (scope, name)) in scopes.enumerate().take(context.items) {
             let mut rng = context.rng("category", n);
             let minutes = i64::try_from(n).unwrap_or(0);
-            let moment = start(context.until - 560 * DAY) + EVENING * HOUR + minutes * 60 * SECOND;
+            let moment = start(context.until - 560 * DAY) + EVENING_UTC_HOUR * HOUR + minutes * 60 * SECOND;
             let id = id(moment, rng.bits());
             let position = if scope == "book" { n } else { n - TEXTS.book_categories.len() };
             let fields = json!({ "scope": scope, "categoryId": id, "name": name, "position": position });
@@ -164,11 +164,15 @@ impl RecipeBook {
 
 impl Recipe {
     fn of(context: &SeedContext<'_>, n: usize, dish: Dish) -> Self {
-        let (id, moment, mut rng) = made(context, n);
+        let (id, moment, mut rng) = id_time_and_rng(context, n);
         let servings = *rng.pick(&[2, 2, 3, 4, 4]).unwrap_or(&2);
-        let offer = (n % PUBLISHED.0 == 1).then(|| {
-            let price = if n % (3 * PUBLISHED.0) == PUBLISHED.0 + 1 { *rng.pick(&PRICES).unwrap_or(&0) } else { 0 };
-            Offer { moment: later(moment, context.until, &mut rng), price }
+        let offer = (n % PUBLISHED_ONE_IN.0 == 1).then(|| {
+            let price = if n % (3 * PUBLISHED_ONE_IN.0) == PUBLISHED_ONE_IN.0 + 1 {
+                *rng.pick(&PRICES).unwrap_or(&0)
+            } else {
+                0
+            };
+            Offer { moment: random_later_evening(moment, context.until, &mut rng), price }
         });
         // A recipe of another site is not published.
         let imported = offer.is_none() && rng.chance(12);

@@ -5,15 +5,15 @@ use nagaya_tenancy::Tenant;
 use serde_json::json;
 
 use super::{
-    RECIPES, SeedItem, WriteGroup,
-    account::{FEE, PERIOD, SeedUser},
+    MAX_RECIPES, SeedItem, WriteGroup,
+    account::{PERIOD_DAYS, PERIOD_PRICE, SeedUser},
     book,
     book::{Offer, RecipeBook},
-    evening, id, instant, later, steps,
+    evening, id, instant, random_later_evening, steps,
 };
 
 /// How many other users a user knows, at most.
-const KNOWN: usize = 5;
+const MAX_KNOWN_USERS: usize = 5;
 
 /// Writes what users have of each other, after all have published.
 pub(crate) struct CommunitySeeder;
@@ -24,7 +24,7 @@ impl Seeder for CommunitySeeder {
     }
 
     fn default_items(&self) -> Option<usize> {
-        Some(RECIPES)
+        Some(MAX_RECIPES)
     }
 
     fn marker(&self, context: &SeedContext<'_>) -> (&'static str, Vec<String>) {
@@ -34,7 +34,8 @@ impl Seeder for CommunitySeeder {
     fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
         let cook = SeedUser::of(&context);
         let mut all = periods(&context, &cook);
-        let others = (1..context.tenants.len()).take(KNOWN).map(|n| (context.index + n) % context.tenants.len());
+        let others =
+            (1..context.tenants.len()).take(MAX_KNOWN_USERS).map(|n| (context.index + n) % context.tenants.len());
         for other in others.map(|index| SeedContext { index, ..context }) {
             all.extend(saved(&context, &cook, &other));
         }
@@ -59,8 +60,11 @@ fn saved(context: &SeedContext<'_>, cook: &SeedUser, other: &SeedContext<'_>) ->
         if !first && !rng.chance(55) {
             continue;
         }
-        let at =
-            if (context.until - moment) < 2 * DAY { moment + 1_000 } else { later(moment, context.until, &mut rng) };
+        let at = if (context.until - moment) < 2 * DAY {
+            moment + 1_000
+        } else {
+            random_later_evening(moment, context.until, &mut rng)
+        };
         if price > 0 {
             let fields = json!({
                 "purchasedAt": instant(at),
@@ -87,14 +91,14 @@ fn saved(context: &SeedContext<'_>, cook: &SeedUser, other: &SeedContext<'_>) ->
 /// The payments for the subscription so far.
 fn periods(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGroup> {
     let mut rng = context.rng("purchase", 0);
-    let starts = (0..).map(|n| cook.since + n * PERIOD * DAY).take_while(|start| *start < context.until);
+    let starts = (0..).map(|n| cook.since + n * PERIOD_DAYS * DAY).take_while(|start| *start < context.until);
     let paid = starts.map(|start| {
         let fields = json!({
             "purchasedAt": instant(start),
             "purchaseId": id(start, rng.bits()),
             "targetType": "SUBSCRIPTION",
             "title": "プレミアムプラン 30日",
-            "amount": FEE,
+            "amount": PERIOD_PRICE,
             "paymentMethodId": cook.card,
         });
         SeedItem::new("purchase", start, &mut rng, fields).alone()

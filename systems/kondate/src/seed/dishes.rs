@@ -23,9 +23,9 @@ static FAMILIES: LazyLock<Vec<Family>> =
     LazyLock::new(|| serde_json::from_str(include_str!("dishes.json")).expect("dishes"));
 
 /// The servings that amounts are for.
-const SERVINGS: f64 = 2.0;
+const BASE_SERVINGS: f64 = 2.0;
 /// The minutes of a quick dish.
-const FAST: u32 = 15;
+const QUICK_MINUTES: u32 = 15;
 
 /// A dish.
 #[derive(Clone, Copy)]
@@ -46,30 +46,30 @@ impl Dish {
         ]
     }
 
-    /// The main ingredients, for so many servings.
+    /// The main ingredients for this number of servings.
     pub(super) fn own(&self, servings: u32) -> Vec<Ingredient> {
         ingredients(self.first(), servings)
     }
 
-    /// All ingredients, for so many servings.
+    /// All ingredients for this number of servings.
     pub(super) fn ingredients(&self, servings: u32) -> Vec<Ingredient> {
         let parts = self.own.split('；').chain([self.family.basics]);
         parts.flat_map(|part| ingredients(part, servings)).collect()
     }
 
     pub(super) fn about(&self) -> String {
-        self.filled_in(self.family.about)
+        self.with_ingredient_names(self.family.about)
     }
 
     pub(super) fn steps(&self) -> Vec<String> {
-        self.family.steps.iter().map(|step| self.filled_in(step)).collect()
+        self.family.steps.iter().map(|step| self.with_ingredient_names(step)).collect()
     }
 
     /// Its tags: how it is cooked, of what, and whether it is quick.
     pub(super) fn tags(&self) -> Vec<&'static str> {
         let mut tags: Vec<_> = self.family.tags.split(' ').collect();
         let kinds = self.names().map(kind).filter(|kind| ["鶏肉", "豚肉", "牛肉", "魚"].contains(kind));
-        tags.extend(kinds.chain((self.family.minutes <= FAST).then_some("時短")));
+        tags.extend(kinds.chain((self.family.minutes <= QUICK_MINUTES).then_some("時短")));
         let mut once = Vec::new();
         tags.retain(|tag| {
             !once.contains(tag) && {
@@ -93,7 +93,7 @@ impl Dish {
         self.first().split('、').map(|text| text.split(' ').next().unwrap_or_default())
     }
 
-    fn filled_in(&self, text: &str) -> String {
+    fn with_ingredient_names(&self, text: &str) -> String {
         let names: Vec<_> = self.names().collect();
         let all = match names.as_slice() {
             [first @ .., last] if !first.is_empty() => format!("{}と{last}", first.join("、")),
@@ -130,7 +130,7 @@ impl Ingredient {
 }
 
 fn ingredients(text: &str, servings: u32) -> Vec<Ingredient> {
-    text.split('、').map(|each| Ingredient::read(each, f64::from(servings) / SERVINGS)).collect()
+    text.split('、').map(|each| Ingredient::read(each, f64::from(servings) / BASE_SERVINGS)).collect()
 }
 
 /// A whole number is written as one.
@@ -195,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_for_those_who_eat() {
-        let read = |text: &str, servings| Ingredient::read(text, f64::from(servings) / SERVINGS);
+    fn amounts_are_scaled_to_the_servings() {
+        let read = |text: &str, servings| Ingredient::read(text, f64::from(servings) / BASE_SERVINGS);
         let told = |each: Ingredient| (each.name, each.amount, each.unit);
         assert_eq!(told(read("酒 大さじ1.5", 4)), ("酒".to_owned(), Some(3.0), "大さじ".to_owned()));
         assert_eq!(told(read("玉ねぎ 0.5個", 3)), ("玉ねぎ".to_owned(), Some(0.75), "個".to_owned()));

@@ -15,17 +15,17 @@ use super::{
 };
 
 /// How many foods a fridge holds at least, and how many were deleted from it.
-const FULL: usize = 28;
-const DELETED: usize = 5;
+const MIN_FOODS: usize = 28;
+const DELETED_FOODS: usize = 5;
 
 /// How many items of the shopping list are open, and how many are bought.
-const WANTED: (usize, usize) = (14, 10);
+const SHOPPING_ITEMS: (usize, usize) = (14, 10);
 
 pub(super) fn food(context: &SeedContext<'_>, book: &RecipeBook, cook: &SeedUser, plans: &Plans) -> Vec<WriteGroup> {
     let mut rng = context.rng("larder", 0);
     let mut foods = FOOD.fridge.clone();
     rng.shuffle(&mut foods);
-    let full = FULL + rng.below(6);
+    let full = MIN_FOODS + rng.below(6);
     let (inside, outside) = foods.split_at(full);
     let mut all = Vec::new();
     for (n, FridgeFood { name, amount, unit, category, days }) in inside.iter().enumerate() {
@@ -42,7 +42,7 @@ pub(super) fn food(context: &SeedContext<'_>, book: &RecipeBook, cook: &SeedUser
         });
         all.push(SeedItem::new("fridge_item", moment, &mut rng, fields).alone());
     }
-    for (n, FridgeFood { name, amount, unit, category, days }) in outside.iter().take(DELETED).enumerate() {
+    for (n, FridgeFood { name, amount, unit, category, days }) in outside.iter().take(DELETED_FOODS).enumerate() {
         let mut rng = context.rng("fridge_deleted_item", n);
         let deleted = evening(context.until - rng.between(1, 12) * DAY, &mut rng);
         let moment = evening(deleted - (*days).min(40) * DAY, &mut rng);
@@ -61,9 +61,10 @@ pub(super) fn food(context: &SeedContext<'_>, book: &RecipeBook, cook: &SeedUser
     }
 
     let here = |name: &str| inside.iter().any(|food| food.name == name);
-    let wanted = needs(book, &plans.next, cook).into_iter().filter(|(need, _)| !here(&need.name)).take(WANTED.0);
+    let wanted =
+        needs(book, &plans.next, cook).into_iter().filter(|(need, _)| !here(&need.name)).take(SHOPPING_ITEMS.0);
     let always = FOOD.always.iter().map(|need| (need.clone(), None));
-    let bought = needs(book, &plans.current, cook).into_iter().take(WANTED.1);
+    let bought = needs(book, &plans.current, cook).into_iter().take(SHOPPING_ITEMS.1);
     let list = wanted.chain(always).map(|need| (need, false)).chain(bought.map(|need| (need, true)));
     all.extend(list.enumerate().map(|(n, (need, bought))| shopping(context, n, need, bought)));
     all

@@ -15,7 +15,9 @@ mod texts;
 use std::collections::HashMap;
 
 use jiff::{Timestamp, tz::TimeZone};
-use nagaya_seed::{ATTEMPTS, DAY, Error, PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder, stamp};
+use nagaya_seed::{
+    DAY, Error, MAX_ATTEMPTS, RETRY_PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder, stamp,
+};
 use nagaya_tenancy::{ChangeSet, IdGenerator, RecordOwner, Tenant};
 use serde_json::{Map, Value as Json};
 
@@ -23,14 +25,14 @@ pub(crate) use self::community::CommunitySeeder;
 use self::{account::SeedUser, book::RecipeBook};
 
 /// Recipes of a user.
-const RECIPES: usize = 200;
+const MAX_RECIPES: usize = 200;
 const HOUR: i64 = 3_600_000;
 const SECOND: i64 = 1_000;
 /// The hours of UTC at which it is noon and evening in Japan.
-const NOON: i64 = 3;
-const EVENING: i64 = 10;
-/// The entity context items expire: they live from now on, whatever time they tell.
-const EXPIRING: &str = "fridge_deleted_item";
+const NOON_UTC_HOUR: i64 = 3;
+const EVENING_UTC_HOUR: i64 = 10;
+/// The entity whose items expire. They are stored with the current time, so that they do not expire at once.
+const EXPIRING_ENTITY: &str = "fridge_deleted_item";
 
 /// Writes what a user has without other users.
 pub(crate) struct UserSeeder;
@@ -64,7 +66,7 @@ impl Seeder for UserSeeder {
     }
 
     fn default_items(&self) -> Option<usize> {
-        Some(RECIPES)
+        Some(MAX_RECIPES)
     }
 
     fn marker(&self, context: &SeedContext<'_>) -> (&'static str, Vec<String>) {
@@ -128,7 +130,7 @@ impl SeedItem {
 impl WriteGroup {
     fn set(&self, tenant: &Tenant) -> ChangeSet {
         let set = self.items.iter().fold(tenant.change_set(), |set, item| {
-            let stamp = (item.entity != EXPIRING).then_some((item.moment, item.bits));
+            let stamp = (item.entity != EXPIRING_ENTITY).then_some((item.moment, item.bits));
             stamp::with(stamp, || set.create(item.entity, item.fields.clone()))
         });
         match &self.claim {
@@ -144,10 +146,10 @@ impl WriteGroup {
             self.items.iter().map(|item| SeededItem { entity: item.entity, created, deleted: false }).collect()
         };
         let mut unsure = false;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let Err(error) = self.set(tenant).commit().await else { return Ok(results(true)) };
             match error.code() {
-                // The items are there: an earlier run wrote them, or this one, context response was lost.
+                // The items are there: an earlier run wrote them, or this one, whose response was lost.
                 "taken" | "overtaken" => return Ok(results(unsure)),
                 "unanswered" => unsure = true,
                 "contended" | "busy" => {}
@@ -156,7 +158,7 @@ impl WriteGroup {
                     return Err(format!("an item of `{entity}` cannot be written: {error}").into());
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
         Err("the store is too busy".into())
     }
@@ -189,7 +191,7 @@ fn start(moment: i64) -> i64 {
 }
 
 /// The evening of some day after a moment and before the last day.
-fn later(moment: i64, until: i64, rng: &mut Rng) -> i64 {
+fn random_later_evening(moment: i64, until: i64, rng: &mut Rng) -> i64 {
     let days = (until - start(moment)) / DAY;
     evening(start(moment) + rng.between(1, days - 1) * DAY, rng)
 }

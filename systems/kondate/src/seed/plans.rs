@@ -4,7 +4,7 @@ use nagaya_seed::{DAY, Rng, SeedContext};
 use serde_json::{Value as Json, json};
 
 use super::{
-    EVENING, HOUR, NOON, SECOND, SeedItem, WriteGroup,
+    EVENING_UTC_HOUR, HOUR, NOON_UTC_HOUR, SECOND, SeedItem, WriteGroup,
     account::SeedUser,
     book::{HISTORY_DAYS, RecipeBook},
     date, evening, id, instant,
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Weeks of which every day is logged, besides this one.
-const WEEKS: i64 = 2;
+const LOGGED_WEEKS: i64 = 2;
 
 /// The plans and the log of a user.
 pub(super) struct Plans {
@@ -42,8 +42,8 @@ pub(super) fn plans(context: &SeedContext<'_>, book: &RecipeBook, cook: &SeedUse
     let mut rng = context.rng("days", 0);
     // 1970 began on a Thursday.
     let monday = context.until - (context.until.div_euclid(DAY) + 3).rem_euclid(7) * DAY;
-    let current = of_week(book, 0, monday, &mut rng);
-    let next = of_week(book, 1, monday + 7 * DAY, &mut rng);
+    let current = meals_of_week(book, 0, monday, &mut rng);
+    let next = meals_of_week(book, 1, monday + 7 * DAY, &mut rng);
     let cooked = cooked(context, book, monday, &mut rng);
     let plans = vec![
         plan(context, book, cook, ("CURRENT", &current, monday - DAY)),
@@ -64,7 +64,8 @@ fn plan(
     let menu = book.menus.iter().find(|known| Some(&known.id) == menu);
     let applied = evening(day, &mut rng);
     // It changes with everything that is cooked.
-    let last = meals.iter().filter(|meal| meal.day < context.until).map(|meal| meal.day + EVENING * HOUR).max();
+    let last =
+        meals.iter().filter(|meal| meal.day < context.until).map(|meal| meal.day + EVENING_UTC_HOUR * HOUR).max();
     let items = meals.iter().map(|meal| {
         let mut item = meal.fields(cook.people);
         item["cooked"] = (meal.day < context.until).into();
@@ -87,19 +88,19 @@ fn cooked(context: &SeedContext<'_>, book: &RecipeBook, monday: i64, rng: &mut R
     let mut cooked: Vec<Meal> = Vec::new();
     for day in (0..7).map(|n| monday + n * DAY).filter(|day| *day < context.until) {
         let word = rng.word(&["麺", "ご飯もの", "お弁当"]);
-        cooked.extend(meal(book, word, (day, NOON), &[], rng));
+        cooked.extend(meal(book, word, (day, NOON_UTC_HOUR), &[], rng));
     }
-    for (menu, back) in (2..).zip(1..=WEEKS) {
-        cooked.extend(of_week(book, menu, monday - 7 * back * DAY, rng));
+    for (menu, back) in (2..).zip(1..=LOGGED_WEEKS) {
+        cooked.extend(meals_of_week(book, menu, monday - 7 * back * DAY, rng));
     }
-    for day in (7 * WEEKS + 1..=HISTORY_DAYS).map(|back| monday - back * DAY) {
+    for day in (7 * LOGGED_WEEKS + 1..=HISTORY_DAYS).map(|back| monday - back * DAY) {
         if !rng.chance(35) {
             continue;
         }
-        let main = meal(book, "主菜", (day, EVENING), &[], rng);
+        let main = meal(book, "主菜", (day, EVENING_UTC_HOUR), &[], rng);
         let beside = rng.chance(60).then(|| {
             let chosen: Vec<_> = main.iter().map(|meal| meal.recipe).collect();
-            meal(book, rng.word(&["副菜", "汁物", "ご飯もの"]), (day, EVENING), &chosen, rng)
+            meal(book, rng.word(&["副菜", "汁物", "ご飯もの"]), (day, EVENING_UTC_HOUR), &chosen, rng)
         });
         cooked.extend(main.into_iter().chain(beside.flatten()));
     }
@@ -108,7 +109,7 @@ fn cooked(context: &SeedContext<'_>, book: &RecipeBook, monday: i64, rng: &mut R
 }
 
 /// A week by a menu, from Monday to Friday, and two days without one.
-fn of_week(book: &RecipeBook, menu: usize, monday: i64, rng: &mut Rng) -> Vec<Meal> {
+fn meals_of_week(book: &RecipeBook, menu: usize, monday: i64, rng: &mut Rng) -> Vec<Meal> {
     // With few menus, the first one is used again.
     let menu = book.menus.get(menu).or(book.menus.first());
     let recipes = menu.map_or(&[][..], |menu| &menu.recipes);
@@ -117,13 +118,13 @@ fn of_week(book: &RecipeBook, menu: usize, monday: i64, rng: &mut Rng) -> Vec<Me
         .enumerate()
         .map(|(n, recipe)| {
             let day = i64::try_from(n * 5 / recipes.len().max(1)).unwrap_or(0);
-            let mut meal = Meal::of(book, *recipe, (monday + day * DAY, EVENING));
+            let mut meal = Meal::of(book, *recipe, (monday + day * DAY, EVENING_UTC_HOUR));
             meal.set_id = menu.map(|menu| menu.id.clone());
             meal
         })
         .collect();
     for (day, word) in [(5, "麺"), (5, "鍋"), (6, "ご飯もの"), (6, "汁物")] {
-        let when = (monday + day * DAY, EVENING);
+        let when = (monday + day * DAY, EVENING_UTC_HOUR);
         week.extend(meal(book, word, when, recipes, rng).or_else(|| meal(book, word, when, &[], rng)));
     }
     week

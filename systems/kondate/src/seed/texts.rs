@@ -40,7 +40,7 @@ pub(super) struct MenuText {
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(super) struct Food {
     pub(super) fridge: Vec<FridgeFood>,
-    /// What is bought whatever is cooked.
+    /// Items that are bought independently of the plans.
     pub(super) always: Vec<Ingredient>,
     pub(super) notes: Vec<&'static str>,
     /// The beginnings of names of fish and seafood.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     plans::{CURRENT, NEXT, PLAN},
-    product::{AT_ONCE, all},
+    product::{MAX_CHANGES, all},
 };
 
 pub(super) const SUMMARY: &str = "Adds the ingredients of a plan to the list: equal ones summed up, without what is in the \
@@ -28,9 +28,9 @@ request_body! {
 }
 
 /// The id of a plan, which it keeps when it is promoted.
-const MENU: &str = "menuId";
+const PLAN_ID_FIELD: &str = "menuId";
 /// The name of the record that concurrent runs conflict on: without it, two runs would add everything twice.
-const LOCK: &str = "shopping-from-plan";
+const LOCK_RECORD: &str = "shopping-from-plan";
 
 /// Adds what a plan needs to the list, and answers with the added items.
 ///
@@ -44,20 +44,22 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut added = Vec::new();
     let mut retry = Retry::default();
     loop {
-        let lock = tenant.side_record(ITEM, RecordOwner::Tenant, LOCK).await?;
+        let lock = tenant.side_record(ITEM, RecordOwner::Tenant, LOCK_RECORD).await?;
         let missing = needs.missing(&stock(&tenant, other.as_ref()).await?);
         if missing.is_empty() {
             return Ok(list(StatusCode::CREATED, added));
         }
-        let set =
-            missing.iter().take(AT_ONCE).fold(tenant.change_set(), |set, line| set.create(ITEM, fields(line, &plan)));
-        match set.side_record(ITEM, RecordOwner::Tenant, LOCK, Some(Map::new()), lock.as_ref()).commit().await {
+        let set = missing
+            .iter()
+            .take(MAX_CHANGES)
+            .fold(tenant.change_set(), |set, line| set.create(ITEM, fields(line, &plan)));
+        match set.side_record(ITEM, RecordOwner::Tenant, LOCK_RECORD, Some(Map::new()), lock.as_ref()).commit().await {
             // A concurrent run was faster: read again what is missing.
             Err(error) if error.is_conflict() => retry.attempt().await?,
             Err(error) => return Err(error.into()),
             Ok(records) => {
                 added.extend(records.into_iter().flatten());
-                if missing.len() <= AT_ONCE {
+                if missing.len() <= MAX_CHANGES {
                     return Ok(list(StatusCode::CREATED, added));
                 }
             }
@@ -101,10 +103,10 @@ async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
     Ok(needs)
 }
 
-/// What is in the fridge or on the list, without what is on the list for the other plan.
+/// The items in the fridge and on the list, except those on the list for the other plan.
 async fn stock(tenant: &Tenant, other: Option<&Record>) -> Result<Stock, Error> {
-    let other = other.and_then(|plan| plan.text(MENU));
-    let is_for_other = |item: &Record| other.is_some() && item.text(MENU) == other;
+    let other = other.and_then(|plan| plan.text(PLAN_ID_FIELD));
+    let is_for_other = |item: &Record| other.is_some() && item.text(PLAN_ID_FIELD) == other;
     let mut stock = Stock::default();
     for access in ["fridge_items", "shopping_items_open"] {
         for item in all(tenant, &List::by(access)).await?.iter().filter(|item| !is_for_other(item)) {
@@ -121,7 +123,7 @@ fn fields(line: &ShoppingLine, plan: &Record) -> Map<String, Json> {
         ("amount", line.amount.map(Json::from)),
         ("unit", line.unit.as_deref().map(Json::from)),
         ("recipeId", line.recipe.as_deref().map(Json::from)),
-        (MENU, plan.json(MENU)),
+        (PLAN_ID_FIELD, plan.json(PLAN_ID_FIELD)),
     ];
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-/// How much of something.
+/// An amount of an ingredient.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Amount {
     number: Option<f64>,
@@ -25,13 +25,13 @@ impl Amount {
         Amount { number: number.filter(|number| number.is_finite()), unit: unit.map(str::to_owned) }
     }
 
-    /// What amounts of the same unit have in common.
+    /// The normalized unit: amounts with equal ones can be added.
     fn measure(&self) -> String {
         ComposingNormalizerBorrowed::new_nfkc().normalize(self.unit.as_deref().unwrap_or_default()).into_owned()
     }
 }
 
-/// What is needed, in the order in which it was first said.
+/// The needed ingredients, in the order in which they were added first.
 #[derive(Debug, Default)]
 pub(super) struct Needs(Vec<Need>);
 
@@ -40,7 +40,7 @@ struct Need {
     thing: String,
     measure: String,
     name: String,
-    /// How much; `None`: any.
+    /// `None`: any amount.
     amount: Option<f64>,
     unit: Option<String>,
     recipes: BTreeSet<String>,
@@ -57,14 +57,14 @@ pub(super) struct ShoppingLine {
 }
 
 impl Needs {
-    /// Adds an ingredient of a recipe that is made so many times.
+    /// Adds an ingredient of a recipe; `times` multiplies its amount.
     pub(super) fn add(&mut self, recipe: &str, name: &str, amount: &Amount, times: f64) {
-        let (thing, measure) = (folded(name), amount.measure());
-        // Nothing is nothing that could be bought.
+        let (thing, measure) = (normalized_name(name), amount.measure());
+        // Nobody can buy an ingredient without a name.
         if thing.is_empty() {
             return;
         }
-        // An amount that is none says as much as no amount.
+        // An amount of zero is treated like no amount.
         let number = amount.number.filter(|number| *number > 0.0).map(|number| number * times);
         let same = |need: &&mut Need| {
             need.thing == thing
@@ -79,7 +79,7 @@ impl Needs {
             None => self.0.push(Need {
                 name: name.trim().to_owned(),
                 amount: number,
-                // A unit of nothing counted says nothing.
+                // Without a number, a unit has no meaning.
                 unit: amount.unit.clone().filter(|_| number.is_some()),
                 recipes: BTreeSet::from([recipe.to_owned()]),
                 thing,
@@ -88,7 +88,7 @@ impl Needs {
         }
     }
 
-    /// What is not there.
+    /// The needed ingredients that are not in stock.
     pub(super) fn missing(&self, stock: &Stock) -> Vec<ShoppingLine> {
         let missing = self.0.iter().filter(|need| !stock.enough.contains(&need.thing)).filter_map(|need| {
             let amount = match need.amount {
@@ -99,8 +99,8 @@ impl Needs {
                         _ => return None,
                     }
                 }
-                // Who buys a measured amount of it has some.
-                None if stock.some.contains(&need.thing) || self.measures(&need.thing) => return None,
+                // A measured need of the same ingredient covers one without an amount.
+                None if stock.some.contains(&need.thing) || self.has_measured_need(&need.thing) => return None,
                 None => None,
             };
             let recipe = if need.recipes.len() == 1 { need.recipes.first().cloned() } else { None };
@@ -109,24 +109,24 @@ impl Needs {
         missing.collect()
     }
 
-    fn measures(&self, thing: &str) -> bool {
+    fn has_measured_need(&self, thing: &str) -> bool {
         self.0.iter().any(|need| need.thing == thing && need.amount.is_some())
     }
 }
 
-/// What there is.
+/// The ingredients in stock.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
     amounts: BTreeMap<(String, String), f64>,
-    /// Of which there is some.
+    /// Names with a known amount.
     some: BTreeSet<String>,
-    /// Of which there is some that nobody has counted.
+    /// Names in stock without an amount: they cover any need.
     enough: BTreeSet<String>,
 }
 
 impl Stock {
     pub(super) fn add(&mut self, name: &str, amount: &Amount) {
-        let thing = folded(name);
+        let thing = normalized_name(name);
         match amount.number {
             None => drop(self.enough.insert(thing)),
             Some(number) if number > 0.0 => {
@@ -138,15 +138,15 @@ impl Stock {
     }
 }
 
-/// A name without what makes no difference: case, width, and space around and within it.
-fn folded(name: &str) -> String {
+/// A name in lower case, of one width, and with single spaces: names that differ in these only are equal.
+fn normalized_name(name: &str) -> String {
     let plain = ComposingNormalizerBorrowed::new_nfkc().normalize(name).to_lowercase();
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Amounts are exact to a thousandth: what is left of 0.3 after 0.1 and 0.2 is nothing.
+/// Amounts are rounded to thousandths, so that 0.3 - 0.1 - 0.2 is zero.
 fn thousandths(amount: f64) -> i64 {
-    // Larger than all amounts together can be is as large as can be.
+    // The conversion saturates; no sum of amounts is that large.
     (amount * 1_000.0).round() as i64
 }
 

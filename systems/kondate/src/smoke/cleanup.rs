@@ -3,7 +3,7 @@
 use super::{Cook, Guest, SmokeClient, SmokeError, SmokeUser, ensure};
 
 /// What a user has one of.
-const SINGLE: [&str; 2] = ["/profile", "/notification-settings"];
+const SINGLETON_PATHS: [&str; 2] = ["/profile", "/notification-settings"];
 /// What a user has many of.
 const LISTS_TO_CLEAR: [&str; 11] = [
     "/plans",
@@ -19,7 +19,7 @@ const LISTS_TO_CLEAR: [&str; 11] = [
     "/notifications",
 ];
 /// Lists of items that the product creates itself, and their keys.
-const DERIVED: [(&str, [&str; 2]); 2] =
+const DERIVED_LISTS: [(&str, [&str; 2]); 2] =
     [("/fridge-deleted-items", ["deletedAt", "itemId"]), ("/notifications", ["createdAt", "notificationId"])];
 
 /// Refuses users that have data: the test would replace, mark or delete it.
@@ -29,7 +29,7 @@ pub(super) fn ensure_empty(client: &SmokeClient) -> Result<(), SmokeError> {
             let list = client.get(*user, path)?;
             ensure!(list.as_array().is_some_and(Vec::is_empty), "{}", refusal(path));
         }
-        for path in SINGLE {
+        for path in SINGLETON_PATHS {
             let (status, answer) = client.send(*user, "GET", path, None, &[])?;
             ensure!(status != 200, "{}", refusal(path));
             ensure!(status == 404, "GET {path} answered {status}: {answer}");
@@ -61,7 +61,7 @@ pub(super) fn clear(client: &SmokeClient, created: &super::Created) -> Result<()
         ensure!(matches!(status, 204 | 404) || in_use, "DELETE {path} answered {status}: {answer}");
     }
     for user in users(client) {
-        for (path, key) in DERIVED {
+        for (path, key) in DERIVED_LISTS {
             for item in client.get(*user, path)?.as_array().into_iter().flatten() {
                 let [at, id] = key.map(|field| item[field].as_str().unwrap_or_default());
                 client.request(*user, "DELETE", &format!("{path}/{at}/{id}"), None, 204)?;

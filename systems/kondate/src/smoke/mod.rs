@@ -63,7 +63,9 @@ fn check(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) 
     })?;
     let own = format!("/recipes/{id}");
     report.step("it is not seen without a token", || client.request(Visitor, "GET", &own, None, 401))?;
-    if_two(report, client, "others do not see it", || client.request(Guest, "GET", &own, None, 404).map(drop))?;
+    step_with_two_users(report, client, "others do not see it", || {
+        client.request(Guest, "GET", &own, None, 404).map(drop)
+    })?;
     planning(report, client, &id, created)?;
     kitchen(report, client, created)?;
     public::catalog(report, client, &id, created)?;
@@ -72,7 +74,7 @@ fn check(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) 
 }
 
 /// Runs a step that takes two users, if there are two.
-fn if_two(
+fn step_with_two_users(
     report: &mut SmokeReport,
     client: &SmokeClient,
     name: &'static str,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Cook, Created, Guest, SmokeClient, SmokeError, SmokeReport, Visitor, ensure, if_two, text};
+use super::{Cook, Created, Guest, SmokeClient, SmokeError, SmokeReport, Visitor, ensure, step_with_two_users, text};
 
 /// The public catalog.
 pub(super) fn catalog(
@@ -39,7 +39,7 @@ pub(super) fn catalog(
         client.request(Guest, "DELETE", &save, None, 204)?;
         counted(0)
     })?;
-    if_two(report, client, "it is bought, under one key once", || {
+    step_with_two_users(report, client, "it is bought, under one key once", || {
         let body = json!({ "targetType": "RECIPE", "targetId": recipe });
         let key = format!("smoke-{recipe}");
         let buy = || -> Result<Json, SmokeError> {

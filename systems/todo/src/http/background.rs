@@ -13,7 +13,7 @@ use crate::projections;
 /// How often the current generations are read, in case another process has switched them.
 const GENERATIONS_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause when there are no changes.
-const PAUSE: Duration = Duration::from_millis(20);
+const IDLE_PAUSE: Duration = Duration::from_millis(20);
 
 impl Todos {
     /// Keeps the projections up to date, runs the feed, and notices switches to other generations.
@@ -22,7 +22,7 @@ impl Todos {
         let mut processors = Vec::new();
         for projection in projections() {
             let name = projection.entity().to_owned();
-            match Processor::new(nagaya, projection, ProcessorOptions { pause: PAUSE, ..Default::default() }) {
+            match Processor::new(nagaya, projection, ProcessorOptions { pause: IDLE_PAUSE, ..Default::default() }) {
                 Ok(processor) => {
                     processors.push(processor.clone());
                     let mut stop = stop.clone();
@@ -33,7 +33,7 @@ impl Todos {
         }
         let _ = self.processors.set(processors);
         let (mut feed_stop, mut generations_stop) = (stop.clone(), stop);
-        work.push(Box::pin(async move { self.feed.run(nagaya, PAUSE, feed_stop.wait()).await }));
+        work.push(Box::pin(async move { self.feed.run(nagaya, IDLE_PAUSE, feed_stop.wait()).await }));
         work.push(Box::pin(async move {
             loop {
                 if let Err(error) = refresh_generations(nagaya).await {

@@ -13,7 +13,7 @@ use ulid::Ulid;
 use super::{Todos, get_listed};
 
 /// The header with the lag of the list, in milliseconds.
-const LAG: HeaderName = HeaderName::from_static("nagaya-projection-lag");
+const LAG_HEADER: HeaderName = HeaderName::from_static("nagaya-projection-lag");
 
 /// The values of `status`, and the access patterns that list them.
 const STATUSES: [(&str, &str); 3] = [("active", "todos_active"), ("completed", "todos_completed"), ("all", "todos")];
@@ -43,7 +43,7 @@ async fn list(_: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     // The lag before the list: an event that the list has by then is in the page.
     let lag = lag(&call.tenant()?, call.now_millis()).await?;
     let mut answer = Answer::new(StatusCode::OK, Content::Page(call.list(access, &["status"]).await?));
-    answer.set_header(LAG, &lag.to_string());
+    answer.set_header(LAG_HEADER, &lag.to_string());
     Ok(answer)
 }
 

@@ -27,7 +27,7 @@ use crate::{AGGREGATE, Notes, Todo, TodoView, notes};
 /// The title of a todo.
 type Title = Text<500>;
 /// The text of a note.
-type NoteText = Text<{ notes::LONGEST }>;
+type NoteText = Text<{ notes::MAX_CHARS }>;
 
 /// What the handlers of the routes work with.
 pub(crate) struct Todos {

@@ -14,9 +14,9 @@ use super::{Todos, errors::problem, get_listed, todo_id};
 
 /// How long a request waits at most until the list has an event.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
-/// The pause before the second read; doubled before each further one, up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before the second read; doubled before each further one, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let after = json!({
@@ -73,7 +73,7 @@ async fn wait_for_event(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -
     if event > latest.id.as_str() {
         return Err(wrong("Is no event of this todo."));
     }
-    let (started, mut pause) = (Instant::now(), PAUSE);
+    let (started, mut pause) = (Instant::now(), FIRST_PAUSE);
     loop {
         let found = get_listed(tenant, id).await;
         match &found {
@@ -89,6 +89,6 @@ async fn wait_for_event(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "syncing", detail).retry_after(1));
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }

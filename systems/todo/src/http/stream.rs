@@ -17,7 +17,7 @@ use serde_json::{Map, Value as Json, json};
 use super::{Todos, errors::problem};
 
 /// How often a comment is sent when there are no events, so that proxies keep the connection open.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let last_event = json!({
@@ -38,7 +38,7 @@ async fn stream(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let listener = todos.feed.listen(&call.tenant()?, call.header("last-event-id")).await.map_err(problem)?;
     let lines = stream::unfold(Some(listener), |listener| async move {
         let mut listener: FeedListener = listener?;
-        let line = match tokio::time::timeout(KEEP_ALIVE, listener.next()).await {
+        let line = match tokio::time::timeout(KEEP_ALIVE_INTERVAL, listener.next()).await {
             Ok(Some(event)) => server_sent(&event),
             // Too far behind, or the server stops: the client reconnects after the last event that it has.
             Ok(None) => return None,

@@ -1,0 +1,91 @@
+//! A running server: metrics, full disks, refused requests and tokens.
+
+use std::process::Command;
+
+use nagaya_testing::{ServeProcess, eventually, send};
+use serde_json::json;
+
+use super::{common::nagaya, serve, text};
+
+/// A limit on the file size is an error of the store, not the end of the server.
+#[cfg(unix)]
+#[test]
+fn a_server_that_hits_the_file_size_limit_keeps_answering() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let args = ["todo", "--data", text(directory.path())];
+    // The journal reserves its space when the directory is created.
+    assert_eq!(serve(&args, &[]).process.stop(), Some(0));
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
+    let serving = ServeProcess::start(limited, &args);
+    let todo = json!({ "title": "x".repeat(200) });
+    let create = |_| serving.send("todo", "POST", "/todos", Some(&todo));
+    let refused = (0..5_000).map(create).find(|(status, _)| *status != 201).expect("the files are full at some time");
+    // The failed write may have been committed; later ones were not.
+    assert!([503, 504].contains(&refused.0), "{refused:?}");
+    // Reads are refused only while the store reopens.
+    eventually(|| match serving.send("todo", "GET", "/todos", None).0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+}
+
+#[test]
+fn a_403_names_the_roles_that_would_be_accepted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = serve(&["aiagent", "--data", text(&data)], &[]);
+    let run = nagaya(&["token", "--system", "aiagent", "--tenant", "t1", "--data", text(&data)]);
+    let api = serving.system("aiagent")["api"].as_str().expect("a URL");
+    let (status, refused) = send("GET", &format!("{api}/agents"), Some(run.stdout.trim()), None);
+    assert_eq!(status, 403, "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("`admin`")), "{refused}");
+}
+
+/// The metrics contain what monitoring needs, and their number is bounded.
+#[test]
+fn the_number_of_metrics_of_all_systems_is_bounded() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = serve(&["--data", text(&data), "--max-requests", "77", "--max-connections", "55"], &[]);
+    let url = format!("{}/metrics", serving.url());
+    let figures = || send("GET", &url, None, None).1.as_str().expect("a text").to_owned();
+    let idle = figures();
+    assert!(idle.len() < 100_000, "{} bytes", idle.len());
+
+    let (status, made) = serving.send("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
+    assert_eq!(status, 201, "{made}");
+    let has = |figures: &str, start: &str| figures.lines().any(|line| line.starts_with(start));
+    // The subscription must have run once.
+    eventually(|| {
+        let figures = figures();
+        let lines = [
+            "nagaya_requests_in_flight_limit 77",
+            "nagaya_connections_limit 55",
+            "nagaya_process_open_fds ",
+            "nagaya_process_max_fds ",
+            "nagaya_process_resident_memory_bytes ",
+            r#"nagaya_store_operation_duration_seconds_count{operation="write"} "#,
+            "nagaya_store_conflicts_total ",
+            r#"nagaya_tenants_over_quota{system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="todo",system="todo"} "#,
+            r#"nagaya_follower_dead_letters{follower="todo",system="todo"} 0"#,
+            r#"nagaya_follower_lag_seconds{follower="counts_and_search",system="kondate"} "#,
+            r#"nagaya_requests_total{system="todo",method="POST",route="/todo/todos",status="2xx"} 1"#,
+        ];
+        let missing: Vec<_> = lines.into_iter().filter(|line| !has(&figures, line)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} are not in\n{figures}")) }
+    });
+    assert!(!figures().contains("demo"), "no tenant is among them");
+}
+
+/// A typo in the directory is reported, and nothing is created there.
+#[test]
+fn a_token_is_not_issued_for_a_directory_without_keys() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let typo = directory.path().join("nagaya-dtaa");
+    let run = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(&typo)]);
+    assert!(run.status == 2 && run.stdout.is_empty(), "{run}");
+    assert!(run.stderr.contains(text(&typo)) && run.stderr.contains("--data"), "{run}");
+    assert!(!typo.exists());
+}

@@ -1,0 +1,134 @@
+//! What a server prints and logs when it starts and stops, and why it may not start.
+
+use std::{path::Path, process::Command};
+
+use nagaya_testing::{eventually, send};
+use serde_json::Value;
+
+use super::{
+    common::{nagaya, nagaya_in},
+    serve, text,
+};
+
+/// The commands in the banner work when they are pasted into a shell.
+#[cfg(unix)]
+#[test]
+fn the_commands_of_the_banner_work_when_pasted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("my data");
+    for system in ["aiagent", "aiagent-multi", "todo", "kondate", "management", ""] {
+        let named: &[&str] = if system.is_empty() { &[] } else { &[system] };
+        let mut serving = serve(&[named, &["--data", text(&data), "--log", "off"]].concat(), &[]);
+        let mut screen = std::iter::from_fn(|| serving.process.stderr_line());
+        let mut next = |start: &str| {
+            let found = screen.by_ref().map(|line| line.trim().to_owned()).find(|line| line.starts_with(start));
+            found.unwrap_or_else(|| panic!("{system}: no line with {start}"))
+        };
+        let (curl, token) = (next("curl "), next("TOKEN="));
+        let bin = Path::new(env!("CARGO_BIN_EXE_nagaya")).parent().expect("it is in a directory");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+        let shell =
+            Command::new("sh").args(["-c", &format!("{token}; printf %s \"$TOKEN\"")]).env("PATH", path).output();
+        let made = String::from_utf8(shell.expect("a shell").stdout).expect("text");
+        let url = curl.split(' ').next_back().expect("an address");
+        let (status, body) = send("GET", url, Some(&made), None);
+        assert_eq!(status, 200, "{system}: {token}\n{curl}\n{body}");
+    }
+    // The keys of a server without a data directory are not on disk.
+    let mut serving = serve(&["todo", "--store", "memory", "--log", "off"], &[]);
+    // The banner is printed before the first response.
+    let url = serving.url();
+    assert_eq!(send("GET", &format!("{url}/healthz"), None, None).0, 200);
+    serving.process.terminate();
+    let screen = serving.process.rest_of_stderr();
+    assert!(screen.contains("curl ") && !screen.contains("nagaya token"), "{screen}");
+}
+
+/// Load balancers see that the server stops before it refuses connections.
+#[cfg(unix)]
+#[test]
+fn a_stopping_server_reports_not_ready_before_it_closes() {
+    let serving = serve(&["todo", "--store", "memory"], &[("NAGAYA_GRACE", "600")]);
+    let url = serving.url();
+    let ask = |path: &str| send("GET", &format!("{url}{path}"), None, None);
+    eventually(|| match ask("/readyz").0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+    serving.process.terminate();
+    eventually(|| match ask("/readyz") {
+        (503, problem) if problem["code"] == "stopping" => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    assert_eq!(ask("/healthz").0, 200);
+    assert_eq!(serving.send("todo", "GET", "/todos", None).0, 200, "requests are still answered");
+}
+
+/// The log lines of a server from start to stop.
+#[cfg(unix)]
+#[test]
+fn a_server_logs_start_readiness_and_stop() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut serving = serve(&["--data", text(&data)], &[("NAGAYA_LOG_FORMAT", "json")]);
+    let url = serving.url().to_owned();
+    eventually(|| match send("GET", &format!("{url}/readyz"), None, None).0 {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    });
+    let (mut logged, mut asked) = (Vec::new(), false);
+    while let Some(line) = serving.process.stderr_line() {
+        let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
+        if line["target"] == "nagaya::server" {
+            if line["message"] == "ready" && !asked {
+                asked = true;
+                serving.process.terminate();
+            }
+            logged.push(line);
+        }
+    }
+    let messages: Vec<_> = logged.iter().map(|line| line["message"].as_str().expect("a text")).collect();
+    assert_eq!(messages, ["started", "ready", "stopping", "stopped"], "{logged:?}");
+    let started = &logged[0];
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    assert!(started["store"].as_str().is_some_and(|store| store.contains(text(&data))), "{started}");
+    assert!(url.ends_with(started["address"].as_str().expect("an address")), "{started}");
+    assert_eq!(logged[1]["systems"], 5);
+    assert!(logged[1]["ms"].is_u64() && logged[3]["ms"].is_u64(), "{logged:?}");
+    assert_eq!(serving.process.wait(), Some(0));
+}
+
+#[test]
+fn a_server_that_cannot_start_reports_the_reason() {
+    let check = |args: &[&str], expected: &str| {
+        let run = nagaya(args);
+        assert_ne!(run.status, 0, "{run}");
+        assert!(run.stderr.contains(expected), "{run}");
+    };
+    check(&["serve", "tudo"], "there is no system `tudo`");
+    check(&["serve", "nowhere.toml"], "cannot be read");
+    check(
+        &["serve", "todo", "--store", "memory", "--listen", "127.0.0.1:0", "--cors-origin", "*"],
+        "cannot be allowed",
+    );
+    check(&["serve", "todo", "--store", "cosmos", "--listen", "127.0.0.1:0"], "no engine for Cosmos DB");
+    check(&["serve", "todo", "--store", "memory", "--listen", "203.0.113.1:1"], "cannot listen on 203.0.113.1:1");
+    check(
+        &[
+            "serve",
+            "todo",
+            "--issuer",
+            "http://issuer.example.com",
+            "--audience",
+            "x",
+            "--store",
+            "memory",
+            "--listen",
+            "127.0.0.1:0",
+        ],
+        "http",
+    );
+    let env = [("DATA_STORE_DRIVER", "paper")];
+    let run = nagaya_in(&["serve", "todo"], "", &env);
+    assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");
+}

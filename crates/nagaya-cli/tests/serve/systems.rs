@@ -1,0 +1,176 @@
+//! Built-in systems and designs of a user behind one server.
+
+use std::{fs, time::Duration};
+
+use nagaya_testing::{eventually, send};
+use serde_json::{Value, json};
+
+use super::{common::nagaya, serve, text};
+
+/// Proves N4.
+#[test]
+fn one_command_serves_every_system_with_documentation_and_a_token() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = serve(&["--data", text(&data)], &[]);
+    for (name, prefix, list) in [
+        ("aiagent", "/aiagent/v1", "/agents"),
+        ("aiagent-multi", "/aiagent-multi/v1", "/agents"),
+        ("todo", "/todo", "/todos"),
+        ("kondate", "/kondate/v1", "/recipes"),
+        ("management", "/management/v1", "/files"),
+    ] {
+        let system = serving.system(name);
+        assert!(system["api"].as_str().is_some_and(|api| api.ends_with(prefix)), "{system}");
+        let (status, body) = serving.send(name, "GET", list, None);
+        assert_eq!((status, &body), (200, &json!({ "data": [] })), "{name}");
+        assert_eq!(send("GET", &format!("{}{list}", system["api"].as_str().expect("a URL")), None, None).0, 401);
+        let (status, page) = send("GET", system["docs"].as_str().expect("a URL"), None, None);
+        assert!(status == 200 && page.as_str().is_some_and(|page| page.contains("<html")), "{name}");
+        let (status, document) = send("GET", system["openapi"].as_str().expect("a URL"), None, None);
+        assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")), "{name}");
+    }
+    let url = serving.url().to_owned();
+    assert_eq!(send("GET", &format!("{url}/readyz"), None, None).0, 200);
+    // A token is valid for its own system only.
+    let token = serving.token("aiagent");
+    assert_eq!(send("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
+    assert_eq!(serving.process.stop(), Some(0));
+}
+
+/// Acknowledged data is there after a restart, for its own tenant only.
+#[test]
+fn a_single_system_is_served_at_the_root_and_keeps_its_data() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let at = ["todo", "--data", text(&data)];
+    let made = {
+        let serving = serve(&at, &[]);
+        let (status, body) = serving.send("todo", "POST", "/todos", Some(&json!({ "title": "milk" })));
+        assert_eq!(status, 201, "{body}");
+        // A second server on the same data names the process that holds it.
+        let second = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&data)]);
+        assert_ne!(second.status, 0);
+        assert!(second.stderr.contains(&serving.process.id().to_string()), "{second}");
+        assert_eq!(serving.process.stop(), Some(0));
+        body["data"].clone()
+    };
+    let serving = serve(&at, &[]);
+    let path = format!("/todos/{}", made["todoId"].as_str().expect("an id"));
+    // If the server stopped before the projection was updated, the next one updates it.
+    let after = format!("{path}?after={}", made["lastEventId"].as_str().expect("an event"));
+    assert_eq!(serving.send("todo", "GET", &after, None), (200, json!({ "data": made })));
+
+    // `nagaya token` prints only a token; the token of another tenant lists nothing.
+    let ask = |tenant: &str| {
+        let run = nagaya(&["token", "--system", "todo", "--tenant", tenant, "--user", "u", "--data", text(&data)]);
+        assert_eq!((run.status, run.stdout.lines().count()), (0, 1), "{run}");
+        let url = format!("{}{path}", serving.url());
+        send("GET", &url, Some(run.stdout.trim()), None)
+    };
+    assert_eq!(ask("demo").0, 200);
+    let (status, theirs) = ask("demo2");
+    assert_eq!((status, &theirs["code"]), (404, &json!("not_found")));
+}
+
+const NOTES: &str = r##"
+name    = "notes"
+version = "1.0"
+
+[tenant]
+field = "teamId"
+
+[table.main]
+key = ["PK", "SK"]
+
+[entity.note]
+table = "main"
+key   = { PK = "TEAM#{teamId}", SK = "NOTE#{noteId}" }
+
+[entity.note.fields]
+teamId = { type = "string", min = 1, max = 64 }
+noteId = { type = "ulid", default = "new" }
+text   = { type = "string", max = 4000 }
+
+[access.notes]
+entity = "note"
+"##;
+
+#[test]
+fn a_custom_design_is_served_and_reloaded_when_it_changes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let design = directory.path().join("notes.toml");
+    fs::write(&design, NOTES).expect("a file");
+    let serving = serve(&[text(&design), "--store", "memory", "--watch"], &[]);
+    let post = |body: Value| serving.send("notes", "POST", "/notes", Some(&body));
+    assert_eq!(post(json!({ "text": "a" })).0, 201);
+    assert_eq!(post(json!({ "text": "a", "pinned": true })).0, 422);
+
+    // A new optional field is not a breaking change.
+    let more = format!("{NOTES}\n[entity.note.fields.pinned]\ntype = \"boolean\"\ndefault = false\n");
+    let more = more.replace("[access.notes]\nentity = \"note\"\n\n[entity", "[entity")
+        + "\n[access.notes]\nentity = \"note\"\n";
+    fs::write(&design, &more).expect("a file");
+    eventually(|| match post(json!({ "text": "b", "pinned": true })) {
+        (201, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    let (_, listed) = serving.send("notes", "GET", "/notes", None);
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(2), "what was there still is: {listed}");
+
+    // A breaking change and an invalid design are refused: the API stays unchanged.
+    for wrong in [more.replace("NOTE#", "N#"), "name = ".to_owned()] {
+        fs::write(&design, wrong).expect("a file");
+        std::thread::sleep(Duration::from_millis(1_000));
+        assert_eq!(serving.send("notes", "GET", "/notes", None).1["data"].as_array().map(Vec::len), Some(2));
+    }
+    fs::write(&design, more.replace("max = 4000", "max = 4001")).expect("a file");
+    eventually(|| match post(json!({ "text": "x".repeat(4_001) })) {
+        (201, _) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}
+
+#[test]
+fn seeded_data_is_searchable_and_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let args = ["seed", "kondate", "--tenants", "2", "--until", "2026-11-12", "--data", text(dir.path())];
+    let seeded = nagaya(&args);
+    assert_eq!(seeded.status, 0, "{seeded}");
+
+    let serving = serve(&["kondate", "--data", text(dir.path())], &[]);
+    let titles = |path: &str| -> Vec<String> {
+        let (status, found) = serving.send("kondate", "GET", path, None);
+        assert_eq!(status, 200, "{path}: {found}");
+        let found = found["data"].as_array().expect("a list").clone();
+        found.iter().map(|each| each["title"].as_str().expect("a title").to_owned()).collect()
+    };
+    // カレー, URL-encoded.
+    let curries = titles("/recipes?q=%E3%82%AB%E3%83%AC%E3%83%BC&limit=2");
+    assert!(curries.len() == 2 && curries.iter().all(|title| title.contains("カレー")), "{curries:?}");
+    // No set has 献立 in its title, and many have 夕食.
+    assert!(titles("/sets?q=%E5%A4%95%E9%A3%9F").len() > 3);
+    let published = titles("/catalog/recipes?limit=100");
+    assert_eq!(published.len(), 20);
+    let (_, popular) = serving.send("kondate", "GET", "/catalog/recipes/popular?limit=100", None);
+    let counts: Vec<_> = popular["data"].as_array().expect("a list").iter().map(|each| &each["savedCount"]).collect();
+    assert!(counts.len() == 20 && *counts[0] == json!(1) && *counts[19] == json!(0), "{counts:?}");
+
+    // Seeded data is like that of the product: users can continue with it.
+    let plan = |slot: &str| serving.send("kondate", "GET", &format!("/plans/{slot}"), None).1["data"].clone();
+    let cooked =
+        plan("CURRENT")["items"].as_array().expect("a list").iter().filter(|item| item["cooked"] == true).count();
+    assert_eq!(cooked, 6, "Monday to Wednesday");
+    let logs =
+        || serving.send("kondate", "GET", "/cooklogs?date=2026-11&limit=100", None).1["data"].as_array().map(Vec::len);
+    let (before, next) = (logs().expect("a list"), plan("NEXT"));
+    let (status, promoted) = serving.send("kondate", "POST", "/plans/promote", None);
+    assert_eq!((status, &promoted["data"]["items"]), (200, &next["items"]), "{promoted}");
+    assert_eq!(logs(), Some(before + cooked));
+    let offer = serving.send("kondate", "GET", "/catalog/recipes?limit=1", None).1["data"][0].clone();
+    let own = offer["creatorId"] == "demo";
+    let path = format!("/recipes/{}/publish", offer["recipeId"].as_str().expect("an id"));
+    assert_eq!(serving.send("kondate", "POST", &path, Some(&json!({}))).0, if own { 200 } else { 404 });
+    let (status, asked) = serving.send("kondate", "POST", "/subscription/refresh", None);
+    assert_eq!((status, &asked["data"]["provider"]), (200, &json!("local")), "{asked}");
+}
