@@ -151,48 +151,39 @@ enum Requirement {
 }
 
 impl Requirement {
-    fn is_met(self, by: Capabilities, sweeps: bool) -> bool {
+    /// Its name, and whether an engine has it.
+    fn of(self, engine: Capabilities, sweeps: bool) -> (&'static str, bool) {
         match self {
-            Requirement::Transactions => by.transactions,
-            Requirement::CrossPartition => by.transactions && by.cross_partition,
-            Requirement::OldImages => by.changes && by.old_images,
-            Requirement::Changes => by.changes,
-            Requirement::ExactNumbers => by.exact_numbers,
-            Requirement::TypedKeys => by.typed_keys,
-            Requirement::ScanSegments => by.scan_segments,
-            Requirement::SnapshotReads => by.snapshot_reads,
-            Requirement::ConsistentIndexes => by.consistent_indexes,
-            Requirement::Sweep => sweeps,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Requirement::Transactions => "transactions",
-            Requirement::CrossPartition => "write sets across partitions",
-            Requirement::OldImages => "old images in changes",
-            Requirement::Changes => "changes",
-            Requirement::ExactNumbers => "exact numbers",
-            Requirement::TypedKeys => "keys of numbers and bytes",
-            Requirement::ScanSegments => "scan segments",
-            Requirement::SnapshotReads => "reads of one moment",
-            Requirement::ConsistentIndexes => "indexes that show every write at once",
-            Requirement::Sweep => "a sweep on request",
+            Requirement::Transactions => ("transactions", engine.transactions),
+            Requirement::CrossPartition => {
+                ("write sets across partitions", engine.transactions && engine.cross_partition)
+            }
+            Requirement::OldImages => ("old images in changes", engine.changes && engine.old_images),
+            Requirement::Changes => ("changes", engine.changes),
+            Requirement::ExactNumbers => ("exact numbers", engine.exact_numbers),
+            Requirement::TypedKeys => ("keys of numbers and bytes", engine.typed_keys),
+            Requirement::ScanSegments => ("scan segments", engine.scan_segments),
+            Requirement::SnapshotReads => ("reads of one moment", engine.snapshot_reads),
+            Requirement::ConsistentIndexes => ("indexes that show every write at once", engine.consistent_indexes),
+            Requirement::Sweep => ("a sweep on request", sweeps),
         }
     }
 }
 
-/// Lists the cases of an area: functions, each with the capabilities that it needs.
+/// Lists the cases of an area: functions, each with the capabilities that it needs. `check(examples)` is a case of which
+/// the function gives the examples, and `check` tries them.
 macro_rules! cases {
-    ($($function:ident $([$($need:ident),+])?,)+) => {
+    ($($function:ident $(($examples:ident))? $([$($need:ident),+])?,)+) => {
         pub(crate) const CASES: &[$crate::Case] = &[$(
             $crate::Case {
-                function: stringify!($function),
+                function: $crate::cases!(@name $function $($examples)?),
                 requirements: &[$($($crate::Requirement::$need),+)?],
-                run: |fixture| Box::pin($function(fixture)),
+                run: |fixture| Box::pin($function(fixture $(, $examples())?)),
             },
         )+];
     };
+    (@name $function:ident) => { stringify!($function) };
+    (@name $check:ident $examples:ident) => { stringify!($examples) };
 }
 use cases;
 
@@ -235,8 +226,9 @@ async fn attempt<E: Engine>(engine: &E, case: &Case) -> Result<Outcome, Failure>
     let clock = ManualClock::new();
     let opened = OpenedEngine { engine, store: engine.open(clock.clock()).await? };
     let (capabilities, sweeps) = (opened.store.capabilities(), opened.sweep().is_some());
-    if let Some(missing) = case.requirements.iter().find(|need| !need.is_met(capabilities, sweeps)) {
-        return Ok(Outcome::Skipped(missing.name()));
+    let mut required = case.requirements.iter().map(|requirement| requirement.of(capabilities, sweeps));
+    if let Some((missing, _)) = required.find(|(_, has)| !has) {
+        return Ok(Outcome::Skipped(missing));
     }
     let fixture = Fixture::new(&opened, clock);
     opened.store.ensure_tables(&[fixture::spec()]).await?;
