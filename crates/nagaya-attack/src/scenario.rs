@@ -135,6 +135,11 @@ impl Scenario {
             .filter(|each| self.design.entity(&each.entity).is_some_and(|entity| entity.wall != Wall::Public))
     }
 
+    /// The access patterns that tenants may use.
+    pub(super) fn tenant_patterns(&self) -> impl Iterator<Item = &AccessPattern> {
+        self.design.access_patterns.iter().filter(|access| self.design.wall_of(access) != Wall::System)
+    }
+
     /// Performs an action in both environments; the answers have to be equal.
     pub(super) async fn expect_same_answer(&self, action: &Action) -> Result<Observation, Failure> {
         let [home, bare] = &self.clients;
@@ -378,4 +383,9 @@ impl From<nagaya_store::Error> for Failure {
 #[track_caller]
 pub(super) fn expect(claim: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failure> {
     if claim { Ok(()) } else { Err(Failure::new(otherwise())) }
+}
+
+/// Checks that the design has something that the case can attack; `instead` is what it has otherwise.
+pub(super) fn expect_tried(tried: bool, instead: &'static str) -> Result<(), Failure> {
+    if tried { Ok(()) } else { Err(Failure::Nothing(instead)) }
 }

@@ -10,7 +10,7 @@ use super::{
     cases,
     environment::{Environment, OwnedItem},
     fields, lists,
-    scenario::{Failure, Scenario, expect, fields_of},
+    scenario::{Failure, Scenario, expect, expect_tried, fields_of},
     values,
 };
 
@@ -161,9 +161,7 @@ async fn an_item_of_another_tenant_in_ones_own_partition_is_a_breach(scenario: &
         let actions = item_actions(&entity.name, &others_items.id).into_iter().chain(lists).collect();
         expect_breaches(scenario, &entity, item, actions).await?;
     }
-    if !tried {
-        return Err(Failure::Nothing("the tenant itself as the partition"));
-    }
+    expect_tried(tried, "the tenant itself as the partition")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -191,9 +189,7 @@ async fn an_item_in_an_index_of_ones_own_is_a_breach_when_it_is_anothers(
             expect_breaches(scenario, &entity, item, lists).await?;
         }
     }
-    if !tried {
-        return Err(Failure::Nothing("no index with attributes of its own behind a wall in the key"));
-    }
+    expect_tried(tried, "no index with attributes of its own behind a wall in the key")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -223,9 +219,7 @@ async fn an_item_under_a_key_that_its_fields_do_not_give_is_a_breach(scenario: &
         id[at] = values::as_text(&other);
         expect_breaches(scenario, &entity, tampered, item_actions(&entity.name, &id)).await?;
     }
-    if !tried {
-        return Err(Failure::Nothing("no keys besides its fields"));
-    }
+    expect_tried(tried, "no keys besides its fields")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -238,9 +232,7 @@ async fn an_item_of_another_kind_is_a_breach(scenario: &mut Scenario) -> Result<
         let item = scenario.item_of(&own)?.clone().with(&discriminator, "something else");
         expect_breaches(scenario, &entity, item, item_actions(&entity.name, &own.id)).await?;
     }
-    if !tried {
-        return Err(Failure::Nothing("no discriminators"));
-    }
+    expect_tried(tried, "no discriminators")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -279,8 +271,6 @@ async fn look_alikes_of_the_layers_own_items_are_not_listed(scenario: &mut Scena
             seen?;
         }
     }
-    if !tried {
-        return Err(Failure::Nothing("no walls in keys"));
-    }
+    expect_tried(tried, "no walls in keys")?;
     scenario.expect_only_own_changes().await
 }
