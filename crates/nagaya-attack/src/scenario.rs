@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::json;
 use super::{
-    Engine, Options,
+    Engine, Options, Outcome,
     action::{Action, Observation},
     environment::{self, Creator, Environment, OwnedItem},
     gateway::{AttackClient, Gateway, UNSUPPORTED},
@@ -361,6 +361,15 @@ impl fmt::Display for Failure {
                 let short: String = reason.chars().take(1_500).collect();
                 write!(f, "{short}\n         at {}:{}", at.file(), at.line())
             }
+        }
+    }
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Nothing(instead) => Outcome::Skipped(instead),
+            Failure::Broken { .. } => Outcome::Failed(failure.to_string()),
         }
     }
 }

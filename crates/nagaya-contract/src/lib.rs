@@ -78,7 +78,7 @@ pub const RETENTION: Duration = Duration::from_secs(3600);
 /// An engine to test.
 pub trait Engine: Sync {
     /// The engine's store.
-    type Store: Store;
+    type Store: Store + 'static;
 
     /// Opens a store without tables, which uses this clock and keeps changes for [`RETENTION`].
     ///
@@ -127,13 +127,6 @@ struct Case {
 
 /// The result of a case.
 type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
-
-impl Case {
-    /// Its name, as a sentence.
-    fn name(&self, area: &str) -> String {
-        format!("{area}: {}", self.function.replace('_', " "))
-    }
-}
 
 /// A capability that a case needs.
 #[derive(Debug, Clone, Copy)]
@@ -207,7 +200,7 @@ static AREAS: &[(&str, &[Case])] = &[
 
 /// Runs the whole contract on an engine.
 pub async fn run<E: Engine>(engine: &E) -> Report {
-    let mut report = Report::default();
+    let mut report = Report::new("contract", "the engine lacks", None);
     for (area, cases) in AREAS {
         for case in *cases {
             // A panic fails the case; the other cases still run.
@@ -216,7 +209,7 @@ pub async fn run<E: Engine>(engine: &E) -> Report {
                 Ok(Err(failure)) => Outcome::Failed(failure.to_string()),
                 Err(_) => Outcome::Failed("it panicked".to_owned()),
             };
-            report.cases.push((case.name(area), outcome));
+            report.add(area, case.function, outcome);
         }
     }
     report
