@@ -55,22 +55,13 @@ mod updates;
 mod values;
 mod write_sets;
 
-use std::{
-    future::Future,
-    panic::AssertUnwindSafe,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, time::Duration};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 
 use self::fixture::{Failure, Fixture, OpenStore};
 pub use self::report::{Outcome, Report};
-use nagaya_store::{Capabilities, Clock, Error, Store, StoreFuture};
+use nagaya_store::{Capabilities, Clock, Error, ManualClock, Store, StoreFuture};
 
 /// How long the stores have to keep changes.
 pub const RETENTION: Duration = Duration::from_secs(3600);
@@ -92,29 +83,8 @@ pub trait Engine: Sync {
     }
 }
 
-/// A clock that moves only when a case moves it.
-#[derive(Debug, Clone)]
-struct ManualClock(Arc<AtomicI64>);
-
-impl ManualClock {
-    /// A moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
-    fn new() -> Self {
-        ManualClock(Arc::new(AtomicI64::new(4_102_444_800_000)))
-    }
-
-    fn clock(&self) -> Clock {
-        let millis = Arc::clone(&self.0);
-        Clock::new(move || millis.load(Ordering::SeqCst))
-    }
-
-    fn seconds(&self) -> i64 {
-        self.clock().seconds()
-    }
-
-    fn advance(&self, by: Duration) {
-        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
-    }
-}
+/// A moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
+const START: i64 = 4_102_444_800_000;
 
 /// A case of the contract.
 struct Case {
@@ -126,7 +96,7 @@ struct Case {
 }
 
 /// The result of a case.
-type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
+type CaseFuture<'t> = BoxFuture<'t, Result<(), Failure>>;
 
 /// A capability that a case needs.
 #[derive(Debug, Clone, Copy)]
@@ -216,7 +186,7 @@ pub async fn run<E: Engine>(engine: &E) -> Report {
 }
 
 async fn attempt<E: Engine>(engine: &E, case: &Case) -> Result<Outcome, Failure> {
-    let clock = ManualClock::new();
+    let clock = ManualClock::at(START);
     let opened = OpenedEngine { engine, store: engine.open(clock.clock()).await? };
     let (capabilities, sweeps) = (opened.store.capabilities(), opened.sweep().is_some());
     let mut required = case.requirements.iter().map(|requirement| requirement.of(capabilities, sweeps));
