@@ -80,7 +80,7 @@ mod tampered_items;
 mod tenant_names;
 mod values;
 
-use std::{future::Future, panic::AssertUnwindSafe, pin::Pin};
+use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 pub use nagaya_contract::{Engine, Outcome, Report};
@@ -121,7 +121,7 @@ struct Case {
 }
 
 /// The result of a case.
-type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
+type CaseFuture<'t> = BoxFuture<'t, Result<(), Failure>>;
 
 /// The cases of an area.
 macro_rules! cases {
